@@ -1,0 +1,90 @@
+# DuckDB as a contender: requests come as JSON objects, one per line, on standard input, and each is
+# answered by one on standard output. What they mean is documented in src/bench/protocol.rs.
+import json
+import os
+import sys
+import time
+
+# Replies have standard output to themselves; what the library prints goes to standard error.
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+
+def answer(reply):
+    replies.write(json.dumps(reply) + "\n")
+    replies.flush()
+
+
+try:
+    import duckdb
+except ImportError as error:
+    answer({"reply": "absent", "reason": f"the Python package duckdb is not installed ({error})"})
+    sys.exit(0)
+
+connection = duckdb.connect(":memory:")
+if not hasattr(connection, "complete"):
+    answer({
+        "reply": "absent",
+        "reason": f"the Python package duckdb is {duckdb.__version__}, and 2.0 or later is needed",
+    })
+    sys.exit(0)
+
+
+def run(sql):
+    # To its end, without turning rows into Python objects.
+    connection.execute(sql)
+    connection.complete()
+
+
+def status_bytes(key):
+    with open("/proc/self/status") as status:
+        for line in status:
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/self/status does not tell {key}")
+
+
+def reset_peak():
+    with open("/proc/self/clear_refs", "w") as clear_refs:
+        clear_refs.write("5")
+
+
+def load(request):
+    run("set enable_progress_bar = false")
+    run(f"set threads = {int(request['threads'])}")
+    reset_peak()
+    before_bytes = status_bytes("VmRSS")
+    started = time.perf_counter()
+    for table in request["tables"]:
+        files = os.path.join(request["directory"], table, "*.parquet").replace("'", "''")
+        run(f"create table {table} as select * from read_parquet('{files}')")
+    return {
+        "reply": "loaded",
+        "seconds": time.perf_counter() - started,
+        "before_bytes": before_bytes,
+        "peak_bytes": status_bytes("VmHWM"),
+        "after_bytes": status_bytes("VmRSS"),
+        "kept_bytes": {},
+    }
+
+
+def query(request):
+    started = time.perf_counter()
+    run(request["sql"])
+    return {"reply": "ran", "seconds": time.perf_counter() - started}
+
+
+def save(request):
+    path = request["path"].replace("'", "''")
+    run(f"copy ({request['sql']}) to '{path}' (format parquet)")
+    return {"reply": "saved"}
+
+
+ACTIONS = {"load": load, "query": query, "save": save}
+answer({"reply": "ready", "version": f"DuckDB {duckdb.__version__}"})
+for line in sys.stdin:
+    request = json.loads(line)
+    try:
+        answer(ACTIONS[request["request"]](request))
+    except Exception as error:
+        answer({"reply": "failed", "reason": str(error)})

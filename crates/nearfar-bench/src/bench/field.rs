@@ -1,0 +1,257 @@
+//! The steps of a comparison: write the files, load them, check answers, and time queries.
+
+use nearfar_store::load::tpch;
+use std::path::Path;
+
+use super::contender::{Contender, Launch, Rival, Who};
+use super::error::BenchError;
+use super::files::{read_answer, write_table};
+use super::outcome::{Comparison, ContenderLoads, QueryComparison, summary};
+use super::protocol::Loaded;
+use super::run::{BenchEvent, BenchObserver, BenchOptions};
+use super::serve::Role;
+use crate::tpch::answer::Answer;
+use crate::tpch::queries;
+
+const NEARFAR: Who = Who::Own(Role::Nearfar);
+const MEMTABLE: Who = Who::Own(Role::MemTable);
+
+/// Everything that stays the same throughout a comparison.
+pub(super) struct Field<'a> {
+    pub options: &'a BenchOptions,
+    pub launcher: &'a dyn Launch,
+    pub observer: &'a dyn BenchObserver,
+    /// Where the files are.
+    pub directory: &'a Path,
+    /// The queries' numbers and texts.
+    pub texts: Vec<(u8, String)>,
+}
+
+/// What the steps found.
+pub(super) struct Found {
+    pub loads: [ContenderLoads; 2],
+    pub comparisons: Vec<Comparison>,
+    pub absent: Vec<(Rival, String)>,
+}
+
+/// What one contender did alone, query by query.
+struct Alone {
+    who: Who,
+    version: String,
+    answers: Vec<Answer>,
+    seconds: Vec<Vec<f64>>,
+}
+
+impl Field<'_> {
+    /// Generates all tables; returns the bytes of their files.
+    pub fn write_files(&self) -> Result<u64, BenchError> {
+        let mut bytes = 0;
+        for table in tpch::TABLES {
+            self.observer.on(&BenchEvent::Writing { table });
+            let BenchOptions {
+                scale_factor,
+                threads,
+                ..
+            } = *self.options;
+            bytes += write_table(self.directory, table, scale_factor, threads)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Each query alternates between Nearfar and one rival.
+    pub fn compare_in_turn(&self) -> Result<Found, BenchError> {
+        let mut loads = self.load_all_but_last()?;
+        let mut nearfar = self.load_last(&mut loads[0])?;
+        let mut memtable = self.load_last(&mut loads[1])?;
+        let mut comparisons = vec![self.alternate(&mut nearfar, &mut memtable)?];
+        drop(memtable);
+        let absent = self.for_each_rival(|mut rival| {
+            comparisons.push(self.alternate(&mut nearfar, &mut rival)?);
+            Ok(())
+        })?;
+        Ok(Found {
+            loads,
+            comparisons,
+            absent,
+        })
+    }
+
+    /// Every contender runs all queries alone.
+    pub fn compare_apart(&self) -> Result<Found, BenchError> {
+        let mut loads = self.load_all_but_last()?;
+        let nearfar = self.run_alone(self.load_last(&mut loads[0])?)?;
+        let memtable = self.run_alone(self.load_last(&mut loads[1])?)?;
+        let mut comparisons = vec![self.pair(&nearfar, &memtable)?];
+        drop(memtable);
+        let absent = self.for_each_rival(|rival| {
+            comparisons.push(self.pair(&nearfar, &self.run_alone(rival)?)?);
+            Ok(())
+        })?;
+        Ok(Found {
+            loads,
+            comparisons,
+            absent,
+        })
+    }
+
+    /// Calls `compare` with every rival that can take part; returns the others.
+    fn for_each_rival(
+        &self,
+        mut compare: impl FnMut(Contender) -> Result<(), BenchError>,
+    ) -> Result<Vec<(Rival, String)>, BenchError> {
+        let mut absent = Vec::new();
+        for &rival in &self.options.rivals {
+            match self.launch_loaded(Who::Rival(rival), 1) {
+                Ok((contender, _)) => compare(contender)?,
+                Err(BenchError::Absent { reason, .. }) => {
+                    self.observer.on(&BenchEvent::Absent { rival });
+                    let reason = format!("{reason}; install it with: {}", rival.remedy());
+                    absent.push((rival, reason));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(absent)
+    }
+
+    fn launch_loaded(&self, who: Who, run: u32) -> Result<(Contender, Loaded), BenchError> {
+        let mut contender = self.launcher.launch(who)?;
+        self.observer.on(&BenchEvent::Loading { who, run });
+        let loaded = contender.load(self.directory, &tpch::TABLES, self.options.threads)?;
+        let seconds = loaded.seconds;
+        self.observer.on(&BenchEvent::Loaded { who, run, seconds });
+        Ok((contender, loaded))
+    }
+
+    /// Loads into fresh processes, in turn, which end at once.
+    fn load_all_but_last(&self) -> Result<[ContenderLoads; 2], BenchError> {
+        let mut loads = [NEARFAR, MEMTABLE].map(|who| ContenderLoads {
+            who,
+            loads: Vec::new(),
+        });
+        for run in 1..self.options.load_runs {
+            for loads in &mut loads {
+                let (_, loaded) = self.launch_loaded(loads.who, run)?;
+                loads.loads.push(loaded);
+            }
+        }
+        Ok(loads)
+    }
+
+    /// Loads into the process that runs queries.
+    fn load_last(&self, loads: &mut ContenderLoads) -> Result<Contender, BenchError> {
+        let (contender, loaded) = self.launch_loaded(loads.who, self.options.load_runs)?;
+        loads.loads.push(loaded);
+        Ok(contender)
+    }
+
+    fn alternate(
+        &self,
+        nearfar: &mut Contender,
+        rival: &mut Contender,
+    ) -> Result<Comparison, BenchError> {
+        let mut queries = Vec::with_capacity(self.texts.len());
+        for (number, text) in &self.texts {
+            let who = rival.who();
+            self.observer.on(&BenchEvent::Checking {
+                who,
+                query: *number,
+            });
+            let mine = self.answer(nearfar, *number, text)?;
+            let theirs = self.answer(rival, *number, text)?;
+            agree(*number, who, &mine, &theirs)?;
+            let mut query = QueryComparison {
+                number: *number,
+                nearfar: Vec::new(),
+                rival: Vec::new(),
+            };
+            for run in 0..self.options.runs {
+                // Whoever comes first finds the caches as the other left them, so they take turns.
+                if run % 2 == 0 {
+                    query.nearfar.push(nearfar.query(text)?);
+                    query.rival.push(rival.query(text)?);
+                } else {
+                    query.rival.push(rival.query(text)?);
+                    query.nearfar.push(nearfar.query(text)?);
+                }
+            }
+            self.observer.on(&BenchEvent::Compared {
+                who,
+                query: *number,
+                nearfar_seconds: query.nearfar_summary().median,
+                rival_seconds: query.rival_summary().median,
+            });
+            queries.push(query);
+        }
+        Ok(Comparison {
+            who: rival.who(),
+            version: rival.version().to_owned(),
+            queries,
+        })
+    }
+
+    fn run_alone(&self, mut contender: Contender) -> Result<Alone, BenchError> {
+        let mut alone = Alone {
+            who: contender.who(),
+            version: contender.version().to_owned(),
+            answers: Vec::with_capacity(self.texts.len()),
+            seconds: Vec::with_capacity(self.texts.len()),
+        };
+        for (number, text) in &self.texts {
+            alone
+                .answers
+                .push(self.answer(&mut contender, *number, text)?);
+            let runs = (0..self.options.runs).map(|_| contender.query(text));
+            let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
+            self.observer.on(&BenchEvent::Timed {
+                who: alone.who,
+                query: *number,
+                seconds: summary(seconds.iter().copied()).median,
+            });
+            alone.seconds.push(seconds);
+        }
+        Ok(alone)
+    }
+
+    fn pair(&self, nearfar: &Alone, rival: &Alone) -> Result<Comparison, BenchError> {
+        let mut queries = Vec::with_capacity(self.texts.len());
+        for (index, (number, _)) in self.texts.iter().enumerate() {
+            let (mine, theirs) = (&nearfar.answers[index], &rival.answers[index]);
+            agree(*number, rival.who, mine, theirs)?;
+            queries.push(QueryComparison {
+                number: *number,
+                nearfar: nearfar.seconds[index].clone(),
+                rival: rival.seconds[index].clone(),
+            });
+        }
+        Ok(Comparison {
+            who: rival.who,
+            version: rival.version.clone(),
+            queries,
+        })
+    }
+
+    /// The answer to a query, which also warms the contender up.
+    fn answer(
+        &self,
+        contender: &mut Contender,
+        number: u8,
+        text: &str,
+    ) -> Result<Answer, BenchError> {
+        let name = format!("{}-q{number}.parquet", contender.who().name());
+        let path = self.directory.join(name);
+        contender.save(text, &path)?;
+        read_answer(&path)
+    }
+}
+
+fn agree(number: u8, who: Who, mine: &Answer, theirs: &Answer) -> Result<(), BenchError> {
+    match mine.difference(theirs, queries::order_by(number)) {
+        None => Ok(()),
+        Some(difference) => Err(BenchError::Mismatch {
+            number,
+            contender: who.to_string(),
+            difference: Box::new(difference),
+        }),
+    }
+}

@@ -1,0 +1,155 @@
+//! A comparison as lines of the results schema. Ratios are Nearfar's figure over the other's: below
+//! 1 is better for Nearfar.
+//!
+//! | metric | unit | dimensions |
+//! |---|---|---|
+//! | `tpch_geomean_ratio_memtable`, `tpch_geomean_ratio_duckdb` | ratio | `rival_version` |
+//! | `tpch_query_ratio_memtable`, `tpch_query_ratio_duckdb` | ratio | `query`, `nearfar_seconds`, `rival_seconds`, their `_min` and `_max` |
+//! | `load_ratio_datafusion` | ratio | `nearfar_seconds`, `datafusion_seconds`, `file_bytes` |
+//! | `load_seconds` | s | `contender` |
+//! | `load_peak_ratio` | ratio | `contender` |
+//! | `resident_bytes_ratio_memtable` | ratio | `table` (`all` for the sum), `nearfar_bytes`, `memtable_bytes` |
+//! | `counter_overhead_ratio` | ratio | |
+//!
+//! All carry `scale_factor`, `threads`, and `turns`: `alternating` or `apart`. A rival that did not take part has an unavailable
+//! geometric mean. DataFusion's tables in memory run at their defaults, which includes the
+//! platform's allocator as it comes.
+
+use nearfar_measure::Kind;
+use nearfar_measure::results::Metric;
+use serde_json::{Value, json};
+
+use super::contender::Rival;
+use super::outcome::{BenchOutcome, Comparison, ContenderLoads, QueryComparison, around};
+use super::serve::Role;
+
+const MEASURED: Kind = Kind::Measured;
+
+impl BenchOutcome {
+    /// What was compared, for the header of results.
+    pub fn configuration(&self) -> Value {
+        let rivals: Vec<&str> = self
+            .options
+            .rivals
+            .iter()
+            .map(|rival| rival.name())
+            .collect();
+        json!({
+            "scale factor": self.options.scale_factor,
+            "threads": self.options.threads,
+            "runs": self.options.runs,
+            "turns": self.turns.name(),
+            "load runs": self.options.load_runs,
+            "queries": self.options.queries,
+            "rivals": rivals,
+        })
+    }
+
+    /// All figures of the comparison.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let mut metrics: Vec<Metric> = self
+            .comparisons
+            .iter()
+            .flat_map(comparison_metrics)
+            .collect();
+        metrics.extend(
+            self.absent
+                .iter()
+                .map(|(rival, reason)| absent_metric(*rival, reason)),
+        );
+        metrics.extend(self.loads.iter().flat_map(load_metrics));
+        let own = self
+            .loads_of(Role::Nearfar)
+            .zip(self.loads_of(Role::MemTable));
+        if let Some((nearfar, memtable)) = own {
+            metrics.push(self.load_ratio(nearfar, memtable));
+            metrics.extend(resident_metrics(nearfar, memtable));
+        }
+        metrics.push(Metric::unavailable(
+            "counter_overhead_ratio",
+            "tables always count their accesses: there is no run without to compare with",
+            "ratio",
+            MEASURED,
+        ));
+        for metric in &mut metrics {
+            let dimensions = &mut metric.dimensions;
+            dimensions.insert("scale_factor".to_owned(), json!(self.options.scale_factor));
+            dimensions.insert("threads".to_owned(), json!(self.options.threads));
+            dimensions.insert("turns".to_owned(), json!(self.turns.name()));
+        }
+        metrics
+    }
+
+    fn load_ratio(&self, nearfar: &ContenderLoads, memtable: &ContenderLoads) -> Metric {
+        let ratio = nearfar.seconds().median / memtable.seconds().median;
+        let pairs = nearfar.loads.iter().zip(&memtable.loads);
+        let summary = around(ratio, pairs.map(|(mine, own)| mine.seconds / own.seconds));
+        Metric::of_runs("load_ratio_datafusion", &summary, "ratio", MEASURED)
+            .with("nearfar_seconds", nearfar.seconds().median)
+            .with("datafusion_seconds", memtable.seconds().median)
+            .with("file_bytes", self.file_bytes)
+    }
+}
+
+fn comparison_metrics(comparison: &Comparison) -> Vec<Metric> {
+    let rival = comparison.who.name();
+    let name = format!("tpch_geomean_ratio_{rival}");
+    let mean = Metric::of_runs(&name, &comparison.geometric_mean_ratio(), "ratio", MEASURED)
+        .with("rival_version", comparison.version.as_str());
+    let queries = comparison
+        .queries
+        .iter()
+        .map(|query| query_metric(rival, query));
+    std::iter::once(mean).chain(queries).collect()
+}
+
+fn query_metric(rival: &str, query: &QueryComparison) -> Metric {
+    let name = format!("tpch_query_ratio_{rival}");
+    let metric = Metric::of_runs(&name, &query.ratio(), "ratio", MEASURED);
+    let seconds = [
+        ("nearfar", query.nearfar_summary()),
+        ("rival", query.rival_summary()),
+    ];
+    seconds.into_iter().fold(
+        metric.with("query", query.number),
+        |metric, (who, summary)| {
+            metric
+                .with(&format!("{who}_seconds"), summary.median)
+                .with(&format!("{who}_seconds_min"), summary.min)
+                .with(&format!("{who}_seconds_max"), summary.max)
+        },
+    )
+}
+
+fn absent_metric(rival: Rival, reason: &str) -> Metric {
+    let name = format!("tpch_geomean_ratio_{}", rival.name());
+    Metric::unavailable(&name, reason, "ratio", MEASURED)
+}
+
+fn load_metrics(loads: &ContenderLoads) -> [Metric; 2] {
+    [
+        Metric::of_runs("load_seconds", &loads.seconds(), "s", MEASURED),
+        Metric::of_runs("load_peak_ratio", &loads.peak_ratio(), "ratio", MEASURED),
+    ]
+    .map(|metric| metric.with("contender", loads.who.name()))
+}
+
+fn resident_metrics(nearfar: &ContenderLoads, memtable: &ContenderLoads) -> Vec<Metric> {
+    let Some((mine, own)) = nearfar.kept_bytes().zip(memtable.kept_bytes()) else {
+        return Vec::new();
+    };
+    let tables = mine.iter().filter_map(|(table, bytes)| {
+        own.get(table)
+            .map(|own_bytes| resident_metric(table, *bytes, *own_bytes))
+    });
+    let all = resident_metric("all", mine.values().sum(), own.values().sum());
+    tables.chain([all]).collect()
+}
+
+fn resident_metric(table: &str, nearfar_bytes: u64, memtable_bytes: u64) -> Metric {
+    let ratio = nearfar_bytes as f64 / memtable_bytes as f64;
+    Metric::new("resident_bytes_ratio_memtable", ratio, "ratio", MEASURED)
+        .with("table", table)
+        .with("nearfar_bytes", nearfar_bytes)
+        .with("memtable_bytes", memtable_bytes)
+}

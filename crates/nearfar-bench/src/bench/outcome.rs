@@ -1,0 +1,173 @@
+//! What a comparison found.
+
+use nearfar_measure::Summary;
+use std::collections::BTreeMap;
+
+use super::contender::{Rival, Who};
+use super::protocol::Loaded;
+use super::run::BenchOptions;
+use super::serve::Role;
+use crate::tpch::geometric_mean;
+
+/// A comparison of all-near Nearfar with others.
+#[derive(Debug, Clone)]
+pub struct BenchOutcome {
+    /// What was compared.
+    pub options: BenchOptions,
+    /// How runs of two contenders followed each other.
+    pub turns: Turns,
+    /// Bytes of the Parquet files.
+    pub file_bytes: u64,
+    /// Loads by Nearfar and by DataFusion into its own tables.
+    pub loads: [ContenderLoads; 2],
+    /// Queries against DataFusion's own tables, then against each rival that took part.
+    pub comparisons: Vec<Comparison>,
+    /// Rivals that did not take part, and why.
+    pub absent: Vec<(Rival, String)>,
+}
+
+/// How runs of two contenders follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turns {
+    /// Each query alternates between the two.
+    Alternating,
+    /// One runs all queries, and then the other.
+    Apart,
+}
+
+impl Turns {
+    /// Its word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Alternating => "alternating",
+            Self::Apart => "apart",
+        }
+    }
+}
+
+/// The loads of one contender.
+#[derive(Debug, Clone)]
+pub struct ContenderLoads {
+    /// Which contender.
+    pub who: Who,
+    /// At least one.
+    pub loads: Vec<Loaded>,
+}
+
+/// All queries against one rival.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// Which contender.
+    pub who: Who,
+    /// Engine and version of the rival.
+    pub version: String,
+    /// In the order asked for.
+    pub queries: Vec<QueryComparison>,
+}
+
+/// One query against one rival.
+#[derive(Debug, Clone)]
+pub struct QueryComparison {
+    /// The query.
+    pub number: u8,
+    /// Seconds of each run on Nearfar; at least one.
+    pub nearfar: Vec<f64>,
+    /// Seconds of each run on the rival, in turn with those on Nearfar or after all of them.
+    pub rival: Vec<f64>,
+}
+
+impl ContenderLoads {
+    /// Seconds of the loads.
+    pub fn seconds(&self) -> Summary {
+        summary(self.loads.iter().map(|load| load.seconds))
+    }
+
+    /// What the process took at its peak beyond what it had before, over what it keeps: by its own
+    /// account of the tables where it has one, or else by what remains resident.
+    pub fn peak_ratio(&self) -> Summary {
+        summary(self.loads.iter().map(|load| {
+            let resident_bytes = load.after_bytes.saturating_sub(load.before_bytes);
+            let kept_bytes = match load.kept_bytes.values().sum() {
+                0 => resident_bytes,
+                bytes => bytes,
+            };
+            load.peak_bytes.saturating_sub(load.before_bytes) as f64 / kept_bytes as f64
+        }))
+    }
+
+    /// Bytes that each table keeps.
+    pub fn kept_bytes(&self) -> Option<&BTreeMap<String, u64>> {
+        self.loads.last().map(|load| &load.kept_bytes)
+    }
+}
+
+impl QueryComparison {
+    /// Of the runs on Nearfar, in seconds.
+    pub fn nearfar_summary(&self) -> Summary {
+        summary(self.nearfar.iter().copied())
+    }
+
+    /// Of the runs on the rival, in seconds.
+    pub fn rival_summary(&self) -> Summary {
+        summary(self.rival.iter().copied())
+    }
+
+    /// Nearfar's time over the rival's: the ratio of the medians, with the least and the largest
+    /// ratio of runs of the same position.
+    pub fn ratio(&self) -> Summary {
+        let pairs = self.nearfar.iter().zip(&self.rival);
+        let of_runs = pairs.map(|(nearfar, rival)| nearfar / rival);
+        let ratio = self.nearfar_summary().median / self.rival_summary().median;
+        around(ratio, of_runs)
+    }
+}
+
+impl Comparison {
+    /// The geometric mean over the queries of the ratio of the medians, with the least and the
+    /// largest of the geometric means over the runs.
+    pub fn geometric_mean_ratio(&self) -> Summary {
+        let runs = self
+            .queries
+            .iter()
+            .map(|query| query.nearfar.len())
+            .min()
+            .unwrap_or(0);
+        let of_run = |run: usize| {
+            let ratios = self
+                .queries
+                .iter()
+                .map(|query| query.nearfar[run] / query.rival[run]);
+            geometric_mean(ratios)
+        };
+        let median = geometric_mean(self.queries.iter().map(|query| query.ratio().median));
+        around(median, (0..runs).map(of_run))
+    }
+}
+
+impl BenchOutcome {
+    /// The loads of `role`.
+    pub fn loads_of(&self, role: Role) -> Option<&ContenderLoads> {
+        self.loads.iter().find(|loads| loads.who == Who::Own(role))
+    }
+}
+
+/// A ratio of medians with the spread of the ratios of single runs, which need not lie around it.
+pub(super) fn around(ratio: f64, of_runs: impl Iterator<Item = f64>) -> Summary {
+    let spread = summary(of_runs);
+    Summary {
+        median: ratio,
+        min: spread.min.min(ratio),
+        max: spread.max.max(ratio),
+        runs: spread.runs,
+    }
+}
+
+/// Of at least one value; NaN of none.
+pub(super) fn summary(values: impl Iterator<Item = f64>) -> Summary {
+    Summary::of(values).unwrap_or(Summary {
+        median: f64::NAN,
+        min: f64::NAN,
+        max: f64::NAN,
+        runs: 0,
+    })
+}

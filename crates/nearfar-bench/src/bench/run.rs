@@ -1,0 +1,186 @@
+//! What is compared, and the comparison as a whole.
+
+use std::path::PathBuf;
+
+use super::contender::{Launch, Rival, Who};
+use super::error::BenchError;
+use super::field::Field;
+use super::outcome::{BenchOutcome, Turns};
+use crate::tpch::{TpchError, TpchOptions, queries};
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchOptions {
+    /// Size of the data; 1 is about 1 GB as text.
+    pub scale_factor: f64,
+    /// Threads of every contender.
+    pub threads: usize,
+    /// Queries to run, in order.
+    pub queries: Vec<u8>,
+    /// Timed runs of each query by each of two contenders, in turn.
+    pub runs: u32,
+    /// Timed loads by Nearfar and by DataFusion, in turn, each in a fresh process.
+    pub load_runs: u32,
+    /// Rivals beside DataFusion's tables in memory, which always take part.
+    pub rivals: Vec<Rival>,
+    /// The folder in which Parquet files are written, about 0.4 GB per scale factor; they are
+    /// removed in the end. The system's for temporary files if none.
+    pub directory: Option<PathBuf>,
+}
+
+impl Default for BenchOptions {
+    /// Scale factor 1, all processors, all queries, five runs, three loads, no further rivals.
+    fn default() -> Self {
+        Self {
+            scale_factor: 1.0,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            queries: queries::NUMBERS.collect(),
+            runs: 5,
+            load_runs: 3,
+            rivals: Vec::new(),
+            directory: None,
+        }
+    }
+}
+
+/// A step of a comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum BenchEvent {
+    /// A table is being generated and written to Parquet files.
+    Writing {
+        /// The table.
+        table: &'static str,
+    },
+    /// A contender loads all tables.
+    Loading {
+        /// Which contender.
+        who: Who,
+        /// Of all loads the how many-th, from 1.
+        run: u32,
+    },
+    /// A contender loaded all tables.
+    Loaded {
+        /// Which contender.
+        who: Who,
+        /// Of all loads the how many-th, from 1.
+        run: u32,
+        /// The time it took.
+        seconds: f64,
+    },
+    /// A rival can't take part.
+    Absent {
+        /// Which rival.
+        rival: Rival,
+    },
+    /// Nearfar's answer to a query is being compared with this contender's.
+    Checking {
+        /// Which contender.
+        who: Who,
+        /// The query.
+        query: u8,
+    },
+    /// All runs of a query by a contender that runs alone are done; seconds are their median.
+    Timed {
+        /// Which contender.
+        who: Who,
+        /// The query.
+        query: u8,
+        /// The time it took.
+        seconds: f64,
+    },
+    /// All runs of a query by Nearfar and this contender, in turn, are done; seconds are medians.
+    Compared {
+        /// Which contender.
+        who: Who,
+        /// The query.
+        query: u8,
+        /// Median on Nearfar.
+        nearfar_seconds: f64,
+        /// Median on the other.
+        rival_seconds: f64,
+    },
+}
+
+/// Whoever follows a comparison; called between what is timed.
+pub trait BenchObserver {
+    /// Takes note of a step.
+    fn on(&self, event: &BenchEvent);
+}
+
+/// Follows nothing.
+impl BenchObserver for () {
+    fn on(&self, _: &BenchEvent) {}
+}
+
+/// Compares all-near Nearfar with DataFusion's own tables in memory and with the rivals asked for.
+///
+/// All load the same Parquet files. Nearfar runs against one rival at a time, so that no more than
+/// two hold the data at once, and each query alternates between the two.
+///
+/// # Errors
+/// See [`BenchError`]. A rival that is not installed is no error: the outcome says so.
+pub fn compare(
+    options: &BenchOptions,
+    launcher: &dyn Launch,
+    observer: &dyn BenchObserver,
+) -> Result<BenchOutcome, BenchError> {
+    compare_with(Turns::Alternating, options, launcher, observer)
+}
+
+/// As [`compare`], but every contender runs all its queries alone, one contender after the other:
+/// for data of which two copies do not fit into memory. Drift of the machine then counts in full.
+///
+/// # Errors
+/// As for [`compare`].
+pub fn compare_apart(
+    options: &BenchOptions,
+    launcher: &dyn Launch,
+    observer: &dyn BenchObserver,
+) -> Result<BenchOutcome, BenchError> {
+    compare_with(Turns::Apart, options, launcher, observer)
+}
+
+fn compare_with(
+    turns: Turns,
+    options: &BenchOptions,
+    launcher: &dyn Launch,
+    observer: &dyn BenchObserver,
+) -> Result<BenchOutcome, BenchError> {
+    let texts = texts(options)?;
+    let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let directory = tempfile::Builder::new()
+        .prefix("nearfar-tpch-")
+        .tempdir_in(&parent)
+        .map_err(|source| BenchError::file(&parent, source))?;
+    let field = Field {
+        options,
+        launcher,
+        observer,
+        directory: directory.path(),
+        texts,
+    };
+    let file_bytes = field.write_files()?;
+    let found = match turns {
+        Turns::Alternating => field.compare_in_turn()?,
+        Turns::Apart => field.compare_apart()?,
+    };
+    Ok(BenchOutcome {
+        options: options.clone(),
+        turns,
+        file_bytes,
+        loads: found.loads,
+        comparisons: found.comparisons,
+        absent: found.absent,
+    })
+}
+
+fn texts(options: &BenchOptions) -> Result<Vec<(u8, String)>, TpchError> {
+    let workload = TpchOptions {
+        scale_factor: options.scale_factor,
+        queries: options.queries.clone(),
+        runs: options.runs.min(options.load_runs),
+        ..Default::default()
+    };
+    workload.texts()
+}

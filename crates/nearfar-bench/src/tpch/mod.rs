@@ -1,0 +1,27 @@
+//! TPC-H under placements: generate, check, place, time, report.
+//!
+//! [`run`] generates the eight tables in memory, checks the answers of the queries against
+//! DataFusion's own tables in memory, and times the queries with all data near and under every
+//! placement asked for (weisgut-2025 section 6 does so with Hyrise). The [`Outcome`] turns into
+//! [`Outcome::metrics`] for programs and a [`report`](fn@report) for people.
+
+pub mod answer;
+mod data;
+mod error;
+mod metrics;
+mod observer;
+mod options;
+mod outcome;
+pub mod published;
+pub mod queries;
+mod report;
+mod run;
+
+pub use error::TpchError;
+pub use observer::{Event, Observer};
+pub use options::{TpchOptions, default_placements, parse_placement};
+pub use outcome::{
+    BytesByTier, FarTier, Outcome, PlacementOutcome, QueryOutcome, TableOutcome, geometric_mean,
+};
+pub use report::report;
+pub use run::run;

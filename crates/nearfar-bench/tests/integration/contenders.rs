@@ -1,0 +1,139 @@
+//! Comparisons with contenders that run in threads of the test.
+
+use nearfar_bench::bench::{
+    BenchError, BenchOptions, BenchOutcome, Contender, Launch, Processes, Rival, Role, Who,
+    compare, compare_apart, serve,
+};
+use nearfar_topology::Known;
+use std::io::{BufReader, Write, pipe};
+use std::path::PathBuf;
+
+/// Serves own contenders in threads, and leaves rivals to an interpreter that is not there.
+struct Threads;
+
+impl Launch for Threads {
+    fn launch(&self, who: Who) -> Result<Contender, BenchError> {
+        let Who::Own(role) = who else {
+            return without_python().launch(who);
+        };
+        let (requests, to_contender) = pipe().expect("a pipe");
+        let (from_contender, replies) = pipe().expect("a pipe");
+        std::thread::spawn(move || serve(role, BufReader::new(requests), replies));
+        Contender::over(who, BufReader::new(from_contender), to_contender)
+    }
+}
+
+fn without_python() -> Processes {
+    Processes {
+        program: PathBuf::from("/nonexistent/nearfar"),
+        arguments: Vec::new(),
+        python: PathBuf::from("/nonexistent/python3"),
+    }
+}
+
+fn small() -> BenchOptions {
+    BenchOptions {
+        scale_factor: 0.01,
+        threads: 2,
+        queries: vec![1, 6, 16],
+        runs: 2,
+        load_runs: 1,
+        rivals: vec![Rival::DuckDb],
+        directory: None,
+    }
+}
+
+fn value(outcome: &BenchOutcome, name: &str) -> Known<f64> {
+    let metrics = outcome.metrics();
+    let found = metrics.iter().find(|metric| metric.metric == name);
+    found.map(|metric| metric.value.clone()).expect(name)
+}
+
+#[test]
+fn own_tables_are_compared_and_an_absent_rival_is_unavailable() {
+    let outcome = compare(&small(), &Threads, &()).expect("a comparison");
+    let metrics = outcome.metrics();
+    let geomean = value(&outcome, "tpch_geomean_ratio_memtable");
+    assert!(geomean.get().is_some_and(|ratio| ratio > 0.0));
+    let queries = metrics
+        .iter()
+        .filter(|metric| metric.metric == "tpch_query_ratio_memtable");
+    for (metric, number) in queries.zip([1, 6, 16]) {
+        assert_eq!(metric.dimensions["query"], number);
+        assert_eq!(metric.spread.map(|spread| spread.runs), Some(2));
+    }
+    let absent = value(&outcome, "tpch_geomean_ratio_duckdb");
+    let reason = absent.reason().expect("a reason");
+    assert!(
+        reason.contains("/nonexistent/python3") && reason.contains("pip install"),
+        "{reason}"
+    );
+    for name in [
+        "load_ratio_datafusion",
+        "load_peak_ratio",
+        "resident_bytes_ratio_memtable",
+    ] {
+        assert!(
+            value(&outcome, name).get().is_some_and(|ratio| ratio > 0.0),
+            "{name}"
+        );
+    }
+    let resident = metrics
+        .iter()
+        .filter(|m| m.metric == "resident_bytes_ratio_memtable");
+    assert_eq!(resident.count(), 9);
+    assert!(value(&outcome, "counter_overhead_ratio").reason().is_some());
+}
+
+#[test]
+fn contenders_apart_are_compared_too() {
+    let options = BenchOptions {
+        load_runs: 2,
+        rivals: Vec::new(),
+        ..small()
+    };
+    let outcome = compare_apart(&options, &Threads, &()).expect("a comparison");
+    let [comparison] = outcome.comparisons.as_slice() else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(comparison.queries.len(), 3);
+    assert!(outcome.loads.iter().all(|loads| loads.loads.len() == 2));
+    let metrics = outcome.metrics();
+    assert!(
+        metrics
+            .iter()
+            .all(|metric| metric.dimensions["turns"] == "apart")
+    );
+}
+
+#[test]
+fn a_contender_says_what_it_cannot_do() {
+    let mut contender = Threads
+        .launch(Who::Own(Role::MemTable))
+        .expect("a contender");
+    assert!(contender.version().starts_with("DataFusion "));
+    let early = contender.query("select 1").expect_err("an error");
+    assert!(
+        matches!(&early, BenchError::Failed { reason, .. } if reason.contains("nothing is loaded"))
+    );
+    let nowhere = PathBuf::from("/nonexistent");
+    let missing = contender
+        .load(&nowhere, &["region"], 1)
+        .expect_err("an error");
+    assert!(matches!(missing, BenchError::Failed { .. }), "{missing}");
+}
+
+#[test]
+fn a_contender_that_ends_or_babbles_is_named() {
+    let who = Who::Own(Role::Nearfar);
+    let (replies, writer) = pipe().expect("a pipe");
+    drop(writer);
+    let ended = Contender::over(who, BufReader::new(replies), Vec::new()).expect_err("an error");
+    assert!(matches!(ended, BenchError::Silent { .. }), "{ended}");
+    let (replies, mut writer) = pipe().expect("a pipe");
+    writer.write_all(b"hello\n").expect("written");
+    let babble = Contender::over(who, BufReader::new(replies), Vec::new()).expect_err("an error");
+    assert!(babble.to_string().contains("hello"), "{babble}");
+    let missing = without_python().launch(who).expect_err("an error");
+    assert!(matches!(missing, BenchError::Start { .. }), "{missing}");
+}

@@ -1,0 +1,21 @@
+//! Access benchmarks, the schema of results, and reports.
+//!
+//! * [`probe`] finds latency and bandwidth of a tier, and whether a modelled tier behaves as its
+//!   profile says.
+//! * [`results`] writes figures for programs: one JSON object per line.
+//! * [`report`] writes them for people: one self-contained HTML page.
+//!
+//! Every figure carries its [`Kind`]: measured, modelled, published or estimated.
+
+#![deny(unsafe_code)]
+
+mod known;
+mod machine;
+pub mod probe;
+pub mod report;
+pub mod results;
+mod statistics;
+
+pub use machine::Machine;
+pub use results::Kind;
+pub use statistics::Summary;

@@ -1,0 +1,5 @@
+//! Probe, results and reports from the outside.
+
+mod probe;
+mod report;
+mod results;

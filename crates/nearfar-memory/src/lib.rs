@@ -1,0 +1,35 @@
+//! Memory on tiers: regions with a placement, heaps per tier, and an exact account of both.
+//!
+//! This crate owns the `unsafe` of Nearfar. It knows of pages, nodes and bytes, never of tables or
+//! trees.
+//!
+//! - [`MemorySystem`] holds the tiers, near to far, with a budget each, and the ledger of every byte
+//!   taken. `used <= budget` holds at every moment, whatever races.
+//! - [`Region`] is memory with a [`Placement`]: populated, page-verified, movable in place, and
+//!   usable as Arrow buffers without a copy.
+//! - [`TierHeap`] is a general-purpose heap on a tier; [`NearfarAllocator`] is a global allocator
+//!   that follows the tier of the thread ([`ThreadTier`]).
+//! - [`sys`] is the thin layer over the kernel's calls.
+//!
+//! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
+
+mod heap;
+mod layout;
+mod ledger;
+mod machine;
+mod placement;
+mod region;
+pub mod sys;
+mod system;
+mod tier;
+
+pub use heap::{
+    Exhaustion, GlobalHeaps, HeapError, HeapOptions, NearHeap, NearfarAllocator, ThreadTier,
+    ThreadTierGuard, TierHeap,
+};
+pub use machine::{CgroupLimit, MachineRoots};
+pub use nearfar_topology::TierKind;
+pub use placement::{OverBudget, PageSize, Placement, PlacementError, RegionOptions};
+pub use region::{Region, RegionError, Verification};
+pub use system::{Budgets, MemorySystem, SystemError, TierUsage, UnknownTier};
+pub use tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};

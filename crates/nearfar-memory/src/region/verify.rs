@@ -1,0 +1,124 @@
+//! Asking the kernel where every page is.
+
+use crate::layout::Layout;
+use crate::region::RegionError;
+use crate::region::populate::PolicyOutcome;
+use crate::sys::{
+    self, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, PageLocation, SysError,
+};
+use crate::system::MemorySystem;
+use crate::tier::{MAX_TIERS, TierId};
+
+/// What is known of the pages' places.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verification {
+    /// The kernel was asked of every page, and each lies on a node of its tier.
+    Verified,
+    /// The kernel could not be asked, or not be told, for this reason.
+    Unverified {
+        /// The call that a sandbox forbids, or that the kernel lacks.
+        reason: SysError,
+    },
+}
+
+/// Checks the pages of a region that was just populated.
+pub(super) fn verify(
+    system: &MemorySystem,
+    map: &Mapping,
+    kind: MappingKind,
+    layout: &Layout,
+    policy: PolicyOutcome,
+) -> Result<Verification, RegionError> {
+    if let PolicyOutcome::Unneeded(reason) = policy {
+        tracing::warn!(%reason, "memory policies are unavailable; the machine has one node only");
+        return Ok(Verification::Unverified { reason });
+    }
+    match check_pages(system, map, kind, layout)? {
+        Ok(()) => Ok(Verification::Verified),
+        Err(reason) if reason.is_unavailable() => {
+            tracing::warn!(%reason, "the placement of pages cannot be verified");
+            Ok(Verification::Unverified { reason })
+        }
+        Err(source) => Err(RegionError::Query { source }),
+    }
+}
+
+/// Checks the pages of `map` against `layout`; the inner error is that of asking.
+pub(super) fn check_pages(
+    system: &MemorySystem,
+    map: &Mapping,
+    kind: MappingKind,
+    layout: &Layout,
+) -> Result<Result<(), SysError>, RegionError> {
+    let mut tally = Tally::default();
+    let asked = tally.count(system, map, kind, layout, |_, _, _| {});
+    match asked {
+        Ok(()) => tally.judge(system, layout).map(Ok),
+        Err(error) => Ok(Err(error)),
+    }
+}
+
+/// Base pages by tier: expected, found and absent.
+#[derive(Default)]
+pub(super) struct Tally {
+    expected: [u64; MAX_TIERS],
+    found: [u64; MAX_TIERS],
+    absent: [u64; MAX_TIERS],
+}
+
+impl Tally {
+    /// Asks for every page and tells `misplaced` the byte offset, tier and location of those that
+    /// lie elsewhere than on their tier.
+    pub(super) fn count(
+        &mut self,
+        system: &MemorySystem,
+        map: &Mapping,
+        kind: MappingKind,
+        layout: &Layout,
+        mut misplaced: impl FnMut(usize, TierId, PageLocation),
+    ) -> Result<(), SysError> {
+        let stride = if kind == MappingKind::HugeTlb {
+            HUGE_PAGE_BYTES
+        } else {
+            BASE_PAGE_BYTES
+        };
+        let (mut tier, mut run_end) = (TierId::NEAR, 0);
+        sys::query_pages(map, 0..map.len(), stride, |offset, location| {
+            if offset >= run_end {
+                let (next, end_page) = layout.run_at(offset / layout.page_bytes());
+                (tier, run_end) = (next, end_page * layout.page_bytes());
+            }
+            self.expected[tier.index()] += 1;
+            match location {
+                PageLocation::Node(node) if system.info(tier).node_set.contains(node) => {
+                    self.found[tier.index()] += 1;
+                }
+                other => {
+                    if matches!(other, PageLocation::Error(_)) {
+                        self.absent[tier.index()] += 1;
+                    }
+                    misplaced(offset, tier, other);
+                }
+            }
+        })
+    }
+
+    /// An error for the first tier that lacks pages.
+    pub(super) fn judge(&self, system: &MemorySystem, layout: &Layout) -> Result<(), RegionError> {
+        for (tier, _) in layout.all_bytes().iter() {
+            let at = tier.index();
+            if self.found[at] != self.expected[at] {
+                let info = system.info(tier);
+                return Err(RegionError::Misplaced {
+                    tier: info.name.clone(),
+                    nodes: info.node_set.to_string(),
+                    expected_pages: self.expected[at],
+                    found_pages: self.found[at],
+                    absent_pages: self.absent[at],
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,269 @@
+//! Anonymous mappings and advice on them.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use super::SysError;
+
+/// Bytes of a base page on the platforms that this crate supports.
+pub const BASE_PAGE_BYTES: usize = 4096;
+/// Bytes of a huge page (a page middle directory entry of x86-64 and of AArch64 with 4 KiB pages).
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Bytes of a base page as the kernel says (`sysconf(_SC_PAGESIZE)`).
+#[must_use]
+pub fn base_page_bytes() -> usize {
+    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).unwrap_or(BASE_PAGE_BYTES)
+}
+
+/// What backs a mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MappingKind {
+    /// Ordinary anonymous memory, transparent huge pages as advised.
+    Anonymous,
+    /// Explicitly reserved 2 MiB pages (`vm.nr_hugepages`).
+    HugeTlb,
+}
+
+/// Advice of `madvise(2)` that this crate gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Use transparent huge pages where the range is aligned (`MADV_HUGEPAGE`).
+    HugePages,
+    /// Use base pages only (`MADV_NOHUGEPAGE`): a fault then fills exactly one page.
+    BasePages,
+    /// Fault every page in, writable; an unsuccessful fault is an error, not a signal
+    /// (`MADV_POPULATE_WRITE`, Linux 5.14).
+    PopulateWrite,
+    /// Give the pages back; they read as zero afterwards (`MADV_DONTNEED`).
+    Discard,
+}
+
+impl Advice {
+    fn number_and_name(self) -> (libc::c_int, &'static str) {
+        match self {
+            Self::HugePages => (libc::MADV_HUGEPAGE, "madvise(MADV_HUGEPAGE)"),
+            Self::BasePages => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)"),
+            Self::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE)"),
+            Self::Discard => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)"),
+        }
+    }
+}
+
+/// A private anonymous mapping that this value owns; dropping it unmaps it.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    #[cfg(miri)]
+    align: usize,
+}
+
+// SAFETY: a Mapping is an owned range of address space with no thread affinity; it hands out only
+// its address, and whoever dereferences it upholds aliasing.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; all methods that take `&self` make thread-safe system calls.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// The address of the first byte.
+    #[must_use]
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether the mapping has no bytes; it never has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The address range.
+    #[must_use]
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.base.as_ptr() as usize;
+        start..start + self.bytes
+    }
+}
+
+#[cfg(not(miri))]
+impl Mapping {
+    /// Maps `bytes` of anonymous memory whose first byte is a multiple of `align`.
+    ///
+    /// Before: `bytes` is a positive multiple of the page size of `kind`; `align` is a power of two
+    /// and at least that page size. After: the range is reserved, readable and writable; no page is allocated; nothing is charged to the commit limit (`MAP_NORESERVE`,
+    /// mmap(2); Documentation/mm/overcommit-accounting.rst).
+    ///
+    /// # Errors
+    /// The error of `mmap`, `ENOMEM` when address space or huge pages do not suffice.
+    pub fn new(bytes: usize, align: usize, kind: MappingKind) -> Result<Self, SysError> {
+        let (protection, flags) = match kind {
+            MappingKind::Anonymous => (libc::PROT_READ | libc::PROT_WRITE, 0),
+            MappingKind::HugeTlb => (
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_HUGETLB | libc::MAP_HUGE_2MB,
+            ),
+        };
+        let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // The kernel aligns huge page mappings itself; others are over-mapped and trimmed.
+        let slack = if kind == MappingKind::HugeTlb {
+            0
+        } else {
+            align - base_page_bytes()
+        };
+        let padded = bytes.checked_add(slack).ok_or(SysError {
+            call: "mmap",
+            errno: libc::ENOMEM,
+        })?;
+        // SAFETY: no address is asked for, so that no mapping of anyone is replaced.
+        let raw = unsafe { libc::mmap(std::ptr::null_mut(), padded, protection, flags, -1, 0) };
+        if raw == libc::MAP_FAILED {
+            return Err(SysError::last("mmap"));
+        }
+        let start = raw as usize;
+        let aligned = start.next_multiple_of(align);
+        let before = aligned - start;
+        let after = slack - before.min(slack);
+        for (cut, length) in [(start, before), (aligned + bytes, after)] {
+            if length > 0 {
+                // SAFETY: the cut lies inside the mapping made above and outside of the part kept.
+                unsafe { libc::munmap(cut as *mut libc::c_void, length) };
+            }
+        }
+        // SAFETY: `aligned` lies `before` bytes into the live mapping that starts at `raw`, which
+        // mmap never places at address zero.
+        let base = unsafe { NonNull::new_unchecked(raw.cast::<u8>().add(before)) };
+        Ok(Self { base, bytes })
+    }
+
+    /// Gives `advice` on `range`.
+    ///
+    /// Before: `range` lies inside and is page-aligned; for [`Advice::Discard`] nobody holds a
+    /// reference into it. After: as the advice says (madvise(2)). `PopulateWrite` is repeated while
+    /// it is interrupted and starts over harmlessly, present pages being left alone.
+    ///
+    /// # Errors
+    /// The error of `madvise`: for `PopulateWrite`, `ENOMEM` when pages ran out, `EFAULT` where a
+    /// fault would have raised `SIGBUS`, `EHWPOISON` for broken memory, `EINVAL` before Linux 5.14.
+    pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), SysError> {
+        self.check(&range);
+        let (number, call) = advice.number_and_name();
+        loop {
+            // SAFETY: the range lies inside the mapping that we own; discarding needs the caller's
+            // word that nobody refers to it, which the precondition states.
+            let code = unsafe {
+                libc::madvise(
+                    self.base.as_ptr().add(range.start).cast(),
+                    range.len(),
+                    number,
+                )
+            };
+            if code == 0 {
+                return Ok(());
+            }
+            let error = SysError::last(call);
+            if !matches!(error.errno, libc::EINTR | libc::EAGAIN) {
+                return Err(error);
+            }
+        }
+    }
+
+    fn check(&self, range: &Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.bytes,
+            "range {range:?} lies outside of a mapping of {} bytes",
+            self.bytes
+        );
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours alone and nobody can name it after this.
+        let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert_eq!(code, 0, "munmap of an owned mapping");
+    }
+}
+
+#[cfg(miri)]
+impl Mapping {
+    /// See the real implementation; here the standard allocator gives zeroed memory.
+    pub fn new(bytes: usize, align: usize, _kind: MappingKind) -> Result<Self, SysError> {
+        let layout = std::alloc::Layout::from_size_align(bytes, align).map_err(|_| SysError {
+            call: "mmap",
+            errno: libc::EINVAL,
+        })?;
+        // SAFETY: the layout has a positive size.
+        let raw = unsafe { std::alloc::alloc_zeroed(layout) };
+        let base = NonNull::new(raw).ok_or(SysError {
+            call: "mmap",
+            errno: libc::ENOMEM,
+        })?;
+        Ok(Self { base, bytes, align })
+    }
+
+    /// Accepted and without effect, but for discarding, which zeroes.
+    pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), SysError> {
+        let _ = advice.number_and_name();
+        if advice == Advice::Discard {
+            // SAFETY: the range lies inside, and the caller says that nobody refers to it.
+            unsafe {
+                self.base
+                    .as_ptr()
+                    .add(range.start)
+                    .write_bytes(0, range.len())
+            };
+        }
+        Ok(())
+    }
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this very size and alignment.
+        unsafe {
+            let layout = std::alloc::Layout::from_size_align_unchecked(self.bytes, self.align);
+            std::alloc::dealloc(self.base.as_ptr(), layout);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_aligned_zero_and_writable() {
+        for align in [BASE_PAGE_BYTES, HUGE_PAGE_BYTES] {
+            let map = Mapping::new(align * 2, align, MappingKind::Anonymous).unwrap();
+            assert_eq!(map.addresses().start % align, 0);
+            assert_eq!(map.addresses().len(), align * 2);
+            map.advise(0..map.len(), Advice::PopulateWrite).unwrap();
+            // SAFETY: the byte lies inside the mapping.
+            unsafe {
+                assert_eq!(map.base().as_ptr().add(align).read(), 0);
+                map.base().as_ptr().add(align).write(7);
+            }
+            map.advise(0..map.len(), Advice::Discard).unwrap();
+            // SAFETY: as above.
+            assert_eq!(unsafe { map.base().as_ptr().add(align).read() }, 0);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "address space is not limited there")]
+    fn more_than_the_address_space_is_an_error_that_names_the_call() {
+        let error = Mapping::new(1 << 62, BASE_PAGE_BYTES, MappingKind::Anonymous).unwrap_err();
+        assert_eq!((error.call, error.errno), ("mmap", libc::ENOMEM));
+    }
+}

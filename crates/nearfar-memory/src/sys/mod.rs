@@ -1,0 +1,25 @@
+//! The thin layer over the kernel's memory calls.
+//!
+//! Every function states what must hold before and what holds after it, and names the kernel
+//! document that says so. Nothing here knows of tiers, budgets or placements. Errors keep the
+//! `errno` and name the call ([`SysError`]).
+//!
+//! Under Miri, which has no `mmap`, a [`Mapping`] is backed by the standard allocator, policies are
+//! accepted and forgotten, and page queries answer "not supported", so that the logic above this
+//! layer can be interpreted.
+
+mod error;
+mod mapping;
+mod nodes;
+mod pages;
+mod policy;
+
+pub use error::SysError;
+pub use mapping::{
+    Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, base_page_bytes,
+};
+pub use nodes::NodeSet;
+pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
+pub use policy::{
+    Policy, address_policy_node, bind_range, interleave_weight, set_thread_policy, thread_policy,
+};

@@ -1,0 +1,494 @@
+//! The memory system of a process: its tiers, their budgets and the ledger.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use nearfar_topology::{FAR, NEAR, TierKind, Topology};
+
+use crate::heap::{self, HeapCounters};
+use crate::ledger::{Ledger, Taker};
+use crate::machine::MachineRoots;
+use crate::region::RegionError;
+use crate::sys::NodeSet;
+use crate::tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
+
+/// How many bytes each tier may be used for.
+///
+/// A tier that is not named may be used up to its capacity or, where that is less, up to the memory
+/// limit of the control group of this process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Budgets {
+    by_tier_bytes: BTreeMap<String, u64>,
+    roots: MachineRoots,
+}
+
+impl Budgets {
+    /// No budget but the tiers' capacities.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the budget of the tier of this name (`near` and `far` mean what
+    /// [`MemorySystem::tier`] says).
+    #[must_use]
+    pub fn with(mut self, tier: impl Into<String>, bytes: u64) -> Self {
+        self.by_tier_bytes.insert(tier.into(), bytes);
+        self
+    }
+
+    /// Reads the machine's files below these roots.
+    #[must_use]
+    pub fn with_roots(mut self, roots: MachineRoots) -> Self {
+        self.roots = roots;
+        self
+    }
+}
+
+/// Why a memory system cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SystemError {
+    /// There is no tier.
+    #[error("a memory system needs at least one tier")]
+    NoTiers,
+    /// There are more tiers than are supported.
+    #[error("{tiers} tiers: at most {MAX_TIERS} are supported")]
+    TooManyTiers {
+        /// The number of tiers given.
+        tiers: usize,
+    },
+    /// Two tiers of one name.
+    #[error("two tiers are named {name:?}")]
+    DuplicateTier {
+        /// The name.
+        name: String,
+    },
+    /// A budget for a tier that there is not.
+    #[error(transparent)]
+    UnknownTier(#[from] UnknownTier),
+    /// A budget above what the tier has.
+    #[error(
+        "the budget of {budget_bytes} bytes for tier {tier:?} exceeds its capacity of \
+         {capacity_bytes} bytes: lower the budget"
+    )]
+    BudgetAboveCapacity {
+        /// The tier's name.
+        tier: String,
+        /// The budget asked for.
+        budget_bytes: u64,
+        /// What the tier has.
+        capacity_bytes: u64,
+    },
+}
+
+/// A tier's name that the system does not know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no tier is named {name:?}; there are: {}", known.join(", "))]
+pub struct UnknownTier {
+    /// The name asked for.
+    pub name: String,
+    /// The names that there are.
+    pub known: Vec<String>,
+}
+
+/// What a tier is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TierUsage {
+    /// The most bytes that regions and heaps together may take.
+    pub budget_bytes: u64,
+    /// Bytes of regions, in whole pages.
+    pub region_bytes: u64,
+    /// Bytes that tier heaps hold for blocks, free or not, and for their own records.
+    pub heap_bytes: u64,
+    /// Bytes of blocks of tier heaps that were allocated and not freed yet.
+    pub heap_live_bytes: u64,
+    /// The most that regions and heaps together have taken at any moment.
+    pub peak_bytes: u64,
+    /// Allocations that were meant for this tier's heap and went to the platform's allocator.
+    pub fallbacks: u64,
+    /// Bytes of those allocations.
+    pub fallback_bytes: u64,
+}
+
+impl TierUsage {
+    /// Bytes that regions and heaps together have taken.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.region_bytes + self.heap_bytes
+    }
+
+    /// Bytes left below the budget.
+    #[must_use]
+    pub fn available_bytes(&self) -> u64 {
+        self.budget_bytes.saturating_sub(self.used_bytes())
+    }
+}
+
+/// The tiers of this process, with budgets and an exact account of every byte placed on them.
+pub struct MemorySystem {
+    tiers: Vec<TierInfo>,
+    ledger: Ledger,
+    heap_counters: [HeapCounters; MAX_TIERS],
+    /// Bytes that were taken but are not populated yet, and so show in no kernel number.
+    pending_bytes: AtomicU64,
+    roots: MachineRoots,
+}
+
+impl fmt::Debug for MemorySystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.tiers.iter().map(|tier| &tier.name);
+        formatter.debug_list().entries(names).finish()
+    }
+}
+
+impl MemorySystem {
+    /// A system over the tiers of `topology`, in its order, so that a tier's index here is its
+    /// index there.
+    ///
+    /// A tier whose capacity the machine does not say gets the machine's memory size if it is
+    /// allocatable, else zero. On a machine whose memory grows on demand, a tier of all nodes with
+    /// memory has at least the machine's memory size.
+    ///
+    /// # Errors
+    /// [`SystemError`]: too many tiers, a budget for an unknown tier or above a capacity.
+    pub fn new(topology: &Topology, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        let total_bytes = budgets.roots.total_bytes();
+        let memory_nodes = budgets.roots.memory_nodes();
+        let near_bytes = topology
+            .tiers
+            .first()
+            .and_then(|near| near.capacity_bytes.get());
+        let specs = topology.tiers.iter().map(|tier| {
+            let nodes: Vec<u32> = tier
+                .nodes
+                .iter()
+                .filter(|_| tier.allocatable)
+                .map(|node| node.0)
+                .collect();
+            let set: NodeSet = nodes.iter().copied().collect();
+            let told = tier.capacity_bytes.get();
+            // A modelled tier may be smaller than the memory it lies in; where it is not, it grows
+            // with it.
+            let is_limited = tier.kind == TierKind::Modelled && told != near_bytes;
+            let is_whole_machine = !is_limited && memory_nodes.is_some_and(|all| set.covers(&all));
+            let capacity_bytes = match (told, total_bytes) {
+                (Some(bytes), Some(total)) if is_whole_machine => bytes.max(total),
+                (Some(bytes), _) => bytes,
+                (None, Some(total)) if tier.allocatable => total,
+                (None, _) => 0,
+            };
+            TierSpec {
+                name: tier.name.clone(),
+                kind: tier.kind,
+                nodes,
+                capacity_bytes,
+            }
+        });
+        Self::from_specs(specs.collect(), budgets)
+    }
+
+    /// A system over these tiers, near to far.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn from_specs(specs: Vec<TierSpec>, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        if specs.is_empty() {
+            return Err(SystemError::NoTiers);
+        }
+        if specs.len() > MAX_TIERS {
+            return Err(SystemError::TooManyTiers { tiers: specs.len() });
+        }
+        let tiers: Vec<TierInfo> = specs.into_iter().map(TierInfo::from).collect();
+        for (index, tier) in tiers.iter().enumerate() {
+            if tiers[..index].iter().any(|other| other.name == tier.name) {
+                return Err(SystemError::DuplicateTier {
+                    name: tier.name.clone(),
+                });
+            }
+        }
+        let limit_bytes = budgets
+            .roots
+            .memory_limit()
+            .map_or(u64::MAX, |limit| limit.limit_bytes);
+        let mut allowed: Vec<u64> = tiers
+            .iter()
+            .map(|tier| tier.capacity_bytes.min(limit_bytes))
+            .collect();
+        for (name, &budget_bytes) in &budgets.by_tier_bytes {
+            let index = find_tier(&tiers, name)?.index();
+            let capacity_bytes = tiers[index].capacity_bytes;
+            if budget_bytes > capacity_bytes {
+                let tier = tiers[index].name.clone();
+                return Err(SystemError::BudgetAboveCapacity {
+                    tier,
+                    budget_bytes,
+                    capacity_bytes,
+                });
+            }
+            allowed[index] = budget_bytes;
+        }
+        Ok(Arc::new(Self {
+            tiers,
+            ledger: Ledger::new(allowed),
+            heap_counters: Default::default(),
+            pending_bytes: AtomicU64::new(0),
+            roots: budgets.roots.clone(),
+        }))
+    }
+
+    /// All tiers, near to far.
+    pub fn tiers(&self) -> impl ExactSizeIterator<Item = (TierId, &TierInfo)> {
+        self.tiers
+            .iter()
+            .enumerate()
+            .map(|(index, tier)| (TierId(index as u8), tier))
+    }
+
+    /// The tier of this name. `near` is the first tier; `far` is the tier of that name or, when no
+    /// tier has it, the farthest one that the kernel can allocate on, if that is not the first.
+    ///
+    /// # Errors
+    /// [`UnknownTier`], which lists the names that there are.
+    pub fn tier(&self, name: &str) -> Result<TierId, UnknownTier> {
+        find_tier(&self.tiers, name)
+    }
+
+    /// What is known of `tier`.
+    ///
+    /// # Panics
+    /// When `tier` is of another system, which has more tiers.
+    #[must_use]
+    pub fn info(&self, tier: TierId) -> &TierInfo {
+        &self.tiers[tier.index()]
+    }
+
+    /// What `tier` is used for. Each number is exact; they are read one after another.
+    ///
+    /// # Panics
+    /// As [`Self::info`].
+    #[must_use]
+    pub fn usage(&self, tier: TierId) -> TierUsage {
+        assert!(tier.index() < self.tiers.len(), "{tier} of another system");
+        let state = self.ledger.state(tier);
+        let heaps = &self.heap_counters[tier.index()];
+        TierUsage {
+            budget_bytes: state.budget_bytes,
+            region_bytes: state.region_bytes,
+            heap_bytes: state.heap_bytes,
+            heap_live_bytes: heaps.live_bytes(),
+            peak_bytes: state.peak_bytes,
+            fallbacks: heaps.fallbacks(),
+            fallback_bytes: heaps.fallback_bytes(),
+        }
+    }
+
+    /// The files that this system reads.
+    #[must_use]
+    pub fn roots(&self) -> &MachineRoots {
+        &self.roots
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) fn heap_counters(&self, tier: TierId) -> &HeapCounters {
+        &self.heap_counters[tier.index()]
+    }
+
+    pub(crate) fn tier_count(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// Whether the nodes of every tier are the only ones with memory, so that no policy is needed
+    /// for pages to be where they should.
+    pub(crate) fn has_one_node(&self) -> bool {
+        let used = self
+            .tiers
+            .iter()
+            .fold(NodeSet::EMPTY, |all, tier| all.union(&tier.node_set));
+        used.len() == 1
+            && self
+                .roots
+                .memory_nodes()
+                .is_none_or(|all| used.covers(&all))
+    }
+
+    /// Has heaps give back what they have freed, if those of `tier` hold any; whether they did.
+    pub(crate) fn reclaim(&self, tier: TierId) -> bool {
+        let usage = self.usage(tier);
+        let holds_free = usage.heap_bytes > usage.heap_live_bytes;
+        if holds_free {
+            heap::collect();
+        }
+        holds_free
+    }
+
+    /// Takes `bytes` for a region and enters them as pending.
+    pub(crate) fn take(self: &Arc<Self>, bytes: TierBytes) -> Result<Taken, TierId> {
+        self.ledger.try_take_all(Taker::Region, &bytes)?;
+        self.pending_bytes.fetch_add(bytes.total(), Relaxed);
+        Ok(Taken {
+            system: Arc::clone(self),
+            bytes,
+            pending_bytes: bytes.total(),
+        })
+    }
+
+    /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows.
+    pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), RegionError> {
+        let Some(limit) = self.roots.memory_limit() else {
+            return Ok(());
+        };
+        if self.pending_bytes.load(Relaxed) <= limit.available_bytes() {
+            return Ok(());
+        }
+        Err(RegionError::CgroupLimit {
+            requested_bytes,
+            used_bytes: limit.used_bytes,
+            limit_bytes: limit.limit_bytes,
+            file: limit.file,
+        })
+    }
+}
+
+fn find_tier(tiers: &[TierInfo], name: &str) -> Result<TierId, UnknownTier> {
+    let found = tiers
+        .iter()
+        .position(|tier| tier.name == name)
+        .or_else(|| match name {
+            NEAR => Some(0),
+            FAR => tiers
+                .iter()
+                .rposition(TierInfo::is_allocatable)
+                .filter(|index| *index > 0),
+            _ => None,
+        });
+    match found {
+        Some(index) => Ok(TierId(index as u8)),
+        None => Err(UnknownTier {
+            name: name.to_owned(),
+            known: tiers.iter().map(|tier| tier.name.clone()).collect(),
+        }),
+    }
+}
+
+/// Bytes taken for a region; dropping it gives them back.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    system: Arc<MemorySystem>,
+    bytes: TierBytes,
+    pending_bytes: u64,
+}
+
+impl Taken {
+    /// Enters `bytes` of the taken ones as populated.
+    pub(crate) fn populated(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.pending_bytes);
+        self.pending_bytes -= bytes;
+        self.system.pending_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Replaces what is taken by `wanted`: first takes what that has more, or fails and names a
+    /// tier. The surplus is kept until [`Self::settle`].
+    pub(crate) fn extend_to(&mut self, wanted: &TierBytes) -> Result<(), TierId> {
+        let more = wanted.saturating_sub(&self.bytes);
+        self.system.ledger.try_take_all(Taker::Region, &more)?;
+        self.bytes += more;
+        Ok(())
+    }
+
+    /// Gives back what is taken beyond `kept`.
+    pub(crate) fn settle(&mut self, kept: &TierBytes) {
+        let surplus = self.bytes.saturating_sub(kept);
+        self.system.ledger.give_back_all(Taker::Region, &surplus);
+        self.bytes = *kept;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.populated(u64::MAX);
+        self.system.ledger.give_back_all(Taker::Region, &self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_tiers() -> Vec<TierSpec> {
+        vec![
+            TierSpec::new("near", TierKind::LocalDram, [0], 1000),
+            TierSpec::new("cxl", TierKind::Cxl, [1, 2], 2000),
+            TierSpec::new("dax0.0", TierKind::Dax, [], 4000),
+        ]
+    }
+
+    fn isolated() -> Budgets {
+        Budgets::new().with_roots(MachineRoots {
+            proc: "nowhere".into(),
+            sys: "nowhere".into(),
+            cgroup: "nowhere".into(),
+        })
+    }
+
+    #[test]
+    fn names_and_aliases() {
+        let system = MemorySystem::from_specs(two_tiers(), &isolated()).unwrap();
+        assert_eq!(system.tier("near").unwrap(), TierId::NEAR);
+        assert_eq!(system.tier("far").unwrap(), system.tier("cxl").unwrap());
+        let error = system.tier("fra").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no tier is named \"fra\"; there are: near, cxl, dax0.0"
+        );
+        assert!(!system.info(system.tier("dax0.0").unwrap()).is_allocatable());
+    }
+
+    #[test]
+    fn budgets_are_capacities_unless_told() {
+        let budgets = isolated().with("far", 1500);
+        let system = MemorySystem::from_specs(two_tiers(), &budgets).unwrap();
+        assert_eq!(system.usage(TierId(0)).budget_bytes, 1000);
+        assert_eq!(system.usage(TierId(1)).budget_bytes, 1500);
+        assert_eq!(system.usage(TierId(1)).available_bytes(), 1500);
+    }
+
+    #[test]
+    fn impossible_systems_are_refused() {
+        let refused =
+            |specs, budgets: &Budgets| MemorySystem::from_specs(specs, budgets).unwrap_err();
+        assert_eq!(refused(vec![], &isolated()), SystemError::NoTiers);
+        assert_eq!(
+            refused(two_tiers(), &isolated().with("near", 1001)),
+            SystemError::BudgetAboveCapacity {
+                tier: "near".into(),
+                budget_bytes: 1001,
+                capacity_bytes: 1000
+            }
+        );
+        assert!(matches!(
+            refused(two_tiers(), &isolated().with("middle", 1)),
+            SystemError::UnknownTier(UnknownTier { name, .. }) if name == "middle"
+        ));
+        let twice = vec![two_tiers()[0].clone(), two_tiers()[0].clone()];
+        assert_eq!(
+            refused(twice, &isolated()),
+            SystemError::DuplicateTier {
+                name: "near".into()
+            }
+        );
+        let many = (0..17)
+            .map(|n| TierSpec::new(n.to_string(), TierKind::Cxl, [n], 1))
+            .collect();
+        assert_eq!(
+            refused(many, &isolated()),
+            SystemError::TooManyTiers { tiers: 17 }
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Tiers as this crate knows them: a name, backing nodes and a capacity.
+
+use std::fmt;
+use std::ops::{AddAssign, Index, IndexMut};
+
+use nearfar_topology::TierKind;
+
+use crate::sys::NodeSet;
+
+/// The most tiers that one [`MemorySystem`](crate::MemorySystem) can have.
+pub const MAX_TIERS: usize = 16;
+
+/// A tier of a [`MemorySystem`](crate::MemorySystem): its position from near to far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TierId(pub(crate) u8);
+
+impl TierId {
+    /// The nearest tier.
+    pub const NEAR: Self = Self(0);
+
+    /// The position from near to far, starting at 0.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The tier at `index`, if there can be one; whether a system has it is for the system to say.
+    #[must_use]
+    pub fn from_index(index: usize) -> Option<Self> {
+        (index < MAX_TIERS).then_some(Self(index as u8))
+    }
+}
+
+impl fmt::Display for TierId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "tier {}", self.0)
+    }
+}
+
+/// A tier as given to [`MemorySystem::from_specs`](crate::MemorySystem::from_specs).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierSpec {
+    /// The name by which budgets and errors refer to it.
+    pub name: String,
+    /// What the memory is.
+    pub kind: TierKind,
+    /// The kernel's memory nodes behind it. Two tiers may share nodes (a modelled tier lies in near
+    /// memory); none means that the kernel cannot allocate there.
+    pub nodes: Vec<u32>,
+    /// The most bytes that can ever be placed there.
+    pub capacity_bytes: u64,
+}
+
+impl TierSpec {
+    /// A tier with these properties.
+    pub fn new(
+        name: impl Into<String>,
+        kind: TierKind,
+        nodes: impl Into<Vec<u32>>,
+        capacity_bytes: u64,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            nodes: nodes.into(),
+            capacity_bytes,
+        }
+    }
+}
+
+/// A tier of a running [`MemorySystem`](crate::MemorySystem).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TierInfo {
+    /// The name by which budgets and errors refer to it.
+    pub name: String,
+    /// What the memory is.
+    pub kind: TierKind,
+    /// The kernel's memory nodes behind it; empty when the kernel cannot allocate there.
+    pub nodes: Vec<u32>,
+    /// The most bytes that can ever be placed there.
+    pub capacity_bytes: u64,
+    pub(crate) node_set: NodeSet,
+}
+
+impl TierInfo {
+    /// Whether the kernel can allocate there at all.
+    #[must_use]
+    pub fn is_allocatable(&self) -> bool {
+        !self.nodes.is_empty()
+    }
+}
+
+impl From<TierSpec> for TierInfo {
+    fn from(spec: TierSpec) -> Self {
+        let node_set = spec.nodes.iter().copied().collect();
+        Self {
+            name: spec.name,
+            kind: spec.kind,
+            nodes: spec.nodes,
+            capacity_bytes: spec.capacity_bytes,
+            node_set,
+        }
+    }
+}
+
+/// A number of bytes for each tier, indexed by [`TierId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TierBytes([u64; MAX_TIERS]);
+
+impl TierBytes {
+    /// No bytes on any tier.
+    pub const ZERO: Self = Self([0; MAX_TIERS]);
+
+    /// The sum over all tiers.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The tiers that have bytes, near to far.
+    pub fn iter(&self) -> impl Iterator<Item = (TierId, u64)> + '_ {
+        (0..)
+            .map(TierId)
+            .zip(self.0)
+            .filter(|(_, bytes)| *bytes > 0)
+    }
+
+    /// What this has beyond `other`, tier by tier, zero where it has less.
+    #[must_use]
+    pub fn saturating_sub(mut self, other: &Self) -> Self {
+        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        self
+    }
+}
+
+impl Index<TierId> for TierBytes {
+    type Output = u64;
+
+    fn index(&self, tier: TierId) -> &u64 {
+        &self.0[tier.index()]
+    }
+}
+
+impl IndexMut<TierId> for TierBytes {
+    fn index_mut(&mut self, tier: TierId) -> &mut u64 {
+        &mut self.0[tier.index()]
+    }
+}
+
+impl AddAssign for TierBytes {
+    fn add_assign(&mut self, other: Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_add_up_by_tier() {
+        let mut bytes = TierBytes::ZERO;
+        bytes[TierId(0)] = 5;
+        let mut more = TierBytes::ZERO;
+        more[TierId(0)] = 1;
+        more[TierId(15)] = 2;
+        bytes += more;
+        assert_eq!(
+            bytes.iter().collect::<Vec<_>>(),
+            [(TierId(0), 6), (TierId(15), 2)]
+        );
+        assert_eq!(bytes.total(), 8);
+        assert_eq!(more.saturating_sub(&bytes), TierBytes::ZERO);
+    }
+}

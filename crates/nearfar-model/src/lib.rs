@@ -1,0 +1,45 @@
+//! The memory-system model: what a far tier would cost on a machine that has none.
+//!
+//! This crate owns two things and never calls the kernel beyond reading the clock and sleeping:
+//!
+//! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
+//!   they access. [`Native`] compiles to nothing.
+//! * **paced execution** ([`PacedTier`]): code runs in wall-clock time over ordinary memory, and a
+//!   thread is held back for as long as the modelled tier would have kept it waiting. A scan opens
+//!   a [`Stream`]; a pointer chase uses [`PacedTier::dependent_read`]; the heap of joins and
+//!   aggregates is charged by an estimate ([`PacedTier::charge_heap`]).
+//!
+//! What the pacing reproduces, and what it does not:
+//!
+//! | effect | in the model |
+//! |---|---|
+//! | idle latency of dependent reads | yes, per access |
+//! | bandwidth of the tier, shared by all its streams | yes, one link per direction |
+//! | what one core can keep in flight | yes, outstanding lines x 64 B / latency |
+//! | hardware prefetch: work on one chunk hides the transfer of the next | yes, one chunk deep |
+//! | random access of a hash table | estimated from counts, see [`HeapAccess`] |
+//! | rising latency under load, below saturation | no: a stream sees the queue, not its variance |
+//!
+//! A figure obtained this way is *modelled* (or, for heaps, *a modelled estimate*) and is to be
+//! labelled so wherever it is shown.
+//!
+//! Time comes from a [`Clock`], so that every rule above is tested in virtual time.
+#![forbid(unsafe_code)]
+
+mod clock;
+mod heap;
+mod link;
+mod paced;
+mod parameters;
+mod probe;
+mod stream;
+
+pub use clock::{Clock, RealClock, Stamp, VirtualClock};
+pub use heap::{HeapAccess, OVERLAP_SHARE};
+pub use paced::PacedTier;
+pub use parameters::{BandwidthShare, PacedParameters, ParameterError};
+pub use probe::{Native, Probe};
+pub use stream::Stream;
+
+/// Bytes of a cache line, the unit in which every modelled tier transfers.
+pub const CACHE_LINE_BYTES: u64 = 64;

@@ -1,0 +1,61 @@
+//! How kernels and trees tell a model what they access.
+
+/// Receives the memory accesses of a kernel or a tree operation.
+///
+/// Code that is to be modelled takes a `P: Probe` and reports each access beside making it. The
+/// calls describe what the processor would see: `addr` is the address of the first byte, `bytes`
+/// the length, and no access is reported twice. With [`Native`] all calls vanish.
+pub trait Probe {
+    /// A read of `bytes` at `addr` whose result is used soon: a load.
+    fn read(&self, addr: usize, bytes: usize);
+
+    /// A write of `bytes` at `addr`: a store that fetches the line first.
+    fn write(&self, addr: usize, bytes: usize);
+
+    /// A sequential read of `bytes` from `addr` on, which hardware prefetchers follow.
+    fn stream(&self, addr: usize, bytes: usize);
+
+    /// A software prefetch of `bytes` at `addr`: starts a transfer and waits for nothing.
+    fn prefetch(&self, addr: usize, bytes: usize);
+
+    /// The next access needs the result of the previous one: nothing may overlap across this
+    /// point.
+    fn depends(&self);
+}
+
+/// The probe of ordinary execution: does nothing and compiles to nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Native;
+
+impl Probe for Native {
+    #[inline(always)]
+    fn read(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
+    fn write(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
+    fn stream(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
+    fn prefetch(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
+    fn depends(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_native_probe_holds_nothing() {
+        assert_eq!(size_of::<Native>(), 0);
+        let probe = Native;
+        probe.read(0, 8);
+        probe.write(0, 8);
+        probe.stream(0, 64);
+        probe.prefetch(0, 64);
+        probe.depends();
+    }
+}

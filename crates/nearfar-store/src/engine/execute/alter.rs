@@ -1,0 +1,178 @@
+//! `ALTER TABLE … SET TABLESPACE`, and `RESET` of settings.
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::logical_expr::TableType;
+use datafusion::sql::parser::ResetStatement;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::done;
+use crate::engine::catalog::CATALOG;
+use crate::engine::session::Session;
+use crate::engine::setting_names;
+use crate::engine::stream::StatementResult;
+use crate::error::StoreError;
+use crate::placement::ColumnPlacements;
+use crate::scan::table_of;
+use crate::sql::{AlterTable, SqlError};
+use crate::table::Table;
+
+impl Session {
+    /// Moves a table or columns of it while queries run.
+    pub(super) async fn alter_table(
+        &self,
+        alter: &AlterTable,
+    ) -> Result<StatementResult, StoreError> {
+        let name = table_reference(&alter.table)?;
+        let table = match self.memory_table(&name).await {
+            Err(StoreError::Sql(SqlError::UnknownTable { .. })) if alter.if_exists => {
+                return Ok(done("ALTER TABLE"));
+            }
+            table => table?,
+        };
+        let placements = self.altered_placements(&table, alter)?;
+        let storage = self.engine().storage().clone();
+        let cancelled = CancelOnDrop::default();
+        let stop = Arc::clone(&cancelled.0);
+        let moved = tokio::task::spawn_blocking(move || {
+            table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))
+        });
+        moved.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })??;
+        Ok(done("ALTER TABLE"))
+    }
+
+    fn altered_placements(
+        &self,
+        table: &Table,
+        alter: &AlterTable,
+    ) -> Result<ColumnPlacements, StoreError> {
+        let tablespaces = self.engine().tablespaces();
+        let mut placements = table.placements();
+        for moved in &alter.moves {
+            let placement = tablespaces.placement(&moved.place)?;
+            match &moved.column {
+                None => placements = ColumnPlacements::all(placement),
+                Some(column) => {
+                    let column = normalised(column);
+                    let schema = table.schema();
+                    if schema.index_of(&column).is_err() {
+                        return Err(SqlError::UnknownColumn {
+                            table: table.name().to_owned(),
+                            column,
+                            known: schema.fields().iter().map(|f| f.name().clone()).collect(),
+                        }
+                        .into());
+                    }
+                    placements.columns.insert(column, placement);
+                }
+            }
+        }
+        Ok(placements)
+    }
+
+    /// The table in memory of this name.
+    pub(super) async fn memory_table(
+        &self,
+        name: &TableReference,
+    ) -> Result<Arc<Table>, StoreError> {
+        let provider = self
+            .provider(name)
+            .await?
+            .ok_or_else(|| SqlError::UnknownTable {
+                table: name.to_string(),
+            })?;
+        match (table_of(provider.as_ref()), provider.table_type()) {
+            (Some(table), _) => Ok(Arc::clone(table)),
+            (None, kind) => {
+                let what = match kind {
+                    TableType::View => "a view",
+                    _ => "a table on files or a system table",
+                };
+                Err(SqlError::NotInMemory {
+                    table: name.to_string(),
+                    what,
+                }
+                .into())
+            }
+        }
+    }
+
+    /// The table or view of this name, as the session sees it.
+    pub(super) async fn provider(
+        &self,
+        name: &TableReference,
+    ) -> Result<Option<Arc<dyn TableProvider>>, StoreError> {
+        let (schema, table) = self.resolve(name)?;
+        let schema = self
+            .context()
+            .catalog(CATALOG)
+            .and_then(|catalog| catalog.schema(&schema));
+        match schema {
+            Some(schema) => Ok(schema.table(&table).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// `RESET` of a setting of Nearfar, which DataFusion resets only its own of.
+    pub(super) fn reset_setting(
+        &self,
+        reset: &ResetStatement,
+    ) -> Result<Option<StatementResult>, StoreError> {
+        let ResetStatement::Variable(name) = reset;
+        let name = name.to_string();
+        let Some(own) = name
+            .strip_prefix("nearfar.")
+            .filter(|n| setting_names().contains(n))
+        else {
+            return Ok(None);
+        };
+        let state = self.context().state_ref();
+        let mut state = state.write();
+        state
+            .config_mut()
+            .options_mut()
+            .set(&format!("nearfar.{own}"), "default")?;
+        Ok(Some(done("RESET")))
+    }
+}
+
+/// Tells work on another thread to stop when it is dropped.
+#[derive(Default)]
+struct CancelOnDrop(Arc<AtomicBool>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A name as the planner sees it: unquoted parts in lower case.
+pub(super) fn table_reference(name: &ObjectName) -> Result<TableReference, SqlError> {
+    let parts: Option<Vec<String>> = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().map(normalised))
+        .collect();
+    let unreadable = || SqlError::UnknownTable {
+        table: name.to_string(),
+    };
+    Ok(match &parts.ok_or_else(unreadable)?[..] {
+        [table] => TableReference::bare(table.as_str()),
+        [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [catalog, schema, table] => {
+            TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
+        }
+        _ => return Err(unreadable()),
+    })
+}
+
+fn normalised(ident: &Ident) -> String {
+    match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_lowercase(),
+    }
+}

@@ -1,0 +1,110 @@
+//! `COPY table FROM 'file'`.
+
+use datafusion::datasource::file_format::options::ArrowReadOptions;
+use datafusion::datasource::provider_as_source;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
+use datafusion::prelude::{CsvReadOptions, DataFrame, ParquetReadOptions};
+use std::path::{Path, PathBuf};
+
+use super::alter::table_reference;
+use crate::engine::session::Session;
+use crate::engine::stream::StatementResult;
+use crate::error::StoreError;
+use crate::load::FileFormat;
+use crate::sql::{CopyFrom, SqlError};
+
+impl Session {
+    /// Adds the rows of a file to a table, column by column in their order.
+    pub(super) async fn copy_from(&self, copy: &CopyFrom) -> Result<StatementResult, StoreError> {
+        let name = table_reference(&copy.table)?;
+        let table = self.memory_table(&name).await?;
+        let target = self
+            .provider(&name)
+            .await?
+            .ok_or_else(|| SqlError::UnknownTable {
+                table: name.to_string(),
+            })?;
+        let unreadable = |source: StoreError| StoreError::Unreadable {
+            path: PathBuf::from(&copy.path),
+            source: Box::new(source),
+        };
+        let frame = self.read_file(copy).await?;
+        let (state, input) = frame.into_parts();
+        let (given, wanted) = (input.schema().columns(), table.schema().fields());
+        if given.len() != wanted.len() {
+            return Err(unreadable(
+                DataFusionError::Plan(format!(
+                    "it has {} columns, but table `{name}` has {}",
+                    given.len(),
+                    wanted.len()
+                ))
+                .into(),
+            ));
+        }
+        let columns = given.into_iter().zip(wanted).map(|(column, field)| {
+            cast(Expr::Column(column), field.data_type().clone()).alias(field.name())
+        });
+        let rows = LogicalPlanBuilder::from(input).project(columns)?.build()?;
+        let plan = LogicalPlanBuilder::insert_into(
+            rows,
+            name,
+            provider_as_source(target),
+            InsertOp::Append,
+        )?
+        .build()?;
+        self.write(&state, &plan)
+            .await
+            .map_err(|error| match error {
+                error @ (StoreError::DataFusion(_) | StoreError::Arrow(_)) => unreadable(error),
+                own => own,
+            })
+    }
+
+    async fn read_file(&self, copy: &CopyFrom) -> Result<DataFrame, StoreError> {
+        let path = Path::new(&copy.path);
+        let format = match &copy.format {
+            None => FileFormat::of_path(path)?,
+            Some(name) => name.parse().map_err(|()| {
+                SqlError::unsupported(
+                    format!("COPY … FROM with FORMAT {name}"),
+                    "parquet, csv and arrow are read",
+                )
+            })?,
+        };
+        let ending = path
+            .extension()
+            .and_then(|e| e.to_str())
+            .map(|e| format!(".{e}"));
+        let ending = ending.as_deref().unwrap_or_default();
+        let context = self.context();
+        let frame = match format {
+            FileFormat::Parquet => {
+                let options = ParquetReadOptions {
+                    file_extension: ending,
+                    ..Default::default()
+                };
+                context.read_parquet(&copy.path, options).await
+            }
+            FileFormat::Csv => {
+                let options = CsvReadOptions::new()
+                    .file_extension(ending)
+                    .has_header(copy.header)
+                    .delimiter(copy.delimiter as u8);
+                context.read_csv(&copy.path, options).await
+            }
+            FileFormat::Arrow => {
+                let options = ArrowReadOptions {
+                    file_extension: ending,
+                    ..Default::default()
+                };
+                context.read_arrow(&copy.path, options).await
+            }
+        };
+        frame.map_err(|error| StoreError::Unreadable {
+            path: path.to_owned(),
+            source: Box::new(error.into()),
+        })
+    }
+}

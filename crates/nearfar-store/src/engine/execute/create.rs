@@ -1,0 +1,255 @@
+//! `CREATE TABLE`, `CREATE VIEW`, `CREATE EXTERNAL TABLE`.
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::TableReference;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::{ViewTable, source_as_provider};
+use datafusion::logical_expr::{
+    CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, LogicalPlan,
+};
+use datafusion::optimizer::Analyzer;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use nearfar_memory::Placement;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::done;
+use crate::engine::catalog::{SYSTEM, TEMPORARY, TableMap};
+use crate::engine::fault::query_error;
+use crate::engine::loading::Loading;
+use crate::engine::memory::CancelOnDrop;
+use crate::engine::session::Session;
+use crate::engine::stream::{CommandTag, StatementResult};
+use crate::error::StoreError;
+use crate::load::{Load, Progress};
+use crate::placement::ColumnPlacements;
+use crate::sql::{CreateClauses, SqlError};
+use crate::table::Table;
+
+/// Where a new table or view is entered, and under which name.
+struct Slot {
+    schema: Arc<TableMap>,
+    name: String,
+    or_replace: bool,
+}
+
+impl Slot {
+    fn is_taken(&self) -> bool {
+        !self.or_replace && self.schema.get(&self.name).is_some()
+    }
+
+    /// Enters `table`, in place of one of the same name if that was asked for.
+    fn fill(&self, table: Arc<dyn TableProvider>) -> Result<(), SqlError> {
+        if self.or_replace {
+            self.schema.replace(self.name.clone(), table);
+            return Ok(());
+        }
+        if self.schema.insert(&self.name, table) {
+            Ok(())
+        } else {
+            Err(self.taken())
+        }
+    }
+
+    fn taken(&self) -> SqlError {
+        SqlError::TableExists {
+            table: self.name.clone(),
+        }
+    }
+}
+
+impl Session {
+    /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
+    /// are in.
+    pub(super) async fn create_table(
+        &self,
+        cmd: CreateMemoryTable,
+        clauses: &CreateClauses,
+    ) -> Result<StatementResult, StoreError> {
+        let slot = self.slot(&cmd.name, clauses.temporary, cmd.or_replace)?;
+        if slot.is_taken() {
+            return if cmd.if_not_exists {
+                Ok(done("CREATE TABLE"))
+            } else {
+                Err(slot.taken().into())
+            };
+        }
+        self.check_replaced(&slot)?;
+        check_columns(&slot, &cmd.input)?;
+        let placement = match &clauses.place {
+            Some(place) => self.engine().tablespaces().placement(place)?,
+            None => self.settings().table_placement(clauses.temporary).clone(),
+        };
+        let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
+        let table = self.load(&slot.name, &cmd.input, placement).await?;
+        let rows = table.snapshot().summary.rows as u64;
+        slot.fill(self.engine().provider(table))?;
+        Ok(match empty {
+            true => done("CREATE TABLE"),
+            false => StatementResult::Command(CommandTag {
+                command: "SELECT",
+                rows: Some(rows),
+            }),
+        })
+    }
+
+    async fn load(
+        &self,
+        name: &str,
+        input: &LogicalPlan,
+        placement: Placement,
+    ) -> Result<Arc<Table>, StoreError> {
+        let mut state = self.context().state();
+        // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
+        let execution = &mut state.config_mut().options_mut().execution;
+        execution.enable_file_stream_work_stealing = false;
+        let plan = state.create_physical_plan(input).await?;
+        let (context, memory) = self.query_context(&state);
+        let _given_up = CancelOnDrop(Arc::clone(&memory));
+        let progress = Arc::new(Progress::default());
+        let _shown = self.show_loading(Loading::new(name, &progress));
+        let load = Load {
+            engine: Arc::clone(self.engine()),
+            name: name.to_owned(),
+            placements: ColumnPlacements::all(placement),
+            progress,
+        };
+        let loaded = load.plan(Arc::clone(&plan), context).await;
+        loaded.map_err(|error| query_error(error, &memory, plan.as_ref()))
+    }
+
+    /// Shows that a table is being filled until the guard is dropped.
+    pub(super) fn show_loading(&self, loading: Loading) -> impl Drop + use<> {
+        *self.loading.lock() = Some(loading);
+        let shown = Arc::clone(&self.loading);
+        OnDrop(move || *shown.lock() = None)
+    }
+
+    /// `CREATE VIEW`. A view of a temporary table is temporary itself.
+    pub(super) async fn create_view(
+        &self,
+        cmd: CreateView,
+        clauses: &CreateClauses,
+    ) -> Result<StatementResult, StoreError> {
+        let temporary = clauses.temporary || self.reads_temporary(&cmd.input)?;
+        let slot = self.slot(&cmd.name, temporary, cmd.or_replace)?;
+        if slot.is_taken() {
+            return Err(slot.taken().into());
+        }
+        self.check_replaced(&slot)?;
+        check_columns(&slot, &cmd.input)?;
+        let coercion = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
+        let input = Arc::unwrap_or_clone(cmd.input);
+        let input = coercion.execute_and_check(input, &ConfigOptions::default(), |_, _| {})?;
+        slot.fill(Arc::new(ViewTable::new(input, cmd.definition)))?;
+        Ok(done("CREATE VIEW"))
+    }
+
+    /// Refuses to replace a table that a view reads: the view would go on with the old one.
+    fn check_replaced(&self, slot: &Slot) -> Result<(), StoreError> {
+        let replaced = slot.schema.get(&slot.name).filter(|_| slot.or_replace);
+        let view = replaced
+            .map(|replaced| self.view_of(&replaced))
+            .transpose()?
+            .flatten();
+        match view {
+            Some(view) => Err(SqlError::InUse {
+                table: slot.name.clone(),
+                view,
+            }
+            .into()),
+            None => Ok(()),
+        }
+    }
+
+    fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, StoreError> {
+        let own = self.temporary.all();
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Ok(provider) = source_as_provider(&scan.source)
+            {
+                found |= own.iter().any(|(_, table)| Arc::ptr_eq(table, &provider));
+            }
+            Ok(if found {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })?;
+        Ok(found)
+    }
+
+    /// `CREATE EXTERNAL TABLE`: DataFusion's table on files.
+    pub(super) async fn create_external_table(
+        &self,
+        cmd: Box<CreateExternalTable>,
+    ) -> Result<StatementResult, StoreError> {
+        let slot = self.slot(&cmd.name, false, cmd.or_replace)?;
+        if slot.is_taken() && !cmd.if_not_exists {
+            return Err(slot.taken().into());
+        }
+        self.check_replaced(&slot)?;
+        let path = cmd.locations.join(", ").into();
+        let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(cmd));
+        let created = self.context().execute_logical_plan(plan).await;
+        created.map_err(|error| StoreError::Unreadable {
+            path,
+            source: Box::new(error.into()),
+        })?;
+        Ok(done("CREATE EXTERNAL TABLE"))
+    }
+
+    fn slot(
+        &self,
+        name: &TableReference,
+        temporary: bool,
+        or_replace: bool,
+    ) -> Result<Slot, StoreError> {
+        let (schema, name) = self.resolve(name)?;
+        let schema =
+            match schema.as_str() {
+                SYSTEM => {
+                    return Err(SqlError::unsupported(
+                        format!("CREATE in schema `{SYSTEM}`"),
+                        "it has the system tables; choose another schema",
+                    )
+                    .into());
+                }
+                TEMPORARY => Arc::clone(&self.temporary),
+                _ if temporary => Arc::clone(&self.temporary),
+                other => self.engine().catalog().schema(other).ok_or_else(|| {
+                    SqlError::UnknownSchema {
+                        schema: other.to_owned(),
+                    }
+                })?,
+            };
+        Ok(Slot {
+            schema,
+            name,
+            or_replace,
+        })
+    }
+}
+
+/// A query may yield two columns of one name, from two tables; a table can't have them.
+fn check_columns(slot: &Slot, input: &LogicalPlan) -> Result<(), SqlError> {
+    let mut names = HashSet::new();
+    let mut columns = input.schema().fields().iter().map(|field| field.name());
+    match columns.find(|name| !names.insert(*name)) {
+        Some(column) => Err(SqlError::DuplicateColumn {
+            table: slot.name.clone(),
+            column: column.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}

@@ -1,0 +1,211 @@
+//! The streams of the nodes around an operator.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use futures::{Stream, StreamExt};
+use nearfar_memory::{ThreadTier, TierId};
+use nearfar_model::{HeapAccess, Stream as PacedStream};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::exec::Input;
+use super::usage::{HeapMetrics, Operator, Usage};
+use crate::load::batch_bytes;
+
+/// The longest time for which a thread is held in one poll, so that a query can be cancelled.
+const HOLD_MAX: Duration = Duration::from_millis(20);
+
+/// What a thread still has to be held for.
+struct Debt {
+    usage: Arc<Usage>,
+    metrics: HeapMetrics,
+    owed: Duration,
+    stream: Option<PacedStream>,
+}
+
+impl Debt {
+    fn new(usage: Arc<Usage>, partition: usize) -> Self {
+        let metrics = usage.partition_metrics(partition);
+        let sorts = usage.operator == Operator::Sort;
+        let stream = usage
+            .pacer
+            .as_ref()
+            .filter(|_| sorts)
+            .map(|pacer| pacer.open_stream());
+        Self {
+            usage,
+            metrics,
+            owed: Duration::ZERO,
+            stream,
+        }
+    }
+
+    /// Notes what the operator accounts for now.
+    fn observe(&self, partition: usize) {
+        let held = self.usage.held_bytes(partition).load(Relaxed) as usize;
+        self.metrics.held_bytes_max.set_max(held);
+    }
+
+    fn charge(&mut self, access: &HeapAccess) {
+        if let Some(pacer) = &self.usage.pacer {
+            self.owed += pacer.charge_heap(access);
+        }
+    }
+
+    /// Holds the thread while `transfer` passes the tier's link.
+    fn pass(&mut self, transfer: impl FnOnce(&mut PacedStream)) {
+        if let (Some(stream), Some(wait)) = (&mut self.stream, &self.metrics.wait) {
+            let _held = wait.timer();
+            transfer(stream);
+        }
+    }
+
+    /// Holds the thread for a while; whether nothing is owed any more.
+    fn pay(&mut self) -> bool {
+        if let (Some(pacer), Some(wait)) = (&self.usage.pacer, &self.metrics.wait)
+            && !self.owed.is_zero()
+        {
+            let now = self.owed.min(HOLD_MAX);
+            pacer.hold(now);
+            wait.add_duration(now);
+            self.owed -= now;
+        }
+        self.owed.is_zero()
+    }
+}
+
+/// What an operator yields.
+pub struct HeapStream {
+    operator: SendableRecordBatchStream,
+    debt: Debt,
+    partition: usize,
+}
+
+impl HeapStream {
+    pub fn new(operator: SendableRecordBatchStream, usage: Arc<Usage>, partition: usize) -> Self {
+        Self {
+            operator,
+            debt: Debt::new(usage, partition),
+            partition,
+        }
+    }
+
+    fn charge(&mut self, batch: &RecordBatch) {
+        let access = self
+            .debt
+            .usage
+            .output(self.partition, batch.num_rows() as u64);
+        self.debt.charge(&access);
+        self.debt.pass(|stream| stream.read(batch_bytes(batch)));
+    }
+}
+
+impl Stream for HeapStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if !self.debt.pay() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let usage = Arc::clone(&self.debt.usage);
+        let next = {
+            let tier = if usage.is_probing(self.partition) {
+                TierId::NEAR
+            } else {
+                usage.tier
+            };
+            let _entered = ThreadTier::enter(tier);
+            self.operator.poll_next_unpin(context)
+        };
+        self.debt.observe(self.partition);
+        if let Poll::Ready(Some(Ok(batch))) = &next {
+            self.charge(batch);
+        }
+        next
+    }
+}
+
+impl RecordBatchStream for HeapStream {
+    fn schema(&self) -> SchemaRef {
+        self.operator.schema()
+    }
+}
+
+/// What goes into an operator.
+pub struct InputStream {
+    input: SendableRecordBatchStream,
+    debt: Debt,
+    role: Input,
+    partition: usize,
+}
+
+impl InputStream {
+    pub fn new(
+        input: SendableRecordBatchStream,
+        usage: Arc<Usage>,
+        role: Input,
+        partition: usize,
+    ) -> Self {
+        Self {
+            input,
+            debt: Debt::new(usage, partition),
+            role,
+            partition,
+        }
+    }
+
+    fn charge(&mut self, batch: &RecordBatch) {
+        let rows = batch.num_rows() as u64;
+        let usage = Arc::clone(&self.debt.usage);
+        match self.role {
+            // Charged when the table is whole and its size known.
+            Input::Build => usage.add_built_rows(self.partition, rows),
+            Input::Probe | Input::Rows => {
+                self.debt.charge(&usage.input(self.partition, rows));
+                self.debt.pass(|stream| stream.write(batch_bytes(batch)));
+            }
+        }
+    }
+}
+
+impl Stream for InputStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.debt.observe(self.partition);
+        let usage = Arc::clone(&self.debt.usage);
+        if self.role == Input::Probe && usage.begin_probing(self.partition) {
+            let building = usage.building(self.partition);
+            self.debt.charge(&building);
+        }
+        if !self.debt.pay() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let next = {
+            let _entered = ThreadTier::enter(TierId::NEAR);
+            self.input.poll_next_unpin(context)
+        };
+        if let Poll::Ready(Some(Ok(batch))) = &next {
+            self.charge(batch);
+        }
+        if self.role == Input::Probe {
+            // For the rest of the operator's poll: what it makes of these rows are results. The
+            // operator's own stream restores the tier when the poll ends.
+            std::mem::forget(ThreadTier::enter(TierId::NEAR));
+        }
+        next
+    }
+}
+
+impl RecordBatchStream for InputStream {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}

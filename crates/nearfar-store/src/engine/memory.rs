@@ -1,0 +1,510 @@
+//! What the operators of queries may take, and who is refused when it is not enough.
+//!
+//! Every query has a pool of its own ([`QueryMemory`]) that draws on what all queries of the engine
+//! may take together ([`EngineMemory`]). A query whose operator is refused spills to disk where
+//! DataFusion can, and else fails with [`Refusal`]; what other queries hold is untouched. A query
+//! that holds less than [`FLOOR_BYTES`] is never refused, so that small queries go on while a
+//! large one takes everything.
+//!
+//! The pool also ends queries that were given up: operators that gather rows ask it for memory with
+//! every batch, many of them without letting go of their thread in between.
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use nearfar_memory::{MemorySystem, TierId};
+use parking_lot::{Mutex, RwLock};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::error::StoreError;
+
+/// What a query may hold however much the others take.
+pub const FLOOR_BYTES: u64 = 16 << 20;
+
+/// The share of what tables leave of a tier that queries may take, where no limit is given: the
+/// rest is for what operators do not account for, such as batches on their way.
+const DEFAULT_SHARE: f64 = 0.8;
+
+/// The share of a query's memory that its operators that can spill take as they come. They take of
+/// the rest only up to an equal part each: it is for operators that can't spill, and for merging
+/// what was spilled.
+const SPILLING_SHARE: f64 = 0.75;
+
+/// The memory that all queries of an engine share.
+#[derive(Debug)]
+pub struct EngineMemory {
+    system: Arc<MemorySystem>,
+    limit_bytes: Option<u64>,
+    used_bytes: AtomicU64,
+}
+
+impl EngineMemory {
+    /// Queries together may take `limit_bytes` or, where that is not given, four fifths of what
+    /// tables leave of the budget of the tier that their heap is on.
+    pub fn new(system: Arc<MemorySystem>, limit_bytes: Option<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            system,
+            limit_bytes,
+            used_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Bytes that operators of all queries hold.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Relaxed)
+    }
+
+    /// Bytes that queries may take whose heap is on `tier`.
+    pub fn limit_bytes(&self, tier: TierId) -> u64 {
+        self.limit_bytes.unwrap_or_else(|| {
+            let nodes = &self.system.info(tier).nodes;
+            let beside = self
+                .system
+                .tiers()
+                .filter(|(_, info)| info.nodes.iter().any(|node| nodes.contains(node)));
+            let tables: u64 = beside
+                .map(|(id, _)| self.system.usage(id).region_bytes)
+                .sum();
+            let left = self.system.usage(tier).budget_bytes.saturating_sub(tables);
+            (left as f64 * DEFAULT_SHARE) as u64
+        })
+    }
+
+    /// A pool for one query whose heap is on `tier` and that may take `limit_bytes` at most.
+    pub fn query(self: &Arc<Self>, tier: TierId, limit_bytes: Option<u64>) -> Arc<QueryMemory> {
+        Arc::new(QueryMemory {
+            engine: Arc::clone(self),
+            tier,
+            limit_bytes,
+            used_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            refusal: Mutex::new(None),
+            is_cancelled: AtomicBool::new(false),
+            spilling: AtomicU64::new(0),
+            is_watched: AtomicBool::new(false),
+            watched: RwLock::default(),
+        })
+    }
+}
+
+/// Cancels a query when it is dropped, which changes nothing for one that has ended.
+#[derive(Debug)]
+pub(super) struct CancelOnDrop(pub Arc<QueryMemory>);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+thread_local! {
+    static WATCHER: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
+}
+
+/// Ends what [`watching`] began.
+pub struct Watching(Option<Arc<AtomicU64>>);
+
+/// Keeps in `bytes` what the consumers hold that this thread registers until the guard is dropped;
+/// with nothing, watches none of them.
+pub fn watching(bytes: Option<Arc<AtomicU64>>) -> Watching {
+    Watching(WATCHER.replace(bytes))
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        WATCHER.set(self.0.take());
+    }
+}
+
+/// An operator that was refused memory.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "out of memory: {operator} needs {} more, but the query holds {} and {}; {}",
+    Bytes(*requested_bytes), Bytes(*query_bytes), whose.reason(*limit_bytes), whose.remedy()
+)]
+pub struct Refusal {
+    /// The operator, as DataFusion names its consumers of memory.
+    pub operator: String,
+    /// What it asked for.
+    pub requested_bytes: u64,
+    /// What it held.
+    pub operator_bytes: u64,
+    /// What all operators of the query held.
+    pub query_bytes: u64,
+    /// The limit that was met.
+    pub limit_bytes: u64,
+    /// Whose limit it was.
+    pub whose: LimitOf,
+}
+
+/// Whose limit a query met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LimitOf {
+    /// The query's own.
+    Query,
+    /// That of all queries of the engine.
+    Engine {
+        /// What the other queries held.
+        others_bytes: u64,
+        /// The tier whose budget sets the limit, where no number was given for it.
+        tier: Option<String>,
+    },
+}
+
+impl LimitOf {
+    fn reason(&self, limit_bytes: u64) -> String {
+        let limit = Bytes(limit_bytes);
+        match self {
+            Self::Query => format!("may hold {limit}"),
+            Self::Engine { others_bytes, .. } => {
+                format!(
+                    "all queries together may hold {limit}, of which others hold {}",
+                    Bytes(*others_bytes)
+                )
+            }
+        }
+    }
+
+    fn remedy(&self) -> String {
+        match self {
+            Self::Query => "raise it with SET memory_limit".to_owned(),
+            Self::Engine { tier: None, .. } => "raise the engine's memory limit".to_owned(),
+            Self::Engine {
+                tier: Some(tier), ..
+            } => {
+                format!("raise the budget of tier {tier}, or set the engine's memory limit")
+            }
+        }
+    }
+}
+
+/// A number of bytes for people.
+pub(super) struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [
+            ("GiB", 1 << 30),
+            ("MiB", 1 << 20),
+            ("KiB", 1 << 10),
+            ("B", 1),
+        ];
+        let (name, unit) = UNITS
+            .into_iter()
+            .find(|(_, unit)| self.0 >= *unit)
+            .unwrap_or(("B", 1));
+        match unit {
+            1 => write!(f, "{} B", self.0),
+            _ => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
+        }
+    }
+}
+
+/// The memory of one query.
+#[derive(Debug)]
+pub struct QueryMemory {
+    engine: Arc<EngineMemory>,
+    tier: TierId,
+    limit_bytes: Option<u64>,
+    used_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    refusal: Mutex<Option<Refusal>>,
+    is_cancelled: AtomicBool,
+    /// Consumers that can spill.
+    spilling: AtomicU64,
+    is_watched: AtomicBool,
+    /// Where the bytes of some consumers are kept, by the consumer's number.
+    watched: RwLock<HashMap<usize, Arc<AtomicU64>>>,
+}
+
+impl QueryMemory {
+    /// The most that its operators held at one moment.
+    pub fn peak_bytes(&self) -> u64 {
+        self.peak_bytes.load(Relaxed)
+    }
+
+    /// Refuses all further memory, so that operators end that would go on for a while before they
+    /// look at anything else.
+    pub fn cancel(&self) {
+        self.is_cancelled.store(true, Relaxed);
+    }
+
+    /// The operator that was refused last.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.refusal.lock().clone()
+    }
+
+    /// Where the bytes of a reservation are kept, if that is asked for.
+    fn watched(&self, reservation: &MemoryReservation) -> Option<Arc<AtomicU64>> {
+        if !self.is_watched.load(Relaxed) {
+            return None;
+        }
+        self.watched
+            .read()
+            .get(&reservation.consumer().id())
+            .cloned()
+    }
+
+    fn take(&self, reservation: &MemoryReservation, bytes: u64) {
+        if let Some(watched) = self.watched(reservation) {
+            watched.fetch_add(bytes, Relaxed);
+        }
+        self.engine.used_bytes.fetch_add(bytes, Relaxed);
+        let used = self.used_bytes.fetch_add(bytes, Relaxed) + bytes;
+        self.peak_bytes.fetch_max(used, Relaxed);
+    }
+
+    /// What the query may hold now, and whose limit that is.
+    fn limit(&self) -> (u64, LimitOf) {
+        let query_bytes = self.used_bytes.load(Relaxed);
+        let others_bytes = self.engine.used_bytes().saturating_sub(query_bytes);
+        let engine_bytes = self.engine.limit_bytes(self.tier);
+        match self.limit_bytes {
+            Some(own) if own <= engine_bytes.saturating_sub(others_bytes) => (own, LimitOf::Query),
+            _ => {
+                let by_tier = self.engine.limit_bytes.is_none();
+                let tier = by_tier.then(|| self.engine.system.info(self.tier).name.clone());
+                (engine_bytes, LimitOf::Engine { others_bytes, tier })
+            }
+        }
+    }
+
+    fn refuse(&self, reservation: &MemoryReservation, requested_bytes: u64) -> Option<Refusal> {
+        let query_bytes = self.used_bytes.load(Relaxed);
+        let wanted_bytes = query_bytes + requested_bytes;
+        if wanted_bytes <= FLOOR_BYTES && self.limit_bytes.is_none() {
+            return None;
+        }
+        let (limit_bytes, whose) = self.limit();
+        let others_bytes = match whose {
+            LimitOf::Query => 0,
+            LimitOf::Engine { others_bytes, .. } => others_bytes,
+        };
+        let mut allowed_bytes = limit_bytes.saturating_sub(others_bytes);
+        if reservation.consumer().can_spill() {
+            let spilling = self.spilling.load(Relaxed).max(1);
+            let greedy_bytes = (allowed_bytes as f64 * SPILLING_SHARE) as u64;
+            let fair_bytes = greedy_bytes / spilling;
+            if reservation.size() as u64 + requested_bytes > fair_bytes {
+                allowed_bytes = greedy_bytes;
+            }
+        }
+        (wanted_bytes > allowed_bytes).then(|| Refusal {
+            operator: reservation.consumer().name().to_owned(),
+            requested_bytes,
+            operator_bytes: reservation.size() as u64,
+            query_bytes,
+            limit_bytes,
+            whose,
+        })
+    }
+}
+
+impl fmt::Display for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "query memory (used {})",
+            Bytes(self.used_bytes.load(Relaxed))
+        )
+    }
+}
+
+impl MemoryPool for QueryMemory {
+    fn name(&self) -> &str {
+        "query memory"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.spilling
+            .fetch_add(u64::from(consumer.can_spill()), Relaxed);
+        WATCHER.with_borrow(|watcher| {
+            if let Some(bytes) = watcher {
+                self.watched
+                    .write()
+                    .insert(consumer.id(), Arc::clone(bytes));
+                self.is_watched.store(true, Relaxed);
+            }
+        });
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.spilling
+            .fetch_sub(u64::from(consumer.can_spill()), Relaxed);
+        if self.is_watched.load(Relaxed) {
+            self.watched.write().remove(&consumer.id());
+        }
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.take(reservation, additional as u64);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        if let Some(watched) = self.watched(reservation) {
+            watched.fetch_sub(shrink as u64, Relaxed);
+        }
+        self.used_bytes.fetch_sub(shrink as u64, Relaxed);
+        self.engine.used_bytes.fetch_sub(shrink as u64, Relaxed);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        if self.is_cancelled.load(Relaxed) {
+            return Err(StoreError::Cancelled {
+                what: "the query".to_owned(),
+            }
+            .into());
+        }
+        match self.refuse(reservation, additional as u64) {
+            None => {
+                self.take(reservation, additional as u64);
+                Ok(())
+            }
+            Some(refusal) => {
+                // Operators that can spill look for this variant.
+                let error = DataFusionError::ResourcesExhausted(refusal.to_string());
+                *self.refusal.lock() = Some(refusal);
+                Err(error)
+            }
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.used_bytes.load(Relaxed) as usize
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        let limit = self
+            .limit_bytes
+            .unwrap_or_else(|| self.engine.limit_bytes(self.tier));
+        MemoryLimit::Finite(limit as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar_memory::{Budgets, MachineRoots, TierKind, TierSpec};
+
+    const MIB: u64 = 1 << 20;
+
+    fn engine(limit_bytes: Option<u64>) -> Arc<EngineMemory> {
+        let tier = |name: &str| TierSpec::new(name, TierKind::LocalDram, [0], 1000 * MIB);
+        let nowhere = MachineRoots {
+            proc: "nowhere".into(),
+            sys: "nowhere".into(),
+            cgroup: "nowhere".into(),
+        };
+        let budgets = Budgets::new().with_roots(nowhere);
+        let system = MemorySystem::from_specs(vec![tier("near"), tier("far")], &budgets);
+        EngineMemory::new(system.expect("a system"), limit_bytes)
+    }
+
+    fn query(engine: &Arc<EngineMemory>, limit_bytes: Option<u64>) -> Arc<dyn MemoryPool> {
+        engine.query(TierId::NEAR, limit_bytes)
+    }
+
+    fn consumer(pool: &Arc<dyn MemoryPool>, name: &str, can_spill: bool) -> MemoryReservation {
+        MemoryConsumer::new(name)
+            .with_can_spill(can_spill)
+            .register(pool)
+    }
+
+    fn grow(reservation: &MemoryReservation, bytes: u64) -> Result<(), String> {
+        reservation
+            .try_grow(bytes as usize)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_query_meets_its_own_limit() {
+        let engine = engine(None);
+        let pool = query(&engine, Some(10 * MIB));
+        let build = consumer(&pool, "HashJoinInput", false);
+        grow(&build, 9 * MIB).expect("below the limit");
+        let error = grow(&build, 2 * MIB).expect_err("above the limit");
+        assert!(error.contains("HashJoinInput needs 2.0 MiB more, but the query holds 9.0 MiB"));
+        assert!(
+            error.contains("may hold 10.0 MiB; raise it with SET memory_limit"),
+            "{error}"
+        );
+        drop(build);
+        assert_eq!(engine.used_bytes(), 0);
+    }
+
+    #[test]
+    fn small_queries_go_on_beside_a_large_one() {
+        let engine = engine(Some(100 * MIB));
+        let (large, small) = (query(&engine, None), query(&engine, None));
+        let (greedy, modest) = (consumer(&large, "a", false), consumer(&small, "b", false));
+        grow(&greedy, 100 * MIB).expect("all there is");
+        let error = grow(&greedy, MIB).expect_err("more than there is");
+        assert!(
+            error.contains("of which others hold 0 B; raise the engine's memory limit"),
+            "{error}"
+        );
+        grow(&modest, FLOOR_BYTES).expect("the floor");
+        let error = grow(&modest, MIB).expect_err("more than the floor");
+        assert!(error.contains("of which others hold 100.0 MiB"), "{error}");
+    }
+
+    #[test]
+    fn operators_that_spill_leave_room_for_those_that_can_t() {
+        let engine = engine(Some(200 * MIB));
+        let pool = query(&engine, None);
+        let (sort, other) = (
+            consumer(&pool, "sort", true),
+            consumer(&pool, "other", true),
+        );
+        let join = consumer(&pool, "join", false);
+        grow(&sort, 150 * MIB).expect("three quarters");
+        grow(&sort, MIB).expect_err("the last quarter is not for one that has a lot");
+        grow(&other, 20 * MIB).expect("an equal part");
+        grow(&join, 30 * MIB).expect("what is left");
+        grow(&join, MIB).expect_err("nothing is left");
+    }
+
+    #[test]
+    fn the_limit_is_a_share_of_the_tier() {
+        assert_eq!(engine(None).limit_bytes(TierId::NEAR), 800 * MIB);
+        assert_eq!(engine(Some(5)).limit_bytes(TierId::NEAR), 5);
+    }
+
+    #[test]
+    fn a_cancelled_query_gets_no_more() {
+        let engine = engine(None);
+        let memory = engine.query(TierId::NEAR, None);
+        let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
+        let sort = consumer(&pool, "sort", true);
+        drop(CancelOnDrop(memory));
+        assert!(grow(&sort, 1).expect_err("cancelled").contains("cancelled"));
+    }
+
+    #[test]
+    fn bytes_of_watched_consumers_are_kept() {
+        let engine = engine(None);
+        let pool = query(&engine, None);
+        let held = Arc::new(AtomicU64::new(0));
+        let watched = {
+            let _watching = watching(Some(Arc::clone(&held)));
+            let inner = {
+                let _unwatched = watching(None);
+                consumer(&pool, "not watched", false)
+            };
+            grow(&inner, MIB).expect("room");
+            consumer(&pool, "watched", false)
+        };
+        grow(&watched, 3 * MIB).expect("room");
+        watched.shrink(MIB as usize);
+        assert_eq!(held.load(Relaxed), 2 * MIB);
+        drop(watched);
+        assert_eq!(held.load(Relaxed), 0);
+        grow(&consumer(&pool, "later", false), MIB).expect("room");
+        assert_eq!(held.load(Relaxed), 0);
+    }
+}

@@ -1,0 +1,191 @@
+//! The engine: one machine's memory, its tables, and sessions that query them.
+//!
+//! An [`Engine`] is made from [`EngineOptions`]; each client gets a [`Session`] of it, in which it
+//! runs scripts ([`Session::execute`]).
+
+mod catalog;
+mod execute;
+mod fault;
+pub mod heap;
+mod loading;
+mod memory;
+mod options;
+mod session;
+mod settings;
+mod stream;
+mod system;
+mod tablespaces;
+mod transparent;
+mod yielding;
+
+pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+pub use loading::Loading;
+pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
+pub use options::EngineOptions;
+pub use session::Session;
+pub use settings::Settings;
+pub(crate) use settings::setting_names;
+pub use stream::{CommandTag, RowStream, StatementResult};
+pub use tablespaces::Tablespaces;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use nearfar_memory::{MemorySystem, RegionOptions, TierId};
+use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_topology::Topology;
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::placement::Storage;
+use crate::scan::{NearfarTable, ScanCosts};
+use crate::sql::SqlError;
+use crate::table::Table;
+use catalog::SharedCatalog;
+
+/// The memory of a machine and the tables on it, shared by all sessions.
+#[derive(Debug)]
+pub struct Engine {
+    topology: Topology,
+    storage: Storage,
+    costs: Arc<ScanCosts>,
+    far: Option<TierId>,
+    pacer: Option<Arc<PacedTier>>,
+    threads: usize,
+    catalog: Arc<SharedCatalog>,
+    query_memory: Arc<EngineMemory>,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl Engine {
+    /// An engine without tables. Needs no Tokio runtime; the statements of its sessions do.
+    ///
+    /// # Errors
+    /// Budgets that name no tier or exceed it; a profile that can't be paced.
+    pub fn new(options: EngineOptions) -> Result<Arc<Self>, StoreError> {
+        let EngineOptions {
+            topology,
+            profile,
+            threads,
+            ..
+        } = options;
+        let topology = match &profile {
+            Some(profile) => topology.with_profile(profile),
+            None => topology,
+        };
+        let system = MemorySystem::new(&topology, &options.budgets)?;
+        let far = topology
+            .tier("far")
+            .ok()
+            .map(|t| system.tier(&t.name))
+            .transpose()?;
+        let share = if options.whole_device {
+            BandwidthShare::WholeDevice
+        } else {
+            BandwidthShare::Threads(threads as u32)
+        };
+        let pacer = profile
+            .as_ref()
+            .map(|profile| PacedTier::new(profile, share))
+            .transpose()?;
+        let costs = ScanCosts::new(&system, |tier| pacer.clone().filter(|_| Some(tier) == far));
+        heap::inherit_tiers();
+        let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
+        let region_options = RegionOptions {
+            page_size: options.page_size,
+            over_budget: options.over_budget,
+        };
+        Ok(Arc::new(Self {
+            topology,
+            storage: Storage {
+                system,
+                options: region_options,
+            },
+            costs,
+            far,
+            pacer,
+            threads,
+            catalog: Arc::default(),
+            query_memory,
+            runtime: Arc::default(),
+        }))
+    }
+
+    /// The machine, with the modelled tier if there is one.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The tiers and their accounts.
+    pub fn system(&self) -> &Arc<MemorySystem> {
+        &self.storage.system
+    }
+
+    /// Where segments are put.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// What scans have cost.
+    pub fn costs(&self) -> &Arc<ScanCosts> {
+        &self.costs
+    }
+
+    /// The tier named `far`, if the machine has one.
+    pub fn far(&self) -> Option<TierId> {
+        self.far
+    }
+
+    /// The pace of the far tier, where that is modelled.
+    pub fn pacer(&self) -> Option<&Arc<PacedTier>> {
+        self.pacer.as_ref()
+    }
+
+    /// Threads that run queries.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The names under which SQL knows the tiers.
+    pub fn tablespaces(&self) -> Tablespaces {
+        Tablespaces::new(Arc::clone(&self.storage.system), self.far)
+    }
+
+    /// What queries may take together, and what they hold.
+    pub fn query_memory(&self) -> &Arc<EngineMemory> {
+        &self.query_memory
+    }
+
+    /// A new session.
+    pub fn session(self: &Arc<Self>) -> Session {
+        Session::new(Arc::clone(self))
+    }
+
+    /// Makes `table` known under its name in schema `public`, to all sessions.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+        let name = table.name().to_owned();
+        if self.catalog.public().insert(&name, self.provider(table)) {
+            Ok(())
+        } else {
+            Err(SqlError::TableExists { table: name }.into())
+        }
+    }
+
+    fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {
+        let provider = NearfarTable::new(table, Arc::clone(&self.costs));
+        Arc::new(provider.writable(self.storage.clone()))
+    }
+
+    fn catalog(&self) -> &Arc<SharedCatalog> {
+        &self.catalog
+    }
+
+    fn runtime(&self) -> &Arc<RuntimeEnv> {
+        &self.runtime
+    }
+
+    fn default_settings(&self) -> Settings {
+        Settings::new(self.tablespaces())
+    }
+}

@@ -1,0 +1,43 @@
+//! What an engine is made with.
+
+use nearfar_memory::{Budgets, OverBudget, PageSize};
+use nearfar_topology::{Profile, Topology};
+
+/// What an [`Engine`](super::Engine) is made with.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// The machine.
+    pub topology: Topology,
+    /// The machine whose far tier is modelled, if one is.
+    pub profile: Option<Profile>,
+    /// Threads that run queries.
+    pub threads: usize,
+    /// Whether these threads get the whole modelled device or their share of it.
+    pub whole_device: bool,
+    /// Bytes that each tier may hold.
+    pub budgets: Budgets,
+    /// What to do with a segment that exceeds its tier's budget.
+    pub over_budget: OverBudget,
+    /// Pages that segments are put on.
+    pub page_size: PageSize,
+    /// What the operators of all queries may take together. Where it is not given: four fifths of
+    /// what tables leave of the budget of the tier that the query heap is on.
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl EngineOptions {
+    /// The defaults for a machine: no modelled tier, as many threads as processors, budgets of the
+    /// tiers' capacities, segments over budget refused, huge pages.
+    pub fn new(topology: Topology) -> Self {
+        Self {
+            topology,
+            profile: None,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            whole_device: false,
+            budgets: Budgets::new(),
+            over_budget: OverBudget::Refuse,
+            page_size: PageSize::Base,
+            memory_limit_bytes: None,
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A session: what one client sees and has set.
+
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use super::Engine;
+use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
+use super::heap::HeapRule;
+use super::loading::Loading;
+use super::memory::QueryMemory;
+use super::settings::Settings;
+use super::stream::StatementResult;
+use super::system::SystemTables;
+use super::yielding::YieldingJoins;
+use crate::error::StoreError;
+use crate::optimize::{logical_rules, physical_rules, settings};
+use crate::sql::{SqlError, statements};
+use crate::table::Table;
+
+/// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
+///
+/// Permanent tables, views and tables on files are shared with all sessions of the engine; settings
+/// and temporary tables are the session's own and end with it. A session is cheap to clone, and its
+/// clones are the same session. Statements need a Tokio runtime with time and I/O enabled; work
+/// runs on its worker threads.
+///
+/// ```no_run
+/// # use nearfar_store::engine::{Engine, EngineOptions, StatementResult};
+/// # use nearfar_topology::Topology;
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineOptions::new(Topology::this_machine()?))?;
+/// let session = engine.session();
+/// for result in session.execute("CREATE TABLE t AS SELECT 1 AS a; SELECT a FROM t").await? {
+///     match result {
+///         StatementResult::Command(tag) => eprintln!("{tag}"),
+///         StatementResult::Rows(rows) => eprintln!("{:?}", rows.collect().await?),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    engine: Arc<Engine>,
+    context: SessionContext,
+    pub(super) temporary: Arc<TableMap>,
+    pub(super) loading: Arc<Mutex<Option<Loading>>>,
+}
+
+impl Session {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        let state = SessionStateBuilder::new()
+            .with_config(config(&engine))
+            .with_runtime_env(Arc::clone(engine.runtime()))
+            .with_default_features()
+            .with_optimizer_rules(logical_rules())
+            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
+            .with_physical_optimizer_rule(Arc::new(heap_rule(&engine)))
+            .build();
+        let context = SessionContext::new_with_state(state);
+        let temporary = Arc::new(TableMap::default());
+        let system = Arc::new(SystemTables::new(&engine, &temporary));
+        let shared = Arc::clone(engine.catalog());
+        let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
+        context.register_catalog(CATALOG, Arc::new(catalog));
+        Self {
+            engine,
+            context,
+            temporary,
+            loading: Arc::default(),
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// DataFusion's own context, for what the session has no word for.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Makes `table` known under its name, to all sessions.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+        self.engine.register(table)
+    }
+
+    /// Runs a script: its statements one after another, each to its end but for queries, of which
+    /// the caller reads the rows. Dropping the future, or a stream of rows, ends the work.
+    ///
+    /// # Errors
+    /// The first statement that fails; nothing has run if it is not SQL. To keep the results of
+    /// those before it, read the script with [`statements`] and [`Self::run`] them one by one.
+    pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, StoreError> {
+        let mut results = Vec::new();
+        for statement in statements(sql)? {
+            results.push(self.run(&statement).await?);
+        }
+        Ok(results)
+    }
+
+    /// The table that is being filled at this moment by a statement of this session.
+    pub fn loading(&self) -> Option<Loading> {
+        self.loading.lock().clone()
+    }
+
+    /// What has been set.
+    pub fn settings(&self) -> Settings {
+        self.settings_in(&self.context.state_ref().read())
+    }
+
+    fn settings_in(&self, state: &SessionState) -> Settings {
+        let extensions = &state.config_options().extensions;
+        let own = extensions.get::<Settings>().cloned();
+        own.unwrap_or_else(|| self.engine.default_settings())
+    }
+
+    /// Plans a statement of DataFusion's, without Nearfar's statements and without a memory budget
+    /// of the query's own.
+    ///
+    /// # Errors
+    /// A statement that is wrong, or names what is not there.
+    pub async fn sql(&self, sql: &str) -> Result<DataFrame> {
+        self.context.sql(sql).await
+    }
+
+    /// The context in which one query runs, and its memory.
+    pub(super) fn query_context(
+        &self,
+        state: &SessionState,
+    ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
+        let settings = self.settings_in(state);
+        let memory = self
+            .engine
+            .query_memory()
+            .query(settings.heap_tier(), settings.memory_limit_bytes());
+        let mut runtime = state.runtime_env().as_ref().clone();
+        runtime.memory_pool = Arc::clone(&memory) as _;
+        let context = TaskContext::from(state).with_runtime(Arc::new(runtime));
+        (Arc::new(context), memory)
+    }
+
+    /// The schema and name of a table, which may be written without catalog and schema.
+    ///
+    /// # Errors
+    /// Another catalog than the one there is.
+    pub(super) fn resolve(&self, name: &TableReference) -> Result<(String, String), SqlError> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let defaults = &state.config_options().catalog;
+        let resolved = name
+            .clone()
+            .resolve(&defaults.default_catalog, &defaults.default_schema);
+        if *resolved.catalog != *CATALOG {
+            let schema = format!("{}.{}", resolved.catalog, resolved.schema);
+            return Err(SqlError::UnknownSchema { schema });
+        }
+        Ok((resolved.schema.to_string(), resolved.table.to_string()))
+    }
+}
+
+/// The settings of a session: the one place where they are made.
+fn config(engine: &Arc<Engine>) -> SessionConfig {
+    settings(engine.threads())
+        .with_information_schema(true)
+        .with_default_catalog_and_schema(CATALOG, PUBLIC)
+        .with_create_default_catalog_and_schema(false)
+        .with_option_extension(engine.default_settings())
+}
+
+/// The rule for the query heap. It comes last: other rules look for the operators that it wraps.
+fn heap_rule(engine: &Engine) -> HeapRule {
+    HeapRule::new(engine.far().zip(engine.pacer().cloned()))
+}

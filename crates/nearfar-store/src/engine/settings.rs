@@ -1,0 +1,176 @@
+//! A session's settings, in the namespace `nearfar` of DataFusion's configuration.
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+use nearfar_memory::{Placement, TierId};
+use std::any::Any;
+
+use super::tablespaces::Tablespaces;
+use crate::error::StoreError;
+use crate::placement::parse_bytes;
+use crate::sql::{Place, SqlError};
+
+/// The settings and what they are for. Each has a field of [`Settings`].
+const SETTINGS: [(&str, &str); 4] = [
+    (
+        "default_tablespace",
+        "Where tables are put that name no tablespace.",
+    ),
+    (
+        "temp_tablespaces",
+        "Where temporary tables are put that name no tablespace; empty for default_tablespace.",
+    ),
+    (
+        "heap_tablespace",
+        "Where queries keep hash-join builds, aggregation state and sort runs.",
+    ),
+    (
+        "memory_limit",
+        "What the operators of one query may take, such as 2GiB; engine for what all queries of \
+         the engine may take together.",
+    ),
+];
+
+/// The names of the settings, without their namespace.
+pub(crate) fn setting_names() -> [&'static str; 4] {
+    SETTINGS.map(|(name, _)| name)
+}
+
+/// The settings of one session.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    tablespaces: Tablespaces,
+    default_tablespace: Placement,
+    temp_tablespaces: Option<Placement>,
+    heap_tablespace: TierId,
+    memory_limit_bytes: Option<u64>,
+}
+
+impl Settings {
+    /// Everything near, and no limit but the engine's.
+    pub fn new(tablespaces: Tablespaces) -> Self {
+        Self {
+            tablespaces,
+            default_tablespace: Placement::Bind(TierId::NEAR),
+            temp_tablespaces: None,
+            heap_tablespace: TierId::NEAR,
+            memory_limit_bytes: None,
+        }
+    }
+
+    /// Where a table goes that names no place.
+    pub fn table_placement(&self, temporary: bool) -> &Placement {
+        match &self.temp_tablespaces {
+            Some(placement) if temporary => placement,
+            _ => &self.default_tablespace,
+        }
+    }
+
+    /// The tier of the query heap.
+    pub fn heap_tier(&self) -> TierId {
+        self.heap_tablespace
+    }
+
+    /// The name of that tier.
+    pub fn heap_tier_name(&self) -> String {
+        self.tablespaces.name(self.heap_tablespace)
+    }
+
+    /// What one query may take, where it is less than what the engine has.
+    pub fn memory_limit_bytes(&self) -> Option<u64> {
+        self.memory_limit_bytes
+    }
+
+    fn assign(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
+        let defaults = || Self::new(self.tablespaces.clone());
+        let is_default = value.is_empty() || value.eq_ignore_ascii_case("default");
+        let place = || {
+            self.tablespaces
+                .placement(&Place::Tablespace(value.to_lowercase()))
+        };
+        match key {
+            "default_tablespace" if is_default => {
+                self.default_tablespace = defaults().default_tablespace;
+            }
+            "default_tablespace" => self.default_tablespace = place()?,
+            "temp_tablespaces" if is_default => self.temp_tablespaces = None,
+            "temp_tablespaces" => self.temp_tablespaces = Some(place()?),
+            "heap_tablespace" if is_default => self.heap_tablespace = defaults().heap_tablespace,
+            "heap_tablespace" => {
+                self.heap_tablespace = self.tablespaces.tier(&value.to_lowercase())?;
+            }
+            "memory_limit" if is_default || value.eq_ignore_ascii_case("engine") => {
+                self.memory_limit_bytes = None;
+            }
+            "memory_limit" => self.memory_limit_bytes = Some(bytes(key, value)?),
+            _ => {
+                return Err(DataFusionError::Configuration(format!(
+                    "there is no setting `nearfar.{key}`; there are: {}",
+                    setting_names().join(", ")
+                ))
+                .into());
+            }
+        }
+        Ok(())
+    }
+
+    fn value(&self, key: &str) -> String {
+        let describe = |placement| self.tablespaces.describe(placement);
+        match key {
+            "default_tablespace" => describe(&self.default_tablespace),
+            "temp_tablespaces" => self
+                .temp_tablespaces
+                .as_ref()
+                .map(describe)
+                .unwrap_or_default(),
+            "heap_tablespace" => self.tablespaces.name(self.heap_tablespace),
+            _ => match self.memory_limit_bytes {
+                Some(bytes) => format!("{bytes}B"),
+                None => "engine".to_owned(),
+            },
+        }
+    }
+}
+
+fn bytes(name: &str, value: &str) -> Result<u64, SqlError> {
+    parse_bytes(value)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| SqlError::SettingValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            allowed: "use a number of bytes with its unit, such as 512MiB or 2GiB".to_owned(),
+        })
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "nearfar";
+}
+
+impl ExtensionOptions for Settings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        Ok(self.assign(key, value)?)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        SETTINGS
+            .iter()
+            .map(|(name, description)| ConfigEntry {
+                key: format!("{}.{name}", Self::PREFIX),
+                value: Some(self.value(name)),
+                description,
+            })
+            .collect()
+    }
+}

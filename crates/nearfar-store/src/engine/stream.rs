@@ -1,0 +1,126 @@
+//! What statements give back.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use futures::{Stream, StreamExt};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::fault::query_error;
+use super::memory::{CancelOnDrop, QueryMemory};
+use crate::error::StoreError;
+
+/// The result of one statement.
+#[derive(Debug)]
+pub enum StatementResult {
+    /// A query: its rows, as they come.
+    Rows(RowStream),
+    /// A command, which is done.
+    Command(CommandTag),
+}
+
+/// What a command did, in the manner of PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandTag {
+    /// The command, such as `CREATE TABLE`.
+    pub command: &'static str,
+    /// The rows that it added or wrote, where it did that.
+    pub rows: Option<u64>,
+}
+
+impl fmt::Display for CommandTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rows {
+            Some(rows) => write!(f, "{} {rows}", self.command),
+            None => f.write_str(self.command),
+        }
+    }
+}
+
+/// Batches that may wait for whoever reads the rows.
+const BUFFERED_BATCHES: usize = 2;
+
+/// The rows of a query. The query runs in tasks of its own, at most a few batches ahead of its
+/// reader; dropping the stream ends them at their next batch.
+pub struct RowStream {
+    schema: SchemaRef,
+    batches: SendableRecordBatchStream,
+    memory: CancelOnDrop,
+    plan: Arc<dyn ExecutionPlan>,
+}
+
+impl RowStream {
+    /// Starts to run `batches` of `plan` in a task. Needs a Tokio runtime.
+    pub(super) fn start(
+        plan: Arc<dyn ExecutionPlan>,
+        mut batches: SendableRecordBatchStream,
+        memory: Arc<QueryMemory>,
+    ) -> Self {
+        let schema = batches.schema();
+        let mut receiver =
+            RecordBatchReceiverStream::builder(Arc::clone(&schema), BUFFERED_BATCHES);
+        let sender = receiver.tx();
+        receiver.spawn(async move {
+            while let Some(batch) = batches.next().await {
+                let failed = batch.is_err();
+                if sender.send(batch).await.is_err() || failed {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        Self {
+            schema,
+            batches: receiver.build(),
+            memory: CancelOnDrop(memory),
+            plan,
+        }
+    }
+
+    /// The columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The memory of the query.
+    pub fn memory(&self) -> &Arc<QueryMemory> {
+        &self.memory.0
+    }
+
+    /// All rows that are left.
+    ///
+    /// # Errors
+    /// What ended the query early.
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>, StoreError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.batches.poll_next_unpin(cx);
+        let told =
+            |error: DataFusionError| query_error(error.into(), &self.memory.0, self.plan.as_ref());
+        next.map(|next| next.map(|batch| batch.map_err(told)))
+    }
+}

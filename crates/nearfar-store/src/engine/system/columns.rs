@@ -1,0 +1,51 @@
+//! Batches made column by column, with their schema.
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use std::sync::Arc;
+
+/// The value of one column, out of a row of type `R`.
+pub enum Of<R> {
+    Text(fn(&R) -> Option<String>),
+    Integer(fn(&R) -> Option<u64>),
+    Float(fn(&R) -> Option<f64>),
+    Flag(fn(&R) -> bool),
+}
+
+/// The columns of a system table whose rows are made from `R`.
+pub type Columns<R> = [(&'static str, Of<R>)];
+
+/// The schema of `columns`.
+pub fn schema<R>(columns: &Columns<R>) -> SchemaRef {
+    let field = |(name, of): &(&'static str, Of<R>)| {
+        let data_type = match of {
+            Of::Text(_) => DataType::Utf8,
+            Of::Integer(_) => DataType::Int64,
+            Of::Float(_) => DataType::Float64,
+            Of::Flag(_) => DataType::Boolean,
+        };
+        Field::new(*name, data_type, true)
+    };
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The batch of `rows`.
+pub fn batch<R>(columns: &Columns<R>, rows: &[R]) -> Result<RecordBatch, ArrowError> {
+    let array = |of: &Of<R>| -> ArrayRef {
+        match of {
+            Of::Text(of) => Arc::new(StringArray::from_iter(rows.iter().map(of))),
+            Of::Integer(of) => {
+                Arc::new(Int64Array::from_iter(rows.iter().map(|row| {
+                    of(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX))
+                })))
+            }
+            Of::Float(of) => Arc::new(Float64Array::from_iter(rows.iter().map(of))),
+            Of::Flag(of) => Arc::new(BooleanArray::from_iter(
+                rows.iter().map(|row| Some(of(row))),
+            )),
+        }
+    };
+    let arrays = columns.iter().map(|(_, of)| array(of)).collect();
+    RecordBatch::try_new(schema(columns), arrays)
+}

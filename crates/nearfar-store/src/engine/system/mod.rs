@@ -1,0 +1,136 @@
+//! The system tables: what the engine knows of its memory and tables at this moment.
+//!
+//! | table | a row per |
+//! |---|---|
+//! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
+//! | `nearfar.tables` | table in memory |
+//! | `nearfar.segments` | column of a segment: encoding, bytes per tier, placement |
+//! | `nearfar.column_access` | column: how often it was read, in which pattern |
+//!
+//! They are made anew for every query.
+
+mod columns;
+mod rows;
+mod tiers;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::datasource::MemTable;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, Weak};
+
+use super::Engine;
+use super::catalog::TableMap;
+
+/// The schema `nearfar` of one session.
+#[derive(Debug)]
+pub struct SystemTables {
+    view: View,
+}
+
+/// What a session can see. It keeps neither the engine nor the session alive, since views of
+/// system tables are kept by the engine.
+#[derive(Debug, Clone)]
+struct View {
+    engine: Weak<Engine>,
+    temporary: Weak<TableMap>,
+}
+
+/// The system tables there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Tiers,
+    Tables,
+    Segments,
+    ColumnAccess,
+}
+
+const KINDS: [(&str, Kind); 4] = [
+    ("tiers", Kind::Tiers),
+    ("tables", Kind::Tables),
+    ("segments", Kind::Segments),
+    ("column_access", Kind::ColumnAccess),
+];
+
+impl SystemTables {
+    pub fn new(engine: &Arc<Engine>, temporary: &Arc<TableMap>) -> Self {
+        let view = View {
+            engine: Arc::downgrade(engine),
+            temporary: Arc::downgrade(temporary),
+        };
+        Self { view }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemTables {
+    fn table_names(&self) -> Vec<String> {
+        KINDS.map(|(name, _)| name.to_owned()).to_vec()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let kind = KINDS.into_iter().find(|(known, _)| *known == name);
+        Ok(kind.map(|(_, kind)| {
+            Arc::new(SystemTable {
+                kind,
+                view: self.view.clone(),
+            }) as _
+        }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        KINDS.iter().any(|(known, _)| *known == name)
+    }
+}
+
+#[derive(Debug)]
+struct SystemTable {
+    kind: Kind,
+    view: View,
+}
+
+impl SystemTable {
+    /// Its rows at this moment.
+    fn batch(&self) -> Result<RecordBatch> {
+        let engine = self.view.engine.upgrade();
+        let engine = engine.as_deref();
+        let temporary = self.view.temporary.upgrade();
+        Ok(match self.kind {
+            Kind::Tiers => tiers::tiers(engine),
+            Kind::Tables => rows::tables(engine, temporary.as_deref()),
+            Kind::Segments => rows::segments(engine, temporary.as_deref()),
+            Kind::ColumnAccess => rows::column_access(engine, temporary.as_deref()),
+        }?)
+    }
+}
+
+#[async_trait]
+impl TableProvider for SystemTable {
+    fn schema(&self) -> SchemaRef {
+        match self.kind {
+            Kind::Tiers => tiers::schema(),
+            Kind::Tables => rows::tables_schema(),
+            Kind::Segments => rows::segments_schema(),
+            Kind::ColumnAccess => rows::column_access_schema(),
+        }
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let table = MemTable::try_new(self.schema(), vec![vec![self.batch()?]])?;
+        table.scan(state, projection, filters, limit).await
+    }
+}

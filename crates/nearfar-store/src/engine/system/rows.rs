@@ -1,0 +1,254 @@
+//! `nearfar.tables`, `nearfar.segments` and `nearfar.column_access`.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use nearfar_memory::{TierBytes, TierId};
+use std::sync::Arc;
+
+use super::columns::{self, Columns, Of};
+use crate::engine::catalog::{TEMPORARY, TableMap};
+use crate::engine::{Engine, Tablespaces};
+use crate::scan::table_of;
+use crate::table::{AccessCounts, Table};
+
+/// A table in memory, and the schema it is in.
+struct Found {
+    schema: String,
+    name: String,
+    table: Arc<Table>,
+}
+
+/// All tables in memory that a session sees.
+fn found(engine: Option<&Engine>, temporary: Option<&TableMap>) -> Vec<Found> {
+    let shared = engine.into_iter().flat_map(|engine| engine.catalog().all());
+    let shared = shared.map(|(schema, map)| (schema, map.all()));
+    let own = temporary.map(|map| (TEMPORARY.to_owned(), map.all()));
+    let mut tables = Vec::new();
+    for (schema, map) in shared.chain(own) {
+        for (name, provider) in map {
+            if let Some(table) = table_of(provider.as_ref()) {
+                tables.push(Found {
+                    schema: schema.clone(),
+                    name,
+                    table: Arc::clone(table),
+                });
+            }
+        }
+    }
+    tables
+}
+
+/// Different placements, in the order they were met.
+#[derive(Default)]
+struct Placements(Vec<String>);
+
+impl Placements {
+    fn add(&mut self, placement: String) {
+        if !self.0.contains(&placement) {
+            self.0.push(placement);
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.0.join("; "))
+    }
+}
+
+fn near(bytes: &TierBytes) -> u64 {
+    bytes[TierId::NEAR]
+}
+
+fn far(bytes: &TierBytes) -> u64 {
+    bytes.total() - near(bytes)
+}
+
+struct TableRow {
+    found: Found,
+    rows: u64,
+    segments: u64,
+    bytes: TierBytes,
+    placements: Placements,
+}
+
+const TABLES: &Columns<TableRow> = &[
+    (
+        "table_schema",
+        Of::Text(|row| Some(row.found.schema.clone())),
+    ),
+    ("table_name", Of::Text(|row| Some(row.found.name.clone()))),
+    ("rows", Of::Integer(|row| Some(row.rows))),
+    (
+        "columns",
+        Of::Integer(|row| Some(row.found.table.schema().fields().len() as u64)),
+    ),
+    ("segments", Of::Integer(|row| Some(row.segments))),
+    ("bytes", Of::Integer(|row| Some(row.bytes.total()))),
+    ("near_bytes", Of::Integer(|row| Some(near(&row.bytes)))),
+    ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
+    ("placement", Of::Text(|row| row.placements.text())),
+];
+
+pub fn tables_schema() -> SchemaRef {
+    columns::schema(TABLES)
+}
+
+pub fn tables(
+    engine: Option<&Engine>,
+    temporary: Option<&TableMap>,
+) -> Result<RecordBatch, ArrowError> {
+    let spaces = engine.map(Engine::tablespaces);
+    let row = |found: Found| {
+        let snapshot = found.table.snapshot();
+        let (mut bytes, mut placements) = (TierBytes::default(), Placements::default());
+        for column in snapshot
+            .segments
+            .iter()
+            .flat_map(|segment| segment.columns())
+        {
+            let current = column.current();
+            bytes += current.tier_bytes();
+            if let Some(spaces) = &spaces {
+                placements.add(spaces.describe(&current.placement()));
+            }
+        }
+        if snapshot.segments.is_empty()
+            && let Some(spaces) = &spaces
+        {
+            placements.add(spaces.describe(&found.table.placements().default));
+        }
+        TableRow {
+            rows: snapshot.summary.rows as u64,
+            segments: snapshot.segments.len() as u64,
+            found,
+            bytes,
+            placements,
+        }
+    };
+    let rows: Vec<TableRow> = found(engine, temporary).into_iter().map(row).collect();
+    columns::batch(TABLES, &rows)
+}
+
+struct SegmentRow {
+    schema: String,
+    table: String,
+    segment: u64,
+    column: String,
+    encoding: &'static str,
+    rows: u64,
+    bytes: TierBytes,
+    tiers: String,
+    placement: String,
+}
+
+const SEGMENTS: &Columns<SegmentRow> = &[
+    ("table_schema", Of::Text(|row| Some(row.schema.clone()))),
+    ("table_name", Of::Text(|row| Some(row.table.clone()))),
+    ("segment", Of::Integer(|row| Some(row.segment))),
+    ("column_name", Of::Text(|row| Some(row.column.clone()))),
+    ("encoding", Of::Text(|row| Some(row.encoding.to_owned()))),
+    ("rows", Of::Integer(|row| Some(row.rows))),
+    ("bytes", Of::Integer(|row| Some(row.bytes.total()))),
+    ("near_bytes", Of::Integer(|row| Some(near(&row.bytes)))),
+    ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
+    ("tier_bytes", Of::Text(|row| Some(row.tiers.clone()))),
+    ("placement", Of::Text(|row| Some(row.placement.clone()))),
+];
+
+pub fn segments_schema() -> SchemaRef {
+    columns::schema(SEGMENTS)
+}
+
+pub fn segments(
+    engine: Option<&Engine>,
+    temporary: Option<&TableMap>,
+) -> Result<RecordBatch, ArrowError> {
+    let mut rows = Vec::new();
+    if let Some(spaces) = engine.map(Engine::tablespaces) {
+        for found in found(engine, temporary) {
+            add_segments(&found, &spaces, &mut rows);
+        }
+    }
+    columns::batch(SEGMENTS, &rows)
+}
+
+fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>) {
+    let fields = found.table.schema().fields();
+    for (index, segment) in found.table.snapshot().segments.iter().enumerate() {
+        for (slot, field) in segment.columns().iter().zip(fields) {
+            let column = slot.current();
+            let bytes = column.tier_bytes();
+            let tiers = bytes
+                .iter()
+                .map(|(tier, bytes)| format!("{} {bytes}", spaces.name(tier)));
+            rows.push(SegmentRow {
+                schema: found.schema.clone(),
+                table: found.name.clone(),
+                segment: index as u64,
+                column: field.name().clone(),
+                encoding: column.encoding_kind().name(),
+                rows: segment.rows() as u64,
+                tiers: tiers.collect::<Vec<_>>().join(", "),
+                bytes,
+                placement: spaces.describe(&column.placement()),
+            });
+        }
+    }
+}
+
+struct AccessRow {
+    schema: String,
+    table: String,
+    column: String,
+    counts: AccessCounts,
+    bytes: u64,
+    placements: Placements,
+}
+
+const COLUMN_ACCESS: &Columns<AccessRow> = &[
+    ("table_schema", Of::Text(|row| Some(row.schema.clone()))),
+    ("table_name", Of::Text(|row| Some(row.table.clone()))),
+    ("column_name", Of::Text(|row| Some(row.column.clone()))),
+    ("sequential", Of::Integer(|row| Some(row.counts.sequential))),
+    ("monotonic", Of::Integer(|row| Some(row.counts.monotonic))),
+    ("random", Of::Integer(|row| Some(row.counts.random))),
+    ("point", Of::Integer(|row| Some(row.counts.point))),
+    ("total", Of::Integer(|row| Some(row.counts.total()))),
+    ("bytes", Of::Integer(|row| Some(row.bytes))),
+    ("placement", Of::Text(|row| row.placements.text())),
+];
+
+pub fn column_access_schema() -> SchemaRef {
+    columns::schema(COLUMN_ACCESS)
+}
+
+pub fn column_access(
+    engine: Option<&Engine>,
+    temporary: Option<&TableMap>,
+) -> Result<RecordBatch, ArrowError> {
+    let mut rows = Vec::new();
+    if let Some(spaces) = engine.map(Engine::tablespaces) {
+        for found in found(engine, temporary) {
+            let snapshot = found.table.snapshot();
+            for (index, field) in found.table.schema().fields().iter().enumerate() {
+                let mut row = AccessRow {
+                    schema: found.schema.clone(),
+                    table: found.name.clone(),
+                    column: field.name().clone(),
+                    counts: AccessCounts::default(),
+                    bytes: 0,
+                    placements: Placements::default(),
+                };
+                for segment in snapshot.segments.iter() {
+                    let slot = &segment.columns()[index];
+                    let column = slot.current();
+                    row.counts += slot.counters().read();
+                    row.bytes += column.bytes() as u64;
+                    row.placements.add(spaces.describe(&column.placement()));
+                }
+                rows.push(row);
+            }
+        }
+    }
+    columns::batch(COLUMN_ACCESS, &rows)
+}

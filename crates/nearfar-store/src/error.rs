@@ -1,0 +1,150 @@
+//! What can go wrong with tables and statements.
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use nearfar_memory::{RegionError, SystemError, UnknownTier};
+use nearfar_model::ParameterError;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::engine::Refusal;
+use crate::placement::StrategyError;
+use crate::sql::SqlError;
+
+/// Errors of tables, their loading and their placement, and of statements.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Memory was refused or is not where it should be.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// The memory system can't be as it was asked for.
+    #[error(transparent)]
+    System(#[from] SystemError),
+    /// A tier that there is not.
+    #[error(transparent)]
+    Tier(#[from] UnknownTier),
+    /// A profile that can't be paced.
+    #[error(transparent)]
+    Model(#[from] ParameterError),
+    /// A placement strategy that can't be read or carried out.
+    #[error(transparent)]
+    Strategy(#[from] StrategyError),
+    /// A statement that can't be read or carried out as it is written.
+    #[error(transparent)]
+    Sql(#[from] SqlError),
+    /// An operator of a query was refused memory.
+    #[error(transparent)]
+    OutOfMemory(#[from] Refusal),
+    /// A table that TPC-H does not have.
+    #[error("TPC-H has no table `{table}`")]
+    UnknownTpchTable {
+        /// The name asked for.
+        table: String,
+    },
+    /// A file that is not there or not what it should be.
+    #[error("`{}` can't be read as a table: {source}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<StoreError>,
+    },
+    /// A file whose format can't be told.
+    #[error("`{}` names no format by its ending; .parquet, .csv, .arrow and .ipc are read", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Work that was given up before it was done.
+    #[error("{what} was cancelled")]
+    Cancelled {
+        /// The work.
+        what: String,
+    },
+    /// A part of a query ended without a result: a bug.
+    #[error("internal error: {message}")]
+    Internal {
+        /// What the part said last.
+        message: String,
+    },
+    /// Arrow's kernels and readers.
+    #[error(transparent)]
+    Arrow(ArrowError),
+    /// DataFusion's planner and operators.
+    #[error(transparent)]
+    DataFusion(DataFusionError),
+}
+
+impl StoreError {
+    /// The same error again, where it can be copied: several partitions may report one error.
+    fn copy(&self) -> Option<Self> {
+        match self {
+            Self::Region(error) => Some(Self::Region(error.clone())),
+            Self::Sql(error) => Some(Self::Sql(error.clone())),
+            Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for DataFusionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::DataFusion(inner) => inner,
+            StoreError::Arrow(inner) => inner.into(),
+            other => Self::External(Box::new(other)),
+        }
+    }
+}
+
+impl From<ArrowError> for StoreError {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::ExternalError(inner) => match inner.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => Self::Arrow(ArrowError::ExternalError(other)),
+            },
+            other => Self::Arrow(other),
+        }
+    }
+}
+
+/// An error of ours that has passed through DataFusion comes out as it went in.
+impl From<DataFusionError> for StoreError {
+    fn from(error: DataFusionError) -> Self {
+        match error {
+            DataFusionError::External(inner) => match inner.downcast::<Self>() {
+                Ok(own) => *own,
+                Err(other) => match other.downcast::<DataFusionError>() {
+                    Ok(inner) => (*inner).into(),
+                    Err(other) => Self::DataFusion(DataFusionError::External(other)),
+                },
+            },
+            DataFusionError::ArrowError(inner, trace) => match Self::from(*inner) {
+                Self::Arrow(inner) => {
+                    Self::DataFusion(DataFusionError::ArrowError(Box::new(inner), trace))
+                }
+                own => own,
+            },
+            DataFusionError::Context(context, inner) => match Self::from(*inner) {
+                Self::DataFusion(inner) => {
+                    Self::DataFusion(DataFusionError::Context(context, Box::new(inner)))
+                }
+                own => own,
+            },
+            DataFusionError::Shared(shared) => match Arc::try_unwrap(shared) {
+                Ok(inner) => inner.into(),
+                Err(shared) => match shared.find_root() {
+                    DataFusionError::External(inner) => inner
+                        .downcast_ref::<Self>()
+                        .and_then(Self::copy)
+                        .unwrap_or(Self::DataFusion(DataFusionError::Shared(shared))),
+                    _ => Self::DataFusion(DataFusionError::Shared(shared)),
+                },
+            },
+            other => Self::DataFusion(other),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! DataFusion's settings for tables in memory.
+
+use datafusion::prelude::SessionConfig;
+
+/// Builds of at most so many bytes are collected once and probed by all threads, which spares
+/// moving the rows of the probing side between threads.
+const COLLECT_BUILD_BYTES: usize = 64 << 20;
+
+/// The same limit in rows, for builds of unknown width.
+const COLLECT_BUILD_ROWS: usize = 2 << 20;
+
+/// Settings for queries read by `threads` threads.
+pub fn settings(threads: usize) -> SessionConfig {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(threads)
+        .with_information_schema(true);
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.hash_join_single_partition_threshold = COLLECT_BUILD_BYTES;
+    optimizer.hash_join_single_partition_threshold_rows = COLLECT_BUILD_ROWS;
+    config
+}

@@ -1,0 +1,53 @@
+//! Which column lies where.
+
+mod strategy;
+
+pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError, interleaved, parse_bytes};
+
+use nearfar_memory::{MemorySystem, Placement, RegionOptions};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::segment::Target;
+
+/// The memory that segments are put into.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    pub system: Arc<MemorySystem>,
+    pub options: RegionOptions,
+}
+
+impl Storage {
+    /// A place for a column segment.
+    pub fn target<'a>(&'a self, placement: &'a Placement) -> Target<'a> {
+        Target {
+            system: &self.system,
+            placement,
+            options: self.options,
+        }
+    }
+}
+
+/// The placement of every column of one table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnPlacements {
+    /// For columns not named in `columns`.
+    pub default: Placement,
+    /// By column name.
+    pub columns: HashMap<String, Placement>,
+}
+
+impl ColumnPlacements {
+    /// Every column at `placement`.
+    pub fn all(placement: Placement) -> Self {
+        Self {
+            default: placement,
+            columns: HashMap::new(),
+        }
+    }
+
+    /// The placement of `column`.
+    pub fn of(&self, column: &str) -> &Placement {
+        self.columns.get(column).unwrap_or(&self.default)
+    }
+}

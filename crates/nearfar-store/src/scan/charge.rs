@@ -1,0 +1,135 @@
+//! What a scan's reads cost: bytes per tier, access counts, and time on modelled tiers.
+
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use nearfar_memory::{MemorySystem, TierBytes, TierId};
+use nearfar_model::{PacedTier, Stream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::segment::{ColumnSegment, RowSet};
+use crate::table::ColumnSlot;
+
+/// The metric of the bytes read from a tier, followed by the tier's name.
+pub const BYTES_READ_METRIC: &str = "bytes_read_";
+
+/// The metric of the time a modelled tier held the scan's threads, followed by the tier's name.
+pub const WAIT_METRIC: &str = "modelled_wait_";
+
+/// The tiers of a system, which of them are modelled, and the bytes scans have read from each.
+#[derive(Debug)]
+pub struct ScanCosts {
+    tiers: Vec<TierCost>,
+}
+
+#[derive(Debug)]
+struct TierCost {
+    id: TierId,
+    name: String,
+    pacer: Option<Arc<PacedTier>>,
+    bytes_read: AtomicU64,
+}
+
+impl ScanCosts {
+    /// Costs for the tiers of `system`; `pacer` gives the model of a modelled tier.
+    pub fn new(
+        system: &MemorySystem,
+        pacer: impl Fn(TierId) -> Option<Arc<PacedTier>>,
+    ) -> Arc<Self> {
+        let tiers = system
+            .tiers()
+            .map(|(id, info)| TierCost {
+                id,
+                name: info.name.clone(),
+                pacer: pacer(id),
+                bytes_read: AtomicU64::new(0),
+            })
+            .collect();
+        Arc::new(Self { tiers })
+    }
+
+    /// Bytes that scans have read from `tier` so far.
+    pub fn bytes_read(&self, tier: TierId) -> u64 {
+        self.tiers
+            .iter()
+            .filter(|t| t.id == tier)
+            .map(|t| t.bytes_read.load(Ordering::Relaxed))
+            .sum()
+    }
+}
+
+/// What one partition of a scan has read from one tier.
+struct TierCharge {
+    bytes_read: Count,
+    /// Where the tier is modelled, the stream that holds this thread back, and for how long.
+    paced: Option<(Stream, Time)>,
+}
+
+/// The costs of one partition of one scan.
+pub struct PartitionCosts {
+    costs: Arc<ScanCosts>,
+    counted: bool,
+    tiers: Vec<TierCharge>,
+}
+
+impl PartitionCosts {
+    pub fn new(
+        costs: &Arc<ScanCosts>,
+        metrics: &ExecutionPlanMetricsSet,
+        partition: usize,
+    ) -> Self {
+        let tiers = costs
+            .tiers
+            .iter()
+            .map(|tier| {
+                let name = format!("{BYTES_READ_METRIC}{}", tier.name);
+                let bytes_read = MetricBuilder::new(metrics).counter(name, partition);
+                let paced = tier.pacer.as_ref().map(|pacer| {
+                    let name = format!("{WAIT_METRIC}{}", tier.name);
+                    (
+                        pacer.open_stream(),
+                        MetricBuilder::new(metrics).subset_time(name, partition),
+                    )
+                });
+                TierCharge { bytes_read, paced }
+            })
+            .collect();
+        Self {
+            costs: Arc::clone(costs),
+            counted: true,
+            tiers,
+        }
+    }
+
+    /// Costs of looking at a sample while planning: neither counted nor charged.
+    pub fn uncounted() -> Self {
+        Self {
+            costs: Arc::new(ScanCosts { tiers: Vec::new() }),
+            counted: false,
+            tiers: Vec::new(),
+        }
+    }
+
+    /// Charges the reading of `rows` of a column.
+    pub fn read(&mut self, slot: &ColumnSlot, segment: &ColumnSegment, rows: RowSet<'_>) {
+        if !self.counted {
+            return;
+        }
+        slot.record(rows);
+        self.charge(segment.bytes_read(rows));
+    }
+
+    fn charge(&mut self, bytes: TierBytes) {
+        for (tier, charge) in self.costs.tiers.iter().zip(&mut self.tiers) {
+            let bytes = bytes[tier.id];
+            if bytes == 0 {
+                continue;
+            }
+            charge.bytes_read.add(bytes as usize);
+            tier.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+            if let Some((stream, wait)) = &mut charge.paced {
+                let _held = wait.timer();
+                stream.read(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Tables as DataFusion reads them: projection, filters and limits evaluated on encoded segments.
+//!
+//! A scan goes zone by zone ([`crate::segment::ZONE_ROWS`]). Filters that are ranges of codes, or
+//! that can be decided per dictionary value, run on the codes; zones that the zone maps rule out
+//! are never touched. All other filters run on the rows that are left, and only the rows that pass
+//! everything are decoded in the projected columns. Filters that a join or a top-k pushes down
+//! while the query runs are used the same way, and dropped when they let nearly every row pass.
+
+mod charge;
+mod filter;
+mod like;
+mod partitions;
+mod provider;
+mod rows;
+mod selectivity;
+mod source;
+mod stream;
+
+pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
+pub use filter::{Filter, FilterKind};
+pub use provider::{NearfarTable, table_of};
+pub use selectivity::selectivity;
+pub use source::TableScan;

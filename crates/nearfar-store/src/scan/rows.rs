@@ -1,0 +1,328 @@
+//! Which rows of a piece pass the filters, zone by zone.
+
+use arrow::array::Array;
+use arrow::array::ArrayRef;
+use arrow::datatypes::Schema;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::charge::PartitionCosts;
+use super::filter::{Bound, Domain, Filter, ZoneFilter};
+use crate::error::StoreError;
+use crate::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
+use crate::table::{ColumnSlot, Segment, TableSummary};
+
+/// Rows a filter that may be left out is tried on before it is judged.
+const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
+
+/// A filter that may be left out is, when more than this share of the rows pass it.
+const USEFUL_SHARE: f64 = 0.75;
+
+/// How many of the rows that met a filter passed it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Passed {
+    rows: usize,
+    passed: usize,
+}
+
+impl Passed {
+    fn add(&mut self, rows: usize, passed: usize) {
+        self.rows += rows;
+        self.passed += passed;
+    }
+
+    fn is_useless(&self) -> bool {
+        self.rows >= TRIAL_ROWS && self.passed as f64 > USEFUL_SHARE * self.rows as f64
+    }
+}
+
+/// A filter, whether the scan may leave it out, and how it has done so far.
+#[derive(Debug)]
+pub struct ActiveFilter {
+    pub filter: Filter,
+    /// A join or top-k checks these rows again: leaving the filter out changes no result.
+    pub optional: bool,
+    passed: Passed,
+    /// Its verdict on every value of its column, once that has paid.
+    domain: Option<Domain>,
+    /// Whether the verdict on every value has been asked for.
+    domain_tried: bool,
+}
+
+/// A filter is tried on all values of its column when the scan has this many times as many rows,
+/// and once it has been tried on one row for this many values: a filter that changes with every
+/// batch never gets there.
+const DOMAIN_SHARE: usize = 4;
+
+impl ActiveFilter {
+    /// A filter that has not been tried yet.
+    pub fn new(filter: Filter, optional: bool) -> Self {
+        Self {
+            filter,
+            optional,
+            passed: Passed::default(),
+            domain: None,
+            domain_tried: false,
+        }
+    }
+
+    /// Tries the filter on every value its column can have, if that is cheaper than trying it on
+    /// the rows of the scan; says whether it did.
+    pub fn try_domain(
+        &mut self,
+        summary: &TableSummary,
+        schema: &Schema,
+        rows_of_scan: usize,
+    ) -> bool {
+        let [column] = self.filter.columns()[..] else {
+            return false;
+        };
+        let Some((low, high)) = summary.columns[column].bounds else {
+            return false;
+        };
+        let rows_tried = (self.passed.rows * DOMAIN_SHARE) as i128;
+        let rows_worth = (rows_of_scan / DOMAIN_SHARE) as i128;
+        if self.domain_tried || rows_tried.min(rows_worth) <= high - low || !self.is_on() {
+            return false;
+        }
+        self.domain_tried = true;
+        self.domain = self
+            .filter
+            .domain((low, high), schema.field(column).data_type());
+        self.domain.is_some()
+    }
+
+    fn is_on(&self) -> bool {
+        !(self.optional && self.passed.is_useless())
+    }
+}
+
+/// The rows that pass, as an owned set.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Selected {
+    None,
+    Run(Range<usize>),
+    Positions(Vec<u32>),
+}
+
+/// One segment with the filters bound to it.
+pub struct BoundSegment {
+    pub segment: Arc<Segment>,
+    current: Vec<Option<Arc<ColumnSegment>>>,
+    zones: Vec<(usize, ZoneFilter)>,
+    rows: Vec<usize>,
+    mask: Vec<u8>,
+}
+
+impl BoundSegment {
+    /// Binds `filters` to `segment`.
+    ///
+    /// # Errors
+    /// What evaluating a filter on a dictionary reports.
+    pub fn new(segment: Arc<Segment>, filters: &[ActiveFilter]) -> Result<Self, StoreError> {
+        let mut bound = Self {
+            current: vec![None; segment.columns().len()],
+            segment,
+            zones: Vec::new(),
+            rows: Vec::new(),
+            mask: Vec::new(),
+        };
+        for (index, active) in filters.iter().enumerate() {
+            if !active.is_on() {
+                continue;
+            }
+            for column in active.filter.columns() {
+                bound.column(*column);
+            }
+            let current = &bound.current;
+            let slots = bound.segment.columns();
+            let of = |c: usize| current[c].clone().unwrap_or_else(|| slots[c].current());
+            match active.filter.bind(of, active.domain.as_ref())? {
+                Bound::Zone(filter) => bound.zones.push((index, filter)),
+                Bound::Rows => bound.rows.push(index),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// The column as it is placed when the segment is first read; the same for the whole segment.
+    pub fn column(&mut self, column: usize) -> Arc<ColumnSegment> {
+        let slot = &self.segment.columns()[column];
+        Arc::clone(self.current[column].get_or_insert_with(|| slot.current()))
+    }
+
+    /// The slot a column's counters are in.
+    pub fn slot(&self, column: usize) -> &ColumnSlot {
+        &self.segment.columns()[column]
+    }
+
+    /// The rows of `zone`, cut to `within`, that pass all filters.
+    ///
+    /// # Errors
+    /// What evaluating a filter reports.
+    pub fn select(
+        &mut self,
+        zone: usize,
+        within: &Range<usize>,
+        filters: &mut [ActiveFilter],
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<Selected, StoreError> {
+        let start = (zone * ZONE_ROWS).max(within.start);
+        let end = ((zone + 1) * ZONE_ROWS).min(within.end);
+        let mut selected = self.select_by_zone(zone, start..end, filters, costs);
+        for position in 0..self.rows.len() {
+            let index = self.rows[position];
+            if selected == Selected::None {
+                break;
+            }
+            let filter = &mut filters[index];
+            if filter.is_on() {
+                selected = self.select_by_rows(selected, filter, schema, costs)?;
+            }
+        }
+        Ok(selected)
+    }
+
+    fn select_by_zone(
+        &mut self,
+        zone: usize,
+        rows: Range<usize>,
+        filters: &mut [ActiveFilter],
+        costs: &mut PartitionCosts,
+    ) -> Selected {
+        let verdicts: Vec<Verdict> = self.zones.iter().map(|(_, f)| f.verdict(zone)).collect();
+        if verdicts.contains(&Verdict::None) {
+            return Selected::None;
+        }
+        let mut masked = false;
+        for ((index, filter), verdict) in self.zones.iter().zip(verdicts) {
+            if verdict == Verdict::All || !filters[*index].is_on() {
+                continue;
+            }
+            if !masked {
+                self.mask.clear();
+                self.mask.resize(rows.len(), 1);
+                masked = true;
+            }
+            filter.restrict(rows.start, &mut self.mask);
+            let run = RowSet::Run {
+                start: rows.start,
+                len: rows.len(),
+            };
+            let column = filters[*index].filter.columns()[0];
+            costs.read(&self.segment.columns()[column], &filter.segment, run);
+            if filters[*index].optional {
+                let passed = self.mask.iter().map(|keep| usize::from(*keep)).sum();
+                filters[*index].passed.add(rows.len(), passed);
+            }
+        }
+        if masked {
+            compress(&self.mask, rows)
+        } else {
+            Selected::Run(rows)
+        }
+    }
+
+    fn select_by_rows(
+        &mut self,
+        selected: Selected,
+        active: &mut ActiveFilter,
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<Selected, StoreError> {
+        let rows = selected.as_rows();
+        let columns = active
+            .filter
+            .columns()
+            .iter()
+            .map(|column| self.read(*column, rows, schema, costs))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mask = active.filter.evaluate(columns)?;
+        let passed = mask.true_count();
+        active.passed.add(rows.len(), passed);
+        if passed == rows.len() {
+            return Ok(selected);
+        }
+        if passed == 0 {
+            return Ok(Selected::None);
+        }
+        let mask = match mask.nulls() {
+            Some(nulls) => mask.values() & nulls.inner(),
+            None => mask.values().clone(),
+        };
+        let positions = mask.set_indices().map(|i| match rows {
+            RowSet::Run { start, .. } => (start + i) as u32,
+            RowSet::Positions(positions) => positions[i],
+        });
+        Ok(Selected::Positions(positions.collect()))
+    }
+
+    /// The values of `rows` of a column, charged.
+    ///
+    /// # Errors
+    /// What decoding reports.
+    pub fn read(
+        &mut self,
+        column: usize,
+        rows: RowSet<'_>,
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<ArrayRef, StoreError> {
+        let segment = self.column(column);
+        costs.read(self.slot(column), &segment, rows);
+        segment.read(rows, schema.field(column).data_type())
+    }
+}
+
+impl Selected {
+    /// The same rows, borrowed.
+    pub fn as_rows(&self) -> RowSet<'_> {
+        match self {
+            Self::None => RowSet::Positions(&[]),
+            Self::Run(rows) => RowSet::Run {
+                start: rows.start,
+                len: rows.len(),
+            },
+            Self::Positions(positions) => RowSet::Positions(positions),
+        }
+    }
+}
+
+/// The rows from `rows.start` on whose mask is 1.
+fn compress(mask: &[u8], rows: Range<usize>) -> Selected {
+    let count: usize = mask.iter().map(|keep| usize::from(*keep)).sum();
+    if count == 0 {
+        return Selected::None;
+    }
+    if count == mask.len() {
+        return Selected::Run(rows);
+    }
+    // One slot more than rows pass: every row writes, and only those that pass advance.
+    let mut positions = vec![0u32; count + 1];
+    let mut next = 0;
+    for (offset, keep) in mask.iter().enumerate() {
+        positions[next] = (rows.start + offset) as u32;
+        next += usize::from(*keep);
+        if next == count {
+            break;
+        }
+    }
+    positions.truncate(count);
+    Selected::Positions(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_become_the_rows_they_keep() {
+        assert_eq!(compress(&[0, 0], 4..6), Selected::None);
+        assert_eq!(compress(&[1, 1], 4..6), Selected::Run(4..6));
+        assert_eq!(
+            compress(&[1, 0, 1, 0], 4..8),
+            Selected::Positions(vec![4, 6])
+        );
+    }
+}

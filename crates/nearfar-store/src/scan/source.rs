@@ -1,0 +1,336 @@
+//! A scan as DataFusion's plans hold it.
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{SplitPoint, Statistics};
+use datafusion::datasource::source::DataSource;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr,
+    RangePartitioning,
+};
+use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::charge::{PartitionCosts, ScanCosts};
+use super::filter::Filter;
+use super::partitions::Partitions;
+use super::selectivity::selectivity;
+use super::stream::{DynamicFilter, PartitionScan, ScanStream};
+use crate::error::StoreError;
+use crate::segment::scalar;
+use crate::table::{Snapshot, Table};
+
+/// Share of the rows that pass filters which can't be tried while planning.
+const UNKNOWN_SELECTIVITY: f64 = 0.2;
+
+/// A scan of one table: which columns, which rows, in how many partitions.
+#[derive(Debug, Clone)]
+pub struct TableScan {
+    table: Arc<Table>,
+    snapshot: Snapshot,
+    partitions: Arc<Partitions>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    filters: Vec<Filter>,
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    fetch: Option<usize>,
+    /// Rows that pass the filters, and the columns of the whole table.
+    statistics: Arc<Statistics>,
+    costs: Arc<ScanCosts>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TableScan {
+    /// A scan of `projection` of the rows of `table` that pass `filters`, whose columns are those
+    /// of the table, divided among at most `partitions` threads.
+    ///
+    /// # Errors
+    /// A filter that can't be evaluated.
+    pub fn try_new(
+        table: &Arc<Table>,
+        projection: Vec<usize>,
+        filters: &[Arc<dyn PhysicalExpr>],
+        partitions: usize,
+        costs: &Arc<ScanCosts>,
+    ) -> Result<Self, StoreError> {
+        let snapshot = table.snapshot();
+        let mut scan = Self {
+            partitions: Arc::new(Partitions::of(&snapshot, table.schema(), partitions)),
+            schema: Arc::new(table.schema().project(&projection)?),
+            projection,
+            filters: Vec::new(),
+            dynamic: Vec::new(),
+            fetch: None,
+            statistics: Arc::new(snapshot.summary.to_statistics(table.schema())),
+            costs: Arc::clone(costs),
+            metrics: ExecutionPlanMetricsSet::new(),
+            table: Arc::clone(table),
+            snapshot,
+        };
+        scan.add_filters(filters)?;
+        Ok(scan)
+    }
+
+    /// The same scan, ending after `limit` rows of each partition.
+    #[must_use]
+    pub fn limited(mut self, limit: Option<usize>) -> Self {
+        self.fetch = limit;
+        self
+    }
+
+    /// The table that is scanned.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Smallest and largest value of an output column, where it is integer-like.
+    pub fn bounds(&self, column: usize) -> Option<(i128, i128)> {
+        self.snapshot.summary.columns[self.projection[column]].bounds
+    }
+
+    fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), StoreError> {
+        if filters.is_empty() {
+            return Ok(());
+        }
+        let schema = self.table.schema();
+        for filter in filters {
+            self.filters.extend(Filter::conjuncts(filter, schema)?);
+        }
+        // A filter on a subquery's result can't be tried before that has run.
+        let share =
+            selectivity(&self.snapshot, schema, &self.filters).unwrap_or(UNKNOWN_SELECTIVITY);
+        let rows = (self.snapshot.summary.rows as f64 * share).round() as usize;
+        let mut statistics = self.snapshot.summary.to_statistics(schema).to_inexact();
+        statistics.num_rows = Precision::Inexact(rows);
+        for column in &mut statistics.column_statistics {
+            column.distinct_count = column.distinct_count.map(|distinct| distinct.min(rows));
+        }
+        self.statistics = Arc::new(statistics);
+        Ok(())
+    }
+
+    /// `expr`, whose columns are those of the scan's output, over the table's columns.
+    fn over_table(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+        let schema = self.table.schema();
+        let moved = Arc::clone(expr).transform_up(|node| {
+            Ok(match node.downcast_ref::<Column>() {
+                Some(column) => {
+                    let index = self.projection[column.index()];
+                    Transformed::yes(Arc::new(Column::new(schema.field(index).name(), index)) as _)
+                }
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(moved.data)
+    }
+
+    /// The order of the output, where the sorted column is part of it.
+    fn ordering(&self) -> Option<LexOrdering> {
+        let sorted = self.partitions.sorted.as_ref()?;
+        let index = self
+            .projection
+            .iter()
+            .position(|column| *column == sorted.column)?;
+        let column = Column::new(self.schema.field(index).name(), index);
+        LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column))])
+    }
+
+    fn range_partitioning(&self) -> Option<Partitioning> {
+        let sorted = self.partitions.sorted.as_ref()?;
+        let data_type = self.table.schema().field(sorted.column).data_type();
+        let splits = sorted
+            .splits
+            .as_ref()?
+            .iter()
+            .map(|value| Some(SplitPoint::new(vec![scalar(*value, data_type)?])))
+            .collect::<Option<Vec<_>>>()?;
+        RangePartitioning::try_new(self.ordering()?, splits)
+            .ok()
+            .map(Partitioning::Range)
+    }
+
+    fn projected(&self, projection: Vec<usize>) -> Result<Self> {
+        Ok(Self {
+            schema: Arc::new(self.table.schema().project(&projection)?),
+            projection,
+            ..self.clone()
+        })
+    }
+}
+
+impl DataSource for TableScan {
+    fn open(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        Ok(Box::pin(ScanStream::new(PartitionScan {
+            segments: Arc::clone(&self.snapshot.segments),
+            summary: Arc::clone(&self.snapshot.summary),
+            pieces: self.partitions.pieces[partition].clone().into(),
+            table_schema: Arc::clone(self.table.schema()),
+            schema: Arc::clone(&self.schema),
+            projection: self.projection.clone(),
+            filters: self.filters.clone(),
+            dynamic: self
+                .dynamic
+                .iter()
+                .cloned()
+                .map(DynamicFilter::new)
+                .collect(),
+            fetch: self.fetch,
+            costs: PartitionCosts::new(&self.costs, &self.metrics, partition),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        })))
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<&str> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|c| c.name().as_str())
+            .collect();
+        match format {
+            DisplayFormatType::TreeRender => writeln!(f, "table={}", self.table.name())?,
+            _ => write!(
+                f,
+                "table={}, columns=[{}]",
+                self.table.name(),
+                columns.join(", ")
+            )?,
+        }
+        let filters = self.filters.iter().map(Filter::expr).chain(&self.dynamic);
+        let filters: Vec<String> = filters.map(ToString::to_string).collect();
+        if !filters.is_empty() {
+            write!(f, ", filters=[{}]", filters.join(", "))?;
+        }
+        self.fetch
+            .map_or(Ok(()), |fetch| write!(f, ", fetch={fetch}"))
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        self.range_partitioning()
+            .unwrap_or(Partitioning::UnknownPartitioning(
+                self.partitions.pieces.len(),
+            ))
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), self.ordering())
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut statistics = self
+            .statistics
+            .as_ref()
+            .clone()
+            .project(Some(&self.projection));
+        if partition.is_some() {
+            let share = self.partitions.pieces.len();
+            statistics = statistics.to_inexact();
+            statistics.num_rows = statistics.num_rows.map(|rows| rows / share);
+        }
+        if let Some(fetch) = self.fetch {
+            statistics = statistics.to_inexact();
+            statistics.num_rows = statistics.num_rows.map(|rows| rows.min(fetch));
+        }
+        statistics.total_byte_size = statistics
+            .num_rows
+            .map(|rows| rows * row_bytes(&self.schema))
+            .to_inexact();
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self {
+            fetch: limit,
+            ..self.clone()
+        }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let columns: Option<Vec<usize>> = projection
+            .iter()
+            .map(|p| {
+                let column = p.expr.downcast_ref::<Column>()?;
+                (column.name() == p.alias).then(|| self.projection[column.index()])
+            })
+            .collect();
+        columns
+            .map(|columns| Ok(Arc::new(self.projected(columns)?) as Arc<dyn DataSource>))
+            .transpose()
+    }
+
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn DataSource>>> {
+        if filters.is_empty() || self.fetch.is_some() {
+            let declined = vec![PushedDown::No; filters.len()];
+            return Ok(FilterPushdownPropagation::with_parent_pushdown_result(
+                declined,
+            ));
+        }
+        let mut scan = self.clone();
+        let mut fixed = Vec::new();
+        for filter in &filters {
+            let filter = self.over_table(filter)?;
+            if filter.is::<DynamicFilterPhysicalExpr>() {
+                scan.dynamic.push(filter);
+            } else {
+                fixed.push(filter);
+            }
+        }
+        scan.add_filters(&fixed)?;
+        let accepted = vec![PushedDown::Yes; filters.len()];
+        Ok(
+            FilterPushdownPropagation::with_parent_pushdown_result(accepted)
+                .with_updated_node(Arc::new(scan) as _),
+        )
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for expr in self.filters.iter().map(Filter::expr).chain(&self.dynamic) {
+            if f(expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+}
+
+/// Bytes of one decoded row; strings count as their view and as many bytes again.
+fn row_bytes(schema: &Schema) -> usize {
+    const STRING_BYTES: usize = 32;
+    let width = |f: &arrow::datatypes::FieldRef| f.data_type().primitive_width();
+    schema
+        .fields()
+        .iter()
+        .map(|f| width(f).unwrap_or(STRING_BYTES))
+        .sum()
+}

@@ -1,0 +1,188 @@
+//! Unsigned codes of 1, 2, 4 or 8 bytes, and ranges of them.
+
+use arrow::buffer::{Buffer, ScalarBuffer};
+
+/// An unsigned integer that a column's values can be stored as.
+pub trait Code: arrow::datatypes::ArrowNativeType {
+    /// The code as the widest type.
+    fn widen(self) -> u64;
+    /// The low bits of `wide`, which its caller has checked to fit.
+    fn truncate(wide: u64) -> Self;
+}
+
+macro_rules! impl_code {
+    ($($t:ty),*) => {$(
+        impl Code for $t {
+            #[inline(always)]
+            fn widen(self) -> u64 {
+                self as u64
+            }
+            #[inline(always)]
+            fn truncate(wide: u64) -> Self {
+                wide as Self
+            }
+        }
+    )*};
+}
+impl_code!(u8, u16, u32, u64);
+
+/// One code per row, in a region.
+#[derive(Debug, Clone)]
+pub enum Codes {
+    U8(ScalarBuffer<u8>),
+    U16(ScalarBuffer<u16>),
+    U32(ScalarBuffer<u32>),
+    U64(ScalarBuffer<u64>),
+}
+
+/// Runs `$body` with `$codes` bound to the typed codes.
+macro_rules! with_codes {
+    ($value:expr, $codes:ident => $body:expr) => {
+        match $value {
+            $crate::segment::Codes::U8($codes) => $body,
+            $crate::segment::Codes::U16($codes) => $body,
+            $crate::segment::Codes::U32($codes) => $body,
+            $crate::segment::Codes::U64($codes) => $body,
+        }
+    };
+}
+pub(crate) use with_codes;
+
+impl Codes {
+    /// Bytes of the narrowest code that holds `largest`.
+    pub fn width_bytes(largest: u64) -> usize {
+        match largest {
+            0..=0xFF => 1,
+            0x100..=0xFFFF => 2,
+            0x1_0000..=0xFFFF_FFFF => 4,
+            _ => 8,
+        }
+    }
+
+    /// Codes of `width_bytes` over `buffer`, whose length is a multiple of it.
+    pub fn from_buffer(buffer: Buffer, width_bytes: usize) -> Self {
+        match width_bytes {
+            1 => Self::U8(buffer.into()),
+            2 => Self::U16(buffer.into()),
+            4 => Self::U32(buffer.into()),
+            _ => Self::U64(buffer.into()),
+        }
+    }
+
+    /// Bytes per code.
+    pub fn code_bytes(&self) -> usize {
+        match self {
+            Self::U8(_) => 1,
+            Self::U16(_) => 2,
+            Self::U32(_) => 4,
+            Self::U64(_) => 8,
+        }
+    }
+
+    /// The code of `row`.
+    pub fn get(&self, row: usize) -> u64 {
+        with_codes!(self, codes => codes[row].widen())
+    }
+
+    /// The bytes the codes lie in.
+    pub fn buffer(&self) -> &Buffer {
+        with_codes!(self, codes => codes.inner())
+    }
+}
+
+/// An inclusive range of codes; empty when `low > high`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeRange {
+    pub low: u64,
+    pub high: u64,
+}
+
+impl CodeRange {
+    /// The range that holds no code.
+    pub const EMPTY: Self = Self { low: 1, high: 0 };
+
+    /// The range of every code.
+    pub const ALL: Self = Self {
+        low: 0,
+        high: u64::MAX,
+    };
+
+    /// Whether no code lies in the range.
+    pub fn is_empty(self) -> bool {
+        self.low > self.high
+    }
+
+    /// Codes that lie in both ranges.
+    #[must_use]
+    pub fn intersect(self, other: Self) -> Self {
+        Self {
+            low: self.low.max(other.low),
+            high: self.high.min(other.high),
+        }
+    }
+
+    /// The codes of the stored values `low..=high`, where code 0 stands for `base`.
+    pub fn of_values(low: i128, high: i128, base: i128) -> Self {
+        let top = i128::from(u64::MAX);
+        let (low, high) = (low.saturating_sub(base), high.saturating_sub(base));
+        if low > high || high < 0 || low > top {
+            return Self::EMPTY;
+        }
+        Self {
+            low: low.max(0) as u64,
+            high: high.min(top) as u64,
+        }
+    }
+
+    /// Clears the mask of every row whose code lies outside the range. `mask[i]` is 1 (kept) or 0
+    /// and belongs to `codes[i]`.
+    pub fn restrict<C: Code + PartialOrd>(self, codes: &[C], mask: &mut [u8]) {
+        let widest = C::truncate(u64::MAX).widen();
+        if self.is_empty() || self.low > widest {
+            mask.fill(0);
+            return;
+        }
+        let (low, high) = (C::truncate(self.low), C::truncate(self.high.min(widest)));
+        for (keep, code) in mask.iter_mut().zip(codes) {
+            *keep &= u8::from(*code >= low) & u8::from(*code <= high);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn widths_are_the_narrowest() {
+        for (largest, width) in [
+            (0, 1),
+            (255, 1),
+            (256, 2),
+            (65_535, 2),
+            (65_536, 4),
+            (1 << 32, 8),
+        ] {
+            assert_eq!(Codes::width_bytes(largest), width);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ranges_of_values_select_what_comparison_selects(
+            values in proptest::collection::vec(-300i64..300, 1..200),
+            low in -400i64..400,
+            high in -400i64..400,
+        ) {
+            let base = i128::from(*values.iter().min().unwrap_or(&0));
+            let codes: Vec<u16> =
+                values.iter().map(|v| (i128::from(*v) - base) as u16).collect();
+            let mut mask = vec![1; codes.len()];
+            CodeRange::of_values(low.into(), high.into(), base).restrict(&codes, &mut mask);
+            for (value, keep) in values.iter().zip(mask) {
+                prop_assert_eq!(keep == 1, (low..=high).contains(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! One column of one segment.
+
+use arrow::array::{Array, ArrayRef, StringArray, StringViewArray};
+use arrow::buffer::{Buffer, NullBuffer};
+use nearfar_memory::{Placement, Region, TierBytes};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::codes::Codes;
+use super::encode::{Target, map_buffers, region_buffer};
+use super::layout;
+use super::rows::RowSet;
+use super::zones::Zones;
+use crate::error::StoreError;
+
+/// Bytes that one access to a single value moves: a cache line.
+const LINE_BYTES: usize = 64;
+
+/// How the values of a column segment are stored; see the [module](super) table.
+#[derive(Debug, Clone)]
+pub enum Encoding {
+    /// Value = `base` + code.
+    Narrow {
+        base: i128,
+        codes: Codes,
+    },
+    /// Value = `values[code]`; values are sorted, so codes compare as values do.
+    Dictionary {
+        codes: Codes,
+        values: StringViewArray,
+    },
+    Strings {
+        values: StringArray,
+    },
+    Plain {
+        values: ArrayRef,
+    },
+}
+
+/// The name of an encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EncodingKind {
+    Narrow,
+    Dictionary,
+    Strings,
+    Plain,
+}
+
+impl EncodingKind {
+    /// As shown in `nearfar.segments`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Narrow => "narrow",
+            Self::Dictionary => "dictionary",
+            Self::Strings => "strings",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+/// The encoded values of one column for the rows of one segment. Immutable; cloned cheaply.
+#[derive(Debug, Clone)]
+pub struct ColumnSegment {
+    region: Arc<Region>,
+    encoding: Encoding,
+    nulls: Option<NullBuffer>,
+    zones: Zones,
+}
+
+impl ColumnSegment {
+    pub(super) fn new(
+        region: Arc<Region>,
+        encoding: Encoding,
+        nulls: Option<NullBuffer>,
+        zones: Zones,
+    ) -> Self {
+        Self {
+            region,
+            encoding,
+            nulls,
+            zones,
+        }
+    }
+
+    /// How the values are stored.
+    pub fn encoding(&self) -> &Encoding {
+        &self.encoding
+    }
+
+    /// The name of the encoding.
+    pub fn encoding_kind(&self) -> EncodingKind {
+        match self.encoding {
+            Encoding::Narrow { .. } => EncodingKind::Narrow,
+            Encoding::Dictionary { .. } => EncodingKind::Dictionary,
+            Encoding::Strings { .. } => EncodingKind::Strings,
+            Encoding::Plain { .. } => EncodingKind::Plain,
+        }
+    }
+
+    /// Which rows are not null; nothing where all are.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
+    /// Number of null rows.
+    pub fn null_count(&self) -> usize {
+        self.nulls.as_ref().map_or(0, NullBuffer::null_count)
+    }
+
+    /// Zone maps of the codes; empty for encodings without codes.
+    pub fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// The codes, for encodings that have them.
+    pub fn codes(&self) -> Option<&Codes> {
+        match &self.encoding {
+            Encoding::Narrow { codes, .. } | Encoding::Dictionary { codes, .. } => Some(codes),
+            Encoding::Strings { .. } | Encoding::Plain { .. } => None,
+        }
+    }
+
+    /// Bytes of the region the segment lies in.
+    pub fn bytes(&self) -> usize {
+        self.region.len()
+    }
+
+    /// Where the region's pages are.
+    pub fn placement(&self) -> Placement {
+        self.region.placement()
+    }
+
+    /// Bytes per tier of the whole segment.
+    pub fn tier_bytes(&self) -> TierBytes {
+        self.region.tier_bytes(0..self.region.len())
+    }
+
+    /// Bytes per tier that reading `rows` moves: whole spans for runs, at most a cache line per
+    /// value for single positions. A dictionary's values are taken to be in the cache.
+    pub fn bytes_read(&self, rows: RowSet<'_>) -> TierBytes {
+        let mut total = TierBytes::default();
+        for part in self.parts(rows.span()) {
+            let bytes = self.region.tier_bytes(part.clone());
+            let share = match rows {
+                RowSet::Run { .. } => 1.0,
+                RowSet::Positions(positions) => {
+                    ((positions.len() * LINE_BYTES) as f64 / part.len() as f64).min(1.0)
+                }
+            };
+            for (tier, bytes) in bytes.iter() {
+                total[tier] += (bytes as f64 * share) as u64;
+            }
+        }
+        total
+    }
+
+    /// The parts of the region that hold the rows of `span`.
+    fn parts(&self, span: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let parts = match &self.encoding {
+            Encoding::Narrow { codes, .. } | Encoding::Dictionary { codes, .. } => {
+                let width = codes.code_bytes();
+                [
+                    self.part(codes.buffer(), span.start * width..span.end * width),
+                    None,
+                ]
+            }
+            Encoding::Strings { values } => {
+                let offsets = values.value_offsets();
+                let width = size_of::<i32>();
+                let data = offsets[span.start] as usize..offsets[span.end] as usize;
+                [
+                    self.part(
+                        values.offsets().inner().inner(),
+                        span.start * width..span.end * width,
+                    ),
+                    self.part(values.values(), data),
+                ]
+            }
+            Encoding::Plain { values } => {
+                let per_row = |row: usize| self.region.len() * row / values.len().max(1);
+                [Some(per_row(span.start)..per_row(span.end)), None]
+            }
+        };
+        parts.into_iter().flatten().filter(|part| !part.is_empty())
+    }
+
+    /// Bytes `within` of `buffer` as a part of the region.
+    fn part(&self, buffer: &Buffer, within: Range<usize>) -> Option<Range<usize>> {
+        let whole = self.locate(buffer)?;
+        Some(whole.start + within.start..whole.start + within.end)
+    }
+
+    fn locate(&self, buffer: &Buffer) -> Option<Range<usize>> {
+        let bytes = self.region.as_slice();
+        layout::locate(buffer, bytes.as_ptr(), bytes.len())
+    }
+
+    /// The same segment in a new region. Readers of the old one keep it until they are done.
+    ///
+    /// # Errors
+    /// Whatever refuses the new region; the old one is untouched.
+    pub fn copy_to(&self, target: Target<'_>) -> Result<Self, StoreError> {
+        let source = self.region.as_slice();
+        let region = target.region(source.len(), |bytes| {
+            bytes[..source.len()].copy_from_slice(source);
+        })?;
+        let mut moved = |buffer: &Buffer| match self.locate(buffer) {
+            Some(part) => region_buffer(&region, part),
+            None => buffer.clone(),
+        };
+        let mut moved_array = |array: &dyn Array| map_buffers(&array.to_data(), &mut moved);
+        let encoding = match &self.encoding {
+            Encoding::Narrow { base, codes } => Encoding::Narrow {
+                base: *base,
+                codes: Codes::from_buffer(moved(codes.buffer()), codes.code_bytes()),
+            },
+            Encoding::Dictionary { codes, values } => Encoding::Dictionary {
+                values: moved_array(values)?.into(),
+                codes: Codes::from_buffer(moved(codes.buffer()), codes.code_bytes()),
+            },
+            Encoding::Strings { values } => Encoding::Strings {
+                values: moved_array(values)?.into(),
+            },
+            Encoding::Plain { values } => Encoding::Plain {
+                values: arrow::array::make_array(moved_array(values)?),
+            },
+        };
+        let nulls = self.nulls.as_ref().map(|nulls| {
+            NullBuffer::new(arrow::buffer::BooleanBuffer::new(
+                moved(nulls.buffer()),
+                nulls.offset(),
+                nulls.len(),
+            ))
+        });
+        Ok(Self::new(region, encoding, nulls, self.zones.clone()))
+    }
+}

@@ -1,0 +1,107 @@
+//! From encoded column segments back to Arrow arrays.
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringViewArray, UInt32Array,
+};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::compute::take;
+use arrow::datatypes::{ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use std::sync::Arc;
+
+use super::codes::Codes;
+use super::column::{ColumnSegment, Encoding};
+use super::narrow;
+use super::rows::RowSet;
+use crate::error::StoreError;
+
+/// Positions are gathered from a converted span when they are at least this share of it.
+const DENSE_SHARE: usize = 4;
+
+impl ColumnSegment {
+    /// The values of `rows` as an array of the column's `data_type`. Runs of plain segments and
+    /// the bytes of strings are handed out without a copy.
+    ///
+    /// # Errors
+    /// What Arrow's kernels report.
+    pub fn read(&self, rows: RowSet<'_>, data_type: &DataType) -> Result<ArrayRef, StoreError> {
+        match self.encoding() {
+            Encoding::Narrow { base, codes } => {
+                let nulls = self.nulls_of(rows);
+                Ok(narrow::decode(codes, *base, rows, nulls, data_type))
+            }
+            Encoding::Dictionary { codes, values } => {
+                let nulls = self.nulls_of(rows);
+                Ok(take_values(values, codes, rows, nulls)?)
+            }
+            Encoding::Strings { values } => Ok(match rows {
+                RowSet::Run { start, len } => {
+                    Arc::new(StringViewArray::from(&values.slice(start, len)))
+                }
+                RowSet::Positions(positions) => self.read_strings_at(values, positions)?,
+            }),
+            Encoding::Plain { values } => Ok(match rows {
+                RowSet::Run { start, len } => values.slice(start, len),
+                RowSet::Positions(positions) => take(values, &indices(positions, 0), None)?,
+            }),
+        }
+    }
+
+    fn read_strings_at(
+        &self,
+        values: &arrow::array::StringArray,
+        positions: &[u32],
+    ) -> Result<ArrayRef, StoreError> {
+        let span = RowSet::Positions(positions).span();
+        if positions.len() * DENSE_SHARE >= span.len() {
+            let views = StringViewArray::from(&values.slice(span.start, span.len()));
+            return Ok(take(&views, &indices(positions, span.start as u32), None)?);
+        }
+        let taken = take(values, &indices(positions, 0), None)?;
+        Ok(arrow::compute::cast(&taken, &DataType::Utf8View)?)
+    }
+
+    /// The validity of `rows`; nothing where none is null.
+    fn nulls_of(&self, rows: RowSet<'_>) -> Option<NullBuffer> {
+        let nulls = self.nulls()?;
+        Some(match rows {
+            RowSet::Run { start, len } => nulls.slice(start, len),
+            RowSet::Positions(positions) => {
+                NullBuffer::new(BooleanBuffer::collect_bool(positions.len(), |i| {
+                    nulls.is_valid(positions[i] as usize)
+                }))
+            }
+        })
+    }
+}
+
+fn indices(positions: &[u32], base: u32) -> UInt32Array {
+    UInt32Array::from_iter_values(positions.iter().map(|p| p - base))
+}
+
+fn take_values(
+    values: &StringViewArray,
+    codes: &Codes,
+    rows: RowSet<'_>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, StoreError> {
+    fn keys<T: ArrowPrimitiveType>(
+        codes: &ScalarBuffer<T::Native>,
+        rows: RowSet<'_>,
+        nulls: Option<NullBuffer>,
+    ) -> PrimitiveArray<T>
+    where
+        T::Native: ArrowNativeType,
+    {
+        let keys = match rows {
+            RowSet::Run { start, len } => codes.slice(start, len),
+            RowSet::Positions(_) => rows.gather(codes, |code| code).into(),
+        };
+        PrimitiveArray::new(keys, nulls)
+    }
+    Ok(match codes {
+        Codes::U8(codes) => take(values, &keys::<UInt8Type>(codes, rows, nulls), None)?,
+        Codes::U16(codes) => take(values, &keys::<UInt16Type>(codes, rows, nulls), None)?,
+        Codes::U32(codes) => take(values, &keys::<UInt32Type>(codes, rows, nulls), None)?,
+        Codes::U64(codes) => take(values, &keys::<UInt64Type>(codes, rows, nulls), None)?,
+    })
+}

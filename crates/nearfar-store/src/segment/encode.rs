@@ -1,0 +1,332 @@
+//! From Arrow arrays to the encoded column segment in its region.
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, StringArray, make_array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::DataType;
+use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::codes::Codes;
+use super::column::{ColumnSegment, Encoding};
+use super::layout::Layout;
+use super::strings::{self, Dictionary};
+use super::{narrow, zones::Zones};
+use crate::error::StoreError;
+
+/// Where a column segment is put.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    pub system: &'a Arc<MemorySystem>,
+    pub placement: &'a Placement,
+    pub options: RegionOptions,
+}
+
+impl Target<'_> {
+    /// A region of at least `bytes`, filled by `fill`.
+    pub(super) fn region(
+        &self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Arc<Region>, StoreError> {
+        let options = RegionOptions {
+            page_size: self.page_size(bytes),
+            ..self.options
+        };
+        let mut region = Region::allocate(self.system, bytes.max(1), self.placement, options)?;
+        fill(region.as_mut_slice());
+        Ok(Arc::new(region))
+    }
+
+    /// The pages of a region of `bytes`: huge ones, where they are asked for, only if they leave
+    /// little of themselves unused, and if they do not alternate between tiers, for which the grain
+    /// of the papers is the base page (weisgut-2025 §6.2).
+    fn page_size(&self, bytes: usize) -> PageSize {
+        let page = self.options.page_size;
+        let alternates = matches!(
+            self.placement,
+            Placement::Interleave(_) | Placement::Weighted(_)
+        );
+        let unused = bytes.next_multiple_of(page.bytes()) - bytes;
+        let fills = unused <= bytes / UNUSED_SHARE;
+        if fills && !alternates {
+            page
+        } else {
+            PageSize::Base
+        }
+    }
+}
+
+/// A region leaves at most one part in so many of its huge pages unused.
+const UNUSED_SHARE: usize = 8;
+
+/// Encodes `arrays`, all of `data_type` and together one column of a segment, into a region.
+///
+/// # Errors
+/// Whatever refuses the region: budget, a node without room, misplaced pages.
+pub fn encode_column(
+    arrays: &[ArrayRef],
+    data_type: &DataType,
+    target: Target<'_>,
+) -> Result<ColumnSegment, StoreError> {
+    let rows = arrays.iter().map(|a| a.len()).sum();
+    let validity = Validity::of(arrays, rows);
+    if narrow::is_integer_like(data_type) {
+        let (low, high) = narrow::bounds(arrays, data_type).unwrap_or((0, 0));
+        if let Ok(largest) = u64::try_from(high - low) {
+            return encode_narrow(arrays, data_type, (low, largest), validity, target);
+        }
+    }
+    if matches!(data_type, DataType::Utf8View) {
+        if let Some(dictionary) = Dictionary::build(arrays) {
+            return encode_dictionary(&dictionary, validity, target);
+        }
+        let bytes = strings::data_bytes(arrays);
+        if i32::try_from(bytes).is_ok() {
+            return encode_strings(arrays, bytes, validity, target);
+        }
+    }
+    encode_plain(arrays, target)
+}
+
+fn encode_narrow(
+    arrays: &[ArrayRef],
+    data_type: &DataType,
+    (base, largest): (i128, u64),
+    validity: Validity,
+    target: Target<'_>,
+) -> Result<ColumnSegment, StoreError> {
+    let width = Codes::width_bytes(largest);
+    let mut layout = Layout::default();
+    let codes_part = layout.part(validity.rows * width);
+    let nulls_part = validity.part(&mut layout);
+    let region = target.region(layout.bytes(), |bytes| {
+        narrow::write_codes(
+            arrays,
+            data_type,
+            base,
+            width,
+            &mut bytes[codes_part.clone()],
+        );
+        validity.write(bytes, nulls_part.clone());
+    })?;
+    let codes = Codes::from_buffer(region_buffer(&region, codes_part), width);
+    let nulls = validity.into_nulls(&region, nulls_part);
+    let zones = Zones::of(&codes);
+    Ok(ColumnSegment::new(
+        region,
+        Encoding::Narrow { base, codes },
+        nulls,
+        zones,
+    ))
+}
+
+fn encode_dictionary(
+    dictionary: &Dictionary<'_>,
+    validity: Validity,
+    target: Target<'_>,
+) -> Result<ColumnSegment, StoreError> {
+    let width = Codes::width_bytes(dictionary.values.len() as u64);
+    let data_bytes = dictionary.values.iter().map(|v| v.len()).sum();
+    let mut layout = Layout::default();
+    let codes_part = layout.part(validity.rows * width);
+    let offsets_part = layout.part((dictionary.values.len() + 1) * size_of::<i32>());
+    let data_part = layout.part(data_bytes);
+    let nulls_part = validity.part(&mut layout);
+    let region = target.region(layout.bytes(), |bytes| {
+        write_codes(&dictionary.codes, width, &mut bytes[codes_part.clone()]);
+        write_string_parts(
+            dictionary.values.iter().map(|v| Some(*v)),
+            bytes,
+            &offsets_part,
+            &data_part,
+        );
+        validity.write(bytes, nulls_part.clone());
+    })?;
+    let values = string_array(&region, offsets_part, data_part, None)?;
+    let codes = Codes::from_buffer(region_buffer(&region, codes_part), width);
+    let nulls = validity.into_nulls(&region, nulls_part);
+    let zones = Zones::of(&codes);
+    let values = (&values).into();
+    Ok(ColumnSegment::new(
+        region,
+        Encoding::Dictionary { codes, values },
+        nulls,
+        zones,
+    ))
+}
+
+fn write_codes(codes: &[u32], width: usize, bytes: &mut [u8]) {
+    for (slot, code) in bytes.chunks_exact_mut(width).zip(codes) {
+        slot.copy_from_slice(&code.to_le_bytes()[..width]);
+    }
+}
+
+fn encode_strings(
+    arrays: &[ArrayRef],
+    data_bytes: usize,
+    validity: Validity,
+    target: Target<'_>,
+) -> Result<ColumnSegment, StoreError> {
+    let mut layout = Layout::default();
+    let offsets_part = layout.part((validity.rows + 1) * size_of::<i32>());
+    let data_part = layout.part(data_bytes);
+    let nulls_part = validity.part(&mut layout);
+    let region = target.region(layout.bytes(), |bytes| {
+        let values = arrays.iter().flat_map(|a| a.as_string_view().iter());
+        write_string_parts(values, bytes, &offsets_part, &data_part);
+        validity.write(bytes, nulls_part.clone());
+    })?;
+    let nulls = validity.into_nulls(&region, nulls_part);
+    let values = string_array(&region, offsets_part, data_part, nulls.clone())?;
+    Ok(ColumnSegment::new(
+        region,
+        Encoding::Strings { values },
+        nulls,
+        Zones::default(),
+    ))
+}
+
+fn write_string_parts<'a>(
+    values: impl Iterator<Item = Option<&'a str>>,
+    bytes: &mut [u8],
+    offsets_part: &Range<usize>,
+    data_part: &Range<usize>,
+) {
+    let (head, tail) = bytes.split_at_mut(data_part.start);
+    strings::write_strings(
+        values,
+        &mut head[offsets_part.clone()],
+        &mut tail[..data_part.len()],
+    );
+}
+
+fn string_array(
+    region: &Arc<Region>,
+    offsets_part: Range<usize>,
+    data_part: Range<usize>,
+    nulls: Option<NullBuffer>,
+) -> Result<StringArray, StoreError> {
+    let offsets = ScalarBuffer::<i32>::from(region_buffer(region, offsets_part));
+    let data = region_buffer(region, data_part);
+    Ok(StringArray::try_new(
+        OffsetBuffer::new(offsets),
+        data,
+        nulls,
+    )?)
+}
+
+/// The Arrow buffers as they are, every one of them copied into the region.
+fn encode_plain(arrays: &[ArrayRef], target: Target<'_>) -> Result<ColumnSegment, StoreError> {
+    let refs: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    let data = arrow::compute::concat(&refs)?.to_data();
+    let mut layout = Layout::default();
+    visit_buffers(&data, &mut |buffer| {
+        layout.part(buffer.len());
+    });
+    let region = target.region(layout.bytes(), |bytes| {
+        let mut layout = Layout::default();
+        visit_buffers(&data, &mut |buffer| {
+            bytes[layout.part(buffer.len())].copy_from_slice(buffer);
+        });
+    })?;
+    let mut layout = Layout::default();
+    let moved = map_buffers(&data, &mut |buffer| {
+        region_buffer(&region, layout.part(buffer.len()))
+    })?;
+    let values = make_array(moved);
+    let nulls = values.nulls().cloned();
+    Ok(ColumnSegment::new(
+        region,
+        Encoding::Plain { values },
+        nulls,
+        Zones::default(),
+    ))
+}
+
+fn visit_buffers(data: &ArrayData, visit: &mut impl FnMut(&Buffer)) {
+    data.buffers().iter().for_each(&mut *visit);
+    if let Some(nulls) = data.nulls() {
+        visit(nulls.buffer());
+    }
+    for child in data.child_data() {
+        visit_buffers(child, visit);
+    }
+}
+
+/// `data` with every buffer replaced by what `map` makes of it, visited in the order of
+/// [`visit_buffers`].
+pub(super) fn map_buffers(
+    data: &ArrayData,
+    map: &mut impl FnMut(&Buffer) -> Buffer,
+) -> Result<ArrayData, StoreError> {
+    let buffers = data.buffers().iter().map(&mut *map).collect();
+    let nulls = data.nulls().map(|nulls| {
+        let bits = BooleanBuffer::new(map(nulls.buffer()), nulls.offset(), nulls.len());
+        NullBuffer::new(bits)
+    });
+    let children = data
+        .child_data()
+        .iter()
+        .map(|child| map_buffers(child, map))
+        .collect::<Result<_, _>>()?;
+    Ok(ArrayData::builder(data.data_type().clone())
+        .len(data.len())
+        .offset(data.offset())
+        .buffers(buffers)
+        .nulls(nulls)
+        .child_data(children)
+        .build()?)
+}
+
+/// The part of a region as an Arrow buffer that keeps the region alive.
+pub(super) fn region_buffer(region: &Arc<Region>, part: Range<usize>) -> Buffer {
+    Region::buffer(region, part)
+}
+
+/// Which rows are not null, until it is written into the region.
+struct Validity {
+    rows: usize,
+    bits: Option<BooleanBuffer>,
+}
+
+impl Validity {
+    fn of(arrays: &[ArrayRef], rows: usize) -> Self {
+        if arrays.iter().all(|a| a.logical_null_count() == 0) {
+            return Self { rows, bits: None };
+        }
+        let mut builder = BooleanBufferBuilder::new(rows);
+        for array in arrays {
+            match array.logical_nulls() {
+                Some(nulls) => builder.append_buffer(nulls.inner()),
+                None => builder.append_n(array.len(), true),
+            }
+        }
+        Self {
+            rows,
+            bits: Some(builder.finish()),
+        }
+    }
+
+    fn part(&self, layout: &mut Layout) -> Range<usize> {
+        layout.part(self.bits.as_ref().map_or(0, |bits| bits.values().len()))
+    }
+
+    fn write(&self, bytes: &mut [u8], part: Range<usize>) {
+        if let Some(bits) = &self.bits {
+            bytes[part].copy_from_slice(bits.values());
+        }
+    }
+
+    fn into_nulls(self, region: &Arc<Region>, part: Range<usize>) -> Option<NullBuffer> {
+        self.bits.map(|_| {
+            NullBuffer::new(BooleanBuffer::new(
+                region_buffer(region, part),
+                0,
+                self.rows,
+            ))
+        })
+    }
+}

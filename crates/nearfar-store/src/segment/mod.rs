@@ -1,0 +1,35 @@
+//! Column segments: the encoded values of one column for a run of rows, in one region.
+//!
+//! A segment is immutable. Its bytes lie in a [`Region`](nearfar_memory::Region) whose placement
+//! decides on which tiers they are; zone maps (smallest and largest code per
+//! [`ZONE_ROWS`] rows) stay on the heap, near, so that ruling a zone out never touches far memory.
+//!
+//! Encodings are byte aligned, so that every kernel here is a plain loop the compiler vectorises:
+//!
+//! | encoding | values | stored as |
+//! |---|---|---|
+//! | narrow | integers, decimals, dates, times | smallest value + 1, 2, 4 or 8 byte offsets |
+//! | dictionary | strings with few distinct values | sorted dictionary + 1, 2 or 4 byte codes |
+//! | strings | other strings | 4 byte offsets + bytes |
+//! | plain | everything else | the Arrow buffers |
+
+mod codes;
+mod column;
+mod decode;
+mod encode;
+mod layout;
+mod narrow;
+mod rows;
+mod strings;
+mod zones;
+
+pub(crate) use codes::with_codes;
+pub use codes::{Code, CodeRange, Codes};
+pub use column::{ColumnSegment, Encoding, EncodingKind};
+pub use encode::{Target, encode_column};
+pub use narrow::{integers, literal, scalar};
+pub use rows::RowSet;
+pub use zones::{Verdict, ZONE_ROWS, Zones};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Integer-like values as a base and unsigned offsets from it.
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use super::codes::{Code, Codes, with_codes};
+use super::rows::RowSet;
+
+/// A native value that is an integer of at most 128 bits.
+pub trait Integer: Copy {
+    /// The same number, wider.
+    fn to_wide(self) -> i128;
+    /// The low bits of `wide`.
+    fn from_wide(wide: i128) -> Self;
+    /// `self + code`, in this type's arithmetic.
+    fn plus<C: Code>(self, code: C) -> Self;
+}
+
+macro_rules! impl_integer {
+    ($($t:ty),*) => {$(
+        impl Integer for $t {
+            #[inline(always)]
+            fn to_wide(self) -> i128 {
+                i128::from(self)
+            }
+            #[inline(always)]
+            fn from_wide(wide: i128) -> Self {
+                wide as Self
+            }
+            #[inline(always)]
+            fn plus<C: Code>(self, code: C) -> Self {
+                self.wrapping_add(code.widen() as Self)
+            }
+        }
+    )*};
+}
+impl_integer!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+
+/// Runs `$body` with `$T` as the Arrow type of an integer-like `$data_type`; `$other` for the rest.
+macro_rules! with_integer_type {
+    ($data_type:expr, $T:ident => $body:expr, _ => $other:expr) => {{
+        use arrow::datatypes as t;
+        use arrow::datatypes::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+        macro_rules! run {
+            ($type:ty) => {{
+                type $T = $type;
+                $body
+            }};
+        }
+        match $data_type {
+            DataType::Int8 => run!(t::Int8Type),
+            DataType::Int16 => run!(t::Int16Type),
+            DataType::Int32 => run!(t::Int32Type),
+            DataType::Int64 => run!(t::Int64Type),
+            DataType::UInt8 => run!(t::UInt8Type),
+            DataType::UInt16 => run!(t::UInt16Type),
+            DataType::UInt32 => run!(t::UInt32Type),
+            DataType::UInt64 => run!(t::UInt64Type),
+            DataType::Decimal32(..) => run!(t::Decimal32Type),
+            DataType::Decimal64(..) => run!(t::Decimal64Type),
+            DataType::Decimal128(..) => run!(t::Decimal128Type),
+            DataType::Date32 => run!(t::Date32Type),
+            DataType::Date64 => run!(t::Date64Type),
+            DataType::Time32(Second) => run!(t::Time32SecondType),
+            DataType::Time32(Millisecond) => run!(t::Time32MillisecondType),
+            DataType::Time64(Microsecond) => run!(t::Time64MicrosecondType),
+            DataType::Time64(Nanosecond) => run!(t::Time64NanosecondType),
+            DataType::Timestamp(Second, _) => run!(t::TimestampSecondType),
+            DataType::Timestamp(Millisecond, _) => run!(t::TimestampMillisecondType),
+            DataType::Timestamp(Microsecond, _) => run!(t::TimestampMicrosecondType),
+            DataType::Timestamp(Nanosecond, _) => run!(t::TimestampNanosecondType),
+            DataType::Duration(Second) => run!(t::DurationSecondType),
+            DataType::Duration(Millisecond) => run!(t::DurationMillisecondType),
+            DataType::Duration(Microsecond) => run!(t::DurationMicrosecondType),
+            DataType::Duration(Nanosecond) => run!(t::DurationNanosecondType),
+            _ => $other,
+        }
+    }};
+}
+
+/// Whether columns of this type are stored as narrow codes.
+pub fn is_integer_like(data_type: &DataType) -> bool {
+    with_integer_type!(data_type, T => T::DATA_TYPE != DataType::Null, _ => false)
+}
+
+/// Smallest and largest value of `arrays` that is not null.
+pub fn bounds(arrays: &[ArrayRef], data_type: &DataType) -> Option<(i128, i128)> {
+    with_integer_type!(data_type, T => arrays.iter().filter_map(|a| bounds_of::<T>(a)).reduce(merge), _ => None)
+}
+
+fn merge(a: (i128, i128), b: (i128, i128)) -> (i128, i128) {
+    (a.0.min(b.0), a.1.max(b.1))
+}
+
+fn bounds_of<T>(array: &ArrayRef) -> Option<(i128, i128)>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Integer + Ord,
+{
+    let array = array.as_primitive::<T>();
+    if array.null_count() == 0 {
+        let mut values = array.values().iter().copied();
+        let first = values.next()?;
+        let (low, high) = values.fold((first, first), |(l, h), v| (l.min(v), h.max(v)));
+        return Some((low.to_wide(), high.to_wide()));
+    }
+    array
+        .iter()
+        .flatten()
+        .map(|v| (v.to_wide(), v.to_wide()))
+        .reduce(merge)
+}
+
+/// Writes the codes of `arrays` relative to `base` into `bytes`, `width_bytes` each; nulls are
+/// written as 0.
+pub fn write_codes(
+    arrays: &[ArrayRef],
+    data_type: &DataType,
+    base: i128,
+    width_bytes: usize,
+    bytes: &mut [u8],
+) {
+    let mut rest = bytes;
+    for array in arrays {
+        let (head, tail) = rest.split_at_mut(array.len() * width_bytes);
+        with_integer_type!(
+            data_type,
+            T => {
+                let array = array.as_primitive::<T>();
+                match width_bytes {
+                    1 => write::<T, 1>(array, base, head),
+                    2 => write::<T, 2>(array, base, head),
+                    4 => write::<T, 4>(array, base, head),
+                    _ => write::<T, 8>(array, base, head),
+                }
+            },
+            _ => unreachable!("only integer-like columns are stored as narrow codes")
+        );
+        rest = tail;
+    }
+}
+
+fn write<T, const WIDTH: usize>(array: &PrimitiveArray<T>, base: i128, bytes: &mut [u8])
+where
+    T: ArrowPrimitiveType,
+    T::Native: Integer,
+{
+    let base = base as u64;
+    let (slots, _) = bytes.as_chunks_mut::<WIDTH>();
+    for (slot, value) in slots.iter_mut().zip(array.values()) {
+        // Values lie within 64 bits of the base, so the low bits alone give the difference.
+        let code = (value.to_wide() as u64).wrapping_sub(base);
+        slot.copy_from_slice(&code.to_le_bytes()[..WIDTH]);
+    }
+    if let Some(nulls) = array.nulls().filter(|n| n.null_count() > 0) {
+        for (row, slot) in slots.iter_mut().enumerate() {
+            if nulls.is_null(row) {
+                slot.fill(0);
+            }
+        }
+    }
+}
+
+/// The values of `rows`.
+pub fn decode(
+    codes: &Codes,
+    base: i128,
+    rows: RowSet<'_>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+) -> ArrayRef {
+    with_integer_type!(
+        data_type,
+        T => {
+            type Native = <T as ArrowPrimitiveType>::Native;
+            let base = Native::from_wide(base);
+            let values = with_codes!(codes, codes => rows.gather(codes, |code| base.plus(code)));
+            Arc::new(PrimitiveArray::<T>::new(values.into(), nulls).with_data_type(data_type.clone()))
+        },
+        _ => unreachable!("only integer-like columns are stored as narrow codes")
+    )
+}
+
+/// The `count` consecutive values from `first` on, as an array of an integer-like type.
+pub fn integers(first: i128, count: usize, data_type: &DataType) -> ArrayRef {
+    with_integer_type!(
+        data_type,
+        T => {
+            type Native = <T as ArrowPrimitiveType>::Native;
+            let values = (0..count as i128).map(|i| Native::from_wide(first + i));
+            Arc::new(
+                PrimitiveArray::<T>::from_iter_values(values).with_data_type(data_type.clone()),
+            )
+        },
+        _ => unreachable!("only integer-like columns have consecutive values")
+    )
+}
+
+/// The integer behind a literal of an integer-like type, in the type's own unit.
+pub fn literal(value: &datafusion::common::ScalarValue) -> Option<i128> {
+    use datafusion::common::ScalarValue as S;
+    Some(match value {
+        S::Int8(v) => i128::from((*v)?),
+        S::Int16(v) => i128::from((*v)?),
+        S::Int32(v) | S::Date32(v) | S::Decimal32(v, ..) => i128::from((*v)?),
+        S::Time32Second(v) | S::Time32Millisecond(v) => i128::from((*v)?),
+        S::Int64(v) | S::Date64(v) | S::Decimal64(v, ..) => i128::from((*v)?),
+        S::Time64Microsecond(v) | S::Time64Nanosecond(v) => i128::from((*v)?),
+        S::TimestampSecond(v, _) | S::TimestampMillisecond(v, _) => i128::from((*v)?),
+        S::TimestampMicrosecond(v, _) | S::TimestampNanosecond(v, _) => i128::from((*v)?),
+        S::DurationSecond(v) | S::DurationMillisecond(v) => i128::from((*v)?),
+        S::DurationMicrosecond(v) | S::DurationNanosecond(v) => i128::from((*v)?),
+        S::UInt8(v) => i128::from((*v)?),
+        S::UInt16(v) => i128::from((*v)?),
+        S::UInt32(v) => i128::from((*v)?),
+        S::UInt64(v) => i128::from((*v)?),
+        S::Decimal128(v, ..) => (*v)?,
+        _ => return None,
+    })
+}
+
+/// A literal of `data_type` for `value`, the inverse of [`literal`].
+pub fn scalar(value: i128, data_type: &DataType) -> Option<datafusion::common::ScalarValue> {
+    with_integer_type!(
+        data_type,
+        T => {
+            type Native = <T as ArrowPrimitiveType>::Native;
+            let one = PrimitiveArray::<T>::from_value(Native::from_wide(value), 1)
+                .with_data_type(data_type.clone());
+            datafusion::common::ScalarValue::try_from_array(&one, 0).ok()
+        },
+        _ => None
+    )
+}

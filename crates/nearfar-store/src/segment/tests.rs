@@ -1,0 +1,196 @@
+//! Every encoding gives back what it was given, whole, in part, and after a move.
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
+    ListArray, StringViewArray, TimestampMillisecondArray, UInt32Array, UInt64Array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Int32Type};
+use nearfar_memory::{
+    Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
+    TierSpec,
+};
+use proptest::prelude::*;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::{ColumnSegment, EncodingKind, RowSet, Target, encode_column};
+
+const OPTIONS: RegionOptions = RegionOptions {
+    page_size: PageSize::Base,
+    over_budget: OverBudget::Refuse,
+};
+
+fn system() -> Arc<MemorySystem> {
+    let tier = |name: &str, kind| TierSpec::new(name, kind, vec![0], 1 << 30);
+    let tiers = vec![
+        tier("near", TierKind::LocalDram),
+        tier("far", TierKind::Modelled),
+    ];
+    MemorySystem::from_specs(tiers, &Budgets::new()).expect("two tiers on node 0")
+}
+
+fn far() -> TierId {
+    TierId::from_index(1).expect("a second tier")
+}
+
+fn encode(system: &Arc<MemorySystem>, array: &ArrayRef) -> ColumnSegment {
+    let placement = Placement::Bind(TierId::NEAR);
+    let target = Target {
+        system,
+        placement: &placement,
+        options: OPTIONS,
+    };
+    // Two chunks, so that arrays with an offset are met too.
+    let half = array.len() / 2;
+    let chunks = [array.slice(0, half), array.slice(half, array.len() - half)];
+    encode_column(&chunks, array.data_type(), target).expect("encoded")
+}
+
+/// Whole, a run, and every third row.
+fn check(array: &ArrayRef, segment: &ColumnSegment) {
+    let read = |rows: RowSet<'_>| segment.read(rows, array.data_type()).expect("read");
+    let rows = array.len();
+    assert_eq!(
+        &read(RowSet::Run {
+            start: 0,
+            len: rows
+        }),
+        array
+    );
+    let (start, len) = (rows / 3, rows / 2);
+    assert_eq!(&read(RowSet::Run { start, len }), &array.slice(start, len));
+    for step in [3, 17] {
+        let positions: Vec<u32> = (0..rows as u32).step_by(step).collect();
+        let expected = take(array, &UInt32Array::from(positions.clone()), None).expect("taken");
+        assert_eq!(&read(RowSet::Positions(&positions)), &expected);
+    }
+}
+
+fn check_with_moves(array: &ArrayRef) -> EncodingKind {
+    let system = system();
+    let segment = encode(&system, array);
+    check(array, &segment);
+    let one = NonZeroU32::MIN;
+    for placement in [
+        Placement::Bind(far()),
+        Placement::Weighted(vec![(TierId::NEAR, one), (far(), one)]),
+    ] {
+        let target = Target {
+            system: &system,
+            placement: &placement,
+            options: OPTIONS,
+        };
+        let moved = segment.copy_to(target).expect("moved");
+        assert_eq!(moved.placement(), placement);
+        check(array, &moved);
+    }
+    let kind = segment.encoding_kind();
+    drop(segment);
+    let used: u64 = system
+        .tiers()
+        .map(|(id, _)| system.usage(id).region_bytes)
+        .sum();
+    assert_eq!(used, 0, "every region is given back");
+    kind
+}
+
+#[test]
+fn numbers_dates_and_decimals_become_narrow() {
+    let decimal = Decimal128Array::from_iter((0..500).map(|i| (i % 7 != 0).then_some(i * 100)))
+        .with_precision_and_scale(15, 2)
+        .expect("a decimal");
+    let arrays: [ArrayRef; 5] = [
+        Arc::new(Int64Array::from_iter_values(
+            (0..500).map(|i| i64::MIN + i * 1_000_000),
+        )),
+        Arc::new(UInt64Array::from_iter_values(
+            (0..500).map(|i| u64::MAX - i),
+        )),
+        Arc::new(Date32Array::from_iter(
+            (0..500).map(|i| (i % 11 != 3).then_some(i - 250)),
+        )),
+        Arc::new(TimestampMillisecondArray::from_iter_values(0..500).with_timezone("UTC")),
+        Arc::new(decimal),
+    ];
+    for array in &arrays {
+        assert_eq!(
+            check_with_moves(array),
+            EncodingKind::Narrow,
+            "{:?}",
+            array.data_type()
+        );
+    }
+}
+
+#[test]
+fn values_too_far_apart_stay_plain() {
+    let wide = Decimal128Array::from_iter_values([i128::MIN / 4, 0, i128::MAX / 4, 7, 8, 9]);
+    assert_eq!(
+        check_with_moves(&(Arc::new(wide) as ArrayRef)),
+        EncodingKind::Plain
+    );
+}
+
+#[test]
+fn strings_become_dictionaries_or_stay_strings() {
+    let few = (0..400).map(|i| (i % 13 != 0).then(|| format!("value {}, rather long", i % 5)));
+    let few: ArrayRef = Arc::new(StringViewArray::from_iter(few));
+    assert_eq!(check_with_moves(&few), EncodingKind::Dictionary);
+    let many = (0..400).map(|i| (i % 13 != 0).then(|| format!("{i} bottles of beer")));
+    let many: ArrayRef = Arc::new(StringViewArray::from_iter(many));
+    assert_eq!(check_with_moves(&many), EncodingKind::Strings);
+}
+
+#[test]
+fn everything_else_stays_plain() {
+    let lists = (0..90).map(|i| Some((0..i % 4).map(Some).collect::<Vec<_>>()));
+    let arrays: [ArrayRef; 4] = [
+        Arc::new(Float64Array::from_iter(
+            (0..90).map(|i| (i % 5 != 0).then_some(f64::from(i))),
+        )),
+        Arc::new(BooleanArray::from_iter((0..90).map(|i| Some(i % 3 == 0)))),
+        Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
+        arrow::array::new_null_array(&DataType::Float32, 90),
+    ];
+    for array in &arrays {
+        assert_eq!(
+            check_with_moves(array),
+            EncodingKind::Plain,
+            "{:?}",
+            array.data_type()
+        );
+    }
+}
+
+#[test]
+fn columns_of_nothing_but_nulls_are_read_back() {
+    for data_type in [DataType::Int64, DataType::Utf8View, DataType::Date32] {
+        check_with_moves(&arrow::array::new_null_array(&data_type, 100));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_integers_are_read_back(
+        values in proptest::collection::vec(proptest::option::weighted(0.9, any::<i64>()), 1..200),
+        shift in 0u32..64,
+    ) {
+        let values = values.into_iter().map(|v| v.map(|v| v >> shift));
+        let array: ArrayRef = Arc::new(Int64Array::from_iter(values));
+        check(&array, &encode(&system(), &array));
+    }
+
+    #[test]
+    fn any_strings_are_read_back(
+        values in proptest::collection::vec(proptest::option::weighted(0.9, ".{0,20}"), 1..100),
+        repeats in 1usize..12,
+    ) {
+        let rows = values.len() * repeats;
+        let values = values.iter().cloned().cycle().take(rows);
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter(values));
+        check(&array, &encode(&system(), &array));
+    }
+}

@@ -1,0 +1,138 @@
+//! What can be wrong with a statement.
+
+/// A statement that can't be read or carried out as it is written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqlError {
+    /// The text is not SQL.
+    #[error("syntax error: {message}")]
+    Syntax {
+        /// What was expected and where.
+        message: String,
+    },
+    /// SQL that Nearfar does not carry out.
+    #[error("{statement} is not supported: {instead}")]
+    Unsupported {
+        /// The statement or clause.
+        statement: String,
+        /// Why, or what to do instead.
+        instead: String,
+    },
+    /// A tablespace that does not exist.
+    #[error("no tablespace is named `{name}`; there are: {}", known.join(", "))]
+    UnknownTablespace {
+        /// The name given.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// A tablespace that exists but that nothing can be put in.
+    #[error("tablespace `{name}` can't be used: {reason}")]
+    UnusableTablespace {
+        /// The name given.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A `placement` that can't be read.
+    #[error(
+        "placement `{text}` is not known: use a tablespace ({}) or interleave:N:F (pages near and \
+         far in turn, for example interleave:2:1)", known.join(", ")
+    )]
+    UnknownPlacement {
+        /// The text given.
+        text: String,
+        /// The tablespaces that there are.
+        known: Vec<String>,
+    },
+    /// An option of a table that does not exist.
+    #[error("table option `{name}` is not known: there is placement, and the TABLESPACE clause")]
+    UnknownOption {
+        /// The option.
+        name: String,
+    },
+    /// A table that is not there.
+    #[error("table `{table}` does not exist")]
+    UnknownTable {
+        /// The table.
+        table: String,
+    },
+    /// A schema that is not there.
+    #[error("schema `{schema}` does not exist: use CREATE SCHEMA first")]
+    UnknownSchema {
+        /// The schema.
+        schema: String,
+    },
+    /// Two columns of one name.
+    #[error("table `{table}` would have two columns named `{column}`: rename one with AS")]
+    DuplicateColumn {
+        /// The table.
+        table: String,
+        /// The name.
+        column: String,
+    },
+    /// A table that can't be dropped or replaced yet.
+    #[error("table `{table}` is read by view `{view}`: drop the view first")]
+    InUse {
+        /// The table.
+        table: String,
+        /// A view that reads it.
+        view: String,
+    },
+    /// A table that has no segments, and so no tablespace.
+    #[error(
+        "`{table}` is {what}, not a table in memory: load it with CREATE TABLE … AS SELECT * FROM \
+         {table}"
+    )]
+    NotInMemory {
+        /// The table.
+        table: String,
+        /// What it is instead.
+        what: &'static str,
+    },
+    /// A column that a table does not have.
+    #[error("table `{table}` has no column `{column}`; it has: {}", known.join(", "))]
+    UnknownColumn {
+        /// The table.
+        table: String,
+        /// The column named.
+        column: String,
+        /// The columns that it has.
+        known: Vec<String>,
+    },
+    /// A table that is there already.
+    #[error("table `{table}` already exists: drop it first, or use CREATE OR REPLACE TABLE")]
+    TableExists {
+        /// The table.
+        table: String,
+    },
+    /// A null in a column that allows none.
+    #[error("column `{column}` of table `{table}` does not allow nulls, but {nulls} rows have one")]
+    NullsNotAllowed {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Rows with a null.
+        nulls: usize,
+    },
+    /// A value that a setting can't have.
+    #[error("setting `{name}` can't be `{value}`: {allowed}")]
+    SettingValue {
+        /// The setting.
+        name: String,
+        /// The value given.
+        value: String,
+        /// What it can be.
+        allowed: String,
+    },
+}
+
+impl SqlError {
+    pub(crate) fn unsupported(statement: impl Into<String>, instead: impl Into<String>) -> Self {
+        Self::Unsupported {
+            statement: statement.into(),
+            instead: instead.into(),
+        }
+    }
+}

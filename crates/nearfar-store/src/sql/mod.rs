@@ -1,0 +1,28 @@
+//! Nearfar's statements: PostgreSQL's tablespaces on top of DataFusion's SQL.
+//!
+//! A script is cut into statements by its tokens ([`statements`]). What DataFusion's parser has no
+//! words for is read here, from tokens and syntax trees, never from raw text:
+//!
+//! | statement | meaning |
+//! |---|---|
+//! | `CREATE [OR REPLACE] [TEMP] TABLE [IF NOT EXISTS] t … [TABLESPACE s] [AS …]` | where the table's columns go |
+//! | `CREATE TABLE t … WITH (placement = 'interleave:2:1') …` | pages near and far in turn |
+//! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
+//! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
+//! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
+//! | `SHOW` and `RESET` of these, `SHOW TABLESPACES` | |
+//! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
+//!
+//! Everything else is DataFusion's.
+
+mod alter;
+mod error;
+mod rewrite;
+mod script;
+mod statement;
+
+pub use alter::{AlterTable, MovedColumn, Place};
+pub use error::SqlError;
+pub use script::Completeness;
+pub use statement::{CopyFrom, Statement, statements};
+pub(crate) use statement::{CreateClauses, StatementKind};

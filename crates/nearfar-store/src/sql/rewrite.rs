@@ -1,0 +1,282 @@
+//! Syntax trees as DataFusion's planner takes them, and what had to be taken out.
+
+use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{
+    ColumnOption, CreateTable, CreateTableOptions, Ident, ObjectName, Set, SqlOption,
+    Statement as Ast,
+};
+
+use super::SqlError;
+use super::alter::{Place, place_of_options};
+use super::statement::CreateClauses;
+use crate::engine::setting_names;
+
+/// The query behind `SHOW TABLESPACES`.
+const SHOW_TABLESPACES: &str = "SELECT name, kind, capacity_bytes, budget_bytes, free_bytes, \
+     modelled FROM nearfar.nearfar.tiers ORDER BY tier";
+
+/// Takes out of `statement` what DataFusion's planner does not know, and spells the names of
+/// Nearfar's settings in full.
+///
+/// # Errors
+/// A statement that is known not to be supported.
+pub(super) fn rewrite(statement: DfStatement) -> Result<(DfStatement, CreateClauses), SqlError> {
+    let mut clauses = CreateClauses::default();
+    let statement = match statement {
+        DfStatement::Statement(ast) => {
+            let ast = *ast;
+            if is_show_tablespaces(&ast) {
+                return Ok((parse_query(SHOW_TABLESPACES)?, clauses));
+            }
+            DfStatement::Statement(Box::new(rewrite_ast(ast, &mut clauses)?))
+        }
+        DfStatement::Reset(ResetStatement::Variable(name)) => {
+            DfStatement::Reset(ResetStatement::Variable(in_full(name)))
+        }
+        DfStatement::CreateExternalTable(create) if create.temporary => {
+            return Err(SqlError::unsupported(
+                "CREATE TEMPORARY EXTERNAL TABLE",
+                "a table on files takes no memory; leave TEMPORARY out",
+            ));
+        }
+        DfStatement::Explain(mut explain) => {
+            let (inner, _) = rewrite(*explain.statement)?;
+            explain.statement = Box::new(inner);
+            DfStatement::Explain(explain)
+        }
+        other => other,
+    };
+    Ok((statement, clauses))
+}
+
+fn parse_query(sql: &str) -> Result<DfStatement, SqlError> {
+    let mut parsed =
+        datafusion::sql::parser::DFParser::parse_sql(sql).map_err(|error| SqlError::Syntax {
+            message: error.to_string(),
+        })?;
+    parsed.pop_front().ok_or_else(|| SqlError::Syntax {
+        message: sql.to_owned(),
+    })
+}
+
+fn is_show_tablespaces(ast: &Ast) -> bool {
+    matches!(ast, Ast::ShowVariable { variable }
+        if matches!(&variable[..], [name] if name.value.eq_ignore_ascii_case("tablespaces")))
+}
+
+fn rewrite_ast(ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
+    let no_deltas = "rows of a table in memory can be added with INSERT and COPY, and replaced \
+                     with CREATE OR REPLACE TABLE … AS SELECT";
+    let no_transactions = "every statement is carried out on its own";
+    match ast {
+        Ast::CreateTable(create) => Ok(Ast::CreateTable(take_clauses(create, clauses)?)),
+        Ast::CreateView(mut view) => {
+            clauses.temporary = std::mem::take(&mut view.temporary);
+            Ok(Ast::CreateView(view))
+        }
+        Ast::Set(Set::SingleAssignment {
+            hivevar,
+            variable,
+            values,
+            ..
+        }) => {
+            // SESSION and LOCAL mean the same as nothing: settings are the session's, and there
+            // are no transactions for LOCAL to end with.
+            let assignment = Set::SingleAssignment {
+                scope: None,
+                hivevar,
+                variable: in_full(variable),
+                values,
+            };
+            Ok(Ast::Set(assignment))
+        }
+        Ast::ShowVariable { variable } => Ok(Ast::ShowVariable {
+            variable: in_full_idents(variable),
+        }),
+        Ast::Update(_) => Err(SqlError::unsupported("UPDATE", no_deltas)),
+        Ast::Delete(_) => Err(SqlError::unsupported("DELETE", no_deltas)),
+        Ast::Merge(_) => Err(SqlError::unsupported("MERGE", no_deltas)),
+        Ast::Truncate(_) => Err(SqlError::unsupported("TRUNCATE", no_deltas)),
+        Ast::StartTransaction { .. } => Err(SqlError::unsupported("BEGIN", no_transactions)),
+        Ast::Commit { .. } => Err(SqlError::unsupported("COMMIT", no_transactions)),
+        Ast::Rollback { .. } => Err(SqlError::unsupported("ROLLBACK", no_transactions)),
+        Ast::Analyze(_) => Err(SqlError::unsupported(
+            "ANALYZE",
+            "statistics of tables in memory are made as they are loaded",
+        )),
+        Ast::CreateDatabase { .. } => Err(SqlError::unsupported(
+            "CREATE DATABASE",
+            "use CREATE SCHEMA",
+        )),
+        Ast::CreateIndex(_) => Err(SqlError::unsupported(
+            "CREATE INDEX",
+            "scans skip what smallest and largest values per zone rule out; load a table in the \
+             order of the column to make the most of that",
+        )),
+        other => Ok(other),
+    }
+}
+
+fn take_clauses(
+    mut create: CreateTable,
+    clauses: &mut CreateClauses,
+) -> Result<CreateTable, SqlError> {
+    clauses.temporary = std::mem::take(&mut create.temporary);
+    clauses.place = match std::mem::take(&mut create.table_options) {
+        CreateTableOptions::None => None,
+        CreateTableOptions::With(options) => place_of_options(&options)?,
+        CreateTableOptions::Plain(options) => match &options[..] {
+            [SqlOption::TableSpace(tablespace)] if tablespace.storage.is_none() => {
+                Some(Place::Tablespace(tablespace.name.to_lowercase()))
+            }
+            [first, ..] => {
+                return Err(SqlError::UnknownOption {
+                    name: first.to_string(),
+                });
+            }
+            [] => None,
+        },
+        other => {
+            return Err(SqlError::UnknownOption {
+                name: other.to_string(),
+            });
+        }
+    };
+    // The planner gives the columns of a query the nulls of the query, whatever is declared.
+    let from_query = create.query.is_some();
+    let constraint = create
+        .constraints
+        .first()
+        .map(ToString::to_string)
+        .or_else(|| {
+            let mut options = create.columns.iter().flat_map(|column| &column.options);
+            let other = options.find(|option| match option.option {
+                ColumnOption::Null => false,
+                ColumnOption::NotNull => from_query,
+                _ => true,
+            });
+            other.map(|option| option.option.to_string())
+        });
+    match constraint {
+        Some(constraint) => Err(SqlError::unsupported(
+            format!("`{constraint}` in CREATE TABLE"),
+            "of constraints and defaults, a table in memory can have NOT NULL, where it is not made \
+             from a query; leave it out",
+        )),
+        None => Ok(create),
+    }
+}
+
+/// The full name of a setting of Nearfar, which may be written without its namespace.
+fn in_full(name: ObjectName) -> ObjectName {
+    let idents = name
+        .0
+        .iter()
+        .map(|part| part.as_ident().cloned())
+        .collect::<Option<Vec<_>>>();
+    match idents {
+        Some(idents) => ObjectName::from(in_full_idents(idents)),
+        None => name,
+    }
+}
+
+fn in_full_idents(idents: Vec<Ident>) -> Vec<Ident> {
+    let parts: Vec<String> = idents
+        .iter()
+        .map(|ident| ident.value.to_lowercase())
+        .collect();
+    let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    match parts[..] {
+        [name] if setting_names().contains(&name) => {
+            vec![Ident::new("nearfar"), Ident::new(name)]
+        }
+        // DataFusion's own setting would be without effect: every query has a budget of its own.
+        ["datafusion", "runtime", "memory_limit"] => {
+            vec![Ident::new("nearfar"), Ident::new("memory_limit")]
+        }
+        _ => idents,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{StatementKind, statements};
+    use super::*;
+
+    fn rewritten(sql: &str) -> Result<(String, CreateClauses), SqlError> {
+        match statements(sql)?.remove(0).kind() {
+            StatementKind::DataFusion { statement, create } => {
+                Ok((statement.to_string(), create.clone()))
+            }
+            other => panic!("{sql} was read as {other:?}"),
+        }
+    }
+
+    #[test]
+    fn clauses_are_taken_out_of_create_table() {
+        let (sql, clauses) =
+            rewritten("create temp table t tablespace FAR as select 'tablespace near' x")
+                .expect("ctas");
+        assert_eq!(sql, "CREATE TABLE t AS SELECT 'tablespace near' AS x");
+        assert!(clauses.temporary);
+        assert_eq!(clauses.place, Some(Place::Tablespace("far".to_owned())));
+        let (sql, clauses) = rewritten(
+            "create or replace table t (a int not null) with (placement = 'interleave:1:1')",
+        )
+        .expect("columns");
+        assert_eq!(sql, "CREATE OR REPLACE TABLE t (a INT NOT NULL)");
+        let place = Some(Place::Placement("interleave:1:1".to_owned()));
+        assert_eq!(
+            clauses,
+            CreateClauses {
+                temporary: false,
+                place
+            }
+        );
+    }
+
+    #[test]
+    fn settings_are_spelt_in_full() {
+        let of = |sql| rewritten(sql).expect(sql).0;
+        assert_eq!(
+            of("set session heap_tablespace to far"),
+            "SET nearfar.heap_tablespace = far"
+        );
+        assert_eq!(
+            of("SHOW Default_Tablespace"),
+            "SHOW nearfar default_tablespace"
+        );
+        assert_eq!(
+            of("reset temp_tablespaces"),
+            "RESET nearfar.temp_tablespaces"
+        );
+        assert_eq!(
+            of("set datafusion.execution.batch_size = 1"),
+            "SET datafusion.execution.batch_size = 1"
+        );
+    }
+
+    #[test]
+    fn unsupported_statements_are_named() {
+        for sql in [
+            "update t set a = 1",
+            "delete from t",
+            "truncate table t",
+            "begin",
+            "analyze t",
+            "create table t (a int primary key)",
+            "create table t (a int default 1)",
+            "create index i on t (a)",
+        ] {
+            let error = rewritten(sql).expect_err(sql);
+            assert!(
+                matches!(error, SqlError::Unsupported { .. }),
+                "{sql}: {error}"
+            );
+        }
+        assert!(matches!(
+            rewritten("create table t (a int) engine = InnoDB"),
+            Err(SqlError::UnknownOption { .. })
+        ));
+    }
+}

@@ -1,0 +1,116 @@
+//! From record batches to segments.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+use super::facts::ColumnFacts;
+use super::segment::{ColumnSlot, Segment};
+use crate::error::StoreError;
+use crate::placement::{ColumnPlacements, Storage};
+use crate::segment::encode_column;
+
+/// Rows of a full segment.
+pub const SEGMENT_ROWS: usize = 1 << 19;
+
+/// The type a column of `data_type` has as a table's column: strings become string views, and
+/// dictionaries their values, since the table chooses encodings itself.
+pub fn stored_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Dictionary(_, values) => stored_type(values),
+        other => other.clone(),
+    }
+}
+
+/// `schema` with every column of its [`stored_type`].
+pub fn stored_schema(schema: &Schema) -> SchemaRef {
+    let field = |field: &Arc<Field>| {
+        let data_type = stored_type(field.data_type());
+        Arc::new(field.as_ref().clone().with_data_type(data_type))
+    };
+    Arc::new(Schema::new(
+        schema.fields().iter().map(field).collect::<Vec<_>>(),
+    ))
+}
+
+/// Collects rows into full segments. At most one segment's rows are held unencoded.
+#[derive(Debug)]
+pub struct TableBuilder {
+    schema: SchemaRef,
+    placements: ColumnPlacements,
+    storage: Storage,
+    pending: Vec<RecordBatch>,
+    pending_rows: usize,
+    segments: Vec<Arc<Segment>>,
+}
+
+impl TableBuilder {
+    /// A builder for rows of `schema`, which [`stored_schema`] made.
+    pub fn new(schema: SchemaRef, placements: ColumnPlacements, storage: Storage) -> Self {
+        Self {
+            schema,
+            placements,
+            storage,
+            pending: Vec::new(),
+            pending_rows: 0,
+            segments: Vec::new(),
+        }
+    }
+
+    /// Adds rows, columns in the order of the schema and of types that cast to its own.
+    ///
+    /// # Errors
+    /// A column that does not cast, or a segment whose region is refused.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+        let mut offset = 0;
+        while offset < batch.num_rows() {
+            let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);
+            self.pending.push(batch.slice(offset, rows));
+            self.pending_rows += rows;
+            offset += rows;
+            if self.pending_rows == SEGMENT_ROWS {
+                self.seal()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments of all rows added.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(mut self) -> Result<Vec<Arc<Segment>>, StoreError> {
+        if self.pending_rows > 0 {
+            self.seal()?;
+        }
+        Ok(self.segments)
+    }
+
+    fn seal(&mut self) -> Result<(), StoreError> {
+        let batches = std::mem::take(&mut self.pending);
+        let rows = std::mem::take(&mut self.pending_rows);
+        let columns = (0..self.schema.fields().len())
+            .map(|column| self.seal_column(column, &batches))
+            .collect::<Result<_, _>>()?;
+        self.segments.push(Arc::new(Segment::new(rows, columns)));
+        Ok(())
+    }
+
+    fn seal_column(
+        &self,
+        column: usize,
+        batches: &[RecordBatch],
+    ) -> Result<ColumnSlot, StoreError> {
+        let field = self.schema.field(column);
+        let arrays: Vec<ArrayRef> = batches
+            .iter()
+            .map(|batch| cast(batch.column(column), field.data_type()))
+            .collect::<Result<_, _>>()?;
+        let target = self.storage.target(self.placements.of(field.name()));
+        let segment = encode_column(&arrays, field.data_type(), target)?;
+        let facts = ColumnFacts::of(&segment);
+        Ok(ColumnSlot::new(segment, facts))
+    }
+}

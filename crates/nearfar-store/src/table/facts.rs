@@ -1,0 +1,113 @@
+//! What is known of the values of one column segment.
+
+use super::sketch::DistinctSketch;
+use crate::segment::{Code, CodeRange, ColumnSegment, Encoding, with_codes};
+
+/// How the values of consecutive rows compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Order {
+    Unordered,
+    /// Never falling.
+    Ascending,
+    /// Always rising: no value twice.
+    Rising,
+}
+
+/// Facts about the rows of one column segment that hold for as long as it lives.
+#[derive(Debug, Clone)]
+pub struct ColumnFacts {
+    /// Smallest and largest value, for integer-like columns that are not all null.
+    pub bounds: Option<(i128, i128)>,
+    /// Smallest and largest string, for dictionaries.
+    pub string_bounds: Option<(String, String)>,
+    pub null_count: usize,
+    /// Order of an integer-like column without nulls.
+    pub order: Order,
+    /// Distinct values.
+    pub distinct: DistinctSketch,
+    /// Bytes of all strings, for string columns.
+    pub string_bytes: usize,
+}
+
+impl ColumnFacts {
+    /// Looks at every value of `segment`.
+    pub fn of(segment: &ColumnSegment) -> Self {
+        let mut facts = Self {
+            bounds: None,
+            string_bounds: None,
+            null_count: segment.null_count(),
+            order: Order::Unordered,
+            distinct: DistinctSketch::default(),
+            string_bytes: 0,
+        };
+        match segment.encoding() {
+            // The codes of a column of nothing but nulls stand for no value.
+            _ if segment
+                .nulls()
+                .is_some_and(|nulls| nulls.null_count() == nulls.len()) => {}
+            Encoding::Narrow { base, codes } => {
+                let CodeRange { low, high } = segment.zones().overall();
+                facts.bounds = Some((base + i128::from(low), base + i128::from(high)));
+                with_codes!(codes, codes => {
+                    if facts.null_count == 0 {
+                        facts.order = order_of(codes);
+                    }
+                    for_each_distinct(codes, high, |code| {
+                        facts.distinct.add_integer(base + i128::from(code));
+                    });
+                });
+            }
+            Encoding::Dictionary { codes, values } => {
+                for value in values.iter().flatten() {
+                    facts.distinct.add_bytes(value.as_bytes());
+                }
+                if let (Some(first), Some(last)) = (
+                    values.iter().flatten().next(),
+                    values.iter().flatten().last(),
+                ) {
+                    facts.string_bounds = Some((first.to_owned(), last.to_owned()));
+                }
+                let lengths: Vec<usize> = values.iter().map(|v| v.map_or(0, str::len)).collect();
+                facts.string_bytes = with_codes!(codes, codes => {
+                    codes.iter().map(|c| lengths.get(c.widen() as usize).copied().unwrap_or(0)).sum()
+                });
+            }
+            Encoding::Strings { values } => {
+                for value in values.iter().flatten() {
+                    facts.distinct.add_bytes(value.as_bytes());
+                }
+                facts.string_bytes = values.values().len();
+            }
+            Encoding::Plain { .. } => {}
+        }
+        facts
+    }
+}
+
+/// Domains of at most so many codes are first marked, so that a code is sketched once and not with
+/// every row.
+const MARKED_CODES_MAX: u64 = 1 << 20;
+
+/// Calls `visit` with every code, at least once each; `highest` is the largest.
+fn for_each_distinct<C: Code>(codes: &[C], highest: u64, mut visit: impl FnMut(u64)) {
+    if highest >= MARKED_CODES_MAX {
+        codes.iter().for_each(|code| visit(code.widen()));
+        return;
+    }
+    let mut seen = vec![false; highest as usize + 1];
+    for code in codes {
+        seen[code.widen() as usize] = true;
+    }
+    let distinct = seen.iter().enumerate().filter(|(_, seen)| **seen);
+    distinct.for_each(|(code, _)| visit(code as u64));
+}
+
+fn order_of<C: Code + PartialOrd>(codes: &[C]) -> Order {
+    if codes.is_sorted_by(|a, b| a < b) {
+        Order::Rising
+    } else if codes.is_sorted_by(|a, b| a <= b) {
+        Order::Ascending
+    } else {
+        Order::Unordered
+    }
+}

@@ -1,0 +1,78 @@
+//! A run of rows, column by column.
+
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+use super::counters::{AccessCounters, AccessPattern};
+use super::facts::ColumnFacts;
+use crate::segment::{ColumnSegment, RowSet};
+
+/// The rows of one segment. The values never change; where they lie can.
+#[derive(Debug)]
+pub struct Segment {
+    rows: usize,
+    columns: Vec<ColumnSlot>,
+}
+
+impl Segment {
+    pub(super) fn new(rows: usize, columns: Vec<ColumnSlot>) -> Self {
+        Self { rows, columns }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Its columns, in the order of the table's schema.
+    pub fn columns(&self) -> &[ColumnSlot] {
+        &self.columns
+    }
+}
+
+/// One column of a segment: its values wherever they are now, and what is known of them.
+#[derive(Debug)]
+pub struct ColumnSlot {
+    current: RwLock<Arc<ColumnSegment>>,
+    facts: ColumnFacts,
+    counters: AccessCounters,
+}
+
+impl ColumnSlot {
+    pub(super) fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
+        Self {
+            current: RwLock::new(Arc::new(segment)),
+            facts,
+            counters: AccessCounters::default(),
+        }
+    }
+
+    /// The values, where they lie at this moment.
+    pub fn current(&self) -> Arc<ColumnSegment> {
+        Arc::clone(&self.current.read())
+    }
+
+    pub(super) fn replace(&self, segment: ColumnSegment) {
+        *self.current.write() = Arc::new(segment);
+    }
+
+    /// Smallest, largest, nulls, order.
+    pub fn facts(&self) -> &ColumnFacts {
+        &self.facts
+    }
+
+    /// How often it has been read.
+    pub fn counters(&self) -> &AccessCounters {
+        &self.counters
+    }
+
+    /// Counts a read of `rows`.
+    pub fn record(&self, rows: RowSet<'_>) {
+        let pattern = match rows {
+            RowSet::Run { .. } => AccessPattern::Sequential,
+            RowSet::Positions([_]) => AccessPattern::Point,
+            RowSet::Positions(_) => AccessPattern::Monotonic,
+        };
+        self.counters.record(pattern, rows.len());
+    }
+}

@@ -1,0 +1,202 @@
+//! The query heap: where it is, and what it would cost far.
+
+use super::support::{error, run, two_tiers, two_tiers_with, value};
+use nearfar_memory::{Budgets, GlobalHeaps, NearHeap, NearfarAllocator, TierUsage};
+use nearfar_store::engine::{Engine, EngineOptions, StatementResult};
+use nearfar_topology::Profile;
+use std::sync::{Arc, OnceLock};
+
+/// The engine whose tiers the allocator of this process follows; there can be one only.
+fn allocating() -> Arc<Engine> {
+    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| {
+        let engine = two_tiers();
+        let heaps = GlobalHeaps {
+            near: NearHeap::Platform,
+            huge_pages: false,
+        };
+        NearfarAllocator::install(engine.system(), heaps).expect("heaps");
+        engine
+    });
+    Arc::clone(engine)
+}
+
+fn far_usage(engine: &Engine) -> TierUsage {
+    engine.system().usage(engine.far().expect("a far tier"))
+}
+
+const T: &str = "CREATE TABLE t AS SELECT value AS k, value % 1000 AS g, 'a string ' || value AS s
+                 FROM generate_series(1, 100000)";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_aggregations_and_sorts_allocate_on_the_heap_tablespace() {
+    let engine = allocating();
+    let session = engine.session();
+    run(&session, &T.replace("TABLE t", "TEMP TABLE t")).await;
+    for sql in [
+        "SELECT count(*), sum(length(a.s)) FROM t a JOIN t b ON a.k = b.k + 1",
+        "SELECT count(*) FROM (SELECT s, count(*) FROM t GROUP BY s)",
+        "SELECT sum(r * k) FROM (SELECT k, row_number() OVER (ORDER BY s) AS r FROM t)",
+    ] {
+        run(&session, "SET heap_tablespace = near").await;
+        let before = far_usage(&engine).heap_bytes;
+        let expected = run(&session, sql).await;
+        assert_eq!(far_usage(&engine).heap_bytes, before, "near: {sql}");
+        run(&session, "SET heap_tablespace = far").await;
+        let plan = run(&session, &format!("EXPLAIN {sql}")).await;
+        assert!(
+            plan.contains("HeapExec: tier=far, modelled estimate"),
+            "{plan}"
+        );
+        let (answer, most_bytes) = tokio::join!(run(&session, sql), most_live_bytes(&engine));
+        assert_eq!(answer, expected, "{sql}");
+        assert!(most_bytes > 1 << 20, "{sql}: {most_bytes} bytes");
+        assert!(
+            far_usage(&engine).heap_live_bytes < 1 << 18,
+            "{sql}: {:?}",
+            far_usage(&engine)
+        );
+    }
+}
+
+/// The most bytes that the far heap had in use, from its first use until it is empty again.
+async fn most_live_bytes(engine: &Engine) -> u64 {
+    let mut most = 0;
+    for _ in 0..10_000 {
+        let now = far_usage(engine).heap_live_bytes;
+        if most > 1 << 20 && now < 1 << 18 {
+            break;
+        }
+        most = most.max(now);
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    }
+    most
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_heap_near_plans_are_left_as_they_are() {
+    let session = two_tiers().session();
+    run(&session, T).await;
+    let plan = run(&session, "EXPLAIN SELECT g, count(*) FROM t GROUP BY g").await;
+    assert!(!plan.contains("Heap"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_far_heap_larger_than_the_cache_is_charged() {
+    let profile = Profile::builtin("cxl-blades-1").expect("a built-in profile");
+    // Two of the profile's threads: their share of the cache is small.
+    let options = EngineOptions {
+        profile: Some(profile),
+        ..super::support::options()
+    };
+    let session = Engine::new(options).expect("an engine").session();
+    run(&session, &format!("{T}; SET heap_tablespace = far")).await;
+    let analyze = "EXPLAIN ANALYZE SELECT count(*) FROM (SELECT s, count(*) FROM t GROUP BY s)";
+    let text = run(&session, analyze).await;
+    let line = text
+        .lines()
+        .find(|line| line.contains("query heap"))
+        .expect("a line");
+    assert!(
+        line.contains("on far, modelled estimate of its wait"),
+        "{line}"
+    );
+    assert!(text.contains("modelled_estimate_wait="), "{text}");
+    let ms: f64 = line
+        .split(" wait ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next())
+        .and_then(|number| number.parse().ok())
+        .expect("milliseconds");
+    // 200,000 accesses of which most miss, by (507 - 145) ns and at eight in flight, and as many
+    // again in the final aggregation: milliseconds, not seconds.
+    assert!((1.0..2000.0).contains(&ms), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_sums_up_by_tier() {
+    let session = two_tiers().session();
+    run(
+        &session,
+        &format!("{T}; ALTER TABLE t ALTER COLUMN k SET TABLESPACE far"),
+    )
+    .await;
+    let text = run(&session, "EXPLAIN ANALYZE SELECT sum(k), sum(g) FROM t").await;
+    for part in [
+        "bytes_read_near=200.0 K",
+        "bytes_read_far=400.0 K",
+        "near: 195.3 KiB read by scans",
+        "far: 390.6 KiB read by scans, modelled wait",
+        "query heap: peak",
+    ] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_out_of_memory_fails_alone() {
+    let engine = two_tiers();
+    let (small, large) = (engine.session(), engine.session());
+    run(&small, T).await;
+    run(&large, "SET memory_limit = '4MiB'").await;
+    let sql = "SELECT count(*) FROM t a JOIN t b ON a.s = b.s WHERE a.k <> b.g";
+    let other = small.execute(sql).await.expect("started").remove(0);
+    let message = error(&large, sql).await;
+    for part in [
+        "out of memory: HashJoinInput",
+        "may hold 4.0 MiB",
+        "raise it with SET memory_limit",
+    ] {
+        assert!(message.contains(part), "{part} is not in {message}");
+    }
+    let StatementResult::Rows(rows) = other else {
+        panic!("rows")
+    };
+    assert_eq!(
+        rows.collect().await.expect("the other query")[0].num_rows(),
+        1
+    );
+    assert_eq!(value(&large, "SELECT count(*) FROM t").await, "100000");
+    run(&large, "RESET memory_limit").await;
+    run(&large, sql).await;
+    for _ in 0..200 {
+        if engine.query_memory().used_bytes() == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(engine.query_memory().used_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sort_out_of_memory_spills() {
+    let session = two_tiers().session();
+    run(&session, &format!("{T}; SET memory_limit = '32MiB'")).await;
+    let sql = "SELECT count(*), sum(r) FROM (SELECT row_number() OVER (ORDER BY repeat(s, 4), k) AS r FROM t)";
+    let analyzed = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+    let spilled = analyzed
+        .lines()
+        .any(|l| l.contains("SortExec") && !l.contains("spill_count=0"));
+    assert!(spilled, "{analyzed}");
+    assert!(run(&session, sql).await.contains("5000050000"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_follows_from_the_budget() {
+    let engine = two_tiers_with(Budgets::new().with("near", 60 << 20));
+    let near = nearfar_memory::TierId::NEAR;
+    assert_eq!(engine.query_memory().limit_bytes(near), 48 << 20);
+    let session = engine.session();
+    run(&session, T).await;
+    assert!(engine.query_memory().limit_bytes(near) < 48 << 20);
+    let wide = "SELECT repeat(s, 40) AS s FROM t";
+    let join = format!("SELECT count(*) FROM ({wide}) AS a JOIN ({wide}) AS b ON a.s = b.s");
+    let message = error(&session, &join).await;
+    for part in [
+        "HashJoinInput",
+        "of which others hold 0 B",
+        "raise the budget of tier near",
+    ] {
+        assert!(message.contains(part), "{part} is not in {message}");
+    }
+}

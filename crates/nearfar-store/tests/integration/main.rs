@@ -1,0 +1,15 @@
+//! Tests of tables and SQL as their users see them.
+
+mod cancellation;
+mod errors;
+mod files;
+mod heap;
+mod leaks;
+mod scans;
+mod statements;
+mod support;
+mod tablespaces;
+
+/// As in the program: allocations follow the thread's tier once the heaps are installed.
+#[global_allocator]
+static ALLOCATOR: nearfar_memory::NearfarAllocator = nearfar_memory::NearfarAllocator;

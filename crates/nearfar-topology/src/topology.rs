@@ -1,0 +1,273 @@
+//! The tiers of a machine, ordered from near to far.
+
+use std::fmt;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::id_list::{IdList, NodeId};
+use crate::known::Known;
+use crate::profile::Profile;
+
+/// Name of the first tier, and of tablespaces and budgets that mean it.
+pub const NEAR: &str = "near";
+/// Name of a modelled tier, and alias of the farthest allocatable tier.
+pub const FAR: &str = "far";
+
+/// What a tier's memory is.
+///
+/// The order of the variants is the order of tiers of which nothing else is
+/// known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TierKind {
+    /// Memory of the socket the machine is looked at from.
+    LocalDram,
+    /// Memory of another socket.
+    RemoteSocket,
+    /// A node without CPUs that no CXL region backs: HBM, persistent memory as
+    /// system RAM, a virtual machine's second node.
+    CpulessNode,
+    /// A node without CPUs that a CXL region backs.
+    Cxl,
+    /// A DAX device that is not system RAM: memory that nothing can allocate yet.
+    Dax,
+    /// A tier of a [`Profile`], backed by the near tier's nodes.
+    Modelled,
+}
+
+impl fmt::Display for TierKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::LocalDram => "local-dram",
+            Self::RemoteSocket => "remote-socket",
+            Self::CpulessNode => "cpuless-node",
+            Self::Cxl => "cxl",
+            Self::Dax => "dax",
+            Self::Modelled => "modelled",
+        })
+    }
+}
+
+/// Latency and bandwidth of a tier as declared (by firmware, by a CXL device, or
+/// by the profile of a modelled tier), never as measured.
+///
+/// Latencies are those of one node. Bandwidths are sums over the tier's nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Performance {
+    /// Latency of a read in nanoseconds.
+    pub read_latency_ns: Known<f64>,
+    /// Latency of a write in nanoseconds.
+    pub write_latency_ns: Known<f64>,
+    /// Read bandwidth in bytes per second.
+    pub read_bandwidth_bytes_per_s: Known<f64>,
+    /// Write bandwidth in bytes per second.
+    pub write_bandwidth_bytes_per_s: Known<f64>,
+    /// Where the numbers come from: the sysfs folders read, in the order of
+    /// preference, or the profile's name.
+    pub source: Known<String>,
+}
+
+impl Performance {
+    /// Nothing is declared, for this reason.
+    pub fn unavailable(reason: &str) -> Self {
+        let gap = || Known::unavailable(reason.to_owned());
+        Self {
+            read_latency_ns: gap(),
+            write_latency_ns: gap(),
+            read_bandwidth_bytes_per_s: gap(),
+            write_bandwidth_bytes_per_s: gap(),
+            source: Known::unavailable(reason.to_owned()),
+        }
+    }
+}
+
+/// What a [`Device`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A CXL memory device, `mem<N>`.
+    CxlMemory,
+    /// A CXL region, `region<N>`: address space interleaved over memory devices.
+    CxlRegion,
+    /// A DAX device, `dax<N>.<M>`.
+    Dax,
+}
+
+/// A device that backs a tier.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Device {
+    /// The kernel's name, such as `mem0`, `region0` or `dax0.0`.
+    pub name: String,
+    /// What it is.
+    pub kind: DeviceKind,
+    /// Its size; of a memory device, volatile and persistent memory together.
+    pub size_bytes: Known<u64>,
+    /// Physical address of its first byte. Often only the superuser may read it.
+    pub resource: Known<u64>,
+    /// Driver bound to it.
+    pub driver: Known<String>,
+}
+
+/// A set of memory with one performance class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tier {
+    /// Unique name: `near` for the first tier, else from its kind (`remote`,
+    /// `cxl`, `cpuless`, with `-2`, `-3`... where there are several), the
+    /// device's name for DAX, `far` for a modelled one.
+    pub name: String,
+    /// What the memory is.
+    pub kind: TierKind,
+    /// Kernel nodes that back it, ascending. Empty for a DAX device that is not
+    /// system RAM; the near tier's nodes for a modelled tier.
+    pub nodes: Vec<NodeId>,
+    /// Memory in all.
+    pub capacity_bytes: Known<u64>,
+    /// Memory that was free when the topology was read.
+    pub free_bytes: Known<u64>,
+    /// Distance from the viewpoint as firmware gives it (10 is local).
+    pub distance: Known<u32>,
+    /// The kernel's memory tier, lower is faster
+    /// (`/sys/devices/virtual/memory_tiering/memory_tier<N>`).
+    pub memory_tier: Known<u32>,
+    /// Declared latency and bandwidth.
+    pub declared: Performance,
+    /// Devices behind it, where they are known.
+    pub devices: Vec<Device>,
+    /// Whether pages can be put on it by binding to its nodes.
+    pub allocatable: bool,
+    /// What a user should know of this tier, such as how to bring it online.
+    pub note: Option<String>,
+}
+
+/// One CPU package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Socket {
+    /// The package's number.
+    pub id: u32,
+    /// Its online CPUs.
+    pub cpus: IdList,
+}
+
+/// Something this machine has not, or does not say, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unavailable {
+    /// What is unavailable: a node, a device, an attribute.
+    pub what: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// The memory of a machine, ordered from near to far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Topology {
+    /// Tiers from near to far; the first is named `near`.
+    pub tiers: Vec<Tier>,
+    /// Online CPUs.
+    pub cpus: IdList,
+    /// CPU packages; empty where the machine does not name them.
+    pub sockets: Vec<Socket>,
+    /// Node from whose CPUs tiers are ordered.
+    pub viewpoint: NodeId,
+    /// Size of the last-level cache of the viewpoint's first CPU.
+    pub last_level_cache_bytes: Known<u64>,
+    /// What is not there, and why.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A tier was asked for by a name that no tier has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no tier is named {name:?}; this machine has {}", known.join(", "))]
+pub struct UnknownTier {
+    /// The name asked for.
+    pub name: String,
+    /// The names that would have been right.
+    pub known: Vec<String>,
+}
+
+impl Topology {
+    /// The tier of that name.
+    ///
+    /// `near` is always the first tier. `far` is the modelled tier where there is
+    /// one, else the farthest allocatable tier other than the first.
+    ///
+    /// # Errors
+    /// [`UnknownTier`] where no tier has that name, or where `far` is asked for
+    /// and only one tier can be allocated from.
+    pub fn tier(&self, name: &str) -> Result<&Tier, UnknownTier> {
+        self.tier_index(name).map(|index| &self.tiers[index])
+    }
+
+    /// Position in [`Topology::tiers`] of the tier of that name; see
+    /// [`Topology::tier`].
+    ///
+    /// # Errors
+    /// As [`Topology::tier`].
+    pub fn tier_index(&self, name: &str) -> Result<usize, UnknownTier> {
+        let found = match name {
+            NEAR if !self.tiers.is_empty() => Some(0),
+            FAR => self.far_index(),
+            _ => self.tiers.iter().position(|tier| tier.name == name),
+        };
+        found.ok_or_else(|| UnknownTier {
+            name: name.to_owned(),
+            known: self.tier_names(),
+        })
+    }
+
+    fn far_index(&self) -> Option<usize> {
+        let modelled = self
+            .tiers
+            .iter()
+            .position(|tier| tier.kind == TierKind::Modelled);
+        modelled.or_else(|| {
+            let farthest = self.tiers.iter().rposition(|tier| tier.allocatable);
+            farthest.filter(|&index| index > 0)
+        })
+    }
+
+    /// Every name that [`Topology::tier`] accepts.
+    pub fn tier_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.tiers.iter().map(|tier| tier.name.clone()).collect();
+        if self.far_index().is_some() && !names.iter().any(|name| name == FAR) {
+            names.push(FAR.to_owned());
+        }
+        names
+    }
+
+    /// Appends the profile's far memory as a tier of kind
+    /// [`TierKind::Modelled`], named `far` and backed by the near tier's nodes.
+    ///
+    /// Its capacity is the near tier's, or the profile's where that is smaller;
+    /// both share the same memory. A modelled tier that is already there is
+    /// replaced. A topology without tiers stays as it is.
+    #[must_use]
+    pub fn with_profile(mut self, profile: &Profile) -> Self {
+        self.tiers.retain(|tier| tier.kind != TierKind::Modelled);
+        let Some(near) = self.tiers.first() else {
+            return self;
+        };
+        let capacity_bytes = match (near.capacity_bytes.get(), profile.far.capacity_bytes.get()) {
+            (Some(real), Some(modelled)) => Known::Value(real.min(modelled)),
+            _ => near.capacity_bytes.clone(),
+        };
+        let far = Tier {
+            name: FAR.to_owned(),
+            kind: TierKind::Modelled,
+            nodes: near.nodes.clone(),
+            capacity_bytes,
+            free_bytes: near.free_bytes.clone(),
+            distance: Known::unavailable("modelled tier"),
+            memory_tier: Known::unavailable("modelled tier"),
+            declared: profile.far.performance(&profile.name),
+            devices: Vec::new(),
+            allocatable: near.allocatable,
+            note: Some(format!(
+                "modelled after profile {:?}: pages lie in tier {NEAR:?} and share its capacity",
+                profile.name
+            )),
+        };
+        self.tiers.push(far);
+        self
+    }
+}

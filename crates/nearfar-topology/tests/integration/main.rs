@@ -1,0 +1,5 @@
+//! Integration tests of `nearfar-topology`.
+
+mod discovery;
+mod profiles;
+mod support;

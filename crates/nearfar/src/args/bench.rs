@@ -1,0 +1,81 @@
+//! `nearfar bench`.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use nearfar_bench::bench::{Rival, Role};
+
+use super::{FigureFormat, QueryList};
+
+/// Compare Nearfar with other engines, in one run over the same data.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to compare.
+    #[command(subcommand)]
+    pub area: BenchArea,
+}
+
+/// Areas of comparison.
+#[derive(Debug, Subcommand)]
+pub enum BenchArea {
+    Tpch(BenchTpchArgs),
+    /// Be one of the engines that are compared; what `tpch` starts.
+    #[command(hide = true)]
+    Contender {
+        /// Which.
+        role: Role,
+    },
+}
+
+/// TPC-H with all data near against DataFusion's own tables in memory, and against rivals.
+///
+/// All engines are processes of their own, load the same Parquet files, and must give the same
+/// answers; each query runs on Nearfar and on the other in turn. Ratios are Nearfar's time over the
+/// other's: below 1, Nearfar is faster.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench tpch
+  nearfar bench tpch --sf 10 --runs 5 --rival duckdb --format json > results.jsonl")]
+pub struct BenchTpchArgs {
+    /// Scale factor: 1 is about 1 GB of text.
+    #[arg(
+        long = "sf",
+        value_name = "SF",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub scale_factor: f64,
+    /// Timed runs of each query.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub runs: NonZeroU32,
+    /// Timed loads, each in a fresh process.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub load_runs: NonZeroU32,
+    /// Queries to run, such as 1,3-5,22 [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub queries: Option<QueryList>,
+    /// Threads of every engine [default: the processors of this process].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Compare with this engine too; it must be installed [possible values: duckdb].
+    #[arg(long = "rival", value_name = "NAME", value_parser = rival)]
+    pub rivals: Vec<Rival>,
+    /// The interpreter of rivals that are Python packages.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// Write the Parquet files below this folder: about 0.4 GB per scale factor, removed in the end
+    /// [default: the system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}
+
+fn rival(text: &str) -> Result<Rival, String> {
+    let names: Vec<&str> = Rival::ALL.iter().map(|rival| rival.name()).collect();
+    let found = Rival::ALL.into_iter().find(|rival| rival.name() == text);
+    found.ok_or_else(|| format!("there are: {}", names.join(", ")))
+}

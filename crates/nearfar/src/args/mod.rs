@@ -1,0 +1,84 @@
+//! What can be written on the command line. Values are only read here; whether a profile or a tier
+//! exists is found out by the commands, so that each has its own exit code.
+
+mod bench;
+mod machine;
+mod profiles;
+mod queries;
+mod sql;
+mod tiers;
+mod tpch;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+pub use self::bench::{BenchArea, BenchArgs, BenchTpchArgs};
+pub use self::machine::MachineArgs;
+pub use self::profiles::ProfilesArgs;
+pub use self::queries::QueryList;
+pub use self::sql::{RowFormat, SqlArgs};
+pub use self::tiers::TiersArgs;
+pub use self::tpch::TpchArgs;
+use crate::exit::Exit;
+
+/// The command line of `nearfar`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nearfar",
+    version,
+    about = "SQL over memory that is not equally near: local DRAM, CXL, a second socket, or a model of them",
+    after_help = "`nearfar help` and `nearfar help COMMAND` say more.",
+    after_long_help = long_help(),
+    max_term_width = 100,
+)]
+pub struct Cli {
+    /// Say more on stderr: once for what is going on, twice for details.
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, display_order = 900)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Tiers(TiersArgs),
+    Profiles(ProfilesArgs),
+    Sql(SqlArgs),
+    Tpch(TpchArgs),
+    Bench(BenchArgs),
+}
+
+/// How a command that prints figures prints them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FigureFormat {
+    /// For people.
+    Table,
+    /// For programs: one JSON object per line, the first with machine, version and configuration.
+    Json,
+}
+
+fn long_help() -> String {
+    format!(
+        "Examples:\n  \
+         nearfar tiers                                what memory this machine has\n  \
+         nearfar tiers --probe --profile cxl-blades-1 measure it, and a modelled CXL device\n  \
+         nearfar sql orders.parquet lines.csv         query files in memory\n  \
+         nearfar tpch                                 TPC-H under several placements\n\n\
+         Results go to stdout, everything else to stderr.\n\n\
+         Exit codes:\n{}",
+        Exit::table()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,21 @@
+//! `nearfar profiles`.
+
+use clap::Args;
+
+use super::FigureFormat;
+
+/// List the built-in profiles of far memory, or show one with the source of each number.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar profiles
+  nearfar profiles cxl-blades-1
+  nearfar profiles ./my-machine.toml      check a profile of your own")]
+pub struct ProfilesArgs {
+    /// The profile to show: a built-in name or a TOML file.
+    #[arg(value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}

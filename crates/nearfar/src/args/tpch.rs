@@ -1,0 +1,75 @@
+//! `nearfar tpch`.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::Args;
+use nearfar_store::placement::NearBudget;
+
+use super::{FigureFormat, MachineArgs, QueryList};
+
+/// Run TPC-H in memory under several placements, and compare them
+///
+/// Generates the data, checks the answers against DataFusion's own tables, runs the queries under
+/// each placement, prints the comparison and writes a report. A placement is one of
+///
+///   near               everything near
+///   far                everything far
+///   interleave:N:F     N pages near, then F pages far, and so on
+///   columns:BUDGET     the most accessed columns near, up to a share of the data (25%), bytes
+///                      (2GiB) or a number of columns (16), the rest far
+///   columns            the same with --near-budget
+///   explicit:COLUMN,…  these columns far, the rest near
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = "\
+Examples:
+  nearfar tpch
+  nearfar tpch --sf 10 --profile cxl-blades-4 --placement far --placement columns:10% --runs 5
+  nearfar tpch --queries 1,6,12-14 --placement interleave:3:1 --format json > results.jsonl")]
+pub struct TpchArgs {
+    /// Scale factor: 1 is about 1 GB of text.
+    #[arg(
+        long = "sf",
+        value_name = "SF",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub scale_factor: f64,
+    /// Model a far tier after a built-in profile or a TOML file; `none` for the machine's own
+    /// [default: the machine's own far tier, or cxl-blades-1 where it has none].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// A placement to run under; may be given several times. All near always runs first
+    /// [default: near, far, interleave:1:1, interleave:2:1, columns].
+    #[arg(long = "placement", value_name = "PLACEMENT")]
+    pub placements: Vec<String>,
+    /// What the placement `columns` leaves near: a share of the data, bytes, or a number of columns.
+    #[arg(long, value_name = "BUDGET", default_value = "25%", value_parser = near_budget)]
+    pub near_budget: NearBudget,
+    /// Queries to run, such as 1,3-5,22 [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub queries: Option<QueryList>,
+    /// Timed runs of each query under each placement.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub runs: NonZeroU32,
+    /// Do not check the answers, which takes the data a second time in memory.
+    #[arg(long)]
+    pub no_check: bool,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+    /// Write the report, one HTML page, to this file.
+    #[arg(long, value_name = "FILE", default_value = "nearfar-tpch.html")]
+    pub report: PathBuf,
+    /// Write no report.
+    #[arg(long, conflicts_with = "report")]
+    pub no_report: bool,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+fn near_budget(text: &str) -> Result<NearBudget, String> {
+    text.parse()
+        .map_err(|error: nearfar_store::placement::StrategyError| error.to_string())
+}

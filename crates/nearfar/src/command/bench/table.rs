@@ -1,0 +1,88 @@
+//! A comparison as text.
+
+use std::io::{self, Write};
+
+use nearfar_bench::bench::{BenchOutcome, Comparison};
+use nearfar_measure::Summary;
+
+use crate::human::{Bytes, BytesPerSecond};
+use crate::output::grid::{Align, Grid};
+
+/// Writes all of it.
+pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+    let options = &outcome.options;
+    writeln!(
+        out,
+        "TPC-H scale factor {}, all near, {} threads, {} runs in turn; ratios are Nearfar's time \
+         over the other's",
+        options.scale_factor, options.threads, options.runs
+    )?;
+    for comparison in &outcome.comparisons {
+        writeln!(out, "\n{} ({})", comparison.who, comparison.version)?;
+        queries(comparison).write_page(out)?;
+    }
+    writeln!(
+        out,
+        "\nloading {} of Parquet files",
+        Bytes(outcome.file_bytes)
+    )?;
+    loads(outcome).write_page(out)
+}
+
+fn queries(comparison: &Comparison) -> Grid {
+    let rival = comparison.who.to_string();
+    let mut grid = Grid::new([
+        ("query", Align::Left),
+        ("Nearfar", Align::Right),
+        (rival.as_str(), Align::Right),
+        ("ratio", Align::Right),
+        ("over the runs", Align::Right),
+    ]);
+    for query in &comparison.queries {
+        let ratio = query.ratio();
+        grid.row([
+            format!("q{}", query.number),
+            milliseconds(&query.nearfar_summary()),
+            milliseconds(&query.rival_summary()),
+            format!("{:.2}", ratio.median),
+            range(&ratio),
+        ]);
+    }
+    let mean = comparison.geometric_mean_ratio();
+    let (median, range) = (format!("{:.3}", mean.median), range(&mean));
+    grid.row(["geomean", "", "", &median, &range]);
+    grid
+}
+
+fn milliseconds(summary: &Summary) -> String {
+    format!("{:.1} ms", summary.median * 1e3)
+}
+
+fn range(summary: &Summary) -> String {
+    format!("{:.2}-{:.2}", summary.min, summary.max)
+}
+
+fn loads(outcome: &BenchOutcome) -> Grid {
+    let mut grid = Grid::new([
+        ("engine", Align::Left),
+        ("time", Align::Right),
+        ("over the runs", Align::Right),
+        ("rate", Align::Right),
+        ("kept", Align::Right),
+        ("peak over kept", Align::Right),
+    ]);
+    for loads in &outcome.loads {
+        let seconds = loads.seconds();
+        let kept = loads.kept_bytes().map(|kept| kept.values().sum::<u64>());
+        grid.row([
+            loads.who.to_string(),
+            format!("{:.2} s", seconds.median),
+            range(&seconds),
+            BytesPerSecond(outcome.file_bytes as f64 / seconds.median).to_string(),
+            kept.map(|bytes| Bytes(bytes).to_string())
+                .unwrap_or_default(),
+            format!("{:.2}", loads.peak_ratio().median),
+        ]);
+    }
+    grid
+}

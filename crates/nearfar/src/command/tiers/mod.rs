@@ -1,0 +1,122 @@
+//! `nearfar tiers`: the memory of the machine, as declared and as measured.
+
+mod json;
+mod table;
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::sync::Arc;
+
+use nearfar_measure::probe::{ProbeOptions, ProbeResult, probe_tier};
+use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_memory::{Budgets, MemorySystem};
+use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_topology::{Profile, Tier, TierKind, Topology};
+use serde_json::json;
+
+use crate::args::{FigureFormat, TiersArgs};
+use crate::message;
+use crate::output::file::Output;
+use crate::progress::{Live, Spinner};
+
+/// A tier's probe, or why there is none.
+pub type Probed = Result<ProbeResult, String>;
+
+/// Runs the command.
+pub fn run(args: &TiersArgs) -> anyhow::Result<()> {
+    let mut topology = match &args.sysfs {
+        Some(root) => Topology::discover(root)?,
+        None => Topology::discover(Path::new("/sys"))?,
+    };
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    if let Some(profile) = &profile {
+        topology = topology.with_profile(profile);
+    }
+    let probed = if args.probe {
+        probe_all(args, &topology, profile.as_ref())?
+    } else {
+        Vec::new()
+    };
+    let mut output = Output::stdout();
+    match args.format {
+        FigureFormat::Table => output.with(|out| table::write(&topology, &probed, out))?,
+        FigureFormat::Json => {
+            let header = header(args, &topology, profile.as_ref());
+            output.with(|out| {
+                let mut results = ResultsWriter::new(out, &header)?;
+                let metrics = json::metrics(&topology, &probed);
+                metrics.iter().try_for_each(|metric| results.metric(metric))
+            })?;
+        }
+    }
+    output.finish()
+}
+
+fn header(args: &TiersArgs, topology: &Topology, profile: Option<&Profile>) -> Header {
+    let configuration = json!({
+        "sysfs": args.sysfs.as_deref().unwrap_or(Path::new("/sys")),
+        "profile": profile,
+        "probe": args.probe,
+        "whole_device": args.whole_device,
+        "topology": topology,
+    });
+    let header = Header::new(
+        env!("CARGO_PKG_VERSION"),
+        crate::command_line(),
+        configuration,
+    );
+    let gaps = topology.unavailable.iter();
+    gaps.fold(header, |header, gap| {
+        header.unavailable(&gap.what, &gap.reason)
+    })
+}
+
+/// Probes every tier that memory can be taken from.
+fn probe_all(
+    args: &TiersArgs,
+    topology: &Topology,
+    profile: Option<&Profile>,
+) -> anyhow::Result<Vec<Probed>> {
+    let system = MemorySystem::new(topology, &Budgets::new())?;
+    let threads = args.threads.unwrap_or_else(available_threads);
+    let share = if args.whole_device {
+        BandwidthShare::WholeDevice
+    } else {
+        BandwidthShare::Threads(threads.get())
+    };
+    let paced = profile
+        .map(|profile| PacedTier::new(profile, share))
+        .transpose()?;
+    let options = ProbeOptions::for_cache(topology.last_level_cache_bytes.get(), threads);
+    let live = Live::default();
+    let shown = live.clone();
+    let _spinner = Spinner::new(move || shown.text());
+    let probe = |tier: &Tier| -> anyhow::Result<Probed> {
+        if !tier.allocatable {
+            return Ok(Err("no memory can be taken from it".to_owned()));
+        }
+        live.say(format!("probing tier {}", tier.name));
+        let paced = paced.as_ref().filter(|_| tier.kind == TierKind::Modelled);
+        let id = system.tier(&tier.name)?;
+        Ok(probe_one(&system, id, paced, &options))
+    };
+    topology.tiers.iter().map(probe).collect()
+}
+
+/// One tier that gives no memory does not keep the others from being probed.
+fn probe_one(
+    system: &Arc<MemorySystem>,
+    tier: nearfar_memory::TierId,
+    paced: Option<&Arc<PacedTier>>,
+    options: &ProbeOptions,
+) -> Probed {
+    probe_tier(system, tier, paced, options).map_err(|error| message::of(&error.into()))
+}
+
+fn available_threads() -> NonZeroU32 {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    u32::try_from(threads)
+        .ok()
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN)
+}

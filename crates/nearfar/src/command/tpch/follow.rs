@@ -1,0 +1,85 @@
+//! Progress of a run, on stderr.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use nearfar_bench::tpch::{Event, Observer};
+use tracing::info;
+
+use crate::human::{Bytes, Count, Elapsed};
+use crate::progress::{self, Live, Spinner};
+
+/// Shows what a run is doing: a line on a terminal, and each step with `--verbose`.
+pub struct Follower {
+    live: Live,
+    _spinner: Spinner,
+}
+
+impl Follower {
+    pub fn new() -> Self {
+        let live = Live::default();
+        let shown = live.clone();
+        Self {
+            live,
+            _spinner: Spinner::new(move || shown.text()),
+        }
+    }
+}
+
+impl Observer for Follower {
+    fn on(&self, event: &Event<'_>) {
+        match event {
+            Event::Loading {
+                table,
+                expected_rows,
+                progress,
+            } => {
+                let (table, expected, progress) = (*table, *expected_rows, Arc::clone(progress));
+                let started = Instant::now();
+                self.live.follow(move || {
+                    let (rows, bytes) = (progress.rows(), progress.bytes());
+                    let share = rows as f64 / expected.max(1) as f64 * 100.0;
+                    let text = progress::loading(table, rows, bytes, started.elapsed());
+                    format!("{text} ({:.0} %)", share.min(100.0))
+                });
+            }
+            Event::Loaded {
+                table,
+                rows,
+                stored_bytes,
+                elapsed,
+                ..
+            } => {
+                let (rows, bytes, elapsed) =
+                    (Count(*rows), Bytes(*stored_bytes), Elapsed(*elapsed));
+                info!("loaded {table}: {rows} rows in {bytes}, {elapsed}");
+            }
+            Event::Checking { query } => self.live.say(format!("checking the answer of q{query}")),
+            Event::Counting { query } => self.live.say(format!("counting accesses of q{query}")),
+            Event::Placing {
+                placement,
+                position,
+                of,
+            } => {
+                info!("placement {placement} ({} of {of})", position + 1);
+                self.live.say(format!(
+                    "moving columns: {placement} ({} of {of})",
+                    position + 1
+                ));
+            }
+            Event::Ran {
+                placement,
+                run,
+                query,
+                elapsed,
+            } => {
+                info!("{placement}: run {run}, q{query}: {}", Elapsed(*elapsed));
+                self.live.say(format!(
+                    "{placement}: run {run}, q{query} took {}",
+                    Elapsed(*elapsed)
+                ));
+            }
+            _ => {}
+        }
+    }
+}

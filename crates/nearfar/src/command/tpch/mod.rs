@@ -1,0 +1,115 @@
+//! `nearfar tpch`: TPC-H under placements.
+
+mod follow;
+mod table;
+
+use std::io::Write;
+use std::path::Path;
+
+use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
+use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_store::engine::Engine;
+use nearfar_store::placement::Strategy;
+use nearfar_topology::{FAR, Profile, Topology};
+
+use crate::args::{FigureFormat, TpchArgs};
+use crate::machine;
+use crate::message;
+use crate::output::file::Output;
+
+/// Modelled where the machine has no far tier and no profile is asked for.
+const DEFAULT_PROFILE: &str = "cxl-blades-1";
+/// The value of `--profile` that means the machine's own far tier.
+const NO_PROFILE: &str = "none";
+const DEFAULT_PLACEMENTS: [&str; 5] =
+    ["near", "far", "interleave:1:1", "interleave:2:1", "columns"];
+
+/// Runs the command.
+pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let profile = profile(args)?;
+    let report = (!args.no_report).then_some(args.report.as_path());
+    if let Some(path) = report {
+        // Whether it can be written is found out before the time for it is spent.
+        drop(Output::create(path)?);
+    }
+    let engine = machine::engine(&args.machine, profile)?;
+    let outcome = {
+        let follower = follow::Follower::new();
+        let runtime = machine::many_threads(engine.threads())?;
+        runtime.block_on(tpch::run(&engine, &options, &follower))?
+    };
+    let header = header(&engine, &outcome);
+    let printed = print(args.format, &header, &outcome);
+    // Neither of the two is lost with the other.
+    let saved = report.map_or(Ok(()), |path| save(path, &header, &outcome));
+    printed.and(saved)
+}
+
+fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
+    let page = tpch::report(outcome, header).to_html();
+    let mut output = Output::create(path)?;
+    output.with(|output| output.write_all(page.as_bytes()))?;
+    output.finish()?;
+    message::print(&format!("The report is in {}.", path.display()));
+    Ok(())
+}
+
+fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
+    let texts = args.placements.iter().map(String::as_str);
+    let texts: Vec<&str> = if args.placements.is_empty() {
+        DEFAULT_PLACEMENTS.to_vec()
+    } else {
+        texts.collect()
+    };
+    let placement = |text: &str| parse_placement(text, args.near_budget);
+    let placements = texts
+        .into_iter()
+        .map(placement)
+        .collect::<Result<Vec<Strategy>, _>>()?;
+    let defaults = TpchOptions::default();
+    Ok(TpchOptions {
+        scale_factor: args.scale_factor,
+        placements,
+        queries: args
+            .queries
+            .as_ref()
+            .map_or(defaults.queries, |list| list.0.clone()),
+        runs: args.runs.get(),
+        check: !args.no_check,
+    })
+}
+
+/// The profile asked for, or one that makes up for a far tier that the machine has not.
+fn profile(args: &TpchArgs) -> anyhow::Result<Option<Profile>> {
+    Ok(match args.profile.as_deref() {
+        Some(NO_PROFILE) => None,
+        Some(name) => Some(Profile::resolve(name)?),
+        None if Topology::this_machine()?.tier(FAR).is_ok() => None,
+        None => Some(Profile::builtin(DEFAULT_PROFILE)?),
+    })
+}
+
+fn header(engine: &Engine, outcome: &Outcome) -> Header {
+    let version = env!("CARGO_PKG_VERSION");
+    let header = Header::new(version, crate::command_line(), outcome.configuration());
+    let gaps = engine.topology().unavailable.iter();
+    gaps.fold(header, |header, gap| {
+        header.unavailable(&gap.what, &gap.reason)
+    })
+}
+
+fn print(format: FigureFormat, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    match format {
+        FigureFormat::Table => output.with(|out| table::write(outcome, out))?,
+        FigureFormat::Json => output.with(|out| {
+            let mut results = ResultsWriter::new(out, header)?;
+            outcome
+                .metrics()
+                .iter()
+                .try_for_each(|metric| results.metric(metric))
+        })?,
+    }
+    output.finish()
+}

@@ -1,0 +1,268 @@
+//! Exit codes: documented, stable, and found from the typed errors of the libraries.
+
+use std::error::Error;
+use std::io;
+
+use datafusion::common::DataFusionError;
+use nearfar_bench::bench::BenchError;
+use nearfar_bench::tpch::TpchError;
+use nearfar_measure::probe::ProbeError;
+use nearfar_measure::report::SaveError;
+use nearfar_measure::results::WriteError;
+use nearfar_memory::{HeapError, RegionError, SystemError};
+use nearfar_model::ParameterError;
+use nearfar_store::error::StoreError;
+use nearfar_store::placement::StrategyError;
+use nearfar_store::sql::SqlError;
+use nearfar_topology::{DiscoverError, ProfileError};
+
+/// Why a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Success,
+    Failure,
+    Usage,
+    Name,
+    Input,
+    Statement,
+    Memory,
+    Output,
+    WrongResult,
+    Unavailable,
+    Interrupted,
+}
+
+impl Exit {
+    /// All codes but that of success, ascending.
+    pub const FAILURES: [Self; 10] = [
+        Self::Failure,
+        Self::Usage,
+        Self::Name,
+        Self::Input,
+        Self::Statement,
+        Self::Memory,
+        Self::Output,
+        Self::WrongResult,
+        Self::Unavailable,
+        Self::Interrupted,
+    ];
+
+    /// The number that the process ends with.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Name => 3,
+            Self::Input => 4,
+            Self::Statement => 5,
+            Self::Memory => 6,
+            Self::Output => 7,
+            Self::WrongResult => 8,
+            Self::Unavailable => 9,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What the code means.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Success => "success, also when the reader of the output went away early",
+            Self::Failure => "any failure that has no code of its own",
+            Self::Usage => "arguments that cannot be read",
+            Self::Name => {
+                "an unknown tier, profile, placement, column or tablespace; an impossible profile"
+            }
+            Self::Input => "an input file that is missing, truncated or of another format",
+            Self::Statement => "an SQL statement that is wrong or failed",
+            Self::Memory => {
+                "memory: a budget or limit too small or too large, a node that gives no pages"
+            }
+            Self::Output => "a report or result that cannot be written, as on a full disk",
+            Self::WrongResult => "a benchmark query whose answer differs from the reference",
+            Self::Unavailable => "something that this machine has not: a far tier, a rival",
+            Self::Interrupted => "interrupted with Ctrl-C",
+        }
+    }
+
+    /// Every code with its meaning, one per line.
+    pub fn table() -> String {
+        let mut text = String::new();
+        for exit in std::iter::once(Self::Success).chain(Self::FAILURES) {
+            text += &format!("  {:>3}  {}\n", exit.code(), exit.meaning());
+        }
+        text
+    }
+
+    /// The code for `error`, by the first error of its chain that has one.
+    pub fn of(error: &anyhow::Error) -> Self {
+        error.chain().find_map(classify).unwrap_or(Self::Failure)
+    }
+}
+
+/// An error whose exit code is known where it is made.
+#[derive(Debug)]
+pub struct Failed {
+    exit: Exit,
+    message: String,
+}
+
+impl Failed {
+    /// An error that says `message` and ends the process with `exit`.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { exit, message }
+    }
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Failed {}
+
+/// Whether the error is that the reader of the output has gone, which is no failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
+    if let Some(failed) = error.downcast_ref::<Failed>() {
+        return Some(failed.exit);
+    }
+    let boxed = error.downcast_ref::<Box<StoreError>>().map(AsRef::as_ref);
+    if let Some(error) = error.downcast_ref::<StoreError>().or(boxed) {
+        return of_store(error);
+    }
+    if let Some(error) = error.downcast_ref::<TpchError>() {
+        return of_tpch(error);
+    }
+    if let Some(error) = error.downcast_ref::<DataFusionError>() {
+        return Some(of_datafusion(error));
+    }
+    if let Some(error) = error.downcast_ref::<BenchError>() {
+        return of_bench(error);
+    }
+    if let Some(error) = error.downcast_ref::<SqlError>() {
+        return Some(of_sql(error));
+    }
+    let is = |found: bool, exit: Exit| found.then_some(exit);
+    is(error.is::<ProfileError>(), Exit::Name)
+        .or_else(|| is(error.is::<ParameterError>(), Exit::Name))
+        .or_else(|| is(error.is::<StrategyError>(), Exit::Name))
+        .or_else(|| is(error.is::<nearfar_topology::UnknownTier>(), Exit::Name))
+        .or_else(|| is(error.is::<nearfar_memory::UnknownTier>(), Exit::Name))
+        .or_else(|| error.downcast_ref::<SystemError>().map(of_system))
+        .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
+        .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
+        .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
+        .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
+        .or_else(|| is(error.is::<SaveError>(), Exit::Output))
+        .or_else(|| is(error.is::<WriteError>(), Exit::Output))
+}
+
+fn of_bench(error: &BenchError) -> Option<Exit> {
+    match error {
+        BenchError::Tpch(error) => of_tpch(error),
+        BenchError::File { .. } => Some(Exit::Output),
+        BenchError::Absent { .. } => Some(Exit::Unavailable),
+        BenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_tpch(error: &TpchError) -> Option<Exit> {
+    match error {
+        TpchError::UnknownQuery { .. }
+        | TpchError::NoQueries
+        | TpchError::NoRuns
+        | TpchError::ScaleFactor { .. } => Some(Exit::Usage),
+        TpchError::NoFarTier { .. } => Some(Exit::Unavailable),
+        TpchError::NearBudgetTooLarge { .. } | TpchError::NearBudgetTooSmall { .. } => {
+            Some(Exit::Memory)
+        }
+        TpchError::Strategy(_) => Some(Exit::Name),
+        TpchError::Mismatch { .. } => Some(Exit::WrongResult),
+        TpchError::Cancelled { .. } => Some(Exit::Interrupted),
+        _ => None,
+    }
+}
+
+fn of_system(error: &SystemError) -> Exit {
+    match error {
+        SystemError::UnknownTier(_) => Exit::Name,
+        _ => Exit::Memory,
+    }
+}
+
+fn of_store(error: &StoreError) -> Option<Exit> {
+    match error {
+        StoreError::Unreadable { .. } | StoreError::UnknownFormat { .. } => Some(Exit::Input),
+        StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
+        StoreError::Sql(error) => Some(of_sql(error)),
+        StoreError::System(error) => Some(of_system(error)),
+        StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
+        StoreError::UnknownTpchTable { .. } => Some(Exit::Name),
+        StoreError::Arrow(_) => Some(Exit::Input),
+        StoreError::DataFusion(error) => Some(of_datafusion(error)),
+        _ => None,
+    }
+}
+
+fn of_sql(error: &SqlError) -> Exit {
+    match error {
+        SqlError::UnknownTablespace { .. }
+        | SqlError::UnusableTablespace { .. }
+        | SqlError::UnknownPlacement { .. }
+        | SqlError::UnknownColumn { .. } => Exit::Name,
+        _ => Exit::Statement,
+    }
+}
+
+/// Errors of statements keep the code of what caused them where a tier or its memory did.
+fn of_datafusion(error: &DataFusionError) -> Exit {
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(_) => Exit::Memory,
+        DataFusionError::External(inner) => {
+            let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
+            while let Some(error) = cause {
+                if let Some(exit) = classify(error) {
+                    return exit;
+                }
+                cause = error.source();
+            }
+            Exit::Statement
+        }
+        _ => Exit::Statement,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_distinct_and_ascending() {
+        let codes: Vec<u8> = Exit::FAILURES.iter().map(|exit| exit.code()).collect();
+        assert!(codes.is_sorted_by(|a, b| a < b), "{codes:?}");
+    }
+
+    #[test]
+    fn causes_inside_of_datafusion_errors_are_found() {
+        let refused = RegionError::NotAllocatable {
+            tier: "dax0.0".into(),
+        };
+        let error = DataFusionError::from(StoreError::Region(refused)).context("while inserting");
+        assert_eq!(Exit::of(&error.into()), Exit::Memory);
+        let plan = DataFusionError::Plan("table 'x' not found".into());
+        assert_eq!(Exit::of(&plan.into()), Exit::Statement);
+        assert_eq!(Exit::of(&anyhow::anyhow!("odd")), Exit::Failure);
+    }
+}

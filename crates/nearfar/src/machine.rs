@@ -1,0 +1,134 @@
+//! From arguments to an engine, and the runtime that its queries run on.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
+use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_topology::{Profile, Topology};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+
+use crate::args::MachineArgs;
+
+/// The engine that `args` describe, on this machine. To be called once, before threads start: it
+/// gives the global allocator its heaps.
+pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Arc<Engine>> {
+    let mut options = EngineOptions::new(Topology::this_machine()?);
+    if let Some(threads) = args.threads {
+        options.threads = threads.get();
+    }
+    let budget = |budgets: Budgets, (tier, bytes): (&str, u64)| budgets.with(tier, bytes);
+    let budgets = args
+        .budgets
+        .iter()
+        .map(|budget| (budget.tier.as_str(), budget.bytes));
+    options.budgets = budgets.fold(options.budgets, budget);
+    options.profile = profile;
+    options.whole_device = args.whole_device;
+    options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
+    let engine = Engine::new(options)?;
+    NearfarAllocator::install(engine.system(), GlobalHeaps::default())
+        .context("query heaps cannot be put on tiers")?;
+    Ok(engine)
+}
+
+/// The threads that run queries, one per thread of the engine.
+///
+/// They are apart from the thread that waits for them and listens for Ctrl-C, because an operator
+/// may keep all of them busy for long without looking up.
+pub struct Workers {
+    runtime: Option<Runtime>,
+    threads: usize,
+}
+
+impl Workers {
+    /// Starts the threads for `engine`.
+    pub fn start(engine: &Engine) -> anyhow::Result<Self> {
+        let threads = engine.threads();
+        let runtime = Some(many_threads(threads)?);
+        Ok(Self { runtime, threads })
+    }
+
+    /// Runs `work` on them; it ends when the task is dropped, or else soon after.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> anyhow::Result<Task<T>> {
+        Ok(Task(self.handle()?.spawn(work)))
+    }
+
+    /// Runs `work`, which blocks, beside them.
+    pub fn spawn_blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> anyhow::Result<Task<T>> {
+        Ok(Task(self.handle()?.spawn_blocking(work)))
+    }
+
+    /// Replaces threads that may be busy with what was given up; they end when they next look up.
+    pub fn renew(&mut self) -> anyhow::Result<()> {
+        let fresh = many_threads(self.threads)?;
+        if let Some(runtime) = self.runtime.replace(fresh) {
+            runtime.shutdown_background();
+        }
+        Ok(())
+    }
+
+    fn handle(&self) -> anyhow::Result<&Handle> {
+        Ok(self
+            .runtime
+            .as_ref()
+            .context("the threads that run queries have ended")?
+            .handle())
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A runtime with so many worker threads.
+pub fn many_threads(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}
+
+/// A runtime on the calling thread, which waits for workers and listens for Ctrl-C.
+pub fn front() -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder
+        .enable_all()
+        .build()
+        .context("cannot wait for Ctrl-C")
+}
+
+/// Work on other threads, which is given up when this is dropped.
+pub struct Task<T>(JoinHandle<T>);
+
+impl<T> Task<T> {
+    /// Waits for its end. A panic of the work goes on here.
+    pub async fn join(mut self) -> anyhow::Result<T> {
+        match (&mut self.0).await {
+            Ok(done) => Ok(done),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

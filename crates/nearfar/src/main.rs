@@ -1,0 +1,74 @@
+//! The command line of Nearfar. It reads arguments, calls the libraries, and writes what they
+//! return: it holds no logic of its own.
+#![forbid(unsafe_code)]
+
+mod args;
+mod command;
+mod exit;
+mod human;
+mod interrupt;
+mod machine;
+mod message;
+mod output;
+mod progress;
+mod sql;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use nearfar_memory::NearfarAllocator;
+use tracing::level_filters::LevelFilter;
+
+use crate::args::{Cli, Command};
+use crate::exit::Exit;
+
+/// Sends what a query allocates to the tier that the query heap is on. The near tier is served by
+/// what `nearfar-memory` finds best for the machine (see [`nearfar_memory::NearHeap`]).
+#[global_allocator]
+static ALLOCATOR: NearfarAllocator = NearfarAllocator;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log_to_stderr(cli.verbose);
+    let exit = match run(&cli.command) {
+        Ok(()) => Exit::Success,
+        Err(error) if exit::is_broken_pipe(&error) => Exit::Success,
+        Err(error) => {
+            message::report(&error);
+            Exit::of(&error)
+        }
+    };
+    ExitCode::from(exit.code())
+}
+
+fn run(command: &Command) -> anyhow::Result<()> {
+    match command {
+        Command::Tiers(args) => command::tiers::run(args),
+        Command::Profiles(args) => command::profiles::run(args),
+        Command::Sql(args) => sql::run(args),
+        Command::Tpch(args) => command::tpch::run(args),
+        Command::Bench(args) => command::bench::run(args),
+    }
+}
+
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(level)
+        .with_target(false)
+        .without_time()
+        .init();
+}
+
+/// The arguments of this process, for the headers of results.
+fn command_line() -> Vec<String> {
+    let arguments = std::env::args_os().skip(1);
+    arguments
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect()
+}

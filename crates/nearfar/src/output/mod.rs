@@ -1,0 +1,5 @@
+//! What commands write, and where to.
+
+pub mod file;
+pub mod grid;
+pub mod rows;

@@ -1,0 +1,97 @@
+//! `nearfar sql`: files become tables, and statements come from a shell, the command line or
+//! scripts.
+
+mod complete;
+mod diagnosis;
+mod load;
+mod meta;
+mod runner;
+mod script;
+mod shell;
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context;
+use nearfar_topology::Profile;
+
+use self::runner::{Display, Runner};
+use self::script::Lines;
+use crate::args::SqlArgs;
+use crate::exit::{Exit, Failed};
+use crate::human::TierBudget;
+use crate::machine;
+use crate::output::file::Output;
+
+/// Runs the command.
+pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
+    let sources = load::sources(&args.files)?;
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    let mut machine = args.machine.clone();
+    if let Some(bytes) = args.near_budget {
+        let tier = nearfar_topology::NEAR.to_owned();
+        machine.budgets.push(TierBudget {
+            tier,
+            bytes: bytes.0,
+        });
+    }
+    let engine = machine::engine(&machine, profile)?;
+    let output = match &args.output {
+        Some(path) => Output::create(path)?,
+        None => Output::stdout(),
+    };
+    let display = Display {
+        format: args.format,
+        timing: args.timing,
+        max_rows: 0,
+        is_interactive: false,
+    };
+    let front = machine::front()?;
+    let mut runner = front.block_on(async {
+        let mut runner = Runner::open(&engine, output, display).await?;
+        if let Some(name) = &args.tablespace {
+            runner.set("default_tablespace", name).await?;
+        }
+        load::files(&mut runner, sources).await?;
+        if let Some(scale_factor) = args.tpch {
+            load::tpch(&mut runner, scale_factor).await?;
+        }
+        anyhow::Ok(runner)
+    })?;
+    if !args.command.is_empty() || !args.file.is_empty() {
+        // Whether scripts end by themselves or with \q makes no difference here.
+        let _ = front.block_on(scripts(args, &mut runner))?;
+    } else if std::io::stdin().is_terminal() {
+        runner.display.max_rows = args.max_rows;
+        runner.display.is_interactive = true;
+        runner = shell::run(&front, runner)?;
+    } else {
+        let _ = front.block_on(runner.script(None, Lines::of_stdin()))?;
+    }
+    runner.finish()
+}
+
+/// Runs what the command line says; breaks at `\q`.
+async fn scripts(args: &SqlArgs, runner: &mut Runner) -> anyhow::Result<ControlFlow<()>> {
+    for command in &args.command {
+        if runner.script(None, Lines::of(command)).await?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    for file in &args.file {
+        let name = file.display().to_string();
+        if runner.script(Some(&name), read(file)?).await?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The lines of a script file.
+fn read(path: &Path) -> anyhow::Result<Lines> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failed::new(Exit::Input, error.to_string()))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Lines::of(&text))
+}

@@ -1,0 +1,218 @@
+//! The direction of the dependencies between the crates, and what else `ARCHITECTURE.md` promises.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Table;
+
+use crate::support::workspace;
+
+/// Each crate with the crates of this workspace that it may depend on.
+const ALLOWED: [(&str, &[&str]); 7] = [
+    ("nearfar-topology", &[]),
+    ("nearfar-memory", &["nearfar-topology"]),
+    ("nearfar-model", &["nearfar-topology"]),
+    (
+        "nearfar-measure",
+        &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+    ),
+    (
+        "nearfar-store",
+        &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+    ),
+    (
+        "nearfar-bench",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-measure",
+            "nearfar-store",
+        ],
+    ),
+    (
+        "nearfar",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-measure",
+            "nearfar-store",
+            "nearfar-bench",
+        ],
+    ),
+];
+
+/// Packages that only some crates may depend on.
+const RESERVED: [(&str, &[&str]); 5] = [
+    ("datafusion", &["nearfar-store", "nearfar-bench", "nearfar"]),
+    ("libc", &["nearfar-memory"]),
+    ("libmimalloc-sys", &["nearfar-memory"]),
+    ("clap", &["nearfar"]),
+    ("anyhow", &["nearfar"]),
+];
+
+/// Files outside of nearfar-memory that may hold unsafe code.
+const UNSAFE_FILES: [&str; 1] = ["crates/nearfar-measure/src/probe/kernels.rs"];
+
+struct Crate {
+    name: String,
+    folder: PathBuf,
+    manifest: Table,
+}
+
+fn crates() -> Vec<Crate> {
+    let folders = fs::read_dir(workspace().join("crates")).expect("listed");
+    let read = |folder: PathBuf| {
+        let text = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let manifest: Table = text.parse().expect("TOML");
+        let name = manifest["package"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned();
+        Crate {
+            name,
+            folder,
+            manifest,
+        }
+    };
+    folders
+        .map(|entry| read(entry.expect("an entry").path()))
+        .collect()
+}
+
+/// Names of the dependencies in these sections, those of single platforms included.
+fn dependencies(manifest: &Table, sections: &[&str]) -> BTreeSet<String> {
+    let targets = manifest
+        .get("target")
+        .and_then(|targets| targets.as_table());
+    let targets = targets.into_iter().flat_map(|targets| targets.values());
+    let tables = targets
+        .filter_map(|target| target.as_table())
+        .chain([manifest]);
+    let sections = tables.flat_map(|table| sections.iter().filter_map(|name| table.get(*name)));
+    let names = sections
+        .filter_map(|section| section.as_table())
+        .flat_map(|table| table.keys());
+    names.cloned().collect()
+}
+
+#[test]
+fn crates_depend_in_one_direction() {
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED.into_iter().collect();
+    let crates = crates();
+    let names: BTreeSet<&str> = crates.iter().map(|found| found.name.as_str()).collect();
+    assert_eq!(
+        names,
+        allowed.keys().copied().collect(),
+        "crates that this test knows"
+    );
+    for found in &crates {
+        let all = ["dependencies", "build-dependencies", "dev-dependencies"];
+        for dependency in dependencies(&found.manifest, &all) {
+            let is_ours = names.contains(dependency.as_str());
+            let is_allowed = allowed[found.name.as_str()].contains(&dependency.as_str());
+            assert!(
+                !is_ours || is_allowed,
+                "{} must not depend on {dependency}",
+                found.name
+            );
+        }
+    }
+}
+
+#[test]
+fn packages_stay_where_they_belong() {
+    for found in crates() {
+        for dependency in dependencies(&found.manifest, &["dependencies", "build-dependencies"]) {
+            let reserved = RESERVED
+                .iter()
+                .find(|(name, _)| dependency.starts_with(name));
+            if let Some((_, owners)) = reserved {
+                let is_owner = owners.contains(&found.name.as_str());
+                assert!(is_owner, "{} must not depend on {dependency}", found.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn manifests_take_what_the_workspace_says() {
+    for Crate {
+        name,
+        folder,
+        manifest,
+    } in crates()
+    {
+        assert_eq!(
+            folder.file_name().and_then(|name| name.to_str()),
+            Some(name.as_str())
+        );
+        for key in ["version", "edition", "rust-version", "license", "publish"] {
+            let inherits = manifest["package"][key].get("workspace");
+            assert_eq!(
+                inherits.and_then(toml::Value::as_bool),
+                Some(true),
+                "{name}: {key}"
+            );
+        }
+        assert_eq!(
+            manifest["lints"]["workspace"].as_bool(),
+            Some(true),
+            "{name}: lints"
+        );
+    }
+}
+
+#[test]
+fn unsafe_code_is_where_it_may_be() {
+    for Crate { name, folder, .. } in crates() {
+        if name == "nearfar-memory" {
+            continue;
+        }
+        let root = ["src/lib.rs", "src/main.rs"].map(|file| folder.join(file));
+        let root = root.iter().find(|file| file.exists()).expect("a root");
+        let text = fs::read_to_string(root).expect("read");
+        let denied = ["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"];
+        assert!(
+            denied.iter().any(|lint| text.contains(lint)),
+            "{name} does not forbid unsafe code"
+        );
+        for file in sources(&folder.join("src")) {
+            let relative = file.strip_prefix(workspace()).expect("below the workspace");
+            let is_allowed = UNSAFE_FILES
+                .iter()
+                .any(|allowed| relative == Path::new(allowed));
+            let text = fs::read_to_string(&file).expect("read");
+            assert!(
+                is_allowed || !has_unsafe(&text),
+                "{}: unsafe code",
+                relative.display()
+            );
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("listed") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// Whether the keyword stands outside of comments.
+fn has_unsafe(text: &str) -> bool {
+    let code = text
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    code.into_iter()
+        .any(|line| line.split(|c| !is_word(c)).any(|word| word == "unsafe"))
+}

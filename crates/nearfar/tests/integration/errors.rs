@@ -1,0 +1,151 @@
+//! What is wrong with arguments: one message, and the documented exit code.
+
+use std::fs;
+
+use crate::support::{run, run_in, temp};
+
+#[test]
+fn arguments_that_cannot_be_read() {
+    for arguments in [
+        &["tiers", "--nonsense"][..],
+        &["sql", "--budget", "near"],
+        &["sql", "--format", "xml"],
+        &["tpch", "--runs", "0"],
+        &["tpch", "--queries", "5-3"],
+        &["tiers", "--probe", "--sysfs", "/sys"],
+        &["bench", "tpch", "--rival", "nobody"],
+    ] {
+        let ran = run(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
+        assert!(ran.stderr.starts_with("error: "), "{ran:?}");
+    }
+    run(["tpch", "--sf", "0", "--no-report"]).failed(2, &["scale factor 0", "above 0"]);
+    run(["tpch", "--queries", "23", "--no-report"]).failed(2, &["no query 23"]);
+    run(["sql", "--tpch", "-1"]).failed(2, &["scale factor -1"]);
+}
+
+#[test]
+fn names_that_do_not_exist() {
+    for command in ["tiers", "sql", "tpch"] {
+        let ran = run([command, "--profile", "cxl-blade"]);
+        ran.failed(3, &["\"cxl-blade\"", "cxl-blades-1", "./cxl-blade.toml"]);
+    }
+    run(["sql", "--budget", "fra=1GiB"]).failed(3, &["\"fra\"", "near"]);
+    let ran = run(["sql", "--profile", "cxl-fpga", "--tablespace", "nowhere"]);
+    ran.failed(3, &["`nowhere`", "near, far"]);
+    let ran = run(["tpch", "--placement", "interleave:2", "--no-report"]);
+    ran.failed(3, &["`interleave:2`", "interleave:N:F", "columns:BUDGET"]);
+    let ran = run([
+        "tpch",
+        "--sf",
+        "0.001",
+        "--queries",
+        "6",
+        "--no-report",
+        "--placement",
+        "explicit:lineitem.l_quantiy",
+    ]);
+    ran.failed(3, &["`lineitem.l_quantiy`", "lineitem.l_quantity"]);
+    let sql = "CREATE TABLE t AS SELECT 1 AS a; ALTER TABLE t ALTER COLUMN b SET TABLESPACE far";
+    run(["sql", "--profile", "cxl-fpga", "-c", sql]).failed(3, &["`b`", "it has: a"]);
+}
+
+#[test]
+fn profiles_with_missing_or_impossible_numbers() {
+    let folder = temp();
+    let builtin = include_str!("../../../nearfar-topology/profiles/cxl-blades-1.toml");
+    let missing = builtin.replace("\n[far]\ndevices", "\n[far]\n# devices");
+    let impossible = builtin.replace("value = 507", "value = -507");
+    for (name, text, told) in [
+        ("missing.toml", missing, "far.devices: is missing"),
+        (
+            "impossible.toml",
+            impossible,
+            "far.idle_latency_ns: -507 is not possible",
+        ),
+        ("other.toml", "name = ".to_owned(), "TOML parse error"),
+    ] {
+        fs::write(folder.path().join(name), text).expect("written");
+        let ran = run_in(folder.path(), ["tiers", "--profile", name]);
+        ran.failed(3, &[name, told]);
+    }
+    let ran = run_in(folder.path(), ["tiers", "--profile", "./none.toml"]);
+    ran.failed(3, &["./none.toml", "No such file"]);
+}
+
+#[test]
+fn budgets_that_do_not_fit() {
+    run(["sql", "--near-budget", "999TiB"])
+        .failed(6, &["\"near\"", "exceeds its capacity", "lower the budget"]);
+    let ran = run(["sql", "--tpch", "0.01", "--near-budget", "1MiB"]);
+    ran.failed(6, &["\"near\"", "raise the budget"]);
+    let ran = run([
+        "tpch",
+        "--sf",
+        "0.001",
+        "--placement",
+        "columns",
+        "--near-budget",
+        "999TiB",
+    ]);
+    ran.failed(6, &["columns:", "lower the near budget"]);
+    let ran = run([
+        "tpch",
+        "--sf",
+        "0.001",
+        "--queries",
+        "6",
+        "--no-report",
+        "--placement",
+        "columns",
+        "--near-budget",
+        "1B",
+    ]);
+    ran.failed(6, &["1 bytes near", "raise the near budget"]);
+}
+
+#[test]
+fn a_query_that_needs_more_than_its_limit_fails_alone() {
+    let sql = "SELECT count(*) FROM generate_series(1, 3000000) a JOIN generate_series(1, 3000000) b \
+               ON a.value = b.value";
+    let ran = run(["sql", "--memory-limit", "20MiB", "-c", sql]);
+    ran.failed(6, &["out of memory", "20.0 MiB", "raise"]);
+    let ran = run([
+        "sql",
+        "--memory-limit",
+        "20MiB",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT 1 AS a",
+    ]);
+    assert_eq!(ran.succeeded(), "a\n1\n");
+}
+
+#[test]
+fn a_machine_without_a_far_tier_says_so() {
+    let tiers = run(["tiers", "--format", "json"]).succeeded();
+    if tiers.contains("\"kind\":\"cxl\"") || tiers.contains("\"kind\":\"remote-socket\"") {
+        return;
+    }
+    let ran = run([
+        "tpch",
+        "--profile",
+        "none",
+        "--placement",
+        "far",
+        "--no-report",
+    ]);
+    ran.failed(9, &["far", "cxl-blades-1"]);
+}
+
+/// A report that cannot be written is found out before the run.
+#[test]
+fn a_report_without_a_folder() {
+    let folder = temp();
+    let ran = run_in(
+        folder.path(),
+        ["tpch", "--sf", "1000", "--report", "no/where.html"],
+    );
+    ran.failed(7, &["no/where.html", "No such file"]);
+}

@@ -1,0 +1,12 @@
+//! The program as its users see it: arguments in; stdout, stderr, files and an exit code out.
+
+mod architecture;
+mod documents;
+mod errors;
+mod faults;
+mod files;
+mod interrupt;
+mod sql;
+mod support;
+mod tiers;
+mod tpch;
