@@ -101,7 +101,8 @@ struct Terminal {
 
 impl Terminal {
     fn open(home: &std::path::Path) -> Option<Self> {
-        let shell = format!("{} sql --tpch 0.001", env!("CARGO_BIN_EXE_nearfar"));
+        // With `exec`, since Ctrl-C reaches a shell that waits too, and some then end with it.
+        let shell = format!("exec {} sql --tpch 0.001", env!("CARGO_BIN_EXE_nearfar"));
         let mut command = Command::new("script");
         command.args(["-qec", &shell, "/dev/null"]);
         command.env("TERM", "xterm").env("XDG_STATE_HOME", home);
