@@ -31,6 +31,7 @@ pub(super) struct Field<'a> {
 pub(super) struct Found {
     pub loads: [ContenderLoads; 2],
     pub comparisons: Vec<Comparison>,
+    pub counting: Comparison,
     pub absent: Vec<(Rival, String)>,
 }
 
@@ -40,6 +41,13 @@ struct Alone {
     version: String,
     answers: Vec<Answer>,
     seconds: Vec<Vec<f64>>,
+}
+
+/// One of the two that a query runs on in turn.
+#[derive(Clone, Copy)]
+enum Side {
+    Nearfar,
+    Rival,
 }
 
 impl Field<'_> {
@@ -65,6 +73,7 @@ impl Field<'_> {
         let mut memtable = self.load_last(&mut loads[1])?;
         let mut comparisons = vec![self.alternate(&mut nearfar, &mut memtable)?];
         drop(memtable);
+        let counting = self.compare_counting(&mut nearfar)?;
         let absent = self.for_each_rival(|mut rival| {
             comparisons.push(self.alternate(&mut nearfar, &mut rival)?);
             Ok(())
@@ -72,6 +81,7 @@ impl Field<'_> {
         Ok(Found {
             loads,
             comparisons,
+            counting,
             absent,
         })
     }
@@ -79,17 +89,20 @@ impl Field<'_> {
     /// Every contender runs all queries alone.
     pub fn compare_apart(&self) -> Result<Found, BenchError> {
         let mut loads = self.load_all_but_last()?;
-        let nearfar = self.run_alone(self.load_last(&mut loads[0])?)?;
-        let memtable = self.run_alone(self.load_last(&mut loads[1])?)?;
+        let mut contender = self.load_last(&mut loads[0])?;
+        let nearfar = self.run_alone(&mut contender)?;
+        let counting = self.compare_counting(&mut contender)?;
+        drop(contender);
+        let memtable = self.run_alone(&mut self.load_last(&mut loads[1])?)?;
         let mut comparisons = vec![self.pair(&nearfar, &memtable)?];
-        drop(memtable);
-        let absent = self.for_each_rival(|rival| {
-            comparisons.push(self.pair(&nearfar, &self.run_alone(rival)?)?);
+        let absent = self.for_each_rival(|mut rival| {
+            comparisons.push(self.pair(&nearfar, &self.run_alone(&mut rival)?)?);
             Ok(())
         })?;
         Ok(Found {
             loads,
             comparisons,
+            counting,
             absent,
         })
     }
@@ -160,21 +173,10 @@ impl Field<'_> {
             let mine = self.answer(nearfar, *number, text)?;
             let theirs = self.answer(rival, *number, text)?;
             agree(*number, who, &mine, &theirs)?;
-            let mut query = QueryComparison {
-                number: *number,
-                nearfar: Vec::new(),
-                rival: Vec::new(),
-            };
-            for run in 0..self.options.runs {
-                // Whoever comes first finds the caches as the other left them, so they take turns.
-                if run % 2 == 0 {
-                    query.nearfar.push(nearfar.query(text)?);
-                    query.rival.push(rival.query(text)?);
-                } else {
-                    query.rival.push(rival.query(text)?);
-                    query.nearfar.push(nearfar.query(text)?);
-                }
-            }
+            let query = self.in_turn(*number, |side| match side {
+                Side::Nearfar => nearfar.query(text),
+                Side::Rival => rival.query(text),
+            })?;
             self.observer.on(&BenchEvent::Compared {
                 who,
                 query: *number,
@@ -190,7 +192,59 @@ impl Field<'_> {
         })
     }
 
-    fn run_alone(&self, mut contender: Contender) -> Result<Alone, BenchError> {
+    /// Each query alternates between Nearfar with its accesses counted and Nearfar without.
+    fn compare_counting(&self, nearfar: &mut Contender) -> Result<Comparison, BenchError> {
+        let mut queries = Vec::with_capacity(self.texts.len());
+        for (number, text) in &self.texts {
+            let query = self.in_turn(*number, |side| {
+                let counts = matches!(side, Side::Nearfar);
+                nearfar.query(&format!("SET nearfar.count_accesses = {counts}"))?;
+                nearfar.query(text)
+            })?;
+            self.observer.on(&BenchEvent::Counted {
+                query: *number,
+                counting_seconds: query.nearfar_summary().median,
+                plain_seconds: query.rival_summary().median,
+            });
+            queries.push(query);
+        }
+        nearfar.query("RESET nearfar.count_accesses")?;
+        Ok(Comparison {
+            who: NEARFAR,
+            version: nearfar.version().to_owned(),
+            queries,
+        })
+    }
+
+    /// Runs of one query by two sides. Whoever comes first finds the caches as the other left them,
+    /// so they take turns.
+    fn in_turn(
+        &self,
+        number: u8,
+        mut run: impl FnMut(Side) -> Result<f64, BenchError>,
+    ) -> Result<QueryComparison, BenchError> {
+        let mut query = QueryComparison {
+            number,
+            nearfar: Vec::new(),
+            rival: Vec::new(),
+        };
+        for turn in 0..self.options.runs {
+            let order = match turn % 2 {
+                0 => [Side::Nearfar, Side::Rival],
+                _ => [Side::Rival, Side::Nearfar],
+            };
+            for side in order {
+                let seconds = run(side)?;
+                match side {
+                    Side::Nearfar => query.nearfar.push(seconds),
+                    Side::Rival => query.rival.push(seconds),
+                }
+            }
+        }
+        Ok(query)
+    }
+
+    fn run_alone(&self, contender: &mut Contender) -> Result<Alone, BenchError> {
         let mut alone = Alone {
             who: contender.who(),
             version: contender.version().to_owned(),
@@ -198,9 +252,7 @@ impl Field<'_> {
             seconds: Vec::with_capacity(self.texts.len()),
         };
         for (number, text) in &self.texts {
-            alone
-                .answers
-                .push(self.answer(&mut contender, *number, text)?);
+            alone.answers.push(self.answer(contender, *number, text)?);
             let runs = (0..self.options.runs).map(|_| contender.query(text));
             let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
             self.observer.on(&BenchEvent::Timed {

@@ -19,5 +19,5 @@ mod serve;
 pub use contender::{Contender, Launch, Processes, Rival, Who};
 pub use error::BenchError;
 pub use outcome::{BenchOutcome, Comparison, ContenderLoads, QueryComparison, Turns};
-pub use run::{BenchEvent, BenchObserver, BenchOptions, compare, compare_apart};
+pub use run::{BenchEvent, BenchObserver, BenchOptions, compare};
 pub use serve::{Role, UnknownRole, serve};

@@ -14,14 +14,14 @@ use crate::tpch::geometric_mean;
 pub struct BenchOutcome {
     /// What was compared.
     pub options: BenchOptions,
-    /// How runs of two contenders followed each other.
-    pub turns: Turns,
     /// Bytes of the Parquet files.
     pub file_bytes: u64,
     /// Loads by Nearfar and by DataFusion into its own tables.
     pub loads: [ContenderLoads; 2],
     /// Queries against DataFusion's own tables, then against each rival that took part.
     pub comparisons: Vec<Comparison>,
+    /// Queries on Nearfar with accesses counted, against the same without.
+    pub counting: Comparison,
     /// Rivals that did not take part, and why.
     pub absent: Vec<(Rival, String)>,
 }
@@ -31,7 +31,8 @@ pub struct BenchOutcome {
 pub enum Turns {
     /// Each query alternates between the two.
     Alternating,
-    /// One runs all queries, and then the other.
+    /// One runs all queries, and then the other: for data of which two copies do not fit into
+    /// memory. Drift of the machine then counts in full.
     Apart,
 }
 

@@ -19,6 +19,8 @@ pub struct BenchOptions {
     pub queries: Vec<u8>,
     /// Timed runs of each query by each of two contenders, in turn.
     pub runs: u32,
+    /// How runs of two contenders follow each other.
+    pub turns: Turns,
     /// Timed loads by Nearfar and by DataFusion, in turn, each in a fresh process.
     pub load_runs: u32,
     /// Rivals beside DataFusion's tables in memory, which always take part.
@@ -29,13 +31,15 @@ pub struct BenchOptions {
 }
 
 impl Default for BenchOptions {
-    /// Scale factor 1, all processors, all queries, five runs, three loads, no further rivals.
+    /// Scale factor 1, all processors, all queries, five runs in turn, three loads, no further
+    /// rivals.
     fn default() -> Self {
         Self {
             scale_factor: 1.0,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             queries: queries::NUMBERS.collect(),
             runs: 5,
+            turns: Turns::Alternating,
             load_runs: 3,
             rivals: Vec::new(),
             directory: None,
@@ -89,6 +93,16 @@ pub enum BenchEvent {
         /// The time it took.
         seconds: f64,
     },
+    /// All runs of a query by Nearfar with and without counting accesses are done; seconds are
+    /// medians.
+    Counted {
+        /// The query.
+        query: u8,
+        /// Median with counting.
+        counting_seconds: f64,
+        /// Median without.
+        plain_seconds: f64,
+    },
     /// All runs of a query by Nearfar and this contender, in turn, are done; seconds are medians.
     Compared {
         /// Which contender.
@@ -115,34 +129,12 @@ impl BenchObserver for () {
 
 /// Compares all-near Nearfar with DataFusion's own tables in memory and with the rivals asked for.
 ///
-/// All load the same Parquet files. Nearfar runs against one rival at a time, so that no more than
-/// two hold the data at once, and each query alternates between the two.
+/// All load the same Parquet files. No more than two hold the data at once, or one where they run
+/// [apart](Turns::Apart).
 ///
 /// # Errors
 /// See [`BenchError`]. A rival that is not installed is no error: the outcome says so.
 pub fn compare(
-    options: &BenchOptions,
-    launcher: &dyn Launch,
-    observer: &dyn BenchObserver,
-) -> Result<BenchOutcome, BenchError> {
-    compare_with(Turns::Alternating, options, launcher, observer)
-}
-
-/// As [`compare`], but every contender runs all its queries alone, one contender after the other:
-/// for data of which two copies do not fit into memory. Drift of the machine then counts in full.
-///
-/// # Errors
-/// As for [`compare`].
-pub fn compare_apart(
-    options: &BenchOptions,
-    launcher: &dyn Launch,
-    observer: &dyn BenchObserver,
-) -> Result<BenchOutcome, BenchError> {
-    compare_with(Turns::Apart, options, launcher, observer)
-}
-
-fn compare_with(
-    turns: Turns,
     options: &BenchOptions,
     launcher: &dyn Launch,
     observer: &dyn BenchObserver,
@@ -161,16 +153,16 @@ fn compare_with(
         texts,
     };
     let file_bytes = field.write_files()?;
-    let found = match turns {
+    let found = match options.turns {
         Turns::Alternating => field.compare_in_turn()?,
         Turns::Apart => field.compare_apart()?,
     };
     Ok(BenchOutcome {
         options: options.clone(),
-        turns,
         file_bytes,
         loads: found.loads,
         comparisons: found.comparisons,
+        counting: found.counting,
         absent: found.absent,
     })
 }

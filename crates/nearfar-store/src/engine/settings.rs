@@ -11,7 +11,7 @@ use crate::placement::parse_bytes;
 use crate::sql::{Place, SqlError};
 
 /// The settings and what they are for. Each has a field of [`Settings`].
-const SETTINGS: [(&str, &str); 4] = [
+const SETTINGS: [(&str, &str); 5] = [
     (
         "default_tablespace",
         "Where tables are put that name no tablespace.",
@@ -29,10 +29,14 @@ const SETTINGS: [(&str, &str); 4] = [
         "What the operators of one query may take, such as 2GiB; engine for what all queries of \
          the engine may take together.",
     ),
+    (
+        "count_accesses",
+        "Whether scans count what they read, by column and by tier.",
+    ),
 ];
 
 /// The names of the settings, without their namespace.
-pub(crate) fn setting_names() -> [&'static str; 4] {
+pub(crate) fn setting_names() -> [&'static str; 5] {
     SETTINGS.map(|(name, _)| name)
 }
 
@@ -44,10 +48,11 @@ pub struct Settings {
     temp_tablespaces: Option<Placement>,
     heap_tablespace: TierId,
     memory_limit_bytes: Option<u64>,
+    count_accesses: bool,
 }
 
 impl Settings {
-    /// Everything near, and no limit but the engine's.
+    /// Everything near, no limit but the engine's, and accesses counted.
     pub fn new(tablespaces: Tablespaces) -> Self {
         Self {
             tablespaces,
@@ -55,6 +60,7 @@ impl Settings {
             temp_tablespaces: None,
             heap_tablespace: TierId::NEAR,
             memory_limit_bytes: None,
+            count_accesses: true,
         }
     }
 
@@ -81,6 +87,11 @@ impl Settings {
         self.memory_limit_bytes
     }
 
+    /// Whether scans count the accesses of columns and the bytes read from each tier.
+    pub fn count_accesses(&self) -> bool {
+        self.count_accesses
+    }
+
     fn assign(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
         let defaults = || Self::new(self.tablespaces.clone());
         let is_default = value.is_empty() || value.eq_ignore_ascii_case("default");
@@ -103,6 +114,8 @@ impl Settings {
                 self.memory_limit_bytes = None;
             }
             "memory_limit" => self.memory_limit_bytes = Some(bytes(key, value)?),
+            "count_accesses" if is_default => self.count_accesses = defaults().count_accesses,
+            "count_accesses" => self.count_accesses = boolean(key, value)?,
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "there is no setting `nearfar.{key}`; there are: {}",
@@ -124,6 +137,7 @@ impl Settings {
                 .map(describe)
                 .unwrap_or_default(),
             "heap_tablespace" => self.tablespaces.name(self.heap_tablespace),
+            "count_accesses" => self.count_accesses.to_string(),
             _ => match self.memory_limit_bytes {
                 Some(bytes) => format!("{bytes}B"),
                 None => "engine".to_owned(),
@@ -140,6 +154,19 @@ fn bytes(name: &str, value: &str) -> Result<u64, SqlError> {
             value: value.to_owned(),
             allowed: "use a number of bytes with its unit, such as 512MiB or 2GiB".to_owned(),
         })
+}
+
+/// The words that PostgreSQL takes.
+fn boolean(name: &str, value: &str) -> Result<bool, SqlError> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => Err(SqlError::SettingValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            allowed: "use on or off".to_owned(),
+        }),
+    }
 }
 
 impl ConfigExtension for Settings {

@@ -59,7 +59,10 @@ impl ScanCosts {
 
 /// What one partition of a scan has read from one tier.
 struct TierCharge {
-    bytes_read: Count,
+    /// Of [`ScanCosts::tiers`].
+    index: usize,
+    /// Nothing where the scan is not to count.
+    bytes_read: Option<Count>,
     /// Where the tier is modelled, the stream that holds this thread back, and for how long.
     paced: Option<(Stream, Time)>,
 }
@@ -67,36 +70,42 @@ struct TierCharge {
 /// The costs of one partition of one scan.
 pub struct PartitionCosts {
     costs: Arc<ScanCosts>,
-    counted: bool,
+    count_accesses: bool,
+    /// Tiers whose bytes are counted or paced.
     tiers: Vec<TierCharge>,
 }
 
 impl PartitionCosts {
+    /// Costs that are charged to `costs`; modelled tiers are paced also where nothing is counted.
     pub fn new(
         costs: &Arc<ScanCosts>,
+        count_accesses: bool,
         metrics: &ExecutionPlanMetricsSet,
         partition: usize,
     ) -> Self {
-        let tiers = costs
-            .tiers
-            .iter()
-            .map(|tier| {
+        let charge = |(index, tier): (usize, &TierCost)| {
+            let bytes_read = count_accesses.then(|| {
                 let name = format!("{BYTES_READ_METRIC}{}", tier.name);
-                let bytes_read = MetricBuilder::new(metrics).counter(name, partition);
-                let paced = tier.pacer.as_ref().map(|pacer| {
-                    let name = format!("{WAIT_METRIC}{}", tier.name);
-                    (
-                        pacer.open_stream(),
-                        MetricBuilder::new(metrics).subset_time(name, partition),
-                    )
-                });
-                TierCharge { bytes_read, paced }
-            })
-            .collect();
+                MetricBuilder::new(metrics).counter(name, partition)
+            });
+            let paced = tier.pacer.as_ref().map(|pacer| {
+                let name = format!("{WAIT_METRIC}{}", tier.name);
+                let wait = MetricBuilder::new(metrics).subset_time(name, partition);
+                (pacer.open_stream(), wait)
+            });
+            TierCharge {
+                index,
+                bytes_read,
+                paced,
+            }
+        };
+        let charges = costs.tiers.iter().enumerate().map(charge);
         Self {
             costs: Arc::clone(costs),
-            counted: true,
-            tiers,
+            count_accesses,
+            tiers: charges
+                .filter(|charge| charge.bytes_read.is_some() || charge.paced.is_some())
+                .collect(),
         }
     }
 
@@ -104,28 +113,32 @@ impl PartitionCosts {
     pub fn uncounted() -> Self {
         Self {
             costs: Arc::new(ScanCosts { tiers: Vec::new() }),
-            counted: false,
+            count_accesses: false,
             tiers: Vec::new(),
         }
     }
 
     /// Charges the reading of `rows` of a column.
     pub fn read(&mut self, slot: &ColumnSlot, segment: &ColumnSegment, rows: RowSet<'_>) {
-        if !self.counted {
-            return;
+        if self.count_accesses {
+            slot.record(rows);
         }
-        slot.record(rows);
-        self.charge(segment.bytes_read(rows));
+        if !self.tiers.is_empty() {
+            self.charge(segment.bytes_read(rows));
+        }
     }
 
     fn charge(&mut self, bytes: TierBytes) {
-        for (tier, charge) in self.costs.tiers.iter().zip(&mut self.tiers) {
+        for charge in &mut self.tiers {
+            let tier = &self.costs.tiers[charge.index];
             let bytes = bytes[tier.id];
             if bytes == 0 {
                 continue;
             }
-            charge.bytes_read.add(bytes as usize);
-            tier.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+            if let Some(bytes_read) = &charge.bytes_read {
+                bytes_read.add(bytes as usize);
+                tier.bytes_read.fetch_add(bytes, Ordering::Relaxed);
+            }
             if let Some((stream, wait)) = &mut charge.paced {
                 let _held = wait.timer();
                 stream.read(bytes);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::charge::ScanCosts;
 use super::source::TableScan;
+use crate::engine::Settings;
 use crate::error::StoreError;
 use crate::load::TableSink;
 use crate::optimize::has_subquery;
@@ -113,11 +114,15 @@ impl TableProvider for NearfarTable {
         let projection = projection
             .cloned()
             .unwrap_or_else(|| (0..schema.fields().len()).collect());
-        let partitions = state.config().target_partitions();
+        let config = state.config();
+        let settings = config.options().extensions.get::<Settings>();
+        let partitions = config.target_partitions();
         let scan = TableScan::try_new(&self.table, projection, &filters, partitions, &self.costs)?
+            .counting(settings.is_none_or(Settings::count_accesses))
             .limited(limit);
         Ok(DataSourceExec::from_data_source(scan))
     }
+
     async fn insert_into(
         &self,
         _state: &dyn Session,

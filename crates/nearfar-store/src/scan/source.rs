@@ -46,6 +46,7 @@ pub struct TableScan {
     /// Rows that pass the filters, and the columns of the whole table.
     statistics: Arc<Statistics>,
     costs: Arc<ScanCosts>,
+    count_accesses: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -72,6 +73,7 @@ impl TableScan {
             fetch: None,
             statistics: Arc::new(snapshot.summary.to_statistics(table.schema())),
             costs: Arc::clone(costs),
+            count_accesses: true,
             metrics: ExecutionPlanMetricsSet::new(),
             table: Arc::clone(table),
             snapshot,
@@ -84,6 +86,13 @@ impl TableScan {
     #[must_use]
     pub fn limited(mut self, limit: Option<usize>) -> Self {
         self.fetch = limit;
+        self
+    }
+
+    /// The same scan, which counts accesses only if told to.
+    #[must_use]
+    pub fn counting(mut self, count_accesses: bool) -> Self {
+        self.count_accesses = count_accesses;
         self
     }
 
@@ -188,7 +197,7 @@ impl DataSource for TableScan {
                 .map(DynamicFilter::new)
                 .collect(),
             fetch: self.fetch,
-            costs: PartitionCosts::new(&self.costs, &self.metrics, partition),
+            costs: PartitionCosts::new(&self.costs, self.count_accesses, &self.metrics, partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         })))
     }

@@ -159,8 +159,17 @@ fn encode_dictionary(
 }
 
 fn write_codes(codes: &[u32], width: usize, bytes: &mut [u8]) {
-    for (slot, code) in bytes.chunks_exact_mut(width).zip(codes) {
-        slot.copy_from_slice(&code.to_le_bytes()[..width]);
+    match width {
+        1 => write_wide::<1>(codes, bytes),
+        2 => write_wide::<2>(codes, bytes),
+        _ => write_wide::<4>(codes, bytes),
+    }
+}
+
+fn write_wide<const WIDTH: usize>(codes: &[u32], bytes: &mut [u8]) {
+    let (slots, _) = bytes.as_chunks_mut::<WIDTH>();
+    for (slot, code) in slots.iter_mut().zip(codes) {
+        slot.copy_from_slice(&code.to_le_bytes()[..WIDTH]);
     }
 }
 

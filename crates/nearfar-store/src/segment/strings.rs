@@ -24,18 +24,26 @@ impl<'a> Dictionary<'a> {
         let rows: usize = arrays.iter().map(|a| a.len()).sum();
         let mut index: HashMap<&str, u32> = HashMap::new();
         let mut codes = Vec::with_capacity(rows);
-        for value in arrays.iter().flat_map(|a| a.as_string_view().iter()) {
-            let code = match value {
-                None => 0,
-                Some(value) => {
-                    let next = index.len() as u32;
-                    *index.entry(value).or_insert(next)
+        let mut recent = RecentViews::default();
+        for array in arrays.iter().map(|array| array.as_string_view()) {
+            recent.forget();
+            for (row, view) in array.views().iter().enumerate() {
+                if array.is_null(row) {
+                    codes.push(0);
+                    continue;
                 }
-            };
-            codes.push(code);
-            let looked_at = codes.len().max(SAMPLE_ROWS.min(rows));
-            if index.len() * MIN_ROWS_PER_VALUE > looked_at.max(MIN_ROWS_PER_VALUE) {
-                return None;
+                if let Some(code) = recent.code(*view) {
+                    codes.push(code);
+                    continue;
+                }
+                let next = index.len() as u32;
+                let code = *index.entry(array.value(row)).or_insert(next);
+                recent.remember(*view, code);
+                codes.push(code);
+                let looked_at = codes.len().max(SAMPLE_ROWS.min(rows));
+                if index.len() * MIN_ROWS_PER_VALUE > looked_at.max(MIN_ROWS_PER_VALUE) {
+                    return None;
+                }
             }
         }
         Some(Self::sorted(index, codes))
@@ -54,6 +62,46 @@ impl<'a> Dictionary<'a> {
         Self {
             values: entries.into_iter().map(|(value, _)| value).collect(),
             codes,
+        }
+    }
+}
+
+/// Views of one array that were met lately, with their codes. Equal views of an array are equal
+/// strings, so most rows of a column with few values need no hashing of their text.
+struct RecentViews {
+    slots: Box<[(u128, u32); 1 << Self::SLOTS_LOG2]>,
+}
+
+impl RecentViews {
+    const SLOTS_LOG2: u32 = 10;
+    /// No string is as long as this view would have it.
+    const NO_VIEW: u128 = u128::MAX;
+
+    fn code(&self, view: u128) -> Option<u32> {
+        let (seen, code) = self.slots[Self::slot(view)];
+        (seen == view).then_some(code)
+    }
+
+    fn remember(&mut self, view: u128, code: u32) {
+        self.slots[Self::slot(view)] = (view, code);
+    }
+
+    fn forget(&mut self) {
+        self.slots.fill((Self::NO_VIEW, 0));
+    }
+
+    fn slot(view: u128) -> usize {
+        /// 2^64 divided by the golden ratio, for multiplicative hashing.
+        const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+        let folded = view as u64 ^ ((view >> 64) as u64).rotate_left(32);
+        (folded.wrapping_mul(SPREAD) >> (u64::BITS - Self::SLOTS_LOG2)) as usize
+    }
+}
+
+impl Default for RecentViews {
+    fn default() -> Self {
+        Self {
+            slots: Box::new([(Self::NO_VIEW, 0); 1 << Self::SLOTS_LOG2]),
         }
     }
 }
@@ -104,6 +152,33 @@ mod tests {
             .map(|c| dictionary.values[*c as usize])
             .collect();
         assert_eq!(back, words);
+    }
+
+    #[test]
+    fn equal_views_of_different_arrays_are_different_strings() {
+        let texts = |prefix: &str| {
+            let words = ["one", "two"].map(|word| format!("{prefix}, a long {word}"));
+            let words = words.iter().cycle().take(40);
+            Arc::new(StringViewArray::from_iter_values(words)) as ArrayRef
+        };
+        let arrays = [texts("left"), texts("lefd")];
+        assert_eq!(
+            arrays[0].as_string_view().views()[0] >> 96,
+            arrays[1].as_string_view().views()[0] >> 96,
+            "the same place in both arrays"
+        );
+        let dictionary = Dictionary::build(&arrays).expect("few values");
+        assert_eq!(
+            dictionary.values,
+            [
+                "lefd, a long one",
+                "lefd, a long two",
+                "left, a long one",
+                "left, a long two"
+            ]
+        );
+        assert_eq!(dictionary.codes[..2], [2, 3]);
+        assert_eq!(dictionary.codes[40..42], [0, 1]);
     }
 
     #[test]

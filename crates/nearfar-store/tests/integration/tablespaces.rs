@@ -98,6 +98,7 @@ async fn settings_choose_the_tablespace() {
         ("temp_tablespaces", ""),
         ("heap_tablespace", "near"),
         ("memory_limit", "engine"),
+        ("count_accesses", "true"),
     ] {
         assert_eq!(setting(name).await, default, "{name}");
     }
@@ -147,6 +148,10 @@ async fn unknown_places_are_named_with_those_that_exist() {
         (
             "SET memory_limit = 'much'",
             "setting `memory_limit` can't be `much`",
+        ),
+        (
+            "SET count_accesses = perhaps",
+            "setting `count_accesses` can't be `perhaps`: use on or off",
         ),
         (
             "SET nearfar.heap = far",
@@ -252,6 +257,14 @@ async fn system_tables_are_live() {
     run(&session, "SELECT sum(g) FROM t").await;
     assert_eq!(value(&session, &access("sequential")).await, "100000");
     assert_eq!(value(&session, &access("total - sequential")).await, "0");
+    let read = || engine.costs().bytes_read(engine.far().expect("a far tier"));
+    let read_bytes = read();
+    assert!(read_bytes > 0);
+    run(&session, "SET count_accesses = off; SELECT sum(g) FROM t").await;
+    assert_eq!(value(&session, &access("sequential")).await, "100000");
+    assert_eq!(read(), read_bytes);
+    run(&session, "RESET count_accesses; SELECT sum(g) FROM t").await;
+    assert_eq!(value(&session, &access("sequential")).await, "200000");
     let encodings = "SELECT string_agg(DISTINCT encoding, ',') FROM nearfar.segments";
     assert_eq!(value(&session, encodings).await, "narrow");
     let listed = "SELECT count(*) FROM information_schema.tables

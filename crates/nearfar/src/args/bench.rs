@@ -31,13 +31,15 @@ pub enum BenchArea {
 /// TPC-H with all data near against DataFusion's own tables in memory, and against rivals.
 ///
 /// All engines are processes of their own, load the same Parquet files, and must give the same
-/// answers; each query runs on Nearfar and on the other in turn. Ratios are Nearfar's time over the
+/// answers; each query runs on Nearfar and on the other in turn. Last, Nearfar runs with and without
+/// counting the accesses of columns. Ratios are Nearfar's time over the
 /// other's: below 1, Nearfar is faster.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench tpch
-  nearfar bench tpch --sf 10 --runs 5 --rival duckdb --format json > results.jsonl")]
+  nearfar bench tpch --rival duckdb --format json > results.jsonl
+  nearfar bench tpch --sf 10 --apart --runs 3 --load-runs 1 --directory /big/disk")]
 pub struct BenchTpchArgs {
     /// Scale factor: 1 is about 1 GB of text.
     #[arg(
@@ -50,6 +52,10 @@ pub struct BenchTpchArgs {
     /// Timed runs of each query.
     #[arg(long, value_name = "N", default_value = "5")]
     pub runs: NonZeroU32,
+    /// Let every engine run all queries alone, one engine after the other, instead of in turn: for
+    /// data of which two copies do not fit into memory.
+    #[arg(long)]
+    pub apart: bool,
     /// Timed loads, each in a fresh process.
     #[arg(long, value_name = "N", default_value = "3")]
     pub load_runs: NonZeroU32,

@@ -6,7 +6,7 @@ use std::io;
 
 use anyhow::Context;
 use nearfar_bench::bench::{
-    BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Who, compare, serve,
+    BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Turns, Who, compare, serve,
 };
 use nearfar_measure::results::{Header, ResultsWriter};
 use tracing::info;
@@ -36,6 +36,11 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
             .as_ref()
             .map_or(defaults.queries, |list| list.0.clone()),
         runs: args.runs.get(),
+        turns: if args.apart {
+            Turns::Apart
+        } else {
+            Turns::Alternating
+        },
         load_runs: args.load_runs.get(),
         rivals: args.rivals.clone(),
         directory: args.directory.clone(),
@@ -114,6 +119,15 @@ impl BenchObserver for Follower {
             } => {
                 format!("q{query}: {who} alone {:.1} ms", seconds * 1e3)
             }
+            BenchEvent::Counted {
+                query,
+                counting_seconds,
+                plain_seconds,
+            } => format!(
+                "q{query}: {:.1} ms counting accesses, {:.1} ms without",
+                counting_seconds * 1e3,
+                plain_seconds * 1e3
+            ),
             BenchEvent::Compared {
                 who,
                 query,

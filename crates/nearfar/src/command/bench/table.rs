@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::bench::{BenchOutcome, Comparison};
+use nearfar_bench::bench::{BenchOutcome, Comparison, Turns};
 use nearfar_measure::Summary;
 
 use crate::human::{Bytes, BytesPerSecond};
@@ -13,9 +13,15 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     let options = &outcome.options;
     writeln!(
         out,
-        "TPC-H scale factor {}, all near, {} threads, {} runs in turn; ratios are Nearfar's time \
-         over the other's",
-        options.scale_factor, options.threads, options.runs
+        "TPC-H scale factor {}, all near, {} threads, {} runs {}; ratios are Nearfar's time over \
+         the other's",
+        options.scale_factor,
+        options.threads,
+        options.runs,
+        match options.turns {
+            Turns::Alternating => "in turn",
+            Turns::Apart => "of each engine alone",
+        }
     )?;
     for comparison in &outcome.comparisons {
         writeln!(out, "\n{} ({})", comparison.who, comparison.version)?;
@@ -26,7 +32,14 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         "\nloading {} of Parquet files",
         Bytes(outcome.file_bytes)
     )?;
-    loads(outcome).write_page(out)
+    loads(outcome).write_page(out)?;
+    let counting = outcome.counting.geometric_mean_ratio();
+    writeln!(
+        out,
+        "\ncounting accesses: {:.3} times the time without ({} over the runs)",
+        counting.median,
+        range(&counting)
+    )
 }
 
 fn queries(comparison: &Comparison) -> Grid {
