@@ -3,8 +3,8 @@
 //! Every query has a pool of its own ([`QueryMemory`]) that draws on what all queries of the engine
 //! may take together ([`EngineMemory`]). A query whose operator is refused spills to disk where
 //! DataFusion can, and else fails with [`Refusal`]; what other queries hold is untouched. A query
-//! that holds less than [`FLOOR_BYTES`] is never refused, so that small queries go on while a
-//! large one takes everything.
+//! that holds less than [`FLOOR_BYTES`] is refused by its own limit only, so that small queries go on
+//! while a large one takes everything.
 //!
 //! The pool also ends queries that were given up: operators that gather rows ask it for memory with
 //! every batch, many of them without letting go of their thread in between.
@@ -41,6 +41,8 @@ pub struct EngineMemory {
     system: Arc<MemorySystem>,
     limit_bytes: Option<u64>,
     used_bytes: AtomicU64,
+    /// Held between the question whether an operator may have memory and its taking it.
+    granting: Mutex<()>,
 }
 
 impl EngineMemory {
@@ -51,6 +53,7 @@ impl EngineMemory {
             system,
             limit_bytes,
             used_bytes: AtomicU64::new(0),
+            granting: Mutex::new(()),
         })
     }
 
@@ -132,8 +135,6 @@ pub struct Refusal {
     pub operator: String,
     /// What it asked for.
     pub requested_bytes: u64,
-    /// What it held.
-    pub operator_bytes: u64,
     /// What all operators of the query held.
     pub query_bytes: u64,
     /// The limit that was met.
@@ -297,7 +298,6 @@ impl QueryMemory {
         (wanted_bytes > allowed_bytes).then(|| Refusal {
             operator: reservation.consumer().name().to_owned(),
             requested_bytes,
-            operator_bytes: reservation.size() as u64,
             query_bytes,
             limit_bytes,
             whose,
@@ -360,6 +360,7 @@ impl MemoryPool for QueryMemory {
             }
             .into());
         }
+        let _granting = self.engine.granting.lock();
         match self.refuse(reservation, additional as u64) {
             None => {
                 self.take(reservation, additional as u64);

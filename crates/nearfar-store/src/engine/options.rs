@@ -27,7 +27,7 @@ pub struct EngineOptions {
 
 impl EngineOptions {
     /// The defaults for a machine: no modelled tier, as many threads as processors, budgets of the
-    /// tiers' capacities, segments over budget refused, huge pages.
+    /// tiers' capacities, segments over budget refused, base pages.
     pub fn new(topology: Topology) -> Self {
         Self {
             topology,

@@ -75,7 +75,8 @@ impl DataSink for TableSink {
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let schema = Arc::clone(self.table.schema());
-        let mut builder = TableBuilder::new(schema, self.table.placements(), self.storage.clone());
+        let placements = self.table.placements();
+        let mut builder = TableBuilder::new(schema, placements.clone(), self.storage.clone());
         let progress = context.session_config().get_extension::<Progress>();
         let mut rows = 0;
         while let Some(batch) = data.next().await {
@@ -87,7 +88,8 @@ impl DataSink for TableSink {
             builder.push(&batch)?;
             rows += batch.num_rows() as u64;
         }
-        self.table.append(builder.finish()?);
+        self.table
+            .append(builder.finish()?, placements, &self.storage)?;
         Ok(rows)
     }
 }

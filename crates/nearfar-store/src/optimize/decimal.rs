@@ -184,7 +184,7 @@ fn part(
     bounds: &dyn Fn(usize) -> Option<Bounds>,
     inputs: &mut Vec<Arc<dyn PhysicalExpr>>,
 ) -> Option<Part> {
-    let DataType::Decimal128(_, scale) = expr.data_type(schema).ok()? else {
+    let DataType::Decimal128(precision, scale) = expr.data_type(schema).ok()? else {
         return None;
     };
     if let Some(column) = expr.downcast_ref::<Column>() {
@@ -214,9 +214,11 @@ fn part(
         });
     }
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        // Wider precision alone changes no value; DataFusion casts operands so.
+        // A precision that holds every value changes none; DataFusion casts operands so.
         let inner = part(cast.expr(), schema, bounds, inputs)?;
-        return (inner.scale == scale).then_some(inner);
+        let largest = 10i128.checked_pow(u32::from(precision))? - 1;
+        let holds = -largest <= inner.bounds.0 && inner.bounds.1 <= largest;
+        return (inner.scale == scale && holds).then_some(inner);
     }
     let binary = expr.downcast_ref::<BinaryExpr>()?;
     let operation = Operation::of(*binary.op())?;

@@ -23,15 +23,21 @@ pub struct Relation {
     pub rows_unfiltered: f64,
 }
 
-/// An equality between expressions over two relations.
-#[derive(Debug, Clone)]
+/// An equality between an expression over one relation and one over another.
+#[derive(Debug)]
 pub struct Edge {
-    pub left: Expr,
-    pub right: Expr,
-    pub left_relations: Set,
-    pub right_relations: Set,
-    pub left_distinct: f64,
-    pub right_distinct: f64,
+    pub left: EdgeEnd,
+    pub right: EdgeEnd,
+}
+
+/// One side of an equality.
+#[derive(Debug)]
+pub struct EdgeEnd {
+    pub key: Expr,
+    /// The relation whose columns the key is made of.
+    pub relation: Set,
+    /// Values that the key has there.
+    pub distinct: f64,
 }
 
 /// A condition that is no equality.
@@ -49,10 +55,11 @@ pub struct JoinGraph {
     pub conditions: Vec<Condition>,
 }
 
-/// Whether a join may change places with its neighbours.
-pub fn is_reorderable(plan: &LogicalPlan) -> bool {
-    matches!(plan, LogicalPlan::Join(join)
-        if join.join_type == JoinType::Inner && !join.null_aware)
+/// Whether `inner` may change places with the joins above it, of which `root` is the highest.
+fn is_reorderable(inner: &Join, root: &Join) -> bool {
+    inner.join_type == JoinType::Inner
+        && !inner.null_aware
+        && inner.null_equality == root.null_equality
 }
 
 impl JoinGraph {
@@ -61,7 +68,7 @@ impl JoinGraph {
         let mut leaves = Vec::new();
         let mut equalities = Vec::new();
         let mut conditions = Vec::new();
-        collect(join, &mut leaves, &mut equalities, &mut conditions);
+        collect(join, join, &mut leaves, &mut equalities, &mut conditions);
         if !(3..=MAX_RELATIONS).contains(&leaves.len()) {
             return Ok(None);
         }
@@ -91,17 +98,19 @@ impl JoinGraph {
         Ok(Some(graph))
     }
 
+    /// Nothing where a side is over no relation or several: with such a side, some trees have no join
+    /// that could check the equality.
     fn edge(&self, left: Expr, right: Expr) -> Option<Edge> {
-        let (left_relations, right_relations) =
-            (self.relations_of(&left)?, self.relations_of(&right)?);
-        let disjoint = left_relations & right_relations == 0;
-        (disjoint && left_relations != 0 && right_relations != 0).then(|| Edge {
-            left_distinct: self.distinct(&left, left_relations),
-            right_distinct: self.distinct(&right, right_relations),
-            left,
-            right,
-            left_relations,
-            right_relations,
+        let (left, right) = (self.edge_end(left)?, self.edge_end(right)?);
+        (left.relation != right.relation).then_some(Edge { left, right })
+    }
+
+    fn edge_end(&self, key: Expr) -> Option<EdgeEnd> {
+        let relation = self.relations_of(&key)?;
+        (relation.count_ones() == 1).then(|| EdgeEnd {
+            distinct: self.distinct(&key, relation),
+            key,
+            relation,
         })
     }
 
@@ -110,8 +119,8 @@ impl JoinGraph {
         self.relations[relation.trailing_zeros() as usize].rows_unfiltered
     }
 
-    fn distinct(&self, key: &Expr, relations: Set) -> f64 {
-        let relation = &self.relations[relations.trailing_zeros() as usize];
+    fn distinct(&self, key: &Expr, relation: Set) -> f64 {
+        let relation = &self.relations[relation.trailing_zeros() as usize];
         estimate::distinct(&relation.plan, key)
             .unwrap_or(relation.rows)
             .max(1.0)
@@ -135,14 +144,15 @@ impl JoinGraph {
 
 fn collect(
     join: &Join,
+    root: &Join,
     leaves: &mut Vec<Arc<LogicalPlan>>,
     equalities: &mut Vec<(Expr, Expr)>,
     conditions: &mut Vec<Expr>,
 ) {
     for input in [&join.left, &join.right] {
         match input.as_ref() {
-            LogicalPlan::Join(inner) if is_reorderable(input) => {
-                collect(inner, leaves, equalities, conditions);
+            LogicalPlan::Join(inner) if is_reorderable(inner, root) => {
+                collect(inner, root, leaves, equalities, conditions);
             }
             _ => leaves.push(Arc::clone(input)),
         }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-use super::graph::{Edge, JoinGraph, Set};
+use super::graph::{Edge, EdgeEnd, JoinGraph, Set};
 
 /// Cost of putting a row into a hash table, relative to probing it with one.
 const BUILD_COST: f64 = 3.0;
@@ -125,21 +125,16 @@ fn join_sides(graph: &JoinGraph, best: &[Option<Best>], a: Set, b: Set) -> Optio
     })
 }
 
-/// The edges between two sets of relations, each with its `left` over `a`.
-fn edges_between(graph: &JoinGraph, a: Set, b: Set) -> impl Iterator<Item = Edge> + '_ {
-    let within = |part: Set, whole: Set| part & whole == part;
-    graph.edges.iter().filter_map(move |edge| {
-        if within(edge.left_relations, a) && within(edge.right_relations, b) {
-            return Some(edge.clone());
+/// The edges between two sets of relations, each as its end over `a` and its end over `b`.
+fn edges_between(graph: &JoinGraph, a: Set, b: Set) -> impl Iterator<Item = (&EdgeEnd, &EdgeEnd)> {
+    let joins =
+        move |left: &EdgeEnd, right: &EdgeEnd| left.relation & a != 0 && right.relation & b != 0;
+    graph.edges.iter().filter_map(move |Edge { left, right }| {
+        if joins(left, right) {
+            Some((left, right))
+        } else {
+            joins(right, left).then_some((right, left))
         }
-        (within(edge.left_relations, b) && within(edge.right_relations, a)).then(|| Edge {
-            left: edge.right.clone(),
-            right: edge.left.clone(),
-            left_relations: edge.right_relations,
-            right_relations: edge.left_relations,
-            left_distinct: edge.right_distinct,
-            right_distinct: edge.left_distinct,
-        })
     })
 }
 
@@ -149,21 +144,16 @@ fn edges_between(graph: &JoinGraph, a: Set, b: Set) -> impl Iterator<Item = Edge
 /// have no more values than the product of its parts, and no more than the smaller relation rows.
 fn selectivity(graph: &JoinGraph, a: Set, b: Set) -> Option<f64> {
     let mut pairs: Vec<(Set, Set, f64, f64)> = Vec::new();
-    for edge in edges_between(graph, a, b) {
+    for (left, right) in edges_between(graph, a, b) {
         let known = pairs
             .iter_mut()
-            .find(|(l, r, ..)| (*l, *r) == (edge.left_relations, edge.right_relations));
+            .find(|(l, r, ..)| (*l, *r) == (left.relation, right.relation));
         match known {
-            Some((_, _, left, right)) => {
-                *left *= edge.left_distinct;
-                *right *= edge.right_distinct;
+            Some((_, _, left_keys, right_keys)) => {
+                *left_keys *= left.distinct;
+                *right_keys *= right.distinct;
             }
-            None => pairs.push((
-                edge.left_relations,
-                edge.right_relations,
-                edge.left_distinct,
-                edge.right_distinct,
-            )),
+            None => pairs.push((left.relation, right.relation, left.distinct, right.distinct)),
         }
     }
     if pairs.is_empty() {
@@ -173,7 +163,7 @@ fn selectivity(graph: &JoinGraph, a: Set, b: Set) -> Option<f64> {
         let keys = graph
             .edges
             .iter()
-            .filter(|e| (e.left_relations | e.right_relations) == (l | r));
+            .filter(|e| (e.left.relation | e.right.relation) == (l | r));
         if keys.count() > 1 {
             left.min(graph.rows_unfiltered(*l))
                 .min(right.min(graph.rows_unfiltered(*r)))
@@ -203,7 +193,7 @@ fn build(
     let left = build(graph, best, left_set, placed, original)?;
     let right = build(graph, best, right_set, placed, original)?;
     let on = edges_between(graph, left_set, right_set)
-        .map(|e| (e.left, e.right))
+        .map(|(left, right)| (left.key.clone(), right.key.clone()))
         .collect();
     let mut conditions = Vec::new();
     for (condition, done) in graph.conditions.iter().zip(placed) {

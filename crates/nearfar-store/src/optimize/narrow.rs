@@ -86,6 +86,10 @@ fn narrowed_function(
     function: &Arc<AggregateFunctionExpr>,
     input: &Arc<dyn ExecutionPlan>,
 ) -> Arc<AggregateFunctionExpr> {
+    // A function over ordered rows may stand reversed, which new expressions would undo.
+    if function.is_reversed() || !function.order_bys().is_empty() {
+        return Arc::clone(function);
+    }
     let arguments = function.expressions();
     let narrow: Vec<_> = arguments
         .iter()
@@ -98,13 +102,8 @@ fn narrowed_function(
     {
         return Arc::clone(function);
     }
-    let order = function
-        .order_bys()
-        .iter()
-        .map(|o| Arc::clone(&o.expr))
-        .collect();
     function
-        .with_new_expressions(narrow, order)
+        .with_new_expressions(narrow, Vec::new())
         .map_or_else(|| Arc::clone(function), Arc::new)
 }
 

@@ -66,11 +66,6 @@ pub enum StrategyError {
 }
 
 impl Strategy {
-    /// Whether the strategy looks at access counts, so that queries have to run before it.
-    pub fn needs_accesses(&self) -> bool {
-        matches!(self, Self::ByAccess(_))
-    }
-
     /// The placements by table name of all `columns`, of which `far` says where far is.
     ///
     /// # Errors

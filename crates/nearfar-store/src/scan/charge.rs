@@ -120,11 +120,16 @@ impl PartitionCosts {
 
     /// Charges the reading of `rows` of a column.
     pub fn read(&mut self, slot: &ColumnSlot, segment: &ColumnSegment, rows: RowSet<'_>) {
-        if self.count_accesses {
-            slot.record(rows);
-        }
+        self.count(slot, rows);
         if !self.tiers.is_empty() {
             self.charge(segment.bytes_read(rows));
+        }
+    }
+
+    /// Counts the reading of `rows` of a column from the cache.
+    pub fn count(&self, slot: &ColumnSlot, rows: RowSet<'_>) {
+        if self.count_accesses {
+            slot.record(rows);
         }
     }
 

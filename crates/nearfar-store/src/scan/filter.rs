@@ -3,7 +3,6 @@
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
-use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
@@ -99,78 +98,80 @@ impl Filter {
     }
 
     /// The filter for one segment: on its encoded values where that is possible.
-    ///
-    /// # Errors
-    /// What evaluating the expression on a dictionary reports.
     pub fn bind(
         &self,
         column: impl Fn(usize) -> Arc<ColumnSegment>,
         domain: Option<&Domain>,
-    ) -> Result<Bound, StoreError> {
+    ) -> Bound {
         if let [index] = self.columns[..] {
             let segment = column(index);
             match (self.kind, segment.encoding()) {
                 (FilterKind::Range { low, high }, Encoding::Narrow { base, .. }) => {
                     let range = CodeRange::of_values(low, high, *base);
-                    return Ok(Bound::Zone(ZoneFilter {
+                    return Bound::Zone(ZoneFilter {
                         segment,
                         accept: Accept::Range(range),
-                    }));
+                    });
                 }
                 (_, Encoding::Narrow { base, .. }) => {
                     if let Some(domain) = domain {
                         let accept = domain.accept_from(*base);
-                        return Ok(Bound::Zone(ZoneFilter { segment, accept }));
+                        return Bound::Zone(ZoneFilter { segment, accept });
                     }
                 }
                 (_, Encoding::Dictionary { values, .. }) => {
-                    let values: ArrayRef = Arc::new(values.clone());
-                    let accept = self.accept_table(&values)?;
-                    return Ok(Bound::Zone(ZoneFilter { segment, accept }));
+                    // A value that the filter fails on need not be that of a row it is asked of.
+                    if let Ok(accept) = self.accept_table(Arc::new(values.clone())) {
+                        return Bound::Zone(ZoneFilter { segment, accept });
+                    }
                 }
                 (_, Encoding::Strings { .. }) => {
                     if let Some(like) = &self.like {
                         let accept = Accept::Like(Arc::clone(like));
-                        return Ok(Bound::Zone(ZoneFilter { segment, accept }));
+                        return Bound::Zone(ZoneFilter { segment, accept });
                     }
                 }
                 _ => {}
             }
         }
-        Ok(Bound::Rows)
+        Bound::Rows
     }
 
     /// The filter's verdict on every value that an integer-like column of `data_type` with these
     /// `bounds` can have. Nothing for filters over several columns, and for those that fail on a
     /// value, since no row need have it.
     pub fn domain(&self, bounds: (i128, i128), data_type: &DataType) -> Option<Domain> {
-        let size = usize::try_from(bounds.1 - bounds.0).unwrap_or(usize::MAX);
+        let (low, high) = bounds;
+        let size = usize::try_from(high.checked_sub(low)?).ok()?;
         if self.columns.len() != 1 || size >= DOMAIN_VALUES_MAX {
             return None;
         }
-        let values = integers(bounds.0, size + 1, data_type);
-        let null = new_null_array(data_type, 1);
-        let mask = self
-            .evaluate(vec![concat(&[values.as_ref(), null.as_ref()]).ok()?])
-            .ok()?;
-        let mut table: Vec<u8> = (0..mask.len())
-            .map(|i| u8::from(mask.is_valid(i) && mask.value(i)))
-            .collect();
-        let null = table.pop().unwrap_or(0);
+        let mut table = Vec::with_capacity(size + 1);
+        while table.len() <= size {
+            let count = (size + 1 - table.len()).min(DOMAIN_VALUES_AT_ONCE);
+            let values = integers(low + table.len() as i128, count, data_type);
+            table.extend(self.verdicts(values).ok()?);
+        }
+        let null = self.verdicts(new_null_array(data_type, 1)).ok()?;
         Some(Domain {
-            low: bounds.0,
+            low,
             table: table.into(),
-            null,
+            null: null[0],
         })
     }
 
-    /// Which dictionary values pass, and whether null does.
-    fn accept_table(&self, values: &ArrayRef) -> Result<Accept, StoreError> {
-        let null = new_null_array(values.data_type(), 1);
-        let mask = self.evaluate(vec![concat(&[values.as_ref(), null.as_ref()])?])?;
+    /// For each value of the filter's one column 1 where it passes, else 0.
+    fn verdicts(&self, values: ArrayRef) -> Result<Vec<u8>, StoreError> {
+        let rows = values.len();
+        let mask = self.evaluate(vec![values], rows)?;
         let pass = |i: usize| u8::from(mask.is_valid(i) && mask.value(i));
-        let table: Vec<u8> = (0..values.len()).map(pass).collect();
-        let accept_null = pass(values.len());
+        Ok((0..rows).map(pass).collect())
+    }
+
+    /// Which dictionary values pass, and whether null does.
+    fn accept_table(&self, values: ArrayRef) -> Result<Accept, StoreError> {
+        let accept_null = self.verdicts(new_null_array(values.data_type(), 1))?[0];
+        let table = self.verdicts(values)?;
         let first = table.iter().position(|p| *p == 1);
         let last = table.iter().rposition(|p| *p == 1);
         if accept_null == 0 {
@@ -192,12 +193,16 @@ impl Filter {
         })
     }
 
-    /// The rows of `columns` (the filter's own columns, in their order) that pass; null is no.
+    /// Which of `rows` rows pass, from the values of the filter's own columns, in their order; null
+    /// is no.
     ///
     /// # Errors
     /// What evaluating the expression reports.
-    pub fn evaluate(&self, columns: Vec<ArrayRef>) -> Result<BooleanArray, StoreError> {
-        let rows = columns.first().map_or(0, |c| c.len());
+    pub fn evaluate(
+        &self,
+        columns: Vec<ArrayRef>,
+        rows: usize,
+    ) -> Result<BooleanArray, StoreError> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.compact_schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
@@ -208,6 +213,9 @@ impl Filter {
 
 /// More values than this are never tried one by one.
 const DOMAIN_VALUES_MAX: usize = 1 << 24;
+
+/// Values that are tried in one batch.
+const DOMAIN_VALUES_AT_ONCE: usize = 1 << 16;
 
 /// A filter's verdict on every value a column can have.
 #[derive(Debug, Clone)]
@@ -267,7 +275,17 @@ impl ZoneFilter {
                 Verdict::All if self.segment.null_count() > 0 => Verdict::Some,
                 verdict => verdict,
             },
-            Accept::Table { .. } | Accept::Like(_) => Verdict::Some,
+            Accept::Table { table, first, null } => {
+                let CodeRange { low, high } = self.segment.zones().bounds(zone);
+                // A dictionary of nothing but nulls has no values.
+                let met = table.get(first + low as usize..=first + high as usize);
+                if *null == 0 && memchr::memchr(1, met.unwrap_or_default()).is_none() {
+                    Verdict::None
+                } else {
+                    Verdict::Some
+                }
+            }
+            Accept::Like(_) => Verdict::Some,
         }
     }
 

@@ -33,13 +33,17 @@ pub struct SortedBy {
 /// A partition may exceed its fair share of rows by this much before rows are divided evenly.
 const IMBALANCE: f64 = 1.3;
 
+/// Keys that lie further apart are not divided by value, so that no product of them overflows.
+const SPAN_MAX: i128 = 1 << 64;
+
 /// Tables with fewer rows than this are read by one thread.
 const MIN_ROWS_PER_PARTITION: usize = 2 * ZONE_ROWS;
 
 impl Partitions {
     /// Divides the rows of `snapshot` in `count` at most. Where the table is sorted by a column,
-    /// the division is at values of that column that depend on its bounds only, so that two
-    /// tables sorted by the same key are divided alike and can be joined without moving rows.
+    /// the division is at values of that column that depend on its bounds and on the number of
+    /// partitions only, so that two tables sorted by the same key are divided alike and can be joined
+    /// without moving rows.
     pub fn of(snapshot: &Snapshot, schema: &Schema, count: usize) -> Self {
         let rows = snapshot.summary.rows;
         let count = count.min(rows / MIN_ROWS_PER_PARTITION).max(1);
@@ -47,6 +51,10 @@ impl Partitions {
         if let Some(column) = column
             && count > 1
             && let Some(bounds) = snapshot.summary.columns[column].bounds
+            && bounds
+                .1
+                .checked_sub(bounds.0)
+                .is_some_and(|span| span < SPAN_MAX)
         {
             let splits = split_values(bounds, count);
             let starts = splits.iter().map(|v| first_row_at(snapshot, column, *v));

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::charge::PartitionCosts;
-use super::filter::{Bound, Domain, Filter, ZoneFilter};
+use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
 use crate::error::StoreError;
 use crate::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
 use crate::table::{ColumnSlot, Segment, TableSummary};
@@ -82,7 +82,12 @@ impl ActiveFilter {
         };
         let rows_tried = (self.passed.rows * DOMAIN_SHARE) as i128;
         let rows_worth = (rows_of_scan / DOMAIN_SHARE) as i128;
-        if self.domain_tried || rows_tried.min(rows_worth) <= high - low || !self.is_on() {
+        let pays = high
+            .checked_sub(low)
+            .is_some_and(|size| size < rows_tried.min(rows_worth));
+        // A range is decided on codes as it is.
+        let is_range = matches!(self.filter.kind(), FilterKind::Range { .. });
+        if self.domain_tried || is_range || !pays || !self.is_on() {
             return false;
         }
         self.domain_tried = true;
@@ -109,6 +114,8 @@ pub enum Selected {
 pub struct BoundSegment {
     pub segment: Arc<Segment>,
     current: Vec<Option<Arc<ColumnSegment>>>,
+    /// Per column, the run of rows that filters have read last.
+    read_by_filters: Vec<Range<usize>>,
     zones: Vec<(usize, ZoneFilter)>,
     rows: Vec<usize>,
     mask: Vec<u8>,
@@ -116,12 +123,10 @@ pub struct BoundSegment {
 
 impl BoundSegment {
     /// Binds `filters` to `segment`.
-    ///
-    /// # Errors
-    /// What evaluating a filter on a dictionary reports.
-    pub fn new(segment: Arc<Segment>, filters: &[ActiveFilter]) -> Result<Self, StoreError> {
+    pub fn new(segment: Arc<Segment>, filters: &[ActiveFilter]) -> Self {
         let mut bound = Self {
             current: vec![None; segment.columns().len()],
+            read_by_filters: vec![0..0; segment.columns().len()],
             segment,
             zones: Vec::new(),
             rows: Vec::new(),
@@ -137,12 +142,12 @@ impl BoundSegment {
             let current = &bound.current;
             let slots = bound.segment.columns();
             let of = |c: usize| current[c].clone().unwrap_or_else(|| slots[c].current());
-            match active.filter.bind(of, active.domain.as_ref())? {
+            match active.filter.bind(of, active.domain.as_ref()) {
                 Bound::Zone(filter) => bound.zones.push((index, filter)),
                 Bound::Rows => bound.rows.push(index),
             }
         }
-        Ok(bound)
+        bound
     }
 
     /// The column as it is placed when the segment is first read; the same for the whole segment.
@@ -195,9 +200,11 @@ impl BoundSegment {
         if verdicts.contains(&Verdict::None) {
             return Selected::None;
         }
+        let mut left = rows.len();
         let mut masked = false;
         for ((index, filter), verdict) in self.zones.iter().zip(verdicts) {
-            if verdict == Verdict::All || !filters[*index].is_on() {
+            let active = &mut filters[*index];
+            if verdict == Verdict::All || !active.is_on() {
                 continue;
             }
             if !masked {
@@ -206,19 +213,23 @@ impl BoundSegment {
                 masked = true;
             }
             filter.restrict(rows.start, &mut self.mask);
+            let column = active.filter.columns()[0];
             let run = RowSet::Run {
                 start: rows.start,
                 len: rows.len(),
             };
-            let column = filters[*index].filter.columns()[0];
             costs.read(&self.segment.columns()[column], &filter.segment, run);
-            if filters[*index].optional {
-                let passed = self.mask.iter().map(|keep| usize::from(*keep)).sum();
-                filters[*index].passed.add(rows.len(), passed);
+            extend(&mut self.read_by_filters[column], &rows);
+            let before = std::mem::replace(&mut left, count(&self.mask));
+            if active.optional {
+                active.passed.add(before, left);
+            }
+            if left == 0 {
+                return Selected::None;
             }
         }
         if masked {
-            compress(&self.mask, rows)
+            compress(&self.mask, left, rows)
         } else {
             Selected::Run(rows)
         }
@@ -238,7 +249,7 @@ impl BoundSegment {
             .iter()
             .map(|column| self.read(*column, rows, schema, costs))
             .collect::<Result<Vec<_>, _>>()?;
-        let mask = active.filter.evaluate(columns)?;
+        let mask = active.filter.evaluate(columns, rows.len())?;
         let passed = mask.true_count();
         active.passed.add(rows.len(), passed);
         if passed == rows.len() {
@@ -258,7 +269,8 @@ impl BoundSegment {
         Ok(Selected::Positions(positions.collect()))
     }
 
-    /// The values of `rows` of a column, charged.
+    /// The values of `rows` of a column, charged unless filters have just read the column there:
+    /// then they come from the cache and are only counted.
     ///
     /// # Errors
     /// What decoding reports.
@@ -270,7 +282,12 @@ impl BoundSegment {
         costs: &mut PartitionCosts,
     ) -> Result<ArrayRef, StoreError> {
         let segment = self.column(column);
-        costs.read(self.slot(column), &segment, rows);
+        let (span, cached) = (rows.span(), &self.read_by_filters[column]);
+        if cached.start <= span.start && span.end <= cached.end {
+            costs.count(self.slot(column), rows);
+        } else {
+            costs.read(self.slot(column), &segment, rows);
+        }
         segment.read(rows, schema.field(column).data_type())
     }
 }
@@ -289,12 +306,21 @@ impl Selected {
     }
 }
 
-/// The rows from `rows.start` on whose mask is 1.
-fn compress(mask: &[u8], rows: Range<usize>) -> Selected {
-    let count: usize = mask.iter().map(|keep| usize::from(*keep)).sum();
-    if count == 0 {
-        return Selected::None;
+/// Makes `run` one with `next` where that follows it, else `next` alone.
+fn extend(run: &mut Range<usize>, next: &Range<usize>) {
+    if run.end == next.start || *run == *next {
+        run.end = next.end;
+    } else {
+        *run = next.clone();
     }
+}
+
+fn count(mask: &[u8]) -> usize {
+    mask.iter().map(|keep| usize::from(*keep)).sum()
+}
+
+/// The rows from `rows.start` on whose mask is 1: `count` of them, at least one.
+fn compress(mask: &[u8], count: usize, rows: Range<usize>) -> Selected {
     if count == mask.len() {
         return Selected::Run(rows);
     }
@@ -318,11 +344,19 @@ mod tests {
 
     #[test]
     fn masks_become_the_rows_they_keep() {
-        assert_eq!(compress(&[0, 0], 4..6), Selected::None);
-        assert_eq!(compress(&[1, 1], 4..6), Selected::Run(4..6));
+        assert_eq!(compress(&[1, 1], 2, 4..6), Selected::Run(4..6));
         assert_eq!(
-            compress(&[1, 0, 1, 0], 4..8),
+            compress(&[1, 0, 1, 0], 2, 4..8),
             Selected::Positions(vec![4, 6])
         );
+    }
+
+    #[test]
+    fn runs_that_follow_each_other_are_one() {
+        let mut run = 0..0;
+        for (next, both) in [(0..8, 0..8), (8..16, 0..16), (24..32, 24..32)] {
+            extend(&mut run, &next);
+            assert_eq!(run, both);
+        }
     }
 }

@@ -36,7 +36,7 @@ pub fn selectivity(
     for (segment, zone) in sample(snapshot) {
         let segment = Arc::clone(&snapshot.segments[segment]);
         let rows = 0..segment.rows();
-        let mut bound = BoundSegment::new(segment, &active)?;
+        let mut bound = BoundSegment::new(segment, &active);
         let selected = bound.select(zone, &rows, &mut active, schema, &mut costs)?;
         passed += selected.as_rows().len();
         seen += ZONE_ROWS.min(rows.end - zone * ZONE_ROWS);

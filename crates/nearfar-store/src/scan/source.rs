@@ -1,5 +1,6 @@
 //! A scan as DataFusion's plans hold it.
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
@@ -142,15 +143,20 @@ impl TableScan {
         Ok(moved.data)
     }
 
-    /// The order of the output, where the sorted column is part of it.
-    fn ordering(&self) -> Option<LexOrdering> {
+    /// The order of the output, where the sorted column is part of it. That column has no nulls, so
+    /// they come first as truly as last.
+    fn ordering(&self, nulls_first: bool) -> Option<LexOrdering> {
         let sorted = self.partitions.sorted.as_ref()?;
         let index = self
             .projection
             .iter()
             .position(|column| *column == sorted.column)?;
         let column = Column::new(self.schema.field(index).name(), index);
-        LexOrdering::new([PhysicalSortExpr::new_default(Arc::new(column))])
+        let options = SortOptions {
+            descending: false,
+            nulls_first,
+        };
+        LexOrdering::new([PhysicalSortExpr::new(Arc::new(column), options)])
     }
 
     fn range_partitioning(&self) -> Option<Partitioning> {
@@ -162,7 +168,7 @@ impl TableScan {
             .iter()
             .map(|value| Some(SplitPoint::new(vec![scalar(*value, data_type)?])))
             .collect::<Option<Vec<_>>>()?;
-        RangePartitioning::try_new(self.ordering()?, splits)
+        RangePartitioning::try_new(self.ordering(true)?, splits)
             .ok()
             .map(Partitioning::Range)
     }
@@ -235,7 +241,11 @@ impl DataSource for TableScan {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), self.ordering())
+        let orderings = [true, false].map(|nulls_first| self.ordering(nulls_first));
+        EquivalenceProperties::new_with_orderings(
+            Arc::clone(&self.schema),
+            orderings.into_iter().flatten(),
+        )
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
@@ -304,7 +314,14 @@ impl DataSource for TableScan {
         }
         let mut scan = self.clone();
         let mut fixed = Vec::new();
+        let mut answers = Vec::with_capacity(filters.len());
         for filter in &filters {
+            // The scan tries a filter once per value, not once per row.
+            if filter.exists(|node| Ok(node.is_volatile_node()))? {
+                answers.push(PushedDown::No);
+                continue;
+            }
+            answers.push(PushedDown::Yes);
             let filter = self.over_table(filter)?;
             if filter.is::<DynamicFilterPhysicalExpr>() {
                 scan.dynamic.push(filter);
@@ -313,9 +330,8 @@ impl DataSource for TableScan {
             }
         }
         scan.add_filters(&fixed)?;
-        let accepted = vec![PushedDown::Yes; filters.len()];
         Ok(
-            FilterPushdownPropagation::with_parent_pushdown_result(accepted)
+            FilterPushdownPropagation::with_parent_pushdown_result(answers)
                 .with_updated_node(Arc::new(scan) as _),
         )
     }

@@ -141,15 +141,11 @@ impl ScanStream {
             return Ok(Step::Done);
         }
         let changed = self.refresh_filters()?;
-        let next = match self.open.take() {
-            Some(open) => Some(open),
-            None => self.open_next()?,
-        };
-        let Some(mut open) = next else {
+        let Some(mut open) = self.open.take().or_else(|| self.open_next()) else {
             return Ok(Step::Done);
         };
         if changed {
-            open.bound = BoundSegment::new(Arc::clone(&open.bound.segment), &self.active)?;
+            open.bound = BoundSegment::new(Arc::clone(&open.bound.segment), &self.active);
         }
         let last = open.piece.rows.end.div_ceil(ZONE_ROWS);
         if open.zone == last {
@@ -170,16 +166,14 @@ impl ScanStream {
         Ok(step)
     }
 
-    fn open_next(&mut self) -> Result<Option<OpenPiece>, StoreError> {
-        let Some(piece) = self.scan.pieces.pop_front() else {
-            return Ok(None);
-        };
+    fn open_next(&mut self) -> Option<OpenPiece> {
+        let piece = self.scan.pieces.pop_front()?;
         let segment = Arc::clone(&self.scan.segments[piece.segment]);
-        Ok(Some(OpenPiece {
-            bound: BoundSegment::new(segment, &self.active)?,
+        Some(OpenPiece {
+            bound: BoundSegment::new(segment, &self.active),
             zone: piece.rows.start / ZONE_ROWS,
             piece,
-        }))
+        })
     }
 
     /// Hands whole runs on at once; collects single rows until they fill a batch.

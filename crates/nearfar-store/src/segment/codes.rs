@@ -101,12 +101,6 @@ impl CodeRange {
     /// The range that holds no code.
     pub const EMPTY: Self = Self { low: 1, high: 0 };
 
-    /// The range of every code.
-    pub const ALL: Self = Self {
-        low: 0,
-        high: u64::MAX,
-    };
-
     /// Whether no code lies in the range.
     pub fn is_empty(self) -> bool {
         self.low > self.high

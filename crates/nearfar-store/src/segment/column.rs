@@ -190,6 +190,14 @@ impl ColumnSegment {
         Some(whole.start + within.start..whole.start + within.end)
     }
 
+    /// `buffer` as one of its own size, not of the larger one of the region that it is a slice of.
+    pub(super) fn own(&self, buffer: &Buffer) -> Buffer {
+        match self.locate(buffer) {
+            Some(part) => region_buffer(&self.region, part),
+            None => buffer.clone(),
+        }
+    }
+
     fn locate(&self, buffer: &Buffer) -> Option<Range<usize>> {
         let bytes = self.region.as_slice();
         layout::locate(buffer, bytes.as_ptr(), bytes.len())

@@ -1,15 +1,18 @@
 //! From encoded column segments back to Arrow arrays.
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringViewArray, UInt32Array,
+    Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray, StringViewArray, UInt32Array,
+    make_array,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
+use super::encode::map_buffers;
 use super::narrow;
 use super::rows::RowSet;
 use crate::error::StoreError;
@@ -34,13 +37,11 @@ impl ColumnSegment {
                 Ok(take_values(values, codes, rows, nulls)?)
             }
             Encoding::Strings { values } => Ok(match rows {
-                RowSet::Run { start, len } => {
-                    Arc::new(StringViewArray::from(&values.slice(start, len)))
-                }
+                RowSet::Run { start, len } => Arc::new(self.views(values, start..start + len)?),
                 RowSet::Positions(positions) => self.read_strings_at(values, positions)?,
             }),
             Encoding::Plain { values } => Ok(match rows {
-                RowSet::Run { start, len } => values.slice(start, len),
+                RowSet::Run { start, len } => self.plain_run(&values.slice(start, len))?,
                 RowSet::Positions(positions) => take(values, &indices(positions, 0), None)?,
             }),
         }
@@ -48,16 +49,46 @@ impl ColumnSegment {
 
     fn read_strings_at(
         &self,
-        values: &arrow::array::StringArray,
+        values: &StringArray,
         positions: &[u32],
     ) -> Result<ArrayRef, StoreError> {
         let span = RowSet::Positions(positions).span();
         if positions.len() * DENSE_SHARE >= span.len() {
-            let views = StringViewArray::from(&values.slice(span.start, span.len()));
+            let views = self.views(values, span.clone())?;
             return Ok(take(&views, &indices(positions, span.start as u32), None)?);
         }
         let taken = take(values, &indices(positions, 0), None)?;
         Ok(arrow::compute::cast(&taken, &DataType::Utf8View)?)
+    }
+
+    /// The strings of a run of rows, over a buffer of no more than their bytes: operators that keep
+    /// the batch are charged for its buffers' full size.
+    fn views(
+        &self,
+        values: &StringArray,
+        rows: Range<usize>,
+    ) -> Result<StringViewArray, StoreError> {
+        let offsets = &values.value_offsets()[rows.start..=rows.end];
+        let (first, last) = (offsets[0], offsets[rows.len()]);
+        let bytes = values
+            .values()
+            .slice_with_length(first as usize, (last - first) as usize);
+        let rebased: Vec<i32> = offsets.iter().map(|offset| offset - first).collect();
+        let nulls = self.nulls_of(RowSet::Run {
+            start: rows.start,
+            len: rows.len(),
+        });
+        let run = StringArray::try_new(OffsetBuffer::new(rebased.into()), self.own(&bytes), nulls)?;
+        Ok(StringViewArray::from(&run))
+    }
+
+    /// A run of a plain segment, over buffers of no more than its bytes where the type allows it.
+    fn plain_run(&self, run: &ArrayRef) -> Result<ArrayRef, StoreError> {
+        if !run.data_type().is_primitive() {
+            return Ok(Arc::clone(run));
+        }
+        let data = map_buffers(&run.to_data(), &mut |buffer| self.own(buffer))?;
+        Ok(make_array(data))
     }
 
     /// The validity of `rows`; nothing where none is null.

@@ -1,7 +1,8 @@
 //! From Arrow arrays to the encoded column segment in its region.
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, StringArray, make_array,
+    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, MutableArrayData, StringArray,
+    make_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
@@ -75,12 +76,15 @@ pub fn encode_column(
     let validity = Validity::of(arrays, rows);
     if narrow::is_integer_like(data_type) {
         let (low, high) = narrow::bounds(arrays, data_type).unwrap_or((0, 0));
-        if let Ok(largest) = u64::try_from(high - low) {
+        if let Some(largest) = high
+            .checked_sub(low)
+            .and_then(|span| u64::try_from(span).ok())
+        {
             return encode_narrow(arrays, data_type, (low, largest), validity, target);
         }
     }
     if matches!(data_type, DataType::Utf8View) {
-        if let Some(dictionary) = Dictionary::build(arrays) {
+        if let Some(dictionary) = Dictionary::build(arrays).filter(Dictionary::fits_offsets) {
             return encode_dictionary(&dictionary, validity, target);
         }
         let bytes = strings::data_bytes(arrays);
@@ -229,8 +233,7 @@ fn string_array(
 
 /// The Arrow buffers as they are, every one of them copied into the region.
 fn encode_plain(arrays: &[ArrayRef], target: Target<'_>) -> Result<ColumnSegment, StoreError> {
-    let refs: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-    let data = arrow::compute::concat(&refs)?.to_data();
+    let data = gathered(arrays)?.to_data();
     let mut layout = Layout::default();
     visit_buffers(&data, &mut |buffer| {
         layout.part(buffer.len());
@@ -246,13 +249,32 @@ fn encode_plain(arrays: &[ArrayRef], target: Target<'_>) -> Result<ColumnSegment
         region_buffer(&region, layout.part(buffer.len()))
     })?;
     let values = make_array(moved);
-    let nulls = values.nulls().cloned();
+    let nulls = values.logical_nulls();
     Ok(ColumnSegment::new(
         region,
         Encoding::Plain { values },
         nulls,
         Zones::default(),
     ))
+}
+
+/// All of `arrays` in one, with buffers that hold nothing else: those of slices and views may be far
+/// larger, and shared.
+fn gathered(arrays: &[ArrayRef]) -> Result<ArrayRef, StoreError> {
+    let refs: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+    let all = match &refs[..] {
+        [one] => {
+            let data = one.to_data();
+            let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+            copy.try_extend(0, 0, data.len())?;
+            make_array(copy.freeze())
+        }
+        refs => arrow::compute::concat(refs)?,
+    };
+    Ok(match all.as_binary_view_opt() {
+        Some(views) => Arc::new(views.gc()),
+        None => all,
+    })
 }
 
 fn visit_buffers(data: &ArrayData, visit: &mut impl FnMut(&Buffer)) {

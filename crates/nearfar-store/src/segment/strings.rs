@@ -49,6 +49,12 @@ impl<'a> Dictionary<'a> {
         Some(Self::sorted(index, codes))
     }
 
+    /// Whether offsets of four bytes reach all values.
+    pub fn fits_offsets(&self) -> bool {
+        let bytes: usize = self.values.iter().map(|value| value.len()).sum();
+        i32::try_from(bytes).is_ok()
+    }
+
     fn sorted(index: HashMap<&'a str, u32>, mut codes: Vec<u32>) -> Self {
         let mut entries: Vec<(&str, u32)> = index.into_iter().collect();
         entries.sort_unstable();

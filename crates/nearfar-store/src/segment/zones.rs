@@ -2,7 +2,7 @@
 
 use super::codes::{Code, CodeRange, Codes, with_codes};
 
-/// Rows per zone; also the most rows of a batch that a scan hands on.
+/// Rows per zone; also the rows of a batch that a scan hands on unless filters leave fewer.
 pub const ZONE_ROWS: usize = 8192;
 
 /// What a zone map says of a predicate for a run of rows.
@@ -41,6 +41,11 @@ impl Zones {
         } else {
             Verdict::Some
         }
+    }
+
+    /// Smallest and largest code of zone `zone`.
+    pub fn bounds(&self, zone: usize) -> CodeRange {
+        self.bounds[zone]
     }
 
     /// Smallest and largest code of all zones.

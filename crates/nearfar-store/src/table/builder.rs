@@ -1,18 +1,22 @@
 //! From record batches to segments.
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
 use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
 use crate::error::StoreError;
+use crate::load::batch_bytes;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::encode_column;
 
 /// Rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 19;
+
+/// A segment of wide rows is full when its rows take this much unencoded.
+const SEGMENT_BYTES: u64 = 256 << 20;
 
 /// The type a column of `data_type` has as a table's column: strings become string views, and
 /// dictionaries their values, since the table chooses encodings itself.
@@ -35,7 +39,8 @@ pub fn stored_schema(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// Collects rows into full segments. At most one segment's rows are held unencoded.
+/// Collects rows into full segments. At most one segment's rows are held unencoded, and at most
+/// [`SEGMENT_BYTES`] and a batch of them.
 #[derive(Debug)]
 pub struct TableBuilder {
     schema: SchemaRef,
@@ -43,6 +48,7 @@ pub struct TableBuilder {
     storage: Storage,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
+    pending_bytes: u64,
     segments: Vec<Arc<Segment>>,
 }
 
@@ -55,6 +61,7 @@ impl TableBuilder {
             storage,
             pending: Vec::new(),
             pending_rows: 0,
+            pending_bytes: 0,
             segments: Vec::new(),
         }
     }
@@ -62,15 +69,17 @@ impl TableBuilder {
     /// Adds rows, columns in the order of the schema and of types that cast to its own.
     ///
     /// # Errors
-    /// A column that does not cast, or a segment whose region is refused.
+    /// A column with a value that does not cast, or a segment whose region is refused.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         let mut offset = 0;
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);
-            self.pending.push(batch.slice(offset, rows));
+            let slice = batch.slice(offset, rows);
+            self.pending_bytes += batch_bytes(&slice);
+            self.pending.push(slice);
             self.pending_rows += rows;
             offset += rows;
-            if self.pending_rows == SEGMENT_ROWS {
+            if self.pending_rows == SEGMENT_ROWS || self.pending_bytes >= SEGMENT_BYTES {
                 self.seal()?;
             }
         }
@@ -91,6 +100,7 @@ impl TableBuilder {
     fn seal(&mut self) -> Result<(), StoreError> {
         let batches = std::mem::take(&mut self.pending);
         let rows = std::mem::take(&mut self.pending_rows);
+        self.pending_bytes = 0;
         let columns = (0..self.schema.fields().len())
             .map(|column| self.seal_column(column, &batches))
             .collect::<Result<_, _>>()?;
@@ -104,9 +114,13 @@ impl TableBuilder {
         batches: &[RecordBatch],
     ) -> Result<ColumnSlot, StoreError> {
         let field = self.schema.field(column);
+        let strict = CastOptions {
+            safe: false,
+            ..CastOptions::default()
+        };
         let arrays: Vec<ArrayRef> = batches
             .iter()
-            .map(|batch| cast(batch.column(column), field.data_type()))
+            .map(|batch| cast_with_options(batch.column(column), field.data_type(), &strict))
             .collect::<Result<_, _>>()?;
         let target = self.storage.target(self.placements.of(field.name()));
         let segment = encode_column(&arrays, field.data_type(), target)?;

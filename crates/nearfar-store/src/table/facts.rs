@@ -23,10 +23,8 @@ pub struct ColumnFacts {
     pub null_count: usize,
     /// Order of an integer-like column without nulls.
     pub order: Order,
-    /// Distinct values.
-    pub distinct: DistinctSketch,
-    /// Bytes of all strings, for string columns.
-    pub string_bytes: usize,
+    /// Distinct values; nothing where they were not looked at.
+    pub distinct: Option<DistinctSketch>,
 }
 
 impl ColumnFacts {
@@ -37,9 +35,9 @@ impl ColumnFacts {
             string_bounds: None,
             null_count: segment.null_count(),
             order: Order::Unordered,
-            distinct: DistinctSketch::default(),
-            string_bytes: 0,
+            distinct: None,
         };
+        let mut distinct = DistinctSketch::default();
         match segment.encoding() {
             // The codes of a column of nothing but nulls stand for no value.
             _ if segment
@@ -53,13 +51,13 @@ impl ColumnFacts {
                         facts.order = order_of(codes);
                     }
                     for_each_distinct(codes, high, |code| {
-                        facts.distinct.add_integer(base + i128::from(code));
+                        distinct.add_integer(base + i128::from(code));
                     });
                 });
             }
-            Encoding::Dictionary { codes, values } => {
+            Encoding::Dictionary { values, .. } => {
                 for value in values.iter().flatten() {
-                    facts.distinct.add_bytes(value.as_bytes());
+                    distinct.add_bytes(value.as_bytes());
                 }
                 if let (Some(first), Some(last)) = (
                     values.iter().flatten().next(),
@@ -67,19 +65,15 @@ impl ColumnFacts {
                 ) {
                     facts.string_bounds = Some((first.to_owned(), last.to_owned()));
                 }
-                let lengths: Vec<usize> = values.iter().map(|v| v.map_or(0, str::len)).collect();
-                facts.string_bytes = with_codes!(codes, codes => {
-                    codes.iter().map(|c| lengths.get(c.widen() as usize).copied().unwrap_or(0)).sum()
-                });
             }
             Encoding::Strings { values } => {
                 for value in values.iter().flatten() {
-                    facts.distinct.add_bytes(value.as_bytes());
+                    distinct.add_bytes(value.as_bytes());
                 }
-                facts.string_bytes = values.values().len();
             }
-            Encoding::Plain { .. } => {}
+            Encoding::Plain { .. } => return facts,
         }
+        facts.distinct = Some(distinct);
         facts
     }
 }

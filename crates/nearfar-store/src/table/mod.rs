@@ -16,7 +16,7 @@ pub use statistics::{ColumnSummary, TableSummary};
 
 use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 
 use crate::error::StoreError;
@@ -35,7 +35,10 @@ pub struct Table {
     name: String,
     schema: SchemaRef,
     snapshot: RwLock<Snapshot>,
+    /// Read and written under the lock of `snapshot`, so that no segment is added elsewhere.
     placements: RwLock<ColumnPlacements>,
+    /// Held by the one move that is under way.
+    moving: Mutex<()>,
 }
 
 impl Table {
@@ -55,6 +58,7 @@ impl Table {
                 summary,
             }),
             placements: RwLock::new(placements),
+            moving: Mutex::new(()),
         }
     }
 
@@ -78,22 +82,44 @@ impl Table {
         self.placements.read().clone()
     }
 
-    /// Adds segments at the end.
-    pub fn append(&self, segments: Vec<Arc<Segment>>) {
-        let mut snapshot = self.snapshot.write();
-        let all: Vec<_> = snapshot.segments.iter().cloned().chain(segments).collect();
-        *snapshot = Snapshot {
-            summary: Arc::new(TableSummary::of(&self.schema, &all)),
-            segments: all.into(),
-        };
+    /// Adds segments, whose columns were placed as `placed` says, at the end. Where the table has
+    /// been moved meanwhile, they are moved after it.
+    ///
+    /// # Errors
+    /// A region that is refused where the table now is; nothing is added then.
+    pub fn append(
+        &self,
+        segments: Vec<Arc<Segment>>,
+        mut placed: ColumnPlacements,
+        storage: &Storage,
+    ) -> Result<(), StoreError> {
+        loop {
+            let wanted = {
+                let mut snapshot = self.snapshot.write();
+                let wanted = self.placements.read().clone();
+                if wanted == placed {
+                    let all: Vec<_> = snapshot.segments.iter().cloned().chain(segments).collect();
+                    *snapshot = Snapshot {
+                        summary: Arc::new(TableSummary::of(&self.schema, &all)),
+                        segments: all.into(),
+                    };
+                    return Ok(());
+                }
+                wanted
+            };
+            self.move_segments(&segments, &wanted, storage, &|| true)?;
+            placed = wanted;
+        }
     }
 
     /// Moves every column whose placement differs to where `placements` says, while queries run:
     /// those that have begun go on reading the old regions, which are freed when the last is done.
+    /// Moves of one table follow each other.
     ///
     /// # Errors
     /// The first region that is refused ends the move. Columns moved until then stay moved and the
-    /// rest stay where they were; both are readable, and the call can be repeated.
+    /// rest stay where they were; both are readable, and the call can be repeated. New rows go where
+    /// they went before.
     pub fn migrate(
         &self,
         placements: &ColumnPlacements,
@@ -113,8 +139,26 @@ impl Table {
         storage: &Storage,
         go_on: impl Fn() -> bool,
     ) -> Result<(), StoreError> {
-        *self.placements.write() = placements.clone();
-        for segment in self.snapshot().segments.iter() {
+        let _alone = self.moving.lock();
+        loop {
+            let segments = self.snapshot().segments;
+            self.move_segments(&segments, placements, storage, &go_on)?;
+            let snapshot = self.snapshot.write();
+            if Arc::ptr_eq(&segments, &snapshot.segments) {
+                *self.placements.write() = placements.clone();
+                return Ok(());
+            }
+        }
+    }
+
+    fn move_segments(
+        &self,
+        segments: &[Arc<Segment>],
+        placements: &ColumnPlacements,
+        storage: &Storage,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), StoreError> {
+        for segment in segments {
             for (column, field) in segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
                 let current = column.current();

@@ -29,8 +29,11 @@ impl DistinctSketch {
     /// Adds an integer.
     #[inline]
     pub fn add_integer(&mut self, value: i128) {
-        let folded = value as u64 ^ (value >> 64) as u64;
-        self.add(mix(folded));
+        let high = match (value >> 64) as u64 {
+            0 => 0,
+            high => mix(high),
+        };
+        self.add(mix(value as u64 ^ high));
     }
 
     /// Adds a string.
@@ -122,6 +125,18 @@ mod tests {
         let mut sketch = DistinctSketch::default();
         (0..100_000).for_each(|i| sketch.add_integer(i % 1000));
         assert_eq!(sketch.count(), (1000, true));
+    }
+
+    #[test]
+    fn signs_and_high_halves_tell_values_apart() {
+        let mut sketch = DistinctSketch::default();
+        (-500..500).for_each(|value| sketch.add_integer(value));
+        assert_eq!(sketch.count(), (1000, true));
+        let mut sketch = DistinctSketch::default();
+        for high in -10..10 {
+            (-10..10).for_each(|low| sketch.add_integer((high << 64) + low));
+        }
+        assert_eq!(sketch.count(), (400, true));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use std::sync::Arc;
 
-use super::facts::Order;
+use super::facts::{ColumnFacts, Order};
 use super::segment::Segment;
 use super::sketch::DistinctSketch;
 use crate::segment::scalar;
@@ -24,7 +24,7 @@ pub struct ColumnSummary {
     pub bounds: Option<(i128, i128)>,
     pub string_bounds: Option<(String, String)>,
     pub null_count: usize,
-    /// Distinct values that are not null; exact where `distinct_exact` says so.
+    /// Distinct values that are not null; exact where `distinct_exact` says so, 0 where unknown.
     pub distinct: usize,
     pub distinct_exact: bool,
     /// Order over the whole table, segment after segment.
@@ -58,14 +58,15 @@ impl TableSummary {
 impl ColumnSummary {
     fn of(column: usize, segments: &[Arc<Segment>]) -> Self {
         let facts = || segments.iter().map(move |s| s.columns()[column].facts());
-        let mut distinct = DistinctSketch::default();
-        facts().for_each(|f| distinct.merge(&f.distinct));
+        let (estimate, exact) = distinct_values(facts());
         let order = overall_order(segments, column);
         let bounds = merge(facts().map(|f| f.bounds));
         let rows: usize = segments.iter().map(|s| s.rows()).sum();
-        let (estimate, exact) = distinct.count();
         let possible = bounds.map_or(rows, |(low, high)| {
-            usize::try_from(high - low + 1).unwrap_or(rows).min(rows)
+            let span = high
+                .checked_sub(low)
+                .and_then(|span| usize::try_from(span).ok());
+            span.map_or(rows, |span| span.saturating_add(1).min(rows))
         });
         let unique = order == Order::Rising;
         Self {
@@ -98,6 +99,19 @@ impl ColumnSummary {
         };
         statistics
     }
+}
+
+/// Distinct values over all segments, and whether the number is exact; none where they are unknown
+/// for one segment.
+fn distinct_values<'a>(facts: impl Iterator<Item = &'a ColumnFacts>) -> (usize, bool) {
+    let mut all = DistinctSketch::default();
+    for facts in facts {
+        let Some(distinct) = &facts.distinct else {
+            return (0, false);
+        };
+        all.merge(distinct);
+    }
+    all.count()
 }
 
 /// The order of a column over segments that follow each other.

@@ -1,5 +1,6 @@
 //! Tests of tables and SQL as their users see them.
 
+mod answers;
 mod cancellation;
 mod errors;
 mod files;
