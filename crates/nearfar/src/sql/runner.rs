@@ -46,16 +46,17 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// Takes Ctrl-C over from here on.
+    /// A new session of `engine`, whose work `interrupts` end.
     pub async fn open(
         engine: &Arc<Engine>,
+        interrupts: Interrupts,
         output: Output,
         display: Display,
     ) -> anyhow::Result<Self> {
         let mut runner = Self {
             session: engine.session(),
             workers: Workers::start(engine)?,
-            interrupts: Interrupts::listen()?,
+            interrupts,
             output,
             results: 0,
             display,
