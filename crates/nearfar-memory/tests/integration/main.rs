@@ -9,6 +9,7 @@ mod stress;
 mod tier_heap;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearfar_memory::{
     Budgets, MemorySystem, NearfarAllocator, Placement, Region, RegionOptions, SystemError, TierId,
@@ -54,4 +55,14 @@ fn the_tiers_of_this_machine_make_a_system() {
 
 fn tier(index: usize) -> TierId {
     TierId::from_index(index).unwrap()
+}
+
+/// Raises a flag when it is dropped, so that a thread that waits for the flag ends even if a check
+/// fails before; its scope would wait for it for ever.
+struct RaiseOnDrop<'flag>(&'flag AtomicBool);
+
+impl Drop for RaiseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }

@@ -11,7 +11,7 @@ use nearfar_memory::{
 };
 
 use crate::kernel;
-use crate::{MIB, system, tier};
+use crate::{MIB, RaiseOnDrop, system, tier};
 
 fn weighted(runs: &[(usize, u32)]) -> Placement {
     let run = |&(index, pages)| (tier(index), NonZeroU32::new(pages).unwrap());
@@ -301,6 +301,7 @@ fn migration_moves_the_account_and_keeps_the_bytes_while_readers_read() {
             }
         });
         started.wait();
+        let _end_reader = RaiseOnDrop(&stop);
         for placement in all_placements().into_iter().cycle().take(24) {
             let got = region.migrate(&placement, OverBudget::Refuse).unwrap();
             assert_eq!(got, placement);
@@ -309,7 +310,6 @@ fn migration_moves_the_account_and_keeps_the_bytes_while_readers_read() {
                 assert_eq!(system.usage(tier).region_bytes, told[tier]);
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     if region.verification() == Verification::Verified {
         region.verify().unwrap();
