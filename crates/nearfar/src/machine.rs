@@ -29,7 +29,7 @@ pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Ar
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
-        .context("query heaps cannot be put on tiers")?;
+        .context("the allocator has its heaps already")?;
     Ok(engine)
 }
 

@@ -99,8 +99,9 @@ impl Mapping {
     /// Maps `bytes` of anonymous memory whose first byte is a multiple of `align`.
     ///
     /// Before: `bytes` is a positive multiple of the page size of `kind`; `align` is a power of two
-    /// and at least that page size. After: the range is reserved, readable and writable; no page is allocated; nothing is charged to the commit limit (`MAP_NORESERVE`,
-    /// mmap(2); Documentation/mm/overcommit-accounting.rst).
+    /// and at least that page size. After: the range is reserved, readable and writable; no page is
+    /// allocated; nothing is charged to the commit limit (`MAP_NORESERVE`, mmap(2)), unless
+    /// `vm.overcommit_memory` is 2, when all of it is (Documentation/mm/overcommit-accounting.rst).
     ///
     /// # Errors
     /// The error of `mmap`, `ENOMEM` when address space or huge pages do not suffice.

@@ -22,15 +22,19 @@ static ALLOCATOR: NearfarAllocator = NearfarAllocator;
 
 const MIB: u64 = 1 << 20;
 
-/// Three tiers over node 0, with this many MiB each.
+/// Three tiers over one node, with this many MiB each.
 fn system(capacities_mib: [u64; 3]) -> Arc<MemorySystem> {
+    MemorySystem::from_specs(tiers(capacities_mib), &Budgets::new()).unwrap()
+}
+
+fn tiers(capacities_mib: [u64; 3]) -> Vec<TierSpec> {
     let kinds = [TierKind::LocalDram, TierKind::Modelled, TierKind::Modelled];
     let specs = ["near", "far", "farther"]
         .iter()
         .zip(kinds)
         .zip(capacities_mib);
-    let specs = specs.map(|((name, kind), mib)| TierSpec::new(*name, kind, [0], mib * MIB));
-    MemorySystem::from_specs(specs.collect(), &Budgets::new()).unwrap()
+    let spec = |((name, kind), mib): ((&&str, _), _)| TierSpec::new(*name, kind, [0], mib * MIB);
+    specs.map(spec).collect()
 }
 
 #[test]
@@ -65,4 +69,19 @@ impl Drop for RaiseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Runs an ignored test of this program in a process of its own.
+#[track_caller]
+fn run_apart(test: &str) {
+    let program = std::env::current_exe().unwrap();
+    let child = std::process::Command::new(program)
+        .args(["--exact", test, "--ignored"])
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && output.contains("1 passed"),
+        "{output}"
+    );
 }

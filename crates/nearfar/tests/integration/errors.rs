@@ -104,6 +104,23 @@ fn budgets_that_do_not_fit() {
     ran.failed(6, &["1 bytes near", "raise the near budget"]);
 }
 
+/// A budget too small for what queries allocate is no reason not to run those that need none.
+#[test]
+fn a_budget_without_room_for_query_memory() {
+    let ran = run([
+        "sql",
+        "--profile",
+        "cxl-fpga",
+        "--budget",
+        "far=1MiB",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT 1 AS a",
+    ]);
+    assert_eq!(ran.succeeded(), "a\n1\n");
+}
+
 #[test]
 fn a_query_that_needs_more_than_its_limit_fails_alone() {
     let sql = "SELECT count(*) FROM generate_series(1, 3000000) a JOIN generate_series(1, 3000000) b \
