@@ -198,6 +198,7 @@ fn of_tpch(error: &TpchError) -> Option<Exit> {
 fn of_system(error: &SystemError) -> Exit {
     match error {
         SystemError::UnknownTier(_) => Exit::Name,
+        SystemError::PageSize { .. } => Exit::Unavailable,
         _ => Exit::Memory,
     }
 }
