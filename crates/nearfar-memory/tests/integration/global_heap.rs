@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearfar_memory::{
     Budgets, GlobalHeaps, HeapError, MemorySystem, NearHeap, NearfarAllocator, ThreadTier,
-    TierUsage,
+    TierKind, TierSpec, TierUsage,
 };
 
-use crate::{MIB, run_apart, system, tier, tiers};
+use crate::{MIB, node, run_apart, system, tier, tiers};
 
 /// The system of the global heaps, installed once. The lock keeps apart tests that compare counters.
 fn installed() -> (MutexGuard<'static, ()>, &'static Arc<MemorySystem>) {
@@ -229,7 +229,10 @@ fn without_address_space_there_are_no_heaps() {
 #[test]
 #[ignore = "started in a process of its own by without_address_space_there_are_no_heaps"]
 fn heaps_beyond_the_address_space() {
-    let system = system([1 << 26, 1 << 26, 1 << 26]);
+    // Together beyond 2^48 bytes.
+    let spec = |index| TierSpec::new(format!("tier{index}"), TierKind::Cxl, [node()], 1 << 46);
+    let specs = (0..8).map(spec).collect();
+    let system = MemorySystem::from_specs(specs, &Budgets::new()).unwrap();
     NearfarAllocator::install(&system, GlobalHeaps::default()).unwrap();
     let _far = ThreadTier::enter(tier(1));
     let block = vec![1u8; 1 << 20];
