@@ -14,6 +14,8 @@ fn arguments_that_cannot_be_read() {
         &["tpch", "--queries", "5-3"],
         &["tiers", "--probe", "--sysfs", "/sys"],
         &["bench", "tpch", "--rival", "nobody"],
+        &["sql", "--threads", "4294967296", "-c", "SELECT 1"],
+        &["tiers", "--probe", "--threads", "0"],
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");

@@ -30,7 +30,7 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
         scale_factor: args.scale_factor,
         threads: args
             .threads
-            .map_or(defaults.threads, std::num::NonZeroUsize::get),
+            .map_or(defaults.threads, |threads| threads.get() as usize),
         queries: args
             .queries
             .as_ref()
