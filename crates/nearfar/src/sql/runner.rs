@@ -23,6 +23,9 @@ use crate::output::file::Output;
 use crate::output::rows::RowWriter;
 use crate::progress::{self, Spinner};
 
+/// Scripts that may be within each other; one that includes itself would go on until the stack ends.
+const INCLUDES_MAX: usize = 32;
+
 /// How results are shown.
 #[derive(Debug, Clone)]
 pub struct Display {
@@ -42,6 +45,8 @@ pub struct Runner {
     output: Output,
     /// Results in `output`.
     results: usize,
+    /// Scripts that run within each other.
+    includes: usize,
     pub display: Display,
 }
 
@@ -59,6 +64,7 @@ impl Runner {
             interrupts,
             output,
             results: 0,
+            includes: 0,
             display,
         };
         // So that errors of the planner come with their place.
@@ -134,6 +140,21 @@ impl Runner {
             Some(rest) => self.piece(name, rest).await,
             None => Ok(ControlFlow::Continue(())),
         }
+    }
+
+    /// Runs a script that another one includes.
+    ///
+    /// # Errors
+    /// Those of the script; that it is included too deep.
+    pub async fn include(&mut self, name: &str, lines: Lines) -> anyhow::Result<ControlFlow<()>> {
+        if self.includes == INCLUDES_MAX {
+            let message = format!("{name}: more than {INCLUDES_MAX} scripts within each other");
+            return Err(Failed::new(Exit::Statement, message).into());
+        }
+        self.includes += 1;
+        let ended = self.script(Some(name), lines).await;
+        self.includes -= 1;
+        ended
     }
 
     async fn piece(&mut self, name: Option<&str>, piece: Piece) -> anyhow::Result<ControlFlow<()>> {

@@ -162,6 +162,10 @@ fn a_machine_without_a_far_tier_says_so() {
 #[test]
 fn a_report_without_a_folder() {
     let folder = temp();
+    let ran = run_in(folder.path(), ["tpch", "--sf", "1000", "--report", "."]);
+    ran.failed(7, &["cannot write .", "is a directory"]);
+    let ran = run_in(folder.path(), ["sql", "-o", "/", "-c", "SELECT 1"]);
+    ran.failed(7, &["cannot write /", "is a directory"]);
     let ran = run_in(
         folder.path(),
         ["tpch", "--sf", "1000", "--report", "no/where.html"],
