@@ -21,8 +21,6 @@ use crate::output::file::Output;
 const DEFAULT_PROFILE: &str = "cxl-blades-1";
 /// The value of `--profile` that means the machine's own far tier.
 const NO_PROFILE: &str = "none";
-const DEFAULT_PLACEMENTS: [&str; 5] =
-    ["near", "far", "interleave:1:1", "interleave:2:1", "columns"];
 
 /// Runs the command.
 pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
@@ -56,17 +54,14 @@ fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
-    let texts = args.placements.iter().map(String::as_str);
-    let texts: Vec<&str> = if args.placements.is_empty() {
-        DEFAULT_PLACEMENTS.to_vec()
+    let placements = if args.placements.is_empty() {
+        tpch::default_placements(args.near_budget)
     } else {
-        texts.collect()
+        let texts = args.placements.iter();
+        texts
+            .map(|text| parse_placement(text, args.near_budget))
+            .collect::<Result<Vec<Strategy>, _>>()?
     };
-    let placement = |text: &str| parse_placement(text, args.near_budget);
-    let placements = texts
-        .into_iter()
-        .map(placement)
-        .collect::<Result<Vec<Strategy>, _>>()?;
     let defaults = TpchOptions::default();
     Ok(TpchOptions {
         scale_factor: args.scale_factor,
