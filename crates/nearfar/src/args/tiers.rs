@@ -11,7 +11,7 @@ use super::FigureFormat;
 ///
 /// Latency and bandwidth are what firmware, drivers or the profile declare; `--probe` measures
 /// them. What the machine does not say is listed with the reason.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   nearfar tiers

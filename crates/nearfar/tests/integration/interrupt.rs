@@ -117,6 +117,33 @@ fn ctrl_c_ends_a_load_and_leaves_no_file() {
 }
 
 #[test]
+fn ctrl_c_ends_a_comparison_and_leaves_no_file() {
+    let folder = temp();
+    let mut command = program();
+    command.args(["bench", "tpch", "--sf", "100", "--directory", "."]);
+    command.current_dir(folder.path());
+    let mut running = Running::start(&mut command);
+    running.wait_until("the files", |_| !files_in(folder.path()).is_empty());
+    std::thread::sleep(Duration::from_millis(500));
+    running.interrupt().failed(130, &["interrupted"]);
+    assert_eq!(files_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn ctrl_c_ends_a_run_of_tpch() {
+    let folder = temp();
+    let mut command = program();
+    command.args(["-v", "tpch", "--sf", "100"]);
+    command.current_dir(folder.path());
+    let mut running = Running::start(&mut command);
+    running.wait_until("a table", |it| it.said("stderr").contains("loaded region"));
+    let ran = running.interrupt();
+    assert_eq!(ran.code, 130, "{ran:?}");
+    assert!(ran.stderr.ends_with("error: interrupted\n"), "{ran:?}");
+    assert_eq!(files_in(folder.path()), [""; 0]);
+}
+
+#[test]
 fn ctrl_c_ends_a_script_that_waits_for_input() {
     let mut command = program();
     command

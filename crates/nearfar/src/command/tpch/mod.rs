@@ -5,6 +5,7 @@ mod table;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
 use nearfar_measure::results::{Header, ResultsWriter};
@@ -13,6 +14,7 @@ use nearfar_store::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 
 use crate::args::{FigureFormat, TpchArgs};
+use crate::interrupt::run_until_interrupted;
 use crate::machine;
 use crate::message;
 use crate::output::file::Output;
@@ -32,16 +34,21 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
         drop(Output::create(path)?);
     }
     let engine = machine::engine(&args.machine, profile)?;
-    let outcome = {
-        let follower = follow::Follower::new();
-        let runtime = machine::many_threads(engine.threads())?;
-        runtime.block_on(tpch::run(&engine, &options, &follower))?
-    };
+    let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
     let printed = print(args.format, &header, &outcome);
     // Neither of the two is lost with the other.
     let saved = report.map_or(Ok(()), |path| save(path, &header, &outcome));
     printed.and(saved)
+}
+
+fn run_options(engine: Arc<Engine>, options: TpchOptions) -> anyhow::Result<Outcome> {
+    let follower = follow::Follower::default();
+    let _spinner = follower.spinner();
+    run_until_interrupted(move || {
+        let runtime = machine::many_threads(engine.threads())?;
+        Ok(runtime.block_on(tpch::run(&engine, &options, &follower))?)
+    })
 }
 
 fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
