@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use nearfar_topology::{FAR, NEAR, TierKind, Topology};
+use nearfar_topology::{FAR, NEAR, Tier, TierKind, Topology};
 
 use crate::heap::{self, HeapCounters};
 use crate::ledger::{Ledger, Taker};
@@ -156,8 +156,8 @@ impl fmt::Debug for MemorySystem {
 }
 
 impl MemorySystem {
-    /// A system over the tiers of `topology`, in its order, so that a tier's index here is its
-    /// index there.
+    /// A system over the tiers of `topology`, in its order. Of more than [`MAX_TIERS`], the farthest
+    /// that the kernel cannot allocate on are left out, since they can hold nothing.
     ///
     /// A tier whose capacity the machine does not say gets the machine's memory size if it is
     /// allocatable, else zero. On a machine whose memory grows on demand, a tier of all nodes with
@@ -172,7 +172,14 @@ impl MemorySystem {
             .tiers
             .first()
             .and_then(|near| near.capacity_bytes.get());
-        let specs = topology.tiers.iter().map(|tier| {
+        let mut surplus = topology.tiers.len().saturating_sub(MAX_TIERS);
+        let mut tiers: Vec<&Tier> = topology.tiers.iter().rev().collect();
+        tiers.retain(|tier| {
+            let is_kept = tier.allocatable || surplus == 0;
+            surplus -= usize::from(!is_kept);
+            is_kept
+        });
+        let specs = tiers.into_iter().rev().map(|tier| {
             let nodes: Vec<u32> = tier
                 .nodes
                 .iter()

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearfar_memory::sys::{BASE_PAGE_BYTES, Mapping, MappingKind, NodeSet, Policy, bind_range};
 use nearfar_memory::{
-    Budgets, MachineRoots, MemorySystem, NearfarAllocator, Placement, Region, RegionOptions,
-    SystemError, TierId, TierKind, TierSpec,
+    Budgets, MAX_TIERS, MachineRoots, MemorySystem, NearfarAllocator, Placement, Region,
+    RegionOptions, SystemError, TierId, TierKind, TierSpec,
 };
 use nearfar_topology::{Profile, Topology};
 
@@ -63,6 +63,22 @@ fn the_tiers_of_this_machine_make_a_system() {
     let both = Placement::Interleave(vec![TierId::NEAR, far]);
     let region = Region::allocate(&system, 1 << 20, &both, RegionOptions::default()).unwrap();
     assert_eq!(region.tier_bytes(0..1 << 20)[far], 1 << 19);
+}
+
+#[test]
+fn tiers_that_hold_nothing_make_room_for_others() {
+    let mut topology = Topology::this_machine().unwrap();
+    for index in 0..20 {
+        let mut device = topology.tiers[0].clone();
+        (device.name, device.allocatable) = (format!("dax{index}.0"), false);
+        topology.tiers.push(device);
+    }
+    let profile = Profile::builtin("cxl-blades-1").unwrap();
+    let topology = topology.with_profile(&profile);
+    let system = MemorySystem::new(&topology, &Budgets::new()).unwrap();
+    assert_eq!(system.tiers().len(), MAX_TIERS);
+    assert_eq!(system.tier("far").unwrap().index(), MAX_TIERS - 1);
+    assert!(system.tier("dax0.0").is_ok() && system.tier("dax19.0").is_err());
 }
 
 #[test]
