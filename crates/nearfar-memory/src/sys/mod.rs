@@ -20,4 +20,6 @@ pub use mapping::{
 };
 pub use nodes::NodeSet;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
-pub use policy::{Policy, bind_range, interleave_weight};
+pub use policy::{
+    Policy, address_policy_node, bind_range, interleave_weight, set_thread_policy, thread_policy,
+};

@@ -1,7 +1,6 @@
 //! Tests against the kernel of this machine, through the public interface only.
 //!
-//! They pass on a machine with one node, which several tiers share, and in a sandbox that forbids
-//! memory policies.
+//! They pass on a machine with one node: several tiers share node 0.
 
 mod global_heap;
 mod kernel;

@@ -77,9 +77,9 @@ fn crates() -> Vec<Crate> {
             manifest,
         }
     };
-    let folders = folders.map(|entry| entry.expect("an entry").path());
-    let crates = folders.filter(|folder| folder.join("Cargo.toml").is_file());
-    crates.map(read).collect()
+    folders
+        .map(|entry| read(entry.expect("an entry").path()))
+        .collect()
 }
 
 /// Names of the dependencies in these sections, those of single platforms included.
