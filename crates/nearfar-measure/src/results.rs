@@ -50,7 +50,8 @@ pub const SCHEMA: &str = "nearfar-results/1";
 /// Keys of a metric that cannot be dimensions.
 const RESERVED: [&str; 7] = ["metric", "value", "unit", "kind", "min", "max", "runs"];
 
-/// Where a number comes from. The kinds are never mixed in one column or series.
+/// Where a number comes from. The kinds are never mixed in one series, nor in a column whose rows do
+/// not name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -58,7 +59,7 @@ pub enum Kind {
     Measured,
     /// Taken with a modelled tier, or computed by a model.
     Modelled,
-    /// Printed in a paper or a data sheet.
+    /// Printed in a paper or a data sheet, or declared by firmware.
     Published,
     /// Computed from assumptions that are documented, not from a model of the access.
     Estimated,

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use nearfar_topology::{FAR, NEAR, TierKind, Topology};
+use nearfar_topology::{FAR, NEAR, Tier, TierKind, Topology};
 
 use crate::heap::{self, HeapCounters};
 use crate::ledger::{Ledger, Taker};
 use crate::machine::MachineRoots;
 use crate::region::RegionError;
-use crate::sys::NodeSet;
+use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
 use crate::tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
 
 /// How many bytes each tier may be used for.
@@ -51,6 +51,15 @@ impl Budgets {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SystemError {
+    /// The kernel's pages are of another size.
+    #[error(
+        "the kernel's base pages have {found_bytes} bytes: only {BASE_PAGE_BYTES} are supported, \
+         boot a kernel that has those"
+    )]
+    PageSize {
+        /// Bytes of a base page here.
+        found_bytes: usize,
+    },
     /// There is no tier.
     #[error("a memory system needs at least one tier")]
     NoTiers,
@@ -135,6 +144,7 @@ pub struct MemorySystem {
     heap_counters: [HeapCounters; MAX_TIERS],
     /// Bytes that were taken but are not populated yet, and so show in no kernel number.
     pending_bytes: AtomicU64,
+    has_told_unverified: AtomicBool,
     roots: MachineRoots,
 }
 
@@ -146,8 +156,8 @@ impl fmt::Debug for MemorySystem {
 }
 
 impl MemorySystem {
-    /// A system over the tiers of `topology`, in its order, so that a tier's index here is its
-    /// index there.
+    /// A system over the tiers of `topology`, in its order. Of more than [`MAX_TIERS`], the farthest
+    /// that the kernel cannot allocate on are left out, since they can hold nothing.
     ///
     /// A tier whose capacity the machine does not say gets the machine's memory size if it is
     /// allocatable, else zero. On a machine whose memory grows on demand, a tier of all nodes with
@@ -162,7 +172,14 @@ impl MemorySystem {
             .tiers
             .first()
             .and_then(|near| near.capacity_bytes.get());
-        let specs = topology.tiers.iter().map(|tier| {
+        let mut surplus = topology.tiers.len().saturating_sub(MAX_TIERS);
+        let mut tiers: Vec<&Tier> = topology.tiers.iter().rev().collect();
+        tiers.retain(|tier| {
+            let is_kept = tier.allocatable || surplus == 0;
+            surplus -= usize::from(!is_kept);
+            is_kept
+        });
+        let specs = tiers.into_iter().rev().map(|tier| {
             let nodes: Vec<u32> = tier
                 .nodes
                 .iter()
@@ -196,6 +213,10 @@ impl MemorySystem {
     /// # Errors
     /// As [`Self::new`].
     pub fn from_specs(specs: Vec<TierSpec>, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        let found_bytes = sys::base_page_bytes();
+        if found_bytes != BASE_PAGE_BYTES {
+            return Err(SystemError::PageSize { found_bytes });
+        }
         if specs.is_empty() {
             return Err(SystemError::NoTiers);
         }
@@ -236,6 +257,7 @@ impl MemorySystem {
             ledger: Ledger::new(allowed),
             heap_counters: Default::default(),
             pending_bytes: AtomicU64::new(0),
+            has_told_unverified: AtomicBool::new(false),
             roots: budgets.roots.clone(),
         }))
     }
@@ -316,6 +338,13 @@ impl MemorySystem {
                 .roots
                 .memory_nodes()
                 .is_none_or(|all| used.covers(&all))
+    }
+
+    /// Logs why pages are not verified, once: a sandbox that forbids it does so for every region.
+    pub(crate) fn tell_unverified(&self, what: &'static str, reason: SysError) {
+        if !self.has_told_unverified.swap(true, Relaxed) {
+            tracing::info!(%reason, "{what}");
+        }
     }
 
     /// Has heaps give back what they have freed, if those of `tier` hold any; whether they did.

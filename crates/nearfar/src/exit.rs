@@ -7,7 +7,6 @@ use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_measure::probe::ProbeError;
-use nearfar_measure::report::SaveError;
 use nearfar_measure::results::WriteError;
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
@@ -163,7 +162,6 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
         .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
-        .or_else(|| is(error.is::<SaveError>(), Exit::Output))
         .or_else(|| is(error.is::<WriteError>(), Exit::Output))
 }
 
@@ -198,6 +196,7 @@ fn of_tpch(error: &TpchError) -> Option<Exit> {
 fn of_system(error: &SystemError) -> Exit {
     match error {
         SystemError::UnknownTier(_) => Exit::Name,
+        SystemError::PageSize { .. } => Exit::Unavailable,
         _ => Exit::Memory,
     }
 }

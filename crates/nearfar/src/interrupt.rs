@@ -1,12 +1,18 @@
 //! Ctrl-C: ends what is running, not the program.
 
 use std::future::Future;
+use std::panic::resume_unwind;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::exit::{Exit, Failed};
+use crate::machine;
 
 /// Ctrl-C of the user, from the moment this is made.
 pub struct Interrupts {
@@ -35,4 +41,36 @@ impl Interrupts {
             done = work => Ok(done),
         }
     }
+}
+
+/// As the main thread has.
+const STACK_BYTES: usize = 8 << 20;
+/// Within which Ctrl-C reaches this process after one that it has started.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// Runs `work`, which does not look up, on a thread of its own to its end or until Ctrl-C. After
+/// Ctrl-C it goes on unheeded, until the process ends.
+pub fn run_until_interrupted<T: Send + 'static>(
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    machine::front()?.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        let (sender, receiver) = oneshot::channel();
+        let builder = thread::Builder::new().stack_size(STACK_BYTES);
+        // Nobody waits any more for what is done after an interrupt.
+        let worker = builder.spawn(move || drop(sender.send(work())))?;
+        match interrupts.during(receiver).await? {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) => {
+                // It may be that of a process that Ctrl-C ended first.
+                let late = timeout(GRACE, interrupts.during(std::future::pending::<()>()));
+                late.await.map_or(Ok(()), |ended| ended)?;
+                Err(error)
+            }
+            Err(gone) => match worker.join() {
+                Err(panic) => resume_unwind(panic),
+                Ok(()) => Err(gone.into()),
+            },
+        }
+    })
 }

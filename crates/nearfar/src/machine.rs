@@ -16,7 +16,7 @@ use crate::args::MachineArgs;
 pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Arc<Engine>> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
-        options.threads = threads.get();
+        options.threads = threads.get() as usize;
     }
     let budget = |budgets: Budgets, (tier, bytes): (&str, u64)| budgets.with(tier, bytes);
     let budgets = args
@@ -29,7 +29,7 @@ pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Ar
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
-        .context("query heaps cannot be put on tiers")?;
+        .context("the allocator has its heaps already")?;
     Ok(engine)
 }
 

@@ -6,12 +6,12 @@ use std::path::Path;
 use super::contender::{Contender, Launch, Rival, Who};
 use super::error::BenchError;
 use super::files::{read_answer, write_table};
-use super::outcome::{Comparison, ContenderLoads, QueryComparison, summary};
+use super::outcome::{Comparison, ContenderLoads, QueryComparison};
 use super::protocol::Loaded;
 use super::run::{BenchEvent, BenchObserver, BenchOptions};
 use super::serve::Role;
 use crate::tpch::answer::Answer;
-use crate::tpch::queries;
+use crate::tpch::{queries, summary};
 
 const NEARFAR: Who = Who::Own(Role::Nearfar);
 const MEMTABLE: Who = Who::Own(Role::MemTable);

@@ -127,9 +127,17 @@ fn absent_metric(rival: Rival, reason: &str) -> Metric {
 }
 
 fn load_metrics(loads: &ContenderLoads) -> [Metric; 2] {
+    const PEAK: &str = "load_peak_ratio";
+    let peak = match loads.peak_ratio() {
+        Some(ratio) => Metric::of_runs(PEAK, &ratio, "ratio", MEASURED),
+        None => {
+            let reason = "the kernel does not tell the peak, or no bytes are kept";
+            Metric::unavailable(PEAK, reason, "ratio", MEASURED)
+        }
+    };
     [
         Metric::of_runs("load_seconds", &loads.seconds(), "s", MEASURED),
-        Metric::of_runs("load_peak_ratio", &loads.peak_ratio(), "ratio", MEASURED),
+        peak,
     ]
     .map(|metric| metric.with("contender", loads.who.name()))
 }
@@ -147,9 +155,28 @@ fn resident_metrics(nearfar: &ContenderLoads, memtable: &ContenderLoads) -> Vec<
 }
 
 fn resident_metric(table: &str, nearfar_bytes: u64, memtable_bytes: u64) -> Metric {
-    let ratio = nearfar_bytes as f64 / memtable_bytes as f64;
-    Metric::new("resident_bytes_ratio_memtable", ratio, "ratio", MEASURED)
+    const NAME: &str = "resident_bytes_ratio_memtable";
+    let metric = if memtable_bytes > 0 {
+        let ratio = nearfar_bytes as f64 / memtable_bytes as f64;
+        Metric::new(NAME, ratio, "ratio", MEASURED)
+    } else {
+        Metric::unavailable(NAME, "DataFusion keeps no bytes of it", "ratio", MEASURED)
+    };
+    metric
         .with("table", table)
         .with("nearfar_bytes", nearfar_bytes)
         .with("memtable_bytes", memtable_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As at a scale factor so small that a table has no rows.
+    #[test]
+    fn ratios_to_nothing_are_unavailable() {
+        assert!(resident_metric("supplier", 0, 0).value.get().is_none());
+        let ratio = resident_metric("supplier", 1, 2);
+        assert_eq!(ratio.value.get(), Some(0.5));
+    }
 }

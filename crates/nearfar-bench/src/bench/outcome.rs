@@ -7,7 +7,7 @@ use super::contender::{Rival, Who};
 use super::protocol::Loaded;
 use super::run::BenchOptions;
 use super::serve::Role;
-use crate::tpch::geometric_mean;
+use crate::tpch::{geometric_mean, summary};
 
 /// A comparison of all-near Nearfar with others.
 #[derive(Debug, Clone)]
@@ -84,16 +84,19 @@ impl ContenderLoads {
     }
 
     /// What the process took at its peak beyond what it had before, over what it keeps: by its own
-    /// account of the tables where it has one, or else by what remains resident.
-    pub fn peak_ratio(&self) -> Summary {
-        summary(self.loads.iter().map(|load| {
+    /// account of the tables where it has one, or else by what remains resident. `None` where the
+    /// kernel does not tell the peak, or nothing is kept.
+    pub fn peak_ratio(&self) -> Option<Summary> {
+        let ratio = |load: &Loaded| {
             let resident_bytes = load.after_bytes.saturating_sub(load.before_bytes);
             let kept_bytes = match load.kept_bytes.values().sum() {
                 0 => resident_bytes,
                 bytes => bytes,
             };
-            load.peak_bytes.saturating_sub(load.before_bytes) as f64 / kept_bytes as f64
-        }))
+            let peak_bytes = load.peak_bytes?.saturating_sub(load.before_bytes);
+            (kept_bytes > 0).then(|| peak_bytes as f64 / kept_bytes as f64)
+        };
+        Summary::of(self.loads.iter().map(ratio).collect::<Option<Vec<f64>>>()?)
     }
 
     /// Bytes that each table keeps.
@@ -161,14 +164,4 @@ pub(super) fn around(ratio: f64, of_runs: impl Iterator<Item = f64>) -> Summary 
         max: spread.max.max(ratio),
         runs: spread.runs,
     }
-}
-
-/// Of at least one value; NaN of none.
-pub(super) fn summary(values: impl Iterator<Item = f64>) -> Summary {
-    Summary::of(values).unwrap_or(Summary {
-        median: f64::NAN,
-        min: f64::NAN,
-        max: f64::NAN,
-        runs: 0,
-    })
 }

@@ -74,8 +74,8 @@ pub struct Loaded {
     pub seconds: f64,
     /// Resident memory of the process before.
     pub before_bytes: u64,
-    /// The most that was resident since then.
-    pub peak_bytes: u64,
+    /// The most that was resident since then; none where the kernel does not tell.
+    pub peak_bytes: Option<u64>,
     /// Resident memory afterwards.
     pub after_bytes: u64,
     /// Bytes that each table keeps, by the contender's own account; empty if it has none.
@@ -98,6 +98,6 @@ mod tests {
         let Ok(Reply::Loaded(loaded)) = serde_json::from_str(reply) else {
             panic!("{reply}")
         };
-        assert_eq!((loaded.seconds, loaded.peak_bytes), (1.5, 3));
+        assert_eq!((loaded.seconds, loaded.peak_bytes), (1.5, Some(3)));
     }
 }

@@ -95,22 +95,14 @@ fn placement_metrics(placed: &PlacementOutcome, near: &PlacementOutcome) -> Vec<
     let mut metrics = Vec::new();
     for query in &placed.queries {
         let seconds = Metric::of_runs("tpch_query_seconds", &query.summary(), "s", kind);
-        let read = bytes_metrics("tpch_query_read_bytes", &query.read_bytes, kind);
+        let read = bytes_metrics("tpch_query_read_bytes", &query.read_bytes);
         let of_query = std::iter::once(seconds).chain(read);
         metrics.extend(of_query.map(|metric| metric.with("query", query.number)));
     }
-    metrics.extend(bytes_metrics(
-        "tpch_stored_bytes",
-        &placed.stored_bytes,
-        kind,
-    ));
-    metrics.extend(bytes_metrics("tpch_read_bytes", &placed.read_bytes(), kind));
+    metrics.extend(bytes_metrics("tpch_stored_bytes", &placed.stored_bytes));
+    metrics.extend(bytes_metrics("tpch_read_bytes", &placed.read_bytes()));
+    metrics.push(migration_metric(placed));
     let figures = [
-        (
-            "tpch_migration_seconds",
-            placed.migration.as_secs_f64(),
-            "s",
-        ),
         ("tpch_geomean_seconds", placed.geometric_mean(), "s"),
         (
             "tpch_relative_geomean",
@@ -139,11 +131,23 @@ fn placement_metrics(placed: &PlacementOutcome, near: &PlacementOutcome) -> Vec<
         .collect()
 }
 
-fn bytes_metrics(name: &str, bytes: &BytesByTier, kind: Kind) -> Vec<Metric> {
+fn migration_metric(placed: &PlacementOutcome) -> Metric {
+    const NAME: &str = "tpch_migration_seconds";
+    match placed.kind {
+        Kind::Modelled => {
+            let reason = "moves to and from a modelled tier are not held to its profile";
+            Metric::unavailable(NAME, reason, "s", Kind::Modelled)
+        }
+        kind => Metric::new(NAME, placed.migration.as_secs_f64(), "s", kind),
+    }
+}
+
+/// Bytes are counted, whether the tier is modelled or not.
+fn bytes_metrics(name: &str, bytes: &BytesByTier) -> Vec<Metric> {
     bytes
         .iter()
         .map(|(tier, bytes)| {
-            Metric::new(name, *bytes as f64, "B", kind).with("tier", tier.as_str())
+            Metric::new(name, *bytes as f64, "B", Kind::Measured).with("tier", tier.as_str())
         })
         .collect()
 }

@@ -20,6 +20,7 @@ mod run;
 pub use error::TpchError;
 pub use observer::{Event, Observer};
 pub use options::{TpchOptions, default_placements, parse_placement};
+pub(crate) use outcome::summary;
 pub use outcome::{
     BytesByTier, FarTier, Outcome, PlacementOutcome, QueryOutcome, TableOutcome, geometric_mean,
 };

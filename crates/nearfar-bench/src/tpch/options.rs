@@ -39,12 +39,13 @@ impl Default for TpchOptions {
     }
 }
 
-/// The placements that say most about a machine: near, far, pages 2:1, and the most accessed columns
-/// near.
+/// The placements that say most about a machine: near, far, pages 1:1 and 2:1, and the most accessed
+/// columns near.
 pub fn default_placements(near_budget: NearBudget) -> Vec<Strategy> {
     vec![
         Strategy::Near,
         Strategy::Far,
+        Strategy::Interleave { near: 1, far: 1 },
         Strategy::Interleave { near: 2, far: 1 },
         Strategy::ByAccess(near_budget),
     ]

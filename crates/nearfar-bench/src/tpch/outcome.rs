@@ -85,7 +85,15 @@ impl QueryOutcome {
     }
 }
 
+/// Half the spread of the totals above which differences are to be read with care, as a share.
+const HALF_SPREAD_MAX: f64 = 0.05;
+
 impl PlacementOutcome {
+    /// Whether the runs differ by so much that small differences between placements mean nothing.
+    pub fn runs_differ(&self) -> bool {
+        self.total().spread() / 2.0 > HALF_SPREAD_MAX
+    }
+
     /// Sum of all queries in each run, in seconds.
     pub fn total(&self) -> Summary {
         summary(self.run_seconds())
@@ -152,7 +160,7 @@ pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Of at least one value; NaN of none.
-fn summary(values: impl Iterator<Item = f64>) -> Summary {
+pub(crate) fn summary(values: impl Iterator<Item = f64>) -> Summary {
     Summary::of(values).unwrap_or(Summary {
         median: f64::NAN,
         min: f64::NAN,

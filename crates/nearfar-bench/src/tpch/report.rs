@@ -7,9 +7,6 @@ use nearfar_measure::{Kind, Summary};
 use super::outcome::{BytesByTier, Outcome, PlacementOutcome};
 use super::published::{self, PublishedThroughput};
 
-/// A spread of the totals, as a share of their median, above which a reader is warned.
-const SPREAD_MAX: f64 = 0.1;
-
 /// The page of `outcome`. `header` tells the machine and the command to repeat the run with.
 pub fn report(outcome: &Outcome, header: &Header) -> Report {
     let mut report = Report::new("TPC-H on near and far memory");
@@ -29,12 +26,25 @@ pub fn report(outcome: &Outcome, header: &Header) -> Report {
     tables(&mut report, outcome);
     report.heading("Machine and configuration").header(header);
     report.heading("How to repeat this").paragraph(format!(
-        "{} {}",
+        "{} nearfar {}",
         "The data are generated and the queries fixed; only times differ from run to run. Command:",
-        header.command.join(" ")
+        shell_words(&header.command)
     ));
     report.footer(format!("nearfar {}", header.version));
     report
+}
+
+/// Arguments as they are to be typed in a shell.
+fn shell_words(arguments: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=:,.+%@/".contains(c);
+    let words = arguments.iter().map(|argument| {
+        if !argument.is_empty() && argument.chars().all(is_plain) {
+            argument.clone()
+        } else {
+            format!("'{}'", argument.replace('\'', r"'\''"))
+        }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn introduce(report: &mut Report, outcome: &Outcome) {
@@ -61,7 +71,7 @@ fn introduce(report: &mut Report, outcome: &Outcome) {
     let noisy: Vec<String> = outcome
         .placements
         .iter()
-        .filter(|placed| placed.total().spread() > SPREAD_MAX)
+        .filter(|placed| placed.runs_differ())
         .map(|placed| {
             format!(
                 "{} ({:.0} %)",
@@ -179,12 +189,12 @@ fn bytes(report: &mut Report, outcome: &Outcome) {
         .first()
         .map(|placed| tiers(&placed.stored_bytes))
         .unwrap_or_default();
-    let mut columns = vec![Column::text("Placement"), Column::text("Kind")];
+    let mut columns = vec![Column::text("Placement")];
     for what in ["stored", "read per run"] {
         columns.extend(
-            tiers
-                .iter()
-                .map(|tier| Column::number(format!("{tier}, {what}"), "MB", 1)),
+            tiers.iter().map(|tier| {
+                Column::number(format!("{tier}, {what}"), "MB", 1).kind(Kind::Measured)
+            }),
         );
     }
     columns.push(Column::text("Columns near"));
@@ -193,10 +203,7 @@ fn bytes(report: &mut Report, outcome: &Outcome) {
         columns,
     );
     for placed in &outcome.placements {
-        let mut cells = vec![
-            Cell::from(placed.placement.to_string()),
-            Cell::from(placed.kind.name()),
-        ];
+        let mut cells = vec![Cell::from(placed.placement.to_string())];
         cells.extend(megabytes(&tiers, &placed.stored_bytes));
         cells.extend(megabytes(&tiers, &placed.read_bytes()));
         cells.push(Cell::from(placed.near_columns.join(", ")));
@@ -234,4 +241,24 @@ fn tables(report: &mut Report, outcome: &Outcome) {
         ]);
     }
     report.table(table);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_can_be_typed_again() {
+        let words = [
+            "tpch",
+            "--placement=interleave:2:1",
+            "--report",
+            "my page's.html",
+            "",
+        ];
+        assert_eq!(
+            shell_words(&words.map(str::to_owned)),
+            r"tpch --placement=interleave:2:1 --report 'my page'\''s.html' ''"
+        );
+    }
 }

@@ -44,7 +44,16 @@ async fn answers_are_right_under_every_placement() {
         .iter()
         .map(|placed| placed.placement.to_string())
         .collect();
-    assert_eq!(placements, ["near", "far", "interleave:2:1", "columns:25%"]);
+    assert_eq!(
+        placements,
+        [
+            "near",
+            "far",
+            "interleave:1:1",
+            "interleave:2:1",
+            "columns:25%"
+        ]
+    );
     assert_eq!(
         steps.0.lock().expect("no panic")[..3],
         ["region 5", "nation 25", "supplier 100"]
@@ -80,10 +89,10 @@ fn check_bytes(outcome: &Outcome) {
         "base pages waste no more than huge ones"
     );
     assert!(interleaved_far > 0);
-    let [budgeted, ..] = bytes(3);
+    let [budgeted, ..] = bytes(4);
     assert!(budgeted > 0 && budgeted <= near / 4, "{budgeted} of {near}");
     assert!(
-        outcome.placements[3]
+        outcome.placements[4]
             .near_columns
             .iter()
             .any(|name| name.starts_with("lineitem."))

@@ -22,11 +22,7 @@ async fn reports_and_results_name_every_placement_and_query() {
     };
     let engine = engine(Some(fast_profile()));
     let outcome = run(&engine, &options, &()).await.expect("a run");
-    let command = vec![
-        "nearfar".to_owned(),
-        "tpch".to_owned(),
-        "--sf=0.01".to_owned(),
-    ];
+    let command = vec!["tpch".to_owned(), "--sf=0.01".to_owned()];
     let header = Header::new("1.2.3", command, outcome.configuration());
 
     let page = report(&outcome, &header).to_html();
@@ -69,5 +65,14 @@ async fn reports_and_results_name_every_placement_and_query() {
         hyrise().len()
     );
     assert_eq!(count("tpch_load_seconds", Kind::Measured), 8);
+    assert_eq!(count("tpch_stored_bytes", Kind::Modelled), 0);
+    let migrations = metrics
+        .iter()
+        .filter(|metric| metric.metric == "tpch_migration_seconds");
+    for metric in migrations {
+        let is_modelled = metric.kind == Kind::Modelled;
+        assert_eq!(metric.value.get().is_none(), is_modelled, "{metric:?}");
+    }
+    assert_eq!(count("tpch_migration_seconds", Kind::Modelled), 2);
     assert_eq!(count("tpch_checked_queries", Kind::Measured), 0);
 }

@@ -1,8 +1,10 @@
 //! The bandwidth figures.
 
+use std::io;
 use std::ops::{Deref, Range};
 use std::panic::resume_unwind;
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Arc, Barrier, OnceLock, PoisonError, RwLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_model::{PacedTier, Stream};
@@ -24,7 +26,7 @@ pub(super) struct Bandwidth<'a> {
 
 impl Bandwidth<'_> {
     /// Bytes per second that all threads together read in one run.
-    pub(super) fn read(&self, memory: &[u8], attempt: usize) -> Run {
+    pub(super) fn read(&self, memory: &[u8], attempt: usize) -> io::Result<Run> {
         let parts = memory.chunks_exact(self.part_bytes(memory.len()));
         self.run(parts, attempt, |part, range, pacer| {
             let chunk = &part[range];
@@ -36,7 +38,7 @@ impl Bandwidth<'_> {
     }
 
     /// Bytes per second that all threads together store in one run.
-    pub(super) fn write(&self, memory: &mut [u8], attempt: usize) -> Run {
+    pub(super) fn write(&self, memory: &mut [u8], attempt: usize) -> io::Result<Run> {
         let part_bytes = self.part_bytes(memory.len());
         self.run(
             memory.chunks_exact_mut(part_bytes),
@@ -58,22 +60,29 @@ impl Bandwidth<'_> {
 
     /// Lets one thread per part pass over it, chunk by chunk, until the run is over; adds up their
     /// rates. Each attempt begins in another eighth of the part, where the last one left nothing in
-    /// the caches.
+    /// the caches. Fails when a thread cannot be started.
     fn run<P: Deref<Target = [u8]> + Send>(
         &self,
         parts: impl Iterator<Item = P>,
         attempt: usize,
         access: impl Fn(&mut P, Range<usize>, &mut Option<Stream>) + Sync,
-    ) -> Run {
+    ) -> io::Result<Run> {
         let threads = self.options.threads.get() as usize;
         let start = Barrier::new(threads);
         let first_start = OnceLock::new();
+        // A thread that waits at the barrier for one that could not be started would do so for ever.
+        let all_started = RwLock::new(false);
         let (start, first_start, access) = (&start, &first_start, &access);
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = parts
+        let all_started = &all_started;
+        thread::scope(|scope| {
+            let mut decided = all_started.write().unwrap_or_else(PoisonError::into_inner);
+            let workers: io::Result<Vec<_>> = parts
                 .take(threads)
                 .map(|mut part| {
-                    scope.spawn(move || {
+                    thread::Builder::new().spawn_scoped(scope, move || {
+                        if !*all_started.read().unwrap_or_else(PoisonError::into_inner) {
+                            return None;
+                        }
                         let chunks = part.len() / CHUNK_BYTES;
                         let mut chunk = attempt * 5 % 8 * chunks / 8;
                         let mut pacer = self.paced.map(PacedTier::open_stream);
@@ -89,16 +98,18 @@ impl Bandwidth<'_> {
                             clock.count();
                             chunk = (chunk + 1) % chunks;
                         }
-                        match self.paced {
+                        Some(match self.paced {
                             Some(_) => clock.rate_of_link(),
                             None => clock.rate_of_thread(),
-                        }
+                        })
                     })
                 })
                 .collect();
-            workers
+            *decided = workers.is_ok();
+            drop(decided);
+            let run = workers?
                 .into_iter()
-                .map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .filter_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic)))
                 .reduce(|all, one| Run {
                     figure: all.figure + one.figure,
                     waited_share: all
@@ -109,7 +120,8 @@ impl Bandwidth<'_> {
                 .unwrap_or(Run {
                     figure: 0.0,
                     waited_share: None,
-                })
+                });
+            Ok(run)
         })
     }
 }

@@ -9,9 +9,13 @@ use crate::statistics::Summary;
 
 impl ProbeResult {
     /// The figures of the tier named `tier`: three metrics, and for a paced tier the machine's own
-    /// (measured) and the profile's (published) beside each, told apart by their kind.
+    /// (measured) beside each, told apart by their kind.
     ///
-    /// The modelled ones carry the dimension `verdict`. All carry `tier`, `threads`,
+    /// A paced tier also has what each figure is to be: for the latency the profile's (published),
+    /// for the bandwidths what the threads in use are to get of the profile's, a metric of its own
+    /// (`read_bandwidth_target_bytes_per_s`, modelled).
+    ///
+    /// The modelled figures of runs carry the dimension `verdict`. All carry `tier`, `threads`,
     /// `region_bytes`, `huge_page_bytes`, `kernel` and `waited_share`.
     pub fn metrics(&self, tier: &str) -> Vec<Metric> {
         let figures = [
@@ -63,9 +67,16 @@ fn check_metrics(name: &str, unit: &str, found: &Summary, check: &Check) -> [Met
         Verdict::Disturbed { .. } => "disturbed",
         Verdict::Off { .. } => "off",
     };
+    let target = match name.split_once("_bytes_per_s") {
+        Some((figure, _)) => {
+            let name = format!("{figure}_target_bytes_per_s");
+            Metric::new(&name, check.profile, unit, Kind::Modelled)
+        }
+        None => Metric::new(name, check.profile, unit, Kind::Published),
+    };
     [
         Metric::of_runs(name, found, unit, Kind::Modelled).with("verdict", verdict),
         Metric::of_runs(name, &check.machine, unit, Kind::Measured),
-        Metric::new(name, check.profile, unit, Kind::Published),
+        target,
     ]
 }

@@ -27,6 +27,7 @@ mod random;
 mod verdict;
 mod waiting;
 
+use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,15 @@ pub enum ProbeError {
         /// Memory that these threads need.
         bytes_min: usize,
     },
+    /// The system gives no more threads.
+    #[error("cannot start {threads} threads, ask for fewer: {source}")]
+    Thread {
+        /// Threads asked for.
+        threads: u32,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The tier gives no memory to probe.
     #[error("cannot probe tier {tier}: {source}")]
     Region {
@@ -196,7 +206,7 @@ struct Figures {
 ///
 /// # Errors
 /// [`ProbeError::Region`] where the tier does not give the memory; [`ProbeError::TooSmall`] where
-/// its budget does not suffice.
+/// its budget does not suffice; [`ProbeError::Thread`] where the threads cannot be started.
 pub fn probe_tier(
     system: &Arc<MemorySystem>,
     tier: TierId,
@@ -234,7 +244,8 @@ pub fn probe_tier(
 /// Probes `memory`, whose contents are lost. With `paced`, finds what the model makes of it.
 ///
 /// # Errors
-/// [`ProbeError::TooSmall`] for memory of less than 64 KiB per thread.
+/// [`ProbeError::TooSmall`] for memory of less than 64 KiB per thread; [`ProbeError::Thread`] where
+/// the threads cannot be started.
 pub fn probe_memory(
     memory: &mut [u8],
     paced: Option<&Arc<PacedTier>>,
@@ -242,8 +253,15 @@ pub fn probe_memory(
 ) -> Result<ProbeResult, ProbeError> {
     options.check(memory.len())?;
     let threads = options.threads.get();
-    let machine = Figures::take(memory, None, options);
-    let modelled = paced.map(|tier| (tier, Figures::take(memory, Some(tier), options)));
+    let mut take = |paced| {
+        Figures::take(memory, paced, options)
+            .map_err(|source| ProbeError::Thread { threads, source })
+    };
+    let machine = take(None)?;
+    let modelled = match paced {
+        Some(tier) => Some((tier, take(paced)?)),
+        None => None,
+    };
     let found = modelled.map_or(machine, |(_, figures)| figures);
     Ok(ProbeResult {
         kind: if paced.is_some() {
@@ -267,7 +285,11 @@ pub fn probe_memory(
 }
 
 impl Figures {
-    fn take(memory: &mut [u8], paced: Option<&Arc<PacedTier>>, options: &ProbeOptions) -> Self {
+    fn take(
+        memory: &mut [u8],
+        paced: Option<&Arc<PacedTier>>,
+        options: &ProbeOptions,
+    ) -> io::Result<Self> {
         let bandwidth = Bandwidth {
             kernel: AccessKernel::widest(),
             paced,
@@ -276,18 +298,18 @@ impl Figures {
         // Writes first: they would destroy the chain. Reads before the latency: they sweep the
         // chain, just written, out of the caches.
         let write_bytes_per_s =
-            Runs::take(options.runs, |attempt| bandwidth.write(memory, attempt));
+            Runs::take(options.runs, |attempt| bandwidth.write(memory, attempt))?;
         let mut chain = Chain::build(memory, options.seed);
         let whole = chain.memory();
-        let read_bytes_per_s = Runs::take(options.runs, |attempt| bandwidth.read(whole, attempt));
+        let read_bytes_per_s = Runs::take(options.runs, |attempt| bandwidth.read(whole, attempt))?;
         let latency_ns = Runs::take(options.runs, |_| {
-            latency::idle_ns(&mut chain, paced, options.run_time)
-        });
-        Self {
+            io::Result::Ok(latency::idle_ns(&mut chain, paced, options.run_time))
+        })?;
+        Ok(Self {
             latency_ns,
             read_bytes_per_s,
             write_bytes_per_s,
-        }
+        })
     }
 
     /// The largest of the three figures' waited shares.

@@ -60,10 +60,13 @@ pub(super) struct Runs {
 impl Runs {
     /// Runs until `keep` runs were undisturbed, but at most eight times as often, and keeps the
     /// least disturbed ones: what is kept does not depend on the figures. `run` gets the number of
-    /// runs before it.
-    pub(super) fn take(keep: NonZeroU32, mut run: impl FnMut(usize) -> Run) -> Self {
+    /// runs before it; its first error is the result.
+    pub(super) fn take<E>(
+        keep: NonZeroU32,
+        mut run: impl FnMut(usize) -> Result<Run, E>,
+    ) -> Result<Self, E> {
         let keep = keep.get() as usize;
-        let first = run(0);
+        let first = run(0)?;
         let mut taken = vec![first];
         while taken.len() < keep * ATTEMPTS_PER_RUN {
             if taken
@@ -74,15 +77,15 @@ impl Runs {
             {
                 break;
             }
-            taken.push(run(taken.len()));
+            taken.push(run(taken.len())?);
         }
         taken.sort_by(|a, b| a.disturbance().total_cmp(&b.disturbance()));
         taken.truncate(keep);
         let shares = taken.iter().map(|run| run.waited_share);
-        Self {
+        Ok(Self {
             figure: Summary::of_runs(taken[0].figure, taken[1..].iter().map(|run| run.figure)),
             waited_share: shares.reduce(|a, b| Some(a?.max(b?))).flatten(),
-        }
+        })
     }
 }
 
@@ -95,6 +98,8 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use super::*;
 
     fn runs(keep: u32, outcomes: &[(f64, Option<f64>)]) -> (Runs, usize) {
@@ -102,12 +107,12 @@ mod tests {
         let runs = Runs::take(NonZeroU32::new(keep).unwrap(), |attempt| {
             let (figure, waited_share) = outcomes[attempt];
             made = attempt + 1;
-            Run {
+            Ok::<_, Infallible>(Run {
                 figure,
                 waited_share,
-            }
+            })
         });
-        (runs, made)
+        (runs.unwrap(), made)
     }
 
     #[test]

@@ -11,7 +11,7 @@ const fn meaning(kind: Kind) -> &'static str {
     match kind {
         Kind::Measured => "taken on this machine's own memory",
         Kind::Modelled => "taken with a far tier that is modelled by holding threads back",
-        Kind::Published => "printed in the cited paper",
+        Kind::Published => "printed in the cited paper, or declared by firmware",
         Kind::Estimated => "computed from documented assumptions",
     }
 }

@@ -27,10 +27,6 @@ mod scale;
 mod table;
 mod text;
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-
 pub use self::bars::{Bar, BarChart};
 pub use self::lines::{Axis, LineChart};
 pub use self::table::{Cell, Column, Table};
@@ -59,17 +55,6 @@ enum Block {
     Table(Table),
     Bars(BarChart),
     Lines(LineChart),
-}
-
-/// Why a report was not saved.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write the report {}: {source}", path.display())]
-pub struct SaveError {
-    /// The file that was to be written.
-    pub path: PathBuf,
-    /// Why.
-    #[source]
-    pub source: io::Error,
 }
 
 /// A page, built from top to bottom.
@@ -228,33 +213,6 @@ impl Report {
         out.push_str("</body>\n</html>\n");
         out
     }
-
-    /// Writes the page to `path`, whole or not at all: it is written beside it and then renamed.
-    ///
-    /// # Errors
-    /// [`SaveError`] where the file cannot be written, for example on a full disk. A file that was
-    /// there before is then left as it was.
-    pub fn save(&self, path: &Path) -> Result<(), SaveError> {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.part", std::process::id()));
-        let part = path.with_file_name(name);
-        let written =
-            write_synced(&part, self.to_html().as_bytes()).and_then(|()| fs::rename(&part, path));
-        written.map_err(|source| {
-            // The error to tell is the first one; whether the rest could be removed is not.
-            let _ = fs::remove_file(&part);
-            SaveError {
-                path: path.to_owned(),
-                source,
-            }
-        })
-    }
-}
-
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }
 
 /// A configuration value without the quotes of JSON.

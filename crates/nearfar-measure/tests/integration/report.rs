@@ -156,28 +156,6 @@ fn charts_without_data_are_harmless() {
     assert!(!html.contains("NaN") && !html.contains("inf"));
 }
 
-#[test]
-fn saving_is_whole_or_not_at_all() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("report.html");
-    everything().save(&path).unwrap();
-    assert_eq!(
-        std::fs::read_to_string(&path).unwrap(),
-        everything().to_html()
-    );
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-
-    let missing = folder.path().join("missing/report.html");
-    let error = everything().save(&missing).unwrap_err();
-    assert!(error.to_string().contains("missing/report.html"), "{error}");
-
-    // A directory in its place cannot be replaced; nothing is left beside it.
-    let occupied = folder.path().join("occupied");
-    std::fs::create_dir(&occupied).unwrap();
-    everything().save(&occupied).unwrap_err();
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -275,3 +275,54 @@ unsafe extern "C" fn commit_or_discard(
         None => false,
     }
 }
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Names of options, values that their defaults differ from, and the numbers used here.
+    const OPTIONS: [(&str, &str, c_long, mimalloc::mi_option_t); 3] = [
+        ("MIMALLOC_PURGE_DELAY", "4711", 4711, OPTION_PURGE_DELAY),
+        (
+            "MIMALLOC_ARENA_PURGE_MULT",
+            "47",
+            47,
+            OPTION_ARENA_PURGE_MULT,
+        ),
+        (
+            "MIMALLOC_ARENA_MAX_OBJECT_SIZE",
+            "471K",
+            471,
+            OPTION_ARENA_MAX_OBJECT_SIZE,
+        ),
+    ];
+
+    /// mimalloc reads options by name from the environment of a process.
+    #[test]
+    fn option_numbers_are_those_of_the_version_built() {
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "heap::arena::tests::options_are_read_back",
+                "--ignored",
+            ])
+            .envs(OPTIONS.map(|(name, value, ..)| (name, value)))
+            .output()
+            .unwrap();
+        let output = String::from_utf8_lossy(&child.stdout);
+        assert!(
+            child.status.success() && output.contains("1 passed"),
+            "{output}"
+        );
+    }
+
+    #[test]
+    #[ignore = "started in a process of its own by option_numbers_are_those_of_the_version_built"]
+    fn options_are_read_back() {
+        for (name, _, expected, number) in OPTIONS {
+            // SAFETY: reading an option is safe at any time.
+            let value = unsafe { mimalloc::mi_option_get(number) };
+            assert_eq!(value, expected, "{name}");
+        }
+    }
+}

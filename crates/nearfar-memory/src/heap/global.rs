@@ -50,8 +50,8 @@ pub struct NearfarAllocator;
 /// The heap of each tier; null where there is none. Heaps live for ever.
 static HEAPS: [AtomicPtr<Heap>; MAX_TIERS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_TIERS];
-/// Where the window begins, its size and that of a slot as a power of two. They are written before
-/// the first block is taken from the window, and whoever frees that block got it after that.
+/// Where the window begins, its size and that of a slot as a power of two. Until the size is
+/// written, which comes last, no block lies in the window.
 static WINDOW_BASE: AtomicUsize = AtomicUsize::new(0);
 static WINDOW_BYTES: AtomicUsize = AtomicUsize::new(0);
 static SLOT_SHIFT: AtomicUsize = AtomicUsize::new(0);
@@ -60,13 +60,16 @@ impl NearfarAllocator {
     /// Gives every tier that the kernel can allocate on its heap in the global allocator, for the
     /// rest of the process's life, each reserving address space of its tier's capacity.
     ///
+    /// A tier stays without a heap where its budget has no room for an empty heap's records, where
+    /// the process may not reserve the address space (`vm.overcommit_memory` of 2, `RLIMIT_AS`) or
+    /// bind it; the log says so.
+    ///
     /// To be called at the start of the program: with [`NearHeap::Platform`], threads that already
     /// run keep what the platform's allocator gave them. It has no effect on allocations in a
     /// program that has another global allocator.
     ///
     /// # Errors
-    /// [`HeapError::Installed`] after the first time; others as for a heap, in which case tiers
-    /// nearer than the failing one have got their heaps.
+    /// [`HeapError::Installed`] after the first time.
     pub fn install(system: &Arc<MemorySystem>, heaps: GlobalHeaps) -> Result<(), HeapError> {
         static INSTALLED: Mutex<bool> = Mutex::new(false);
         let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -85,18 +88,19 @@ impl NearfarAllocator {
         if heaps.near == NearHeap::Platform {
             near::keep_freed_memory();
         }
-        install_heaps(system, &wanted)
+        install_heaps(system, &wanted);
+        Ok(())
     }
 }
 
-fn install_heaps(system: &Arc<MemorySystem>, wanted: &[(TierId, bool)]) -> Result<(), HeapError> {
+fn install_heaps(system: &Arc<MemorySystem>, wanted: &[(TierId, bool)]) {
     let reserve = |tier: TierId| reserve_bytes(system, tier, HeapOptions::default());
     let Some(largest) = wanted
         .iter()
         .map(|(tier, _)| *tier)
         .max_by_key(|tier| reserve(*tier))
     else {
-        return Ok(());
+        return;
     };
     let slot_bytes = reserve(largest).next_power_of_two();
     let last = wanted
@@ -105,21 +109,36 @@ fn install_heaps(system: &Arc<MemorySystem>, wanted: &[(TierId, bool)]) -> Resul
         .max()
         .unwrap_or(0);
     let window_bytes = slot_bytes.saturating_mul(last + 1);
-    let map = Arc::new(map_for_heaps(system, largest, window_bytes)?);
+    let map = match map_for_heaps(system, largest, window_bytes) {
+        Ok(map) => Arc::new(map),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "what queries allocate is not put on tiers");
+            return;
+        }
+    };
     SLOT_SHIFT.store(slot_bytes.trailing_zeros() as usize, Ordering::Relaxed);
     WINDOW_BASE.store(map.addresses().start, Ordering::Relaxed);
-    WINDOW_BYTES.store(window_bytes, Ordering::Relaxed);
+    // Pairs with the load in `heap_of`: whoever sees the size sees the other two.
+    WINDOW_BYTES.store(window_bytes, Ordering::Release);
     // The window stays mapped even if no heap comes to lie in it, since it has been announced.
     std::mem::forget(Arc::clone(&map));
     for &(tier, huge_pages) in wanted {
         let start = tier.index() * slot_bytes;
         let range = start..start + reserve(tier);
-        let space = Space::new(system, tier, Arc::clone(&map), range, huge_pages)?;
-        let heap = Heap::new(system, tier, Exhaustion::Spill, space)?;
-        // Pairs with the loads of the allocator below.
-        HEAPS[tier.index()].store(Box::into_raw(Box::new(heap)), Ordering::Release);
+        let heap = Space::new(system, tier, Arc::clone(&map), range, huge_pages)
+            .and_then(|space| Heap::new(system, tier, Exhaustion::Spill, space));
+        match heap {
+            // Pairs with the loads of the allocator below.
+            Ok(heap) => HEAPS[tier.index()].store(Box::into_raw(Box::new(heap)), Ordering::Release),
+            // What a small budget is for.
+            Err(error @ HeapError::Arena { .. }) => tracing::debug!(%error, "a tier has no heap"),
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "what queries allocate is not put on a tier");
+            }
+        }
     }
-    Ok(())
 }
 
 /// The heap that the thread's tier has, if any.
@@ -134,8 +153,10 @@ fn current_heap() -> Option<&'static Heap> {
 /// The heap that `block` lies in, if it lies in the window.
 #[inline]
 fn heap_of(block: *mut u8) -> Option<&'static Heap> {
+    // Pairs with the store in `install_heaps`.
+    let window_bytes = WINDOW_BYTES.load(Ordering::Acquire);
     let offset = (block as usize).wrapping_sub(WINDOW_BASE.load(Ordering::Relaxed));
-    if offset >= WINDOW_BYTES.load(Ordering::Relaxed) {
+    if offset >= window_bytes {
         return None;
     }
     // Pairs with the store in `install_heaps`.

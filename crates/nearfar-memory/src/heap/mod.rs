@@ -54,7 +54,7 @@ pub enum HeapError {
     /// as mimalloc supports (160 arenas).
     #[error(
         "a heap of {reserve_bytes} bytes cannot be made on tier {tier:?}, which has \
-         {available_bytes} bytes left of its budget"
+         {available_bytes} bytes left of its budget: raise the budget"
     )]
     Arena {
         /// The tier's name.

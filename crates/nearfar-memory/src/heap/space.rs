@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::HeapError;
 use super::arena::{ARENA_ALIGN, ARENA_BYTES_MAX, Arena};
 use super::tier_heap::HeapOptions;
-use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy};
+use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy, SysError};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -50,7 +50,7 @@ impl Space {
             return Err(HeapError::NotAllocatable { tier: name() });
         }
         let nodes = info.node_set;
-        match sys::bind_range(&map, range.clone(), &Policy::evenly(nodes)) {
+        match prefer(&map, range.clone(), nodes) {
             Err(error) if error.is_unavailable() && system.has_one_node() => {}
             Err(source) => {
                 return Err(HeapError::Bind {
@@ -119,6 +119,22 @@ impl Space {
                 .push(self);
         }
     }
+}
+
+/// Has the pages of `range` come from `nodes` as long as these have memory.
+///
+/// A heap is filled as it is used, with no look at what a node has free, so that under a strict
+/// policy a full node would have the kernel kill the process. Its pages are charged to its tier
+/// wherever they lie.
+fn prefer(map: &Mapping, range: Range<usize>, nodes: NodeSet) -> Result<(), SysError> {
+    if nodes.len() == 1 {
+        match sys::bind_range(map, range.clone(), &Policy::PreferredMany(nodes)) {
+            // The kernel is older than the policy.
+            Err(error) if error.errno == libc::EINVAL => {}
+            other => return other,
+        }
+    }
+    sys::bind_range(map, range, &Policy::evenly(nodes))
 }
 
 /// Reserves address space for heaps.

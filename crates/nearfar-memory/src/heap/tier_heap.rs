@@ -40,7 +40,8 @@ pub struct HeapOptions {
 /// Clones share the heap; it ends with the last of them, so that a block never outlives its heap.
 /// Blocks may be freed on any thread. Its bytes (blocks, free or not, and mimalloc's records) are
 /// charged to the tier's budget in steps of 64 KiB; freed memory is kept for the next block until a
-/// budget runs out or [`Self::trim`] is called.
+/// budget runs out or [`Self::trim`] is called. Pages come from the tier's nodes as long as these
+/// have memory, and then from others, still charged to the tier.
 #[derive(Clone)]
 pub struct TierHeap {
     heap: Arc<Heap>,

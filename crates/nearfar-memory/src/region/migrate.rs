@@ -9,9 +9,9 @@ use crate::sys::{self, BASE_PAGE_BYTES, PageLocation, SysError};
 use crate::system::MemorySystem;
 use crate::tier::{MAX_TIERS, TierId};
 
-/// Rounds of moving what is still misplaced: pages that are in use for I/O or being scanned by the
-/// kernel are busy for a moment only.
-const ROUNDS: usize = 5;
+/// Rounds of moving what is still misplaced that may move nothing: pages that are in use for I/O or
+/// being scanned by the kernel are busy for a moment only.
+const FUTILE_ROUNDS_MAX: usize = 5;
 /// Misplaced pages handled per round, which bounds the memory for their list.
 const PAGES_PER_ROUND: usize = 1 << 20;
 
@@ -95,7 +95,8 @@ impl Region {
     fn move_stragglers(&self, new: &Layout) -> Result<(), RegionError> {
         let mut misplaced: Vec<(usize, TierId)> = Vec::new();
         let mut last_errno = libc::EBUSY;
-        for round in 0..=ROUNDS {
+        let (mut left, mut futile_rounds) = (u64::MAX, 0);
+        loop {
             misplaced.clear();
             let mut tally = Tally::default();
             let mut count = 0u64;
@@ -116,7 +117,9 @@ impl Region {
             if misplaced.is_empty() {
                 return Ok(());
             }
-            if round == ROUNDS {
+            futile_rounds += usize::from(count >= left);
+            left = left.min(count);
+            if futile_rounds == FUTILE_ROUNDS_MAX {
                 let source = SysError {
                     call: "move_pages",
                     errno: last_errno,
@@ -140,7 +143,6 @@ impl Region {
                 source,
             })?;
         }
-        Ok(())
     }
 }
 

@@ -29,8 +29,9 @@ use crate::tier::{TierBytes, TierId};
 ///
 /// A region is one kernel mapping per distinct kernel policy at most, however finely its placement
 /// alternates: pages are populated run by run while the policy of the whole range is switched, and
-/// it is left with one policy over all its nodes. That policy is strict, which also keeps the
-/// kernel's automatic balancing from moving its pages.
+/// it is left with one policy over all its nodes, which also keeps the kernel's automatic balancing
+/// from moving its pages. That policy is strict, but for a tier of several nodes alone: pages that go
+/// round these may come from others when one is full, which the check of every page then finds.
 ///
 /// ```
 /// use nearfar_memory::{Budgets, MemorySystem, Placement, Region, RegionOptions, TierId};

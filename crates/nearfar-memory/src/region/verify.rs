@@ -31,13 +31,16 @@ pub(super) fn verify(
     policy: PolicyOutcome,
 ) -> Result<Verification, RegionError> {
     if let PolicyOutcome::Unneeded(reason) = policy {
-        tracing::warn!(%reason, "memory policies are unavailable; the machine has one node only");
+        system.tell_unverified(
+            "memory policies are unavailable; the machine has one node",
+            reason,
+        );
         return Ok(Verification::Unverified { reason });
     }
     match check_pages(system, map, kind, layout)? {
         Ok(()) => Ok(Verification::Verified),
         Err(reason) if reason.is_unavailable() => {
-            tracing::warn!(%reason, "the placement of pages cannot be verified");
+            system.tell_unverified("the placement of pages cannot be verified", reason);
             Ok(Verification::Unverified { reason })
         }
         Err(source) => Err(RegionError::Query { source }),

@@ -10,6 +10,13 @@ pub const BASE_PAGE_BYTES: usize = 4096;
 /// Bytes of a huge page (a page middle directory entry of x86-64 and of AArch64 with 4 KiB pages).
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 
+/// How often and after which pause a call is repeated that lacked a resource of the kernel's: one
+/// that is not there then will not come by itself.
+#[cfg(not(miri))]
+const TRIES_WITHOUT_RESOURCE: u32 = 5;
+#[cfg(not(miri))]
+const PAUSE_WITHOUT_RESOURCE: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// Bytes of a base page as the kernel says (`sysconf(_SC_PAGESIZE)`).
 #[must_use]
 pub fn base_page_bytes() -> usize {
@@ -99,8 +106,9 @@ impl Mapping {
     /// Maps `bytes` of anonymous memory whose first byte is a multiple of `align`.
     ///
     /// Before: `bytes` is a positive multiple of the page size of `kind`; `align` is a power of two
-    /// and at least that page size. After: the range is reserved, readable and writable; no page is allocated; nothing is charged to the commit limit (`MAP_NORESERVE`,
-    /// mmap(2); Documentation/mm/overcommit-accounting.rst).
+    /// and at least that page size. After: the range is reserved, readable and writable; no page is
+    /// allocated; nothing is charged to the commit limit (`MAP_NORESERVE`, mmap(2)), unless
+    /// `vm.overcommit_memory` is 2, when all of it is (Documentation/mm/overcommit-accounting.rst).
     ///
     /// # Errors
     /// The error of `mmap`, `ENOMEM` when address space or huge pages do not suffice.
@@ -147,15 +155,18 @@ impl Mapping {
     /// Gives `advice` on `range`.
     ///
     /// Before: `range` lies inside and is page-aligned; for [`Advice::Discard`] nobody holds a
-    /// reference into it. After: as the advice says (madvise(2)). `PopulateWrite` is repeated while
-    /// it is interrupted and starts over harmlessly, present pages being left alone.
+    /// reference into it. After: as the advice says (madvise(2)). A call is repeated while it is
+    /// interrupted, and a few times while the kernel lacks a resource; `PopulateWrite` starts over
+    /// harmlessly, present pages being left alone.
     ///
     /// # Errors
     /// The error of `madvise`: for `PopulateWrite`, `ENOMEM` when pages ran out, `EFAULT` where a
-    /// fault would have raised `SIGBUS`, `EHWPOISON` for broken memory, `EINVAL` before Linux 5.14.
+    /// fault would have raised `SIGBUS`, `EHWPOISON` for broken memory, `EINVAL` before Linux 5.14;
+    /// `EAGAIN` when the resource stays lacking, such as mappings (`vm.max_map_count`).
     pub fn advise(&self, range: Range<usize>, advice: Advice) -> Result<(), SysError> {
         self.check(&range);
         let (number, call) = advice.number_and_name();
+        let mut tries_left = TRIES_WITHOUT_RESOURCE;
         loop {
             // SAFETY: the range lies inside the mapping that we own; discarding needs the caller's
             // word that nobody refers to it, which the precondition states.
@@ -170,8 +181,13 @@ impl Mapping {
                 return Ok(());
             }
             let error = SysError::last(call);
-            if !matches!(error.errno, libc::EINTR | libc::EAGAIN) {
-                return Err(error);
+            match error.errno {
+                libc::EINTR => {}
+                libc::EAGAIN if tries_left > 0 => {
+                    tries_left -= 1;
+                    std::thread::sleep(PAUSE_WITHOUT_RESOURCE);
+                }
+                _ => return Err(error),
             }
         }
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nearfar_topology::IdList;
+
 /// The kernel's highest supported node number plus one (`CONFIG_NODES_SHIFT` of 10).
 const NODES_MAX: usize = 1024;
 const WORDS: usize = NODES_MAX / 64;
@@ -71,14 +73,13 @@ impl NodeSet {
     /// Reads the kernel's list format, such as `0-1,4`; `None` when it is something else.
     #[must_use]
     pub fn parse(list: &str) -> Option<Self> {
-        let mut nodes = Self::EMPTY;
-        for part in list.trim().split(',').filter(|part| !part.is_empty()) {
-            let (first, last) = part.split_once('-').unwrap_or((part, part));
-            for node in first.parse::<u32>().ok()?..=last.parse().ok()? {
-                nodes.insert(node);
-            }
-        }
-        Some(nodes)
+        let nodes = IdList::parse(list)?;
+        Some(
+            nodes
+                .iter()
+                .take_while(|node| *node < NODES_MAX as u32)
+                .collect(),
+        )
     }
 
     pub(crate) fn as_ptr(&self) -> *const u64 {
@@ -130,6 +131,7 @@ mod tests {
         assert_eq!(nodes.to_string(), "0,1,2,5,64");
         assert_eq!(NodeSet::parse("\n"), Some(NodeSet::EMPTY));
         assert_eq!(NodeSet::parse("zero"), None);
+        assert_eq!(NodeSet::parse("3-4294967295").unwrap().len(), NODES_MAX - 3);
     }
 
     #[test]

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use nearfar_memory::{
-    GlobalHeaps, HeapError, MemorySystem, NearHeap, NearfarAllocator, ThreadTier, TierUsage,
+    Budgets, GlobalHeaps, HeapError, MemorySystem, NearHeap, NearfarAllocator, ThreadTier,
+    TierKind, TierSpec, TierUsage,
 };
 
-use crate::{MIB, system, tier};
+use crate::{MIB, node, run_apart, system, tier, tiers};
 
 /// The system of the global heaps, installed once. The lock keeps apart tests that compare counters.
 fn installed() -> (MutexGuard<'static, ()>, &'static Arc<MemorySystem>) {
@@ -158,16 +159,7 @@ fn many_threads_share_the_far_heap() {
 /// The choice of the near heap holds for a process, so that another one tries the other choice.
 #[test]
 fn the_near_heap_can_be_mimalloc() {
-    let program = std::env::current_exe().unwrap();
-    let child = std::process::Command::new(program)
-        .args(["--exact", "global_heap::near_by_mimalloc", "--ignored"])
-        .output()
-        .unwrap();
-    let output = String::from_utf8_lossy(&child.stdout);
-    assert!(
-        child.status.success() && output.contains("1 passed"),
-        "{output}"
-    );
+    run_apart("global_heap::near_by_mimalloc");
 }
 
 #[test]
@@ -198,4 +190,52 @@ fn near_by_mimalloc() {
         .join()
         .unwrap();
     assert!(near().heap_live_bytes < before + 32 * MIB);
+}
+
+#[test]
+fn a_budget_without_room_for_a_heap_leaves_the_tier_without() {
+    run_apart("global_heap::heaps_under_small_budgets");
+}
+
+#[test]
+#[ignore = "started in a process of its own by a_budget_without_room_for_a_heap_leaves_the_tier_without"]
+fn heaps_under_small_budgets() {
+    let specs = tiers([4096, 4096, 64]);
+    let budgets = Budgets::new().with("near", MIB).with("far", MIB);
+    let system = MemorySystem::from_specs(specs, &budgets).unwrap();
+    let heaps = GlobalHeaps {
+        near: NearHeap::Mimalloc { huge_pages: false },
+        huge_pages: false,
+    };
+    NearfarAllocator::install(&system, heaps).unwrap();
+    for (index, has_heap) in [(0, false), (1, false), (2, true)] {
+        let guard = ThreadTier::enter(tier(index));
+        let mut block = vec![3u8; 5 << 20];
+        drop(guard);
+        block.resize(6 << 20, 3);
+        assert!(block.iter().all(|byte| *byte == 3));
+        let live_bytes = if has_heap { block.capacity() as u64 } else { 0 };
+        assert_eq!(system.usage(tier(index)).heap_live_bytes, live_bytes);
+        assert_eq!(system.usage(tier(index)).heap_bytes > 0, has_heap);
+    }
+}
+
+/// Where address space is charged as if it were memory, or limited, there is none for heaps.
+#[test]
+fn without_address_space_there_are_no_heaps() {
+    run_apart("global_heap::heaps_beyond_the_address_space");
+}
+
+#[test]
+#[ignore = "started in a process of its own by without_address_space_there_are_no_heaps"]
+fn heaps_beyond_the_address_space() {
+    // Together beyond 2^48 bytes.
+    let spec = |index| TierSpec::new(format!("tier{index}"), TierKind::Cxl, [node()], 1 << 46);
+    let specs = (0..8).map(spec).collect();
+    let system = MemorySystem::from_specs(specs, &Budgets::new()).unwrap();
+    NearfarAllocator::install(&system, GlobalHeaps::default()).unwrap();
+    let _far = ThreadTier::enter(tier(1));
+    let block = vec![1u8; 1 << 20];
+    assert_eq!(block[7], 1);
+    assert_eq!(system.usage(tier(1)).heap_bytes, 0);
 }

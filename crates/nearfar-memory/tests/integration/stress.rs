@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use allocator_api2::vec::Vec as TierVec;
 use nearfar_memory::{HeapOptions, OverBudget, Placement, Region, RegionOptions, TierHeap};
 
-use crate::{MIB, system, tier};
+use crate::{MIB, RaiseOnDrop, system, tier};
 
 #[test]
 fn regions_and_heaps_never_exceed_a_budget_together() {
@@ -26,6 +26,7 @@ fn regions_and_heaps_never_exceed_a_budget_together() {
                 std::thread::yield_now();
             }
         });
+        let end_watcher = RaiseOnDrop(&done);
         let workers: Vec<_> = (0..4usize)
             .map(|seed| {
                 let (system, heap) = (&system, heap.clone());
@@ -62,7 +63,7 @@ fn regions_and_heaps_never_exceed_a_budget_together() {
         for worker in workers {
             worker.join().unwrap();
         }
-        done.store(true, Ordering::Relaxed);
+        drop(end_watcher);
         watcher.join().unwrap();
     });
     drop(heap);

@@ -176,7 +176,7 @@ fn a_budget_below_the_records_of_a_heap_is_named() {
         vec![nearfar_memory::TierSpec::new(
             "near",
             nearfar_memory::TierKind::LocalDram,
-            [0],
+            [crate::node()],
             4096,
         )],
         &nearfar_memory::Budgets::new(),

@@ -236,7 +236,8 @@ impl fmt::Display for NearBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(bytes) => write!(f, "{bytes}B"),
-            Self::Share(share) => write!(f, "{}%", share * 100.0),
+            // Rounded, so that 7 % do not read as 7.000000000000001.
+            Self::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
             Self::Columns(count) => write!(f, "{count}"),
         }
     }
@@ -285,6 +286,9 @@ mod tests {
             "interleave:4294967295:1",
             "columns:16",
             "columns:25%",
+            "columns:7%",
+            "columns:29%",
+            "columns:0.125%",
             "explicit:t.a,t.b",
         ] {
             let strategy: Strategy = text.parse().expect(text);

@@ -1,6 +1,6 @@
 //! `nearfar bench`.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -63,8 +63,8 @@ pub struct BenchTpchArgs {
     #[arg(long, value_name = "LIST")]
     pub queries: Option<QueryList>,
     /// Threads of every engine [default: the processors of this process].
-    #[arg(long, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
     /// Compare with this engine too; it must be installed [possible values: duckdb].
     #[arg(long = "rival", value_name = "NAME", value_parser = rival)]
     pub rivals: Vec<Rival>,

@@ -1,6 +1,6 @@
 //! The machine that data is placed on: shared by all commands that place any.
 
-use std::num::NonZeroUsize;
+use std::num::NonZeroU32;
 
 use clap::Args;
 
@@ -11,8 +11,8 @@ use crate::human::{ByteSize, TierBudget};
 #[command(next_help_heading = "Machine")]
 pub struct MachineArgs {
     /// Threads that run queries [default: the processors of this process].
-    #[arg(long, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
     /// Give these threads all of the modelled device, not their share of it.
     ///
     /// A profile describes a device that all cores of a socket use. By default, N threads get N

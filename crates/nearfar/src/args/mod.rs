@@ -9,6 +9,8 @@ mod sql;
 mod tiers;
 mod tpch;
 
+use std::num::NonZeroU32;
+
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{BenchArea, BenchArgs, BenchTpchArgs};
@@ -56,6 +58,18 @@ pub enum FigureFormat {
     Table,
     /// For programs: one JSON object per line, the first with machine, version and configuration.
     Json,
+}
+
+/// The most threads that can be asked for, few enough for an operating system to start.
+const THREADS_MAX: u32 = 1024;
+
+/// Reads a number of threads.
+fn threads(text: &str) -> Result<NonZeroU32, String> {
+    let threads = text
+        .parse()
+        .ok()
+        .filter(|threads: &NonZeroU32| threads.get() <= THREADS_MAX);
+    threads.ok_or_else(|| format!("give a number from 1 to {THREADS_MAX}"))
 }
 
 fn long_help() -> String {

@@ -11,7 +11,7 @@ use super::FigureFormat;
 ///
 /// Latency and bandwidth are what firmware, drivers or the profile declare; `--probe` measures
 /// them. What the machine does not say is listed with the reason.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Examples:
   nearfar tiers
@@ -34,7 +34,7 @@ pub struct TiersArgs {
     #[arg(long)]
     pub probe: bool,
     /// Threads of the bandwidth figures [default: the processors of this process].
-    #[arg(long, value_name = "N", requires = "probe")]
+    #[arg(long, value_name = "N", requires = "probe", value_parser = super::threads)]
     pub threads: Option<NonZeroU32>,
     /// Give these threads all of the modelled device, not their share of it.
     #[arg(long, requires = "probe", requires = "profile")]

@@ -35,7 +35,10 @@ impl Output {
     /// The file at `path`.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let opened = if is_special(path) {
+        let opened = if path.is_dir() {
+            // It would be found out when the file is put into its place, after all the work.
+            Err(io::ErrorKind::IsADirectory.into())
+        } else if is_special(path) {
             File::options()
                 .write(true)
                 .open(path)
@@ -176,7 +179,7 @@ impl Drop for Part {
 
 /// Whether `path` is a device, a pipe or a socket, which a rename would replace.
 fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+    fs::metadata(path).is_ok_and(|found| !found.is_file())
 }
 
 fn cannot_write(name: &str, why: &str) -> anyhow::Error {

@@ -65,7 +65,17 @@ fn sources_of(path: &Path) -> anyhow::Result<Vec<Source>> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(cannot_read)?;
     paths.sort();
-    let sources: Vec<Source> = paths.iter().filter_map(|path| source(path).ok()).collect();
+    let readable = paths
+        .iter()
+        .filter(|path| FileFormat::of_path(path).is_ok());
+    let named = readable.filter_map(|path| match source(path) {
+        Ok(source) => Some(source),
+        Err(error) => {
+            message::print(&format!("warning: skipped {error}"));
+            None
+        }
+    });
+    let sources: Vec<Source> = named.collect();
     if sources.is_empty() {
         let message = format!(
             "{} holds no .parquet, .csv, .arrow or .ipc file",

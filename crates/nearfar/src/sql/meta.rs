@@ -138,9 +138,7 @@ impl Meta {
             Self::Output(None) => runner.redirect(Output::stdout())?,
             Self::Include(path) => {
                 let lines = super::read(&path)?;
-                return runner
-                    .script(Some(&path.display().to_string()), lines)
-                    .await;
+                return runner.include(&path.display().to_string(), lines).await;
             }
         }
         Ok(ControlFlow::Continue(()))

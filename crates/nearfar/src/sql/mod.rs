@@ -21,6 +21,7 @@ use self::script::Lines;
 use crate::args::SqlArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::TierBudget;
+use crate::interrupt::Interrupts;
 use crate::machine;
 use crate::output::file::Output;
 
@@ -37,10 +38,6 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
         });
     }
     let engine = machine::engine(&machine, profile)?;
-    let output = match &args.output {
-        Some(path) => Output::create(path)?,
-        None => Output::stdout(),
-    };
     let display = Display {
         format: args.format,
         timing: args.timing,
@@ -49,7 +46,13 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
     };
     let front = machine::front()?;
     let mut runner = front.block_on(async {
-        let mut runner = Runner::open(&engine, output, display).await?;
+        // Before there is a file, which Ctrl-C must not leave behind.
+        let interrupts = Interrupts::listen()?;
+        let output = match &args.output {
+            Some(path) => Output::create(path)?,
+            None => Output::stdout(),
+        };
+        let mut runner = Runner::open(&engine, interrupts, output, display).await?;
         if let Some(name) = &args.tablespace {
             runner.set("default_tablespace", name).await?;
         }

@@ -23,6 +23,9 @@ use crate::output::file::Output;
 use crate::output::rows::RowWriter;
 use crate::progress::{self, Spinner};
 
+/// Scripts that may be within each other; one that includes itself would go on until the stack ends.
+const INCLUDES_MAX: usize = 32;
+
 /// How results are shown.
 #[derive(Debug, Clone)]
 pub struct Display {
@@ -42,22 +45,26 @@ pub struct Runner {
     output: Output,
     /// Results in `output`.
     results: usize,
+    /// Scripts that run within each other.
+    includes: usize,
     pub display: Display,
 }
 
 impl Runner {
-    /// Takes Ctrl-C over from here on.
+    /// A new session of `engine`, whose work `interrupts` end.
     pub async fn open(
         engine: &Arc<Engine>,
+        interrupts: Interrupts,
         output: Output,
         display: Display,
     ) -> anyhow::Result<Self> {
         let mut runner = Self {
             session: engine.session(),
             workers: Workers::start(engine)?,
-            interrupts: Interrupts::listen()?,
+            interrupts,
             output,
             results: 0,
+            includes: 0,
             display,
         };
         // So that errors of the planner come with their place.
@@ -133,6 +140,21 @@ impl Runner {
             Some(rest) => self.piece(name, rest).await,
             None => Ok(ControlFlow::Continue(())),
         }
+    }
+
+    /// Runs a script that another one includes.
+    ///
+    /// # Errors
+    /// Those of the script; that it is included too deep.
+    pub async fn include(&mut self, name: &str, lines: Lines) -> anyhow::Result<ControlFlow<()>> {
+        if self.includes == INCLUDES_MAX {
+            let message = format!("{name}: more than {INCLUDES_MAX} scripts within each other");
+            return Err(Failed::new(Exit::Statement, message).into());
+        }
+        self.includes += 1;
+        let ended = self.script(Some(name), lines).await;
+        self.includes -= 1;
+        ended
     }
 
     async fn piece(&mut self, name: Option<&str>, piece: Piece) -> anyhow::Result<ControlFlow<()>> {

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use nearfar_topology::{FAR, Topology};
+
 use crate::support::{run, run_in, temp};
 
 #[test]
@@ -14,6 +16,8 @@ fn arguments_that_cannot_be_read() {
         &["tpch", "--queries", "5-3"],
         &["tiers", "--probe", "--sysfs", "/sys"],
         &["bench", "tpch", "--rival", "nobody"],
+        &["sql", "--threads", "4294967296", "-c", "SELECT 1"],
+        &["tiers", "--probe", "--threads", "0"],
     ] {
         let ran = run(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
@@ -104,6 +108,23 @@ fn budgets_that_do_not_fit() {
     ran.failed(6, &["1 bytes near", "raise the near budget"]);
 }
 
+/// A budget too small for what queries allocate is no reason not to run those that need none.
+#[test]
+fn a_budget_without_room_for_query_memory() {
+    let ran = run([
+        "sql",
+        "--profile",
+        "cxl-fpga",
+        "--budget",
+        "far=1MiB",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT 1 AS a",
+    ]);
+    assert_eq!(ran.succeeded(), "a\n1\n");
+}
+
 #[test]
 fn a_query_that_needs_more_than_its_limit_fails_alone() {
     let sql = "SELECT count(*) FROM generate_series(1, 3000000) a JOIN generate_series(1, 3000000) b \
@@ -124,8 +145,8 @@ fn a_query_that_needs_more_than_its_limit_fails_alone() {
 
 #[test]
 fn a_machine_without_a_far_tier_says_so() {
-    let tiers = run(["tiers", "--format", "json"]).succeeded();
-    if tiers.contains("\"kind\":\"cxl\"") || tiers.contains("\"kind\":\"remote-socket\"") {
+    let machine = Topology::this_machine().expect("a machine");
+    if machine.tier(FAR).is_ok() {
         return;
     }
     let ran = run([
@@ -143,6 +164,10 @@ fn a_machine_without_a_far_tier_says_so() {
 #[test]
 fn a_report_without_a_folder() {
     let folder = temp();
+    let ran = run_in(folder.path(), ["tpch", "--sf", "1000", "--report", "."]);
+    ran.failed(7, &["cannot write .", "is a directory"]);
+    let ran = run_in(folder.path(), ["sql", "-o", "/", "-c", "SELECT 1"]);
+    ran.failed(7, &["cannot write /", "is a directory"]);
     let ran = run_in(
         folder.path(),
         ["tpch", "--sf", "1000", "--report", "no/where.html"],

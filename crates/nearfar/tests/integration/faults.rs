@@ -5,14 +5,14 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Ran, files_in, program, run, temp};
+use crate::support::{Ran, environment, files_in, program, run, temp};
 
 /// Runs the program where no file may become larger than 8 KiB, which fails as a full disk does:
 /// in the middle of a write.
 fn run_on_a_small_disk(folder: &Path, arguments: &str) -> Ran {
     let script = format!("trap '' XFSZ; ulimit -f 16; exec \"$0\" {arguments}");
     let mut command = Command::new("sh");
-    command
+    environment(&mut command)
         .args(["-c", &script, env!("CARGO_BIN_EXE_nearfar")])
         .current_dir(folder);
     command

@@ -1,6 +1,8 @@
 //! Files become tables and tables become files.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::support::{files_in, run_in, temp};
@@ -148,4 +150,21 @@ fn files_that_are_not_what_they_seem() {
     fs::write(path.join("notes.txt"), "x").expect("written");
     run_in(path, ["sql", "notes.txt"]).failed(4, &["notes.txt", ".parquet"]);
     assert_eq!(files_in(path).len(), 8);
+}
+
+#[test]
+fn a_file_without_a_readable_name_is_skipped_with_a_message() {
+    let folder = temp();
+    fs::write(folder.path().join("a.csv"), "x\n1\n").expect("written");
+    let name = OsStr::from_bytes(b"b\xff.csv");
+    if fs::write(folder.path().join(name), "x\n2\n").is_err() {
+        // Not every file system takes such a name.
+        return;
+    }
+    let ran = run_in(
+        folder.path(),
+        ["sql", ".", "--format", "csv", "-c", "SELECT * FROM a"],
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "x\n1\n"), "{ran:?}");
+    assert!(ran.stderr.starts_with("warning: skipped ./b"), "{ran:?}");
 }

@@ -231,3 +231,22 @@ fn cells_of_any_size_are_printed() {
         "{ran}"
     );
 }
+
+#[test]
+fn a_script_that_includes_itself_is_an_error() {
+    let folder = temp();
+    let script = "SELECT 1 AS a;\n\\i again.sql\n";
+    fs::write(folder.path().join("again.sql"), script).expect("written");
+    let arguments = [
+        "sql",
+        "--format",
+        "csv",
+        "-f",
+        "again.sql",
+        "-o",
+        "rows.csv",
+    ];
+    let ran = run_in(folder.path(), arguments);
+    ran.failed(5, &["again.sql: more than 32 scripts within each other"]);
+    assert_eq!(files_in(folder.path()), ["again.sql"]);
+}

@@ -66,8 +66,28 @@ impl Ran {
 /// The program, with an environment that is the same everywhere.
 pub fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
-    command.stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
+    environment(&mut command).stdin(Stdio::null());
     command
+}
+
+/// Variables that programs need to be found and to run, or that tools which watch them set.
+const KEPT_VARIABLES: [&str; 7] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "LLVM_PROFILE_FILE",
+    "ASAN_OPTIONS",
+    "TSAN_OPTIONS",
+];
+
+/// Gives `command` an environment that is the same everywhere.
+pub fn environment(command: &mut Command) -> &mut Command {
+    let kept = KEPT_VARIABLES.map(|name| (name, std::env::var_os(name)));
+    let kept = kept
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)));
+    command.env_clear().envs(kept)
 }
 
 /// Runs the program with these arguments.

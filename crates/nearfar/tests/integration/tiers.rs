@@ -1,6 +1,6 @@
 //! `nearfar tiers` and `nearfar profiles`.
 
-use crate::support::{expect_file, run, sysfs};
+use crate::support::{Ran, expect_file, program, run, sysfs};
 
 fn tiers(fixture: &str, arguments: &[&str]) -> String {
     let root = sysfs(fixture);
@@ -82,4 +82,15 @@ fn profiles_are_listed_and_shown() {
     let json = run(["profiles", "cxl-blades-1", "--format", "json"]).succeeded();
     let profile: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(profile["far"]["idle_latency_ns"], 507.0);
+}
+
+/// With stacks so large that the address space has room for one at most.
+#[test]
+fn a_probe_without_threads_says_so() {
+    let mut command = program();
+    command.args(["tiers", "--probe", "--threads", "8"]);
+    command.env("RUST_MIN_STACK", (1_u64 << 46).to_string());
+    let ran: Ran = command.output().expect("started").into();
+    let text = ran.succeeded();
+    assert!(text.contains("probe: cannot start 8 threads"), "{text}");
 }

@@ -2,17 +2,19 @@
 
 mod table;
 
-use std::io;
+use std::{fs, io};
 
 use anyhow::Context;
 use nearfar_bench::bench::{
     BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Turns, Who, compare, serve,
 };
 use nearfar_measure::results::{Header, ResultsWriter};
+use tempfile::TempDir;
 use tracing::info;
 
 use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, FigureFormat};
 use crate::exit::{Exit, Failed};
+use crate::interrupt::run_until_interrupted;
 use crate::output::file::Output;
 use crate::progress::{Live, Spinner};
 
@@ -30,7 +32,7 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
         scale_factor: args.scale_factor,
         threads: args
             .threads
-            .map_or(defaults.threads, std::num::NonZeroUsize::get),
+            .map_or(defaults.threads, |threads| threads.get() as usize),
         queries: args
             .queries
             .as_ref()
@@ -50,10 +52,7 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
         arguments: ["bench", "contender"].map(str::to_owned).to_vec(),
         python: args.python.clone(),
     };
-    let follower = Follower::new();
-    let outcome = compare(&options, &launcher, &follower);
-    drop(follower);
-    let outcome = outcome?;
+    let outcome = compare_in_own_folder(options, launcher)?;
     print(args.format, &outcome)?;
     match outcome.absent.first() {
         None => Ok(()),
@@ -62,6 +61,36 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
             Err(Failed::new(Exit::Unavailable, message).into())
         }
     }
+}
+
+/// In a folder that goes away also when Ctrl-C leaves the comparison behind.
+fn compare_in_own_folder(
+    mut options: BenchOptions,
+    launcher: Processes,
+) -> anyhow::Result<BenchOutcome> {
+    let parent = options.directory.take().unwrap_or_else(std::env::temp_dir);
+    let folder = tempfile::Builder::new()
+        .prefix("nearfar-bench-")
+        .tempdir_in(&parent)
+        .map_err(|error| {
+            let message = format!("cannot write below {}: {error}", parent.display());
+            Failed::new(Exit::Output, message)
+        })?;
+    options.directory = Some(folder.path().to_owned());
+    let follower = Follower::default();
+    let spinner = follower.spinner();
+    let outcome = run_until_interrupted(move || Ok(compare(&options, &launcher, &follower)?));
+    drop(spinner);
+    remove(folder);
+    outcome
+}
+
+/// Removes a folder in which files may still be made.
+fn remove(folder: TempDir) {
+    const TRIES: usize = 10;
+    let path = folder.keep();
+    // One that stays behind is in the system's folder for temporary files, or where the user asked.
+    let _ = (0..TRIES).find(|_| fs::remove_dir_all(&path).is_ok());
 }
 
 fn print(format: FigureFormat, outcome: &BenchOutcome) -> anyhow::Result<()> {
@@ -88,17 +117,16 @@ fn print(format: FigureFormat, outcome: &BenchOutcome) -> anyhow::Result<()> {
 }
 
 /// Shows what a comparison is doing: a line on a terminal, and each step with `--verbose`.
+#[derive(Default)]
 struct Follower {
     live: Live,
-    _spinner: Spinner,
 }
 
 impl Follower {
-    fn new() -> Self {
-        let live = Live::default();
-        let shown = live.clone();
-        let _spinner = Spinner::new(move || shown.text());
-        Self { live, _spinner }
+    /// The line, until it is dropped.
+    fn spinner(&self) -> Spinner {
+        let shown = self.live.clone();
+        Spinner::new(move || shown.text())
     }
 }
 

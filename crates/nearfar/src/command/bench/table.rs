@@ -94,7 +94,9 @@ fn loads(outcome: &BenchOutcome) -> Grid {
             BytesPerSecond(outcome.file_bytes as f64 / seconds.median).to_string(),
             kept.map(|bytes| Bytes(bytes).to_string())
                 .unwrap_or_default(),
-            format!("{:.2}", loads.peak_ratio().median),
+            loads
+                .peak_ratio()
+                .map_or_else(|| "-".to_owned(), |ratio| format!("{:.2}", ratio.median)),
         ]);
     }
     grid

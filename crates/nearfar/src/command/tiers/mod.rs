@@ -15,6 +15,7 @@ use nearfar_topology::{Profile, Tier, TierKind, Topology};
 use serde_json::json;
 
 use crate::args::{FigureFormat, TiersArgs};
+use crate::interrupt::run_until_interrupted;
 use crate::message;
 use crate::output::file::Output;
 use crate::progress::{Live, Spinner};
@@ -33,7 +34,7 @@ pub fn run(args: &TiersArgs) -> anyhow::Result<()> {
         topology = topology.with_profile(profile);
     }
     let probed = if args.probe {
-        probe_all(args, &topology, profile.as_ref())?
+        probe_until_interrupted(args, &topology, profile.as_ref())?
     } else {
         Vec::new()
     };
@@ -71,11 +72,24 @@ fn header(args: &TiersArgs, topology: &Topology, profile: Option<&Profile>) -> H
     })
 }
 
+fn probe_until_interrupted(
+    args: &TiersArgs,
+    topology: &Topology,
+    profile: Option<&Profile>,
+) -> anyhow::Result<Vec<Probed>> {
+    let (args, topology, profile) = (args.clone(), topology.clone(), profile.cloned());
+    let live = Live::default();
+    let shown = live.clone();
+    let _spinner = Spinner::new(move || shown.text());
+    run_until_interrupted(move || probe_all(&args, &topology, profile.as_ref(), &live))
+}
+
 /// Probes every tier that memory can be taken from.
 fn probe_all(
     args: &TiersArgs,
     topology: &Topology,
     profile: Option<&Profile>,
+    live: &Live,
 ) -> anyhow::Result<Vec<Probed>> {
     let system = MemorySystem::new(topology, &Budgets::new())?;
     let threads = args.threads.unwrap_or_else(available_threads);
@@ -88,9 +102,6 @@ fn probe_all(
         .map(|profile| PacedTier::new(profile, share))
         .transpose()?;
     let options = ProbeOptions::for_cache(topology.last_level_cache_bytes.get(), threads);
-    let live = Live::default();
-    let shown = live.clone();
-    let _spinner = Spinner::new(move || shown.text());
     let probe = |tier: &Tier| -> anyhow::Result<Probed> {
         if !tier.allocatable {
             return Ok(Err("no memory can be taken from it".to_owned()));

@@ -159,8 +159,11 @@ fn verdict(check: &Check) -> String {
             format!("within {tolerance:.0} % ({:+.1} %)", error * 100.0)
         }
         Verdict::MachineSlower { .. } => "this machine has less".to_owned(),
+        Verdict::Disturbed { waited_share, .. } => format!(
+            "disturbed: a thread waited {:.0} % of the time",
+            waited_share * 100.0
+        ),
         Verdict::Off { error, .. } => format!("off by {:+.1} %", error * 100.0),
-        _ => String::new(),
     }
 }
 

@@ -10,19 +10,16 @@ use crate::human::{Bytes, Count, Elapsed};
 use crate::progress::{self, Live, Spinner};
 
 /// Shows what a run is doing: a line on a terminal, and each step with `--verbose`.
+#[derive(Default)]
 pub struct Follower {
     live: Live,
-    _spinner: Spinner,
 }
 
 impl Follower {
-    pub fn new() -> Self {
-        let live = Live::default();
-        let shown = live.clone();
-        Self {
-            live,
-            _spinner: Spinner::new(move || shown.text()),
-        }
+    /// The line, until it is dropped.
+    pub fn spinner(&self) -> Spinner {
+        let shown = self.live.clone();
+        Spinner::new(move || shown.text())
     }
 }
 

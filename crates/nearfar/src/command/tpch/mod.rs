@@ -5,6 +5,7 @@ mod table;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
 use nearfar_measure::results::{Header, ResultsWriter};
@@ -13,6 +14,7 @@ use nearfar_store::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 
 use crate::args::{FigureFormat, TpchArgs};
+use crate::interrupt::run_until_interrupted;
 use crate::machine;
 use crate::message;
 use crate::output::file::Output;
@@ -21,8 +23,6 @@ use crate::output::file::Output;
 const DEFAULT_PROFILE: &str = "cxl-blades-1";
 /// The value of `--profile` that means the machine's own far tier.
 const NO_PROFILE: &str = "none";
-const DEFAULT_PLACEMENTS: [&str; 5] =
-    ["near", "far", "interleave:1:1", "interleave:2:1", "columns"];
 
 /// Runs the command.
 pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
@@ -34,16 +34,21 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
         drop(Output::create(path)?);
     }
     let engine = machine::engine(&args.machine, profile)?;
-    let outcome = {
-        let follower = follow::Follower::new();
-        let runtime = machine::many_threads(engine.threads())?;
-        runtime.block_on(tpch::run(&engine, &options, &follower))?
-    };
+    let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
     let printed = print(args.format, &header, &outcome);
     // Neither of the two is lost with the other.
     let saved = report.map_or(Ok(()), |path| save(path, &header, &outcome));
     printed.and(saved)
+}
+
+fn run_options(engine: Arc<Engine>, options: TpchOptions) -> anyhow::Result<Outcome> {
+    let follower = follow::Follower::default();
+    let _spinner = follower.spinner();
+    run_until_interrupted(move || {
+        let runtime = machine::many_threads(engine.threads())?;
+        Ok(runtime.block_on(tpch::run(&engine, &options, &follower))?)
+    })
 }
 
 fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
@@ -56,17 +61,14 @@ fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
-    let texts = args.placements.iter().map(String::as_str);
-    let texts: Vec<&str> = if args.placements.is_empty() {
-        DEFAULT_PLACEMENTS.to_vec()
+    let placements = if args.placements.is_empty() {
+        tpch::default_placements(args.near_budget)
     } else {
-        texts.collect()
+        let texts = args.placements.iter();
+        texts
+            .map(|text| parse_placement(text, args.near_budget))
+            .collect::<Result<Vec<Strategy>, _>>()?
     };
-    let placement = |text: &str| parse_placement(text, args.near_budget);
-    let placements = texts
-        .into_iter()
-        .map(placement)
-        .collect::<Result<Vec<Strategy>, _>>()?;
     let defaults = TpchOptions::default();
     Ok(TpchOptions {
         scale_factor: args.scale_factor,

@@ -9,9 +9,6 @@ use nearfar_measure::{Kind, Summary};
 use crate::human::{Bytes, Elapsed};
 use crate::output::grid::{Align, Grid};
 
-/// Half the spread of the totals above which differences are to be read with care, as a share.
-const SPREAD_MAX: f64 = 0.05;
-
 /// Writes the comparison of the placements and the times of the queries.
 pub fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let options = &outcome.options;
@@ -146,9 +143,8 @@ fn notes(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         published::SYSTEM
     )?;
     for placed in &outcome.placements {
-        let half = placed.total().spread() / 2.0;
-        if half > SPREAD_MAX {
-            let percent = half * 100.0;
+        if placed.runs_differ() {
+            let percent = placed.total().spread() / 2.0 * 100.0;
             writeln!(
                 out,
                 "  {}: runs differ by ±{percent:.0} %, read it with care",
