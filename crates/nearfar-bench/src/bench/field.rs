@@ -6,7 +6,7 @@ use std::path::Path;
 use super::contender::{Contender, Launch, Rival, Who};
 use super::error::BenchError;
 use super::files::{read_answer, write_table};
-use super::outcome::{Comparison, ContenderLoads, QueryComparison};
+use super::outcome::{Comparison, ContenderLoads, Ended, QueryComparison};
 use super::protocol::Loaded;
 use super::run::{BenchEvent, BenchObserver, BenchOptions};
 use super::serve::Role;
@@ -39,8 +39,9 @@ pub(super) struct Found {
 struct Alone {
     who: Who,
     version: String,
-    answers: Vec<Answer>,
-    seconds: Vec<Vec<f64>>,
+    /// Answers, and the seconds of each run.
+    queries: Vec<(Answer, Vec<f64>)>,
+    ended: Option<Ended>,
 }
 
 /// One of the two that a query runs on in turn.
@@ -164,32 +165,60 @@ impl Field<'_> {
         rival: &mut Contender,
     ) -> Result<Comparison, BenchError> {
         let mut queries = Vec::with_capacity(self.texts.len());
+        let mut ended = None;
         for (number, text) in &self.texts {
-            let who = rival.who();
-            self.observer.on(&BenchEvent::Checking {
-                who,
-                query: *number,
-            });
-            let mine = self.answer(nearfar, *number, text)?;
-            let theirs = self.answer(rival, *number, text)?;
-            agree(*number, who, &mine, &theirs)?;
-            let query = self.in_turn(*number, |side| match side {
-                Side::Nearfar => nearfar.query(text),
-                Side::Rival => rival.query(text),
-            })?;
-            self.observer.on(&BenchEvent::Compared {
-                who,
-                query: *number,
-                nearfar_seconds: query.nearfar_summary().median,
-                rival_seconds: query.rival_summary().median,
-            });
-            queries.push(query);
+            match self.alternate_query(nearfar, rival, *number, text) {
+                Ok(query) => queries.push(query),
+                Err(error) if !queries.is_empty() => {
+                    ended = Some(self.ended(error, rival.who(), *number)?);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(Comparison {
             who: rival.who(),
             version: rival.version().to_owned(),
             queries,
+            ended,
         })
+    }
+
+    fn alternate_query(
+        &self,
+        nearfar: &mut Contender,
+        rival: &mut Contender,
+        number: u8,
+        text: &str,
+    ) -> Result<QueryComparison, BenchError> {
+        let who = rival.who();
+        self.observer
+            .on(&BenchEvent::Checking { who, query: number });
+        let mine = self.answer(nearfar, number, text)?;
+        let theirs = self.answer(rival, number, text)?;
+        agree(number, who, &mine, &theirs)?;
+        let query = self.in_turn(number, |side| match side {
+            Side::Nearfar => nearfar.query(text),
+            Side::Rival => rival.query(text),
+        })?;
+        self.observer.on(&BenchEvent::Compared {
+            who,
+            query: number,
+            nearfar_seconds: query.nearfar_summary().median,
+            rival_seconds: query.rival_summary().median,
+        });
+        Ok(query)
+    }
+
+    /// The end of `rival` in a query, if that is what `error` says; what it did before still counts.
+    fn ended(&self, error: BenchError, rival: Who, query: u8) -> Result<Ended, BenchError> {
+        match error {
+            BenchError::Silent { contender, reason } if contender == rival.to_string() => {
+                self.observer.on(&BenchEvent::Ended { who: rival, query });
+                Ok(Ended { query, reason })
+            }
+            error => Err(error),
+        }
     }
 
     /// Each query alternates between Nearfar with its accesses counted and Nearfar without.
@@ -213,6 +242,7 @@ impl Field<'_> {
             who: NEARFAR,
             version: nearfar.version().to_owned(),
             queries,
+            ended: None,
         })
     }
 
@@ -248,38 +278,56 @@ impl Field<'_> {
         let mut alone = Alone {
             who: contender.who(),
             version: contender.version().to_owned(),
-            answers: Vec::with_capacity(self.texts.len()),
-            seconds: Vec::with_capacity(self.texts.len()),
+            queries: Vec::with_capacity(self.texts.len()),
+            ended: None,
         };
         for (number, text) in &self.texts {
-            alone.answers.push(self.answer(contender, *number, text)?);
-            let runs = (0..self.options.runs).map(|_| contender.query(text));
-            let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
-            self.observer.on(&BenchEvent::Timed {
-                who: alone.who,
-                query: *number,
-                seconds: summary(seconds.iter().copied()).median,
-            });
-            alone.seconds.push(seconds);
+            match self.query_alone(contender, *number, text) {
+                Ok(query) => alone.queries.push(query),
+                Err(error) if alone.who != NEARFAR && !alone.queries.is_empty() => {
+                    alone.ended = Some(self.ended(error, alone.who, *number)?);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(alone)
     }
 
+    /// The answer to a query, and the seconds of its runs.
+    fn query_alone(
+        &self,
+        contender: &mut Contender,
+        number: u8,
+        text: &str,
+    ) -> Result<(Answer, Vec<f64>), BenchError> {
+        let answer = self.answer(contender, number, text)?;
+        let runs = (0..self.options.runs).map(|_| contender.query(text));
+        let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
+        self.observer.on(&BenchEvent::Timed {
+            who: contender.who(),
+            query: number,
+            seconds: summary(seconds.iter().copied()).median,
+        });
+        Ok((answer, seconds))
+    }
+
     fn pair(&self, nearfar: &Alone, rival: &Alone) -> Result<Comparison, BenchError> {
-        let mut queries = Vec::with_capacity(self.texts.len());
-        for (index, (number, _)) in self.texts.iter().enumerate() {
-            let (mine, theirs) = (&nearfar.answers[index], &rival.answers[index]);
+        let mut queries = Vec::with_capacity(rival.queries.len());
+        let both = nearfar.queries.iter().zip(&rival.queries);
+        for ((number, _), ((mine, nearfar), (theirs, seconds))) in self.texts.iter().zip(both) {
             agree(*number, rival.who, mine, theirs)?;
             queries.push(QueryComparison {
                 number: *number,
-                nearfar: nearfar.seconds[index].clone(),
-                rival: rival.seconds[index].clone(),
+                nearfar: nearfar.clone(),
+                rival: seconds.clone(),
             });
         }
         Ok(Comparison {
             who: rival.who,
             version: rival.version.clone(),
             queries,
+            ended: rival.ended.clone(),
         })
     }
 

@@ -12,7 +12,7 @@
 //! | `counter_overhead_ratio` | ratio | geometric mean of the time with accesses counted over without |
 //!
 //! All carry `scale_factor`, `threads`, and `turns`: `alternating` or `apart`. A rival that did not
-//! take part has an unavailable geometric mean. DataFusion's tables in memory run at their defaults, which includes the
+//! take part has an unavailable geometric mean, and one that ended in a query an unavailable ratio there. DataFusion's tables in memory run at their defaults, which includes the
 //! platform's allocator as it comes.
 
 use nearfar_measure::Kind;
@@ -100,7 +100,12 @@ fn comparison_metrics(comparison: &Comparison) -> Vec<Metric> {
         .queries
         .iter()
         .map(|query| query_metric(rival, query));
-    std::iter::once(mean).chain(queries).collect()
+    let ended = comparison.ended.iter().map(|ended| {
+        let reason = format!("{} ended in this query: {}", comparison.who, ended.reason);
+        let name = format!("tpch_query_ratio_{rival}");
+        Metric::unavailable(&name, &reason, "ratio", MEASURED).with("query", ended.query)
+    });
+    std::iter::once(mean).chain(queries).chain(ended).collect()
 }
 
 fn query_metric(rival: &str, query: &QueryComparison) -> Metric {

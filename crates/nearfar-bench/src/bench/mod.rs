@@ -18,6 +18,6 @@ mod serve;
 
 pub use contender::{Contender, Launch, Processes, Rival, Who};
 pub use error::BenchError;
-pub use outcome::{BenchOutcome, Comparison, ContenderLoads, QueryComparison, Turns};
+pub use outcome::{BenchOutcome, Comparison, ContenderLoads, Ended, QueryComparison, Turns};
 pub use run::{BenchEvent, BenchObserver, BenchOptions, compare};
 pub use serve::{Role, UnknownRole, serve};

@@ -64,6 +64,17 @@ pub struct Comparison {
     pub version: String,
     /// In the order asked for.
     pub queries: Vec<QueryComparison>,
+    /// Where the rival ended before it had run all queries.
+    pub ended: Option<Ended>,
+}
+
+/// The end of a contender in the middle of a comparison, as where memory did not suffice for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// The query that it ended in, which is not compared, nor are those after it.
+    pub query: u8,
+    /// What is known of it.
+    pub reason: String,
 }
 
 /// One query against one rival.

@@ -77,6 +77,13 @@ pub enum BenchEvent {
         /// Which rival.
         rival: Rival,
     },
+    /// A contender ended in a query; what it did before is kept.
+    Ended {
+        /// Which contender.
+        who: Who,
+        /// The query.
+        query: u8,
+    },
     /// Nearfar's answer to a query is being compared with this contender's.
     Checking {
         /// Which contender.

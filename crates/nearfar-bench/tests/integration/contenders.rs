@@ -5,7 +5,7 @@ use nearfar_bench::bench::{
     compare, serve,
 };
 use nearfar_topology::Known;
-use std::io::{BufReader, Write, pipe};
+use std::io::{BufRead, BufReader, Write, pipe};
 use std::path::PathBuf;
 
 /// Serves own contenders in threads, and leaves rivals to an interpreter that is not there.
@@ -111,6 +111,53 @@ fn contenders_apart_are_compared_too() {
             .iter()
             .all(|metric| metric.dimensions["turns"] == "apart")
     );
+}
+
+/// As [`Threads`], but a MemTable that ends in its second query.
+struct ShortLived;
+
+impl Launch for ShortLived {
+    fn launch(&self, who: Who) -> Result<Contender, BenchError> {
+        if who != Who::Own(Role::MemTable) {
+            return Threads.launch(who);
+        }
+        let (requests, to_contender) = pipe().expect("a pipe");
+        let (heard, mut ear) = pipe().expect("a pipe");
+        let (from_contender, replies) = pipe().expect("a pipe");
+        std::thread::spawn(move || serve(Role::MemTable, BufReader::new(heard), replies));
+        std::thread::spawn(move || {
+            // The load, and the answer and two runs of the first query.
+            for line in BufReader::new(requests).lines().take(4) {
+                writeln!(ear, "{}", line.expect("a line")).expect("heard");
+            }
+        });
+        Contender::over(who, BufReader::new(from_contender), to_contender)
+    }
+}
+
+#[test]
+fn what_a_rival_did_before_it_ended_counts() {
+    for turns in [Turns::Alternating, Turns::Apart] {
+        let options = BenchOptions {
+            turns,
+            rivals: Vec::new(),
+            ..small()
+        };
+        let outcome = compare(&options, &ShortLived, &()).expect("a comparison");
+        let [comparison] = outcome.comparisons.as_slice() else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!(comparison.queries.len(), 1);
+        assert_eq!(comparison.ended.as_ref().map(|ended| ended.query), Some(6));
+        let metrics = outcome.metrics();
+        let ended = metrics
+            .iter()
+            .filter(|metric| metric.metric == "tpch_query_ratio_memtable")
+            .find(|metric| metric.dimensions["query"] == 6)
+            .and_then(|metric| metric.value.reason().map(str::to_owned));
+        assert!(ended.is_some_and(|reason| reason.contains("MemTable ended")));
+        assert!(value(&outcome, "counter_overhead_ratio").get().is_some());
+    }
 }
 
 #[test]

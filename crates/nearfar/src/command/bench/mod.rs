@@ -139,6 +139,7 @@ impl BenchObserver for Follower {
                 format!("{who} loaded in {seconds:.2} s, run {run}")
             }
             BenchEvent::Absent { rival } => format!("{} does not take part", Who::Rival(rival)),
+            BenchEvent::Ended { who, query } => format!("{who} ended in q{query}"),
             BenchEvent::Checking { who, query } => format!("checking q{query} on {who}"),
             BenchEvent::Timed {
                 who,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::bench::{BenchOutcome, Comparison, Turns};
+use nearfar_bench::bench::{BenchOutcome, Comparison, Ended, Turns};
 use nearfar_measure::Summary;
 
 use crate::human::{Bytes, BytesPerSecond};
@@ -26,6 +26,13 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     for comparison in &outcome.comparisons {
         writeln!(out, "\n{} ({})", comparison.who, comparison.version)?;
         queries(comparison).write_page(out)?;
+        if let Some(Ended { query, reason }) = &comparison.ended {
+            let who = comparison.who;
+            writeln!(
+                out,
+                "q{query} and those after it are not compared: {who} ended ({reason})"
+            )?;
+        }
     }
     writeln!(
         out,
