@@ -33,9 +33,12 @@ pub struct TestbedArguments {
     /// Run only a part of the checks
     #[arg(long, value_enum)]
     pub subset: Option<Subset>,
+    /// Run only checks whose package, feature or test has this in its name
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
     /// Boot this topology and run a command in it: a program of this machine, by its path, or one
     /// of the guest's
-    #[arg(long = "topology", value_name = "TOPOLOGY", requires = "command", conflicts_with_all = ["topologies", "subset"])]
+    #[arg(long = "topology", value_name = "TOPOLOGY", requires = "command", conflicts_with_all = ["topologies", "subset", "only"])]
     pub command_topology: Option<String>,
     /// The command of --topology and its arguments
     #[arg(last = true, value_name = "COMMAND", requires = "command_topology")]

@@ -40,7 +40,9 @@ fn select(arguments: &TestbedArguments) -> Result<Vec<&'static Check>> {
     let is_chosen = |check: &&Check| {
         let names = &arguments.topologies;
         let in_subset = arguments.subset != Some(Subset::Ci) || check.ci;
-        in_subset && (names.is_empty() || names.iter().any(|name| name == check.topology))
+        let is_named = names.is_empty() || names.iter().any(|name| name == check.topology);
+        let only = arguments.only.as_deref();
+        in_subset && is_named && only.is_none_or(|text| check.mentions(text))
     };
     Ok(CHECKS.iter().filter(is_chosen).collect())
 }

@@ -7,7 +7,6 @@ use anyhow::Result;
 
 use super::job::{Job, Step};
 use super::launch::{Launcher, Place};
-use super::machine::End;
 use crate::arguments::AcceleratorChoice;
 use crate::image::Image;
 use crate::topology::find;
@@ -23,7 +22,7 @@ pub enum Accelerator {
 
 /// A guest under KVM that is not done after this long does not work: some sandboxes offer the
 /// device, and stop the guest at its first unusual instruction.
-const TRIAL_LIMIT: Duration = Duration::from_secs(30);
+const TRIAL_LIMIT: Duration = Duration::from_secs(15);
 
 impl Accelerator {
     /// What was chosen or, where that is left to us, what works. Finding out takes one boot, whose
@@ -76,6 +75,5 @@ fn works(image: &Image) -> Result<bool> {
     let launcher = Launcher::new(image.clone(), Accelerator::Kvm);
     let place = Place::temporary()?;
     let mut machine = launcher.start(find("one-node")?, &job, place)?;
-    let end = machine.wait(TRIAL_LIMIT, |_| {})?;
-    Ok(end == End::Off && machine.exchange().exit_code(0) == Some(0))
+    machine.wait_until(TRIAL_LIMIT, |exchange| exchange.exit_code(0) == Some(0))
 }

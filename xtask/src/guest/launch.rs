@@ -87,10 +87,6 @@ impl Launcher {
         &self.image
     }
 
-    pub fn accelerator(&self) -> Accelerator {
-        self.accelerator
-    }
-
     /// Starts one machine of `topology`, which does `job` and turns itself off.
     pub fn start(&self, topology: &Topology, job: &Job, place: Place) -> Result<Machine> {
         let exchange = Exchange::create(place.own(), topology.name, topology.setup, job)?;
@@ -119,8 +115,9 @@ impl Launcher {
             let model = "security_model=none,multidevs=remap";
             qemu.arg("-fsdev")
                 .arg(format!("local,id={tag},path={folder},{model}{access}"));
-            qemu.arg("-device")
-                .arg(format!("virtio-9p-pci,fsdev={tag},mount_tag={tag}"));
+            qemu.arg("-device").arg(format!(
+                "virtio-9p-pci,bus=pcie.0,fsdev={tag},mount_tag={tag}"
+            ));
         }
         qemu.arg("-serial")
             .arg(format!("file:{}", exchange.console().display()));

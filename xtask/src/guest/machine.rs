@@ -73,7 +73,7 @@ impl Machine {
                 return Ok(true);
             }
             if self.child.try_wait()?.is_some() || Instant::now() > until {
-                return Ok(false);
+                return Ok(holds(&self.exchange));
             }
             sleep(BETWEEN_LOOKS);
         }

@@ -43,6 +43,17 @@ impl Check {
     pub fn test_name(&self, test: &str) -> String {
         format!("testbed::{}::{test}", self.topology.replace('-', "_"))
     }
+
+    /// Whether its package, its feature or one of its tests has `text` in its name.
+    pub fn mentions(&self, text: &str) -> bool {
+        let (package, tests) = match &self.work {
+            Work::Tests { package, tests } => (*package, *tests),
+            Work::Failover { package, tests } => (*package, &tests[..]),
+            Work::Command { .. } => ("", &[][..]),
+        };
+        let names = tests.iter().chain([&package, &self.feature]);
+        names.into_iter().any(|name| name.contains(text))
+    }
 }
 
 const fn tests(
@@ -330,7 +341,7 @@ mod tests_of_the_list {
             for topology in &ALL {
                 let file = folder
                     .join("tests/integration/testbed")
-                    .join(format!("{}.rs", topology.module_name()));
+                    .join(format!("{}.rs", topology.name.replace('-', "_")));
                 let text = fs::read_to_string(&file).unwrap_or_default();
                 let name = topology.name;
                 let reason = format!(

@@ -76,11 +76,6 @@ pub struct MemoryModule {
 }
 
 impl Topology {
-    /// Module of the tests that need this topology.
-    pub fn module_name(&self) -> String {
-        self.name.replace('-', "_")
-    }
-
     /// Memory that the machine has at the start, without devices and modules.
     pub fn memory_mib(&self) -> u32 {
         self.nodes.iter().map(|node| node.memory_mib).sum()

@@ -60,11 +60,17 @@ pub fn arguments(topology: &Topology, files: Files) -> Vec<String> {
             "-drive",
             format!("if=none,id=disk,format=raw,file={}", file.display()),
         );
-        arguments.add("-device", "nvme,drive=disk,serial=nearfar".to_owned());
+        arguments.add(
+            "-device",
+            "nvme,bus=pcie.0,drive=disk,serial=nearfar".to_owned(),
+        );
     }
     if topology.network {
         arguments.add("-netdev", "user,id=net,restrict=on".to_owned());
-        arguments.add("-device", "virtio-net-pci,netdev=net,romfile=".to_owned());
+        arguments.add(
+            "-device",
+            "virtio-net-pci,bus=pcie.0,netdev=net,romfile=".to_owned(),
+        );
     }
     arguments.0
 }
@@ -239,7 +245,11 @@ mod tests {
         assert!(!all.contains("-numa"), "{all}");
         has(
             "one-node",
-            &["file=/own/disk", "nvme,drive=disk", "virtio-net-pci"],
+            &[
+                "file=/own/disk",
+                "nvme,bus=pcie.0,drive=disk",
+                "virtio-net-pci",
+            ],
         );
     }
 

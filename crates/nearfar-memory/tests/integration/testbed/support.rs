@@ -21,7 +21,7 @@ pub fn system_of(nodes: &[&[u32]], capacity_bytes: u64) -> Arc<MemorySystem> {
             "near" => TierKind::LocalDram,
             _ => TierKind::CpulessNode,
         };
-        TierSpec::new(name, kind, nodes.iter().copied(), capacity_bytes)
+        TierSpec::new(name, kind, nodes.to_vec(), capacity_bytes)
     });
     MemorySystem::from_specs(specs.collect(), &Budgets::new()).unwrap()
 }

@@ -21,7 +21,7 @@ fn nodes_of_one_class_are_one_tier() {
     let far = topology.tier(FAR).unwrap();
     assert_eq!(far.kind, TierKind::CpulessNode);
     assert_eq!(far.distance, Known::Value(28));
-    assert_capacity(far, 1024, 64);
+    assert_capacity(far, 1024, 128);
     let reason = far.declared.read_latency_ns.reason().unwrap();
     assert!(reason.contains("closer to it only"), "{reason}");
     assert_eq!(topology.sockets.len(), 2);

@@ -26,7 +26,10 @@ fn both_tiers_are_shown_as_declared_and_probed() {
         };
         assert_eq!(value(Kind::Published, "read_latency_ns"), Some(declared_ns));
         let measured = value(Kind::Measured, "idle_latency_ns");
-        assert!(measured.is_some_and(|latency| latency > 0.0), "{tier}: {json}");
+        assert!(
+            measured.is_some_and(|latency| latency > 0.0),
+            "{tier}: {json}"
+        );
     }
 }
 
@@ -37,7 +40,11 @@ fn tpch_is_measured_with_its_data_on_the_second_node() {
     let placements = ["near", "far", "interleave:1:1", "columns:25%"];
     let placements = placements.iter().flat_map(|name| ["--placement", name]);
     let more = ["--format", "json", "--no-report"];
-    let all: Vec<&str> = arguments.into_iter().chain(placements).chain(more).collect();
+    let all: Vec<&str> = arguments
+        .into_iter()
+        .chain(placements)
+        .chain(more)
+        .collect();
     let text = run(all).succeeded();
     let (_, metrics) = results::read(text.as_bytes()).expect("the documented schema");
     let modelled = metrics.iter().find(|metric| metric.kind == Kind::Modelled);
@@ -45,7 +52,10 @@ fn tpch_is_measured_with_its_data_on_the_second_node() {
     let stored = |placement: &str, tier: &str| {
         let found = metrics.iter().find(|metric| {
             let is = |key: &str, value: &str| {
-                metric.dimensions.get(key).is_some_and(|found| found == value)
+                metric
+                    .dimensions
+                    .get(key)
+                    .is_some_and(|found| found == value)
             };
             metric.metric == "tpch_stored_bytes" && is("placement", placement) && is("tier", tier)
         });
@@ -57,8 +67,14 @@ fn tpch_is_measured_with_its_data_on_the_second_node() {
     assert_eq!(stored("far", "cpuless"), all, "{text}");
     let half = stored("interleave:1:1", "cpuless") / all;
     assert!((0.4..=0.6).contains(&half), "{half}");
-    let checked = metrics.iter().find(|metric| metric.metric == "tpch_checked_queries");
-    assert_eq!(checked.and_then(|metric| metric.value.get()), Some(2.0), "{text}");
+    let checked = metrics
+        .iter()
+        .find(|metric| metric.metric == "tpch_checked_queries");
+    assert_eq!(
+        checked.and_then(|metric| metric.value.get()),
+        Some(2.0),
+        "{text}"
+    );
 }
 
 /// A session of `nearfar sql` that answers in CSV.
@@ -85,7 +101,9 @@ impl Session {
 
     /// Runs statements, the last of which gives one row of numbers.
     fn numbers(&mut self, statements: &str) -> Vec<u64> {
-        self.input.write_all(statements.as_bytes()).expect("written");
+        self.input
+            .write_all(statements.as_bytes())
+            .expect("written");
         self.input.flush().expect("written");
         let mut line = || self.output.next().expect("an answer").expect("text");
         let (header, row) = (line(), line());
@@ -136,9 +154,15 @@ fn tablespaces_are_nodes() {
         "ALTER TABLE lineitem ALTER COLUMN l_comment SET TABLESPACE near;\n{WHERE_IT_LIES}"
     );
     let split = session.numbers(&column);
-    assert!(split[0] > 0 && split[1] > 0 && split[0] + split[1] == near[0], "{split:?}");
+    assert!(
+        split[0] > 0 && split[1] > 0 && split[0] + split[1] == near[0],
+        "{split:?}"
+    );
     let kept = session.bytes_on_node_1() - before;
-    assert!(kept >= split[1] && kept < grown, "{kept} bytes on node 1, {split:?}");
+    assert!(
+        kept >= split[1] && kept < grown,
+        "{kept} bytes on node 1, {split:?}"
+    );
 
     let back = format!("ALTER TABLE lineitem SET TABLESPACE near;\n{WHERE_IT_LIES}");
     assert_eq!(session.numbers(&back), [near[0], 0]);
