@@ -68,7 +68,7 @@ pub const ALL: [Topology; 8] = [
     Topology {
         name: "far-node",
         summary: "DRAM with CPUs and one node without, with distances and HMAT",
-        nodes: &[dram(2048, 2, 0), cpuless(1024, 0)],
+        nodes: &[dram(2048, 2, 0), cpuless(512, 0)],
         distances: &[distance(0, 1, 20)],
         declared: &[declared(0, 0, 100, 200), declared(0, 1, 250, 50)],
         ..PLAIN

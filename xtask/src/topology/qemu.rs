@@ -259,7 +259,7 @@ mod tests {
             "far-node",
             &[
                 "-machine q35,hmat=on",
-                "-m 3072M",
+                "-m 2560M",
                 "node,nodeid=0,cpus=0-1,memdev=node0,initiator=0",
                 "node,nodeid=1,memdev=node1,initiator=0",
                 "dist,src=0,dst=1,val=20 -numa dist,src=1,dst=0,val=20",

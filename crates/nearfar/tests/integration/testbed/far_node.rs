@@ -12,7 +12,7 @@ use crate::support::{program, run};
 #[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
 fn both_tiers_are_shown_as_declared_and_probed() {
     let table = run(["tiers"]).succeeded();
-    for part in ["near", "cpuless", "local-dram", "250 ns", "node1"] {
+    for part in ["near", "cpuless", "local-dram", "250 ns"] {
         assert!(table.contains(part), "{part:?} is missing in\n{table}");
     }
     let json = run(["tiers", "--probe", "--format", "json"]).succeeded();
@@ -87,7 +87,7 @@ struct Session {
 impl Session {
     fn start() -> Self {
         let mut command = program();
-        command.args(["sql", "--tpch", "0.01", "--format", "csv"]);
+        command.args(["sql", "--tpch", "0.003", "--format", "csv"]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("started");
         let input = child.stdin.take().expect("a pipe");
@@ -141,7 +141,7 @@ fn tablespaces_are_nodes() {
     let mut session = Session::start();
     let sum = session.numbers(SUM);
     let near = session.numbers(WHERE_IT_LIES);
-    assert!(near[0] > 1 << 20 && near[1] == 0, "{near:?}");
+    assert!(near[0] > 1 << 18 && near[1] == 0, "{near:?}");
     let before = session.bytes_on_node_1();
 
     let moved = format!("ALTER TABLE lineitem SET TABLESPACE far;\n{WHERE_IT_LIES}");
@@ -179,7 +179,7 @@ fn a_query_heap_can_lie_on_the_second_node() {
     let before = session.numbers(used)[0];
     let grouped = "SET heap_tablespace = far;\n\
         SELECT count(*) FROM (SELECT l_orderkey, count(*) FROM lineitem GROUP BY 1);\n";
-    assert_eq!(session.numbers(grouped), [15_000]);
+    assert_eq!(session.numbers(grouped), [4_500]);
     let after = session.numbers(used)[0];
-    assert!(after > before + (100 << 10), "{before} then {after} bytes");
+    assert!(after > before + (64 << 10), "{before} then {after} bytes");
 }
