@@ -37,7 +37,7 @@ fn a_node_that_goes_offline_is_no_tier_until_it_is_back() {
         .iter()
         .find(|tier| tier.nodes.contains(&NodeId(MODULE)));
     let note = tier.and_then(|tier| tier.note.clone()).unwrap_or_default();
-    assert!(note.contains("movable memory only"), "{note}");
+    assert!(note.contains("node3: movable memory only"), "{note}");
 
     let blocks = memory_blocks();
     set(&blocks, "offline");
