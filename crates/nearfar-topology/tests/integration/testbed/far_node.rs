@@ -21,7 +21,7 @@ fn tiers_are_as_firmware_declares_them() {
     assert_eq!(far.kind, TierKind::CpulessNode);
     assert_eq!(far.distance, Known::Value(20));
     assert_declared(far, 250.0, 50.0);
-    assert_capacity(far, 512, 64);
+    assert_capacity(far, 512, 128);
     assert!(far.allocatable);
 }
 

@@ -24,7 +24,7 @@ fn both_tiers_are_shown_as_declared_and_probed() {
             });
             found.and_then(|metric| metric.value.get())
         };
-        assert_eq!(value(Kind::Published, "read_latency_ns"), Some(declared_ns));
+        assert_eq!(value(Kind::Published, "idle_latency_ns"), Some(declared_ns));
         let measured = value(Kind::Measured, "idle_latency_ns");
         assert!(
             measured.is_some_and(|latency| latency > 0.0),
