@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::sys::NodeSet;
+use crate::sys::{BASE_PAGE_BYTES, NodeSet};
 
 /// Where the kernel's files are; tests point them at captured trees.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,12 +98,13 @@ impl MachineRoots {
     }
 
     /// Bytes that can be allocated on `nodes` without pushing anything but droppable file pages
-    /// out; `None` when the machine does not say.
+    /// out, and without touching what the kernel keeps back; `None` when the machine does not say.
     ///
     /// For a set of all nodes with memory this is the machine's own estimate (`MemAvailable`), which
     /// on machines whose memory grows on demand is more than what the nodes show.
     #[must_use]
     pub fn available_bytes(&self, nodes: &NodeSet) -> Option<u64> {
+        let zones = self.read(&self.proc.join("zoneinfo")).unwrap_or_default();
         let on_nodes: Option<u64> = nodes
             .iter()
             .map(|node| {
@@ -112,7 +113,8 @@ impl MachineRoots {
                     .iter()
                     .filter_map(|key| meminfo_bytes(&text, key))
                     .sum::<u64>();
-                Some(meminfo_bytes(&text, "MemFree")? + droppable)
+                let unused = meminfo_bytes(&text, "MemFree")? + droppable;
+                Some(unused.saturating_sub(kept_back_bytes(&zones, node)))
             })
             .sum();
         let everywhere = || {
@@ -201,6 +203,26 @@ fn collect_limits(root: &Path, path: &str, files: &Files, limits: &mut Vec<Cgrou
             file: folder.join(files.limit),
         });
     }
+}
+
+/// Bytes of free memory that the kernel keeps back on `node`, in the format of `/proc/zoneinfo`: the
+/// high watermarks of its zones. Below them the kernel reclaims, and below the lowest ones it kills a
+/// process that is bound to the node (Documentation/admin-guide/sysctl/vm.rst, `min_free_kbytes`).
+fn kept_back_bytes(zones: &str, node: u32) -> u64 {
+    let mut is_of_node = false;
+    let mut pages = 0u64;
+    for line in zones.lines() {
+        if let Some(zone) = line.strip_prefix("Node ") {
+            let number = zone.split(',').next().and_then(|text| text.parse().ok());
+            is_of_node = number == Some(node);
+        }
+        let mut words = line.split_whitespace();
+        if is_of_node && words.next() == Some("high") {
+            let high: Option<u64> = words.next().and_then(|text| text.parse().ok());
+            pages = pages.saturating_add(high.unwrap_or(0));
+        }
+    }
+    pages.saturating_mul(BASE_PAGE_BYTES as u64)
 }
 
 /// The bytes of `key` in the format of `/proc/meminfo` and of a node's `meminfo`.
@@ -301,5 +323,22 @@ mod tests {
         assert_eq!(roots.available_bytes(&nodes("0-1")), Some(300 * 1024));
         assert_eq!(roots.total_bytes(), Some(500 * 1024));
         assert_eq!(roots.free_huge_pages(), 0);
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_back_is_not_available() {
+        let zones = "Node 0, zone  DMA32\n        high     9\nNode 1, zone   Normal\n        \
+                     min      2\n        high     5\n    pagesets\n      high:  77\n\
+                     Node 1, zone  Movable\n        high     1\n";
+        let (_folder, roots) = machine(&[
+            ("proc/zoneinfo", zones),
+            ("sys/devices/system/node/has_memory", "0-1\n"),
+            (
+                "sys/devices/system/node/node1/meminfo",
+                "Node 1 MemFree: 100 kB\n",
+            ),
+        ]);
+        let one = NodeSet::parse("1").unwrap();
+        assert_eq!(roots.available_bytes(&one), Some((100 - 6 * 4) * 1024));
     }
 }

@@ -24,6 +24,9 @@ impl Region {
     /// move, both the old and the new tier are charged; [`Self::tier_bytes`] tells the old placement
     /// until all have moved. Migrations of one region wait for each other.
     ///
+    /// Migrating to the placement in force brings back what the kernel has moved elsewhere, as it
+    /// does with the pages of a node that goes offline.
+    ///
     /// # Errors
     /// [`RegionError::OverBudget`], [`RegionError::NodesFull`], [`RegionError::Migrate`] and others:
     /// the old placement is in force as before, and moved pages were moved back.
@@ -66,6 +69,9 @@ impl Region {
     /// Moves pages that lie as `old` says to where `new` says.
     fn move_to(&self, old: &Layout, new: &Layout) -> Result<Verification, RegionError> {
         let system = &self.system;
+        if old == new && self.verification() == Verification::Verified {
+            return self.move_stragglers(new).map(|()| Verification::Verified);
+        }
         if groups_agree(system, old, new) {
             return Ok(self.verification());
         }

@@ -1,11 +1,12 @@
 //! Tests against the kernel of this machine, through the public interface only.
 //!
-//! They pass on a machine with one node: several tiers share node 0.
+//! They pass on a machine with one node: several tiers share node 0. Those in `testbed` need more.
 
 mod global_heap;
 mod kernel;
 mod regions;
 mod stress;
+mod testbed;
 mod tier_heap;
 
 use std::sync::Arc;

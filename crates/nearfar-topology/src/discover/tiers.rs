@@ -108,6 +108,7 @@ fn merge(tier: &mut Tier, node: Tier) {
             (_, None) => b.clone(),
         }
     }
+    tier.note = merge_notes(tier, &node);
     tier.capacity_bytes = sum(
         &tier.capacity_bytes,
         &node.capacity_bytes,
@@ -134,10 +135,23 @@ fn merge(tier: &mut Tier, node: Tier) {
             tier.devices.push(device);
         }
     }
-    tier.note = match (tier.note.take(), node.note) {
-        (Some(a), Some(b)) if !a.contains(&b) => Some(format!("{a}; {b}")),
-        (a, b) => a.or(b),
+}
+
+/// The notes of both; what holds for some of the nodes only is told of them.
+fn merge_notes(tier: &Tier, node: &Tier) -> Option<String> {
+    let of = |tier: &Tier, note: &str| {
+        let nodes: Vec<String> = tier.nodes.iter().map(NodeId::to_string).collect();
+        format!("{}: {note}", nodes.join(" "))
     };
+    let is_of_some = |note: &str| note.starts_with("node");
+    match (tier.note.as_deref(), node.note.as_deref()) {
+        (Some(a), Some(b)) if is_of_some(a) => Some(format!("{a}; {}", of(node, b))),
+        (Some(a), Some(b)) if !a.contains(b) => Some(format!("{a}; {b}")),
+        (Some(a), None) if !is_of_some(a) => Some(of(tier, a)),
+        (Some(a), _) => Some(a.to_owned()),
+        (None, Some(b)) => Some(of(node, b)),
+        (None, None) => None,
+    }
 }
 
 fn node_tier(machine: &Machine, node: &Node, memory: NodeMemory, local_ns: Option<f64>) -> Tier {

@@ -87,6 +87,15 @@ fn four_cxl_devices_of_one_class_are_one_tier() {
 }
 
 #[test]
+fn what_holds_for_some_nodes_of_a_tier_is_told_of_them() {
+    let topology = Fixture::open("testbed-odd-nodes").discover();
+    let cpuless = topology.tier("cpuless").unwrap();
+    assert_eq!(cpuless.nodes, [2, 3].map(NodeId));
+    let note = cpuless.note.as_deref().unwrap();
+    assert!(note.starts_with("node3: movable memory only"), "{note}");
+}
+
+#[test]
 fn the_viewpoint_turns_the_order_around() {
     let fixture = Fixture::open("two-sockets-cxl-on-the-second");
     let from = |node| Topology::discover_from(fixture.root.path(), NodeId(node));

@@ -3,3 +3,4 @@
 mod discovery;
 mod profiles;
 mod support;
+mod testbed;

@@ -9,7 +9,8 @@ use toml::Table;
 use crate::support::workspace;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 7] = [
+const ALLOWED: [(&str, &[&str]); 8] = [
+    ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
     ("nearfar-model", &["nearfar-topology"]),
@@ -49,8 +50,8 @@ const RESERVED: [(&str, &[&str]); 5] = [
     ("datafusion", &["nearfar-store", "nearfar-bench", "nearfar"]),
     ("libc", &["nearfar-memory"]),
     ("libmimalloc-sys", &["nearfar-memory"]),
-    ("clap", &["nearfar"]),
-    ("anyhow", &["nearfar"]),
+    ("clap", &["nearfar", "xtask"]),
+    ("anyhow", &["nearfar", "xtask"]),
 ];
 
 /// Files outside of nearfar-memory that may hold unsafe code.
@@ -63,7 +64,8 @@ struct Crate {
 }
 
 fn crates() -> Vec<Crate> {
-    let folders = fs::read_dir(workspace().join("crates")).expect("listed");
+    let entries = fs::read_dir(workspace().join("crates")).expect("listed");
+    let folders = entries.map(|entry| entry.expect("an entry").path());
     let read = |folder: PathBuf| {
         let text = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
         let manifest: Table = text.parse().expect("TOML");
@@ -77,9 +79,8 @@ fn crates() -> Vec<Crate> {
             manifest,
         }
     };
-    folders
-        .map(|entry| read(entry.expect("an entry").path()))
-        .collect()
+    let tools = workspace().join("xtask");
+    folders.chain([tools]).map(read).collect()
 }
 
 /// Names of the dependencies in these sections, those of single platforms included.

@@ -8,5 +8,6 @@ mod files;
 mod interrupt;
 mod sql;
 mod support;
+mod testbed;
 mod tiers;
 mod tpch;

@@ -63,9 +63,12 @@ impl Ran {
     }
 }
 
-/// The program, with an environment that is the same everywhere.
+/// The program, with an environment that is the same everywhere. On the testbed's machines it lies
+/// elsewhere than where cargo put it, and `NEARFAR_PROGRAM` says where.
 pub fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nearfar"));
+    let built = env!("CARGO_BIN_EXE_nearfar").into();
+    let program = std::env::var_os("NEARFAR_PROGRAM").unwrap_or(built);
+    let mut command = Command::new(program);
     environment(&mut command).stdin(Stdio::null());
     command
 }

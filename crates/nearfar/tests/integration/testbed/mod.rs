@@ -1,0 +1,4 @@
+//! The program on a machine with real far memory: each module runs on the virtual machine of its
+//! name (`cargo xtask testbed NAME`).
+
+mod far_node;

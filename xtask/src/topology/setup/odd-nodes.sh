@@ -1,0 +1,1 @@
+wait_for grep -q 3 /sys/devices/system/node/has_memory
