@@ -13,6 +13,7 @@ mod mapping;
 mod nodes;
 mod pages;
 mod policy;
+mod threads;
 
 pub use error::SysError;
 pub use mapping::{
@@ -23,3 +24,4 @@ pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
 pub use policy::{
     Policy, address_policy_node, bind_range, interleave_weight, set_thread_policy, thread_policy,
 };
+pub use threads::{allowed_cpus, pin_thread};
