@@ -165,11 +165,11 @@ impl Scan {
     ) -> usize {
         let mut count = 0;
         for (first, block) in blocks(column, first_position) {
-            probe.stream(block.as_ptr().addr(), size_of_val(block));
+            tell!(probe.stream(block.as_ptr().addr(), size_of_val(block)));
             // At most as many matches as values came before: what is left is long enough.
             let out = &mut positions[count..][..block.len()];
             let matches = self.filter(block, bound, first, out);
-            probe.write(out.as_ptr().addr(), matches * size_of::<u32>());
+            tell!(probe.write(out.as_ptr().addr(), matches * size_of::<u32>()));
             count += matches;
         }
         count
@@ -185,7 +185,7 @@ impl Scan {
     ) -> usize {
         let mut staged = Staged::new(positions);
         for (first, block) in blocks(column, first_position) {
-            probe.stream(block.as_ptr().addr(), size_of_val(block));
+            tell!(probe.stream(block.as_ptr().addr(), size_of_val(block)));
             let matches = self.filter(block, bound, first, staged.room());
             staged.push(matches, probe);
         }

@@ -90,7 +90,7 @@ impl<'a> Staged<'a> {
     fn write_words<P: Probe>(&mut self, from: usize, to: usize, probe: &P) {
         let words = &self.staging.0[from..to];
         let out = &mut self.positions[self.written..][..words.len()];
-        probe.write(out.as_ptr().addr(), size_of_val(out));
+        tell!(probe.write(out.as_ptr().addr(), size_of_val(out)));
         out.copy_from_slice(words);
         self.written += words.len();
     }
@@ -100,7 +100,7 @@ impl<'a> Staged<'a> {
     fn write_lines<P: Probe>(&mut self, from: usize, to: usize, probe: &P) {
         let words = &self.staging.0[from..to];
         let out = &mut self.positions[self.written..][..words.len()];
-        probe.write(out.as_ptr().addr(), size_of_val(out));
+        tell!(probe.write(out.as_ptr().addr(), size_of_val(out)));
         stream(words, out);
         self.written += words.len();
     }
