@@ -5,6 +5,7 @@ use std::io;
 
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
+use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
@@ -151,6 +152,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<BenchError>() {
         return of_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<ScanBenchError>() {
+        return of_scan_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<PlanError>() {
         return of_plan(error);
     }
@@ -176,6 +180,15 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
         .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
         .or_else(|| is(error.is::<ReadError>(), Exit::Input))
+}
+
+fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
+    match error {
+        ScanBenchError::Options { .. } => Some(Exit::Usage),
+        ScanBenchError::Region(_) => Some(Exit::Memory),
+        ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
 }
 
 fn of_plan(error: &PlanError) -> Option<Exit> {

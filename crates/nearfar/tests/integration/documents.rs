@@ -4,13 +4,18 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 11] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
     &["tpch"],
     &["bench", "tpch"],
+    &["bench", "scan"],
     &["bench"],
+    &["measure"],
+    &["measure", "report"],
+    &["measure", "compare"],
+    &["measure", "presets"],
 ];
 
 fn document(name: &str) -> String {
