@@ -437,7 +437,12 @@ fn writes_to(task: &TaskSpec, region: usize) -> bool {
 
 /// A processor for every thread.
 fn pins(spec: &RunSpec, cpus: &[u32]) -> Result<Vec<Vec<Option<u32>>>, SpecError> {
-    let mut free = cpus.iter().copied();
+    let is_taken = |cpu: &u32| {
+        spec.tasks
+            .iter()
+            .any(|task| matches!(&task.pin, Pin::Cpus(list) if list.0.contains(cpu)))
+    };
+    let mut free = cpus.iter().copied().filter(|cpu| !is_taken(cpu));
     let mut pins = Vec::new();
     for task in &spec.tasks {
         let threads = format!("task.{}.threads", task.name);

@@ -353,6 +353,31 @@ fn a_chain_that_others_write_is_refused() {
 }
 
 #[test]
+fn threads_can_be_the_rest_and_pins_do_not_meet() {
+    let cpus = nearfar_memory::sys::allowed_cpus().unwrap();
+    let text = format!(
+        "[region.a]\nsize = \"1MiB\"\n[task.one]\npin = \"{}\"\n[task.two]\nthreads = \"rest\"\n",
+        cpus[0]
+    );
+    match plan_with(&text, None) {
+        Ok(plan) => {
+            let pins: Vec<u32> = plan.runs[0]
+                .pins
+                .iter()
+                .flatten()
+                .copied()
+                .flatten()
+                .collect();
+            assert_eq!(pins, cpus);
+        }
+        Err(refusal) => assert!(
+            cpus.len() == 1 && refusal.contains("task.two.threads"),
+            "{refusal}"
+        ),
+    }
+}
+
+#[test]
 fn flags_replace_what_files_say() {
     let mut document =
         Document::parse("x", "[task.a]\naccess = 64\n[matrix]\nthreads = [1, 2]").unwrap();

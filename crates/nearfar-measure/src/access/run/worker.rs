@@ -315,6 +315,7 @@ impl<'a> Worker<'a> {
         let region = self.task.steps[0].regions[0];
         let mut at = chain.start(self.thread as f64 / self.task.threads as f64);
         let hops = self.task.hops as u64;
+        let hops = self.task.sample_every.map_or(hops, |every| hops.min(every));
         while let Some(batch) = self.queue.take() {
             let mut done = 0;
             while done < batch.elements {

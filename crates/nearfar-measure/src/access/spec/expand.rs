@@ -1,6 +1,6 @@
 //! From a matrix to its points.
 
-use super::document::{Axis, Document, Setting};
+use super::document::{Axis, Document, Setting, TaskSection};
 use super::error::SpecError;
 use super::resolve::{RunSpec, resolve};
 
@@ -65,12 +65,19 @@ impl Document {
                 ));
             }
         }
-        (0..points).map(|point| at(&base, &axes, point)).collect()
+        (0..points)
+            .map(|point| at(&base, &axes, point, context))
+            .collect()
     }
 }
 
 /// The specification at one point.
-fn at(base: &Document, axes: &[Axis], point: usize) -> Result<RunSpec, SpecError> {
+fn at(
+    base: &Document,
+    axes: &[Axis],
+    point: usize,
+    context: &Context,
+) -> Result<RunSpec, SpecError> {
     let mut document = base.clone();
     let mut parameters = Vec::new();
     let mut rest = point;
@@ -81,7 +88,26 @@ fn at(base: &Document, axes: &[Axis], point: usize) -> Result<RunSpec, SpecError
         parameters.push((axis.path.clone(), value.text.clone()));
     }
     parameters.reverse();
+    give_rest(&mut document, context.cpus);
     resolve(&document, parameters)
+}
+
+/// Replaces `threads = "rest"` by the number of processors that the other tasks leave, at least one.
+fn give_rest(document: &mut Document, cpus: usize) {
+    let threads = |task: &TaskSection| match task.settings.get("threads") {
+        Some(setting) => setting.text.parse().unwrap_or(0),
+        None => 1_usize,
+    };
+    let taken: usize = document.tasks.iter().map(threads).sum();
+    for task in &mut document.tasks {
+        if let Some(setting) = task
+            .settings
+            .get_mut("threads")
+            .filter(|one| one.text == "rest")
+        {
+            setting.text = cpus.saturating_sub(taken).max(1).to_string();
+        }
+    }
 }
 
 /// The axis with its words replaced: `threads = "auto"` by 1, 4, 8 and so on up to the number of

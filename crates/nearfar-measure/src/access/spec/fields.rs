@@ -69,7 +69,11 @@ pub const TASK: [Field; 11] = [
         "64",
         "bytes of one access: a power of two from 8 to 8192",
     ),
-    field("threads", "1", "threads of the task"),
+    field(
+        "threads",
+        "1",
+        "threads of the task, or rest: as many as processors are left",
+    ),
     field(
         "pin",
         "auto",

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nearfar_measure::access::{
     Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
@@ -159,13 +159,14 @@ impl Observer for Follower {
     }
 
     fn begins(&mut self, run: &PlannedRun, index: usize, repetition: u32, left: Duration) {
-        let (id, runs, left) = (run.id(), self.runs, Elapsed(left));
+        let (id, runs, index) = (run.id(), self.runs, index + 1);
         let repetition = repetition + 1;
-        self.live.say(format!(
-            "run {} of {runs}, repetition {repetition}: {id}; about {left} left",
-            index + 1
-        ));
         tracing::info!("{id}, repetition {repetition}");
+        let end = Instant::now() + left;
+        self.live.follow(move || {
+            let left = Elapsed(end.saturating_duration_since(Instant::now()));
+            format!("run {index} of {runs}, repetition {repetition}: {id}; about {left} left")
+        });
         if self.counts && repetition == 1 {
             self.counting = counters::Counting::start(run.time()).ok();
         }
