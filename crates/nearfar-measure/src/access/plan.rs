@@ -125,7 +125,8 @@ impl Plan {
 
     /// About how long all runs take, repetitions included.
     pub fn time(&self) -> Duration {
-        self.runs.iter().map(PlannedRun::time).sum()
+        let times = self.runs.iter().map(PlannedRun::time);
+        times.fold(Duration::ZERO, Duration::saturating_add)
     }
 }
 
@@ -146,7 +147,8 @@ impl PlannedRun {
         };
         let prepared: usize = self.regions.iter().map(|region| region.bytes).sum();
         let prepare = Duration::from_secs_f64(prepared as f64 / PREPARED_BYTES_PER_S);
-        once * self.spec.repetitions + prepare
+        once.saturating_mul(self.spec.repetitions)
+            .saturating_add(prepare)
     }
 
     /// Whether a figure of it is modelled.

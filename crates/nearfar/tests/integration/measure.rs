@@ -178,7 +178,7 @@ fn impossible_specifications_are_refused_with_field_and_line() {
         2,
         &["x.toml, line 2: task.a.threads:"],
     );
-    refused("[region.a]\nsize = \"1PiB\"", 2, &["unit", "line 2"]);
+    refused("[region.a]\nsize = \"1PiB\"", 2, &["no size", "line 2"]);
     refused(
         "[region.a]\nsize = \"999TiB\"",
         2,

@@ -130,12 +130,14 @@ impl Pace {
         Self {
             began: Instant::now(),
             done: Duration::ZERO,
-            all: left.map(PlannedRun::time).sum(),
+            all: left
+                .map(PlannedRun::time)
+                .fold(Duration::ZERO, Duration::saturating_add),
         }
     }
 
     fn done(&mut self, run: &PlannedRun) {
-        self.done += run.time();
+        self.done = self.done.saturating_add(run.time());
     }
 
     fn left(&self) -> Duration {
@@ -143,12 +145,8 @@ impl Pace {
         if self.done.is_zero() {
             return estimated;
         }
-        estimated.mul_f64(
-            self.began
-                .elapsed()
-                .div_duration_f64(self.done)
-                .clamp(0.1, 100.0),
-        )
+        let pace = self.began.elapsed().div_duration_f64(self.done);
+        Duration::try_from_secs_f64(estimated.as_secs_f64() * pace).unwrap_or(Duration::MAX)
     }
 }
 

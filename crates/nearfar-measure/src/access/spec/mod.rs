@@ -11,12 +11,12 @@ mod error;
 mod expand;
 pub mod fields;
 mod flags;
+mod placement;
 mod resolve;
 
 pub use self::document::Document;
 pub use self::error::{Origin, SpecError};
 pub use self::expand::{Context, RUNS_MAX};
 pub use self::flags::Flag;
-pub use self::resolve::{
-    Length, Pin, PlacementSpec, RegionSpec, RunSpec, Size, StepSpec, TaskSpec,
-};
+pub use self::placement::PlacementSpec;
+pub use self::resolve::{Length, Pin, RegionSpec, RunSpec, Size, StepSpec, TaskSpec};

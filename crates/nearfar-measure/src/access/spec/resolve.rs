@@ -1,18 +1,31 @@
 //! From text to what is meant.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::document::{Document, Section, TaskSection};
 use super::error::{Origin, SpecError};
 use super::fields::{self, Field, default_of};
+use super::placement::PlacementSpec;
 use crate::access::cpus::CpuList;
 use crate::access::kernels::{Operation, Pattern};
 use crate::access::units;
 
 /// Smallest and largest access.
-const ACCESS_BYTES: std::ops::RangeInclusive<u64> = 8..=8192;
+const ACCESS_BYTES: RangeInclusive<u64> = 8..=8192;
+
+/// Smallest and largest batch.
+const BATCH_BYTES: RangeInclusive<u64> = 8192..=1 << 40;
+
+/// Most repetitions of a run, and of a step in its chain.
+const REPETITIONS_MAX: u64 = 10_000;
+
+/// Most threads of a task.
+const THREADS_MAX: u64 = 4096;
+
+/// Least rate that a task can be held to.
+const LIMIT_MIN_BYTES_PER_S: f64 = 1e3;
 
 /// When a run ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,87 +54,6 @@ pub enum Pin {
     None,
     /// Each on one of these.
     Cpus(CpuList),
-}
-
-/// On which tiers the pages of a region lie, by name.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PlacementSpec {
-    /// All on one.
-    Bind(String),
-    /// Page by page in turn.
-    Interleave(Vec<String>),
-    /// In turn, so many pages on each.
-    Weighted(Vec<(String, u32)>),
-    /// The first share on one, the rest on another.
-    Split {
-        /// Where the first pages lie.
-        first: String,
-        /// Their share.
-        first_share: f64,
-        /// Where the others lie.
-        rest: String,
-    },
-}
-
-impl PlacementSpec {
-    /// The tiers named.
-    pub fn tiers(&self) -> Vec<&str> {
-        match self {
-            Self::Bind(tier) => vec![tier],
-            Self::Interleave(tiers) => tiers.iter().map(String::as_str).collect(),
-            Self::Weighted(runs) => runs.iter().map(|(tier, _)| tier.as_str()).collect(),
-            Self::Split { first, rest, .. } => vec![first, rest],
-        }
-    }
-}
-
-impl FromStr for PlacementSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |why: &str| format!("{text:?}: {why}");
-        let Some((kind, list)) = text.split_once(':') else {
-            return Ok(Self::Bind(text.trim().to_owned()));
-        };
-        let parts: Vec<&str> = list.split(',').map(str::trim).collect();
-        if parts.iter().any(|part| part.is_empty()) {
-            return Err(wrong("a tier's name is missing"));
-        }
-        match kind.trim() {
-            "interleave" => Ok(Self::Interleave(
-                parts.into_iter().map(str::to_owned).collect(),
-            )),
-            "weighted" => {
-                let run = |part: &str| {
-                    let (tier, pages) = part.split_once('=')?;
-                    let pages: u32 = pages.trim().parse().ok().filter(|pages| *pages > 0)?;
-                    Some((tier.trim().to_owned(), pages))
-                };
-                let runs: Option<Vec<_>> = parts.into_iter().map(run).collect();
-                runs.map(Self::Weighted)
-                    .ok_or_else(|| wrong("write weighted:near=3,far=1"))
-            }
-            "split" => {
-                let split = || {
-                    let [first, rest] = parts[..] else {
-                        return None;
-                    };
-                    let (first, share) = first.split_once('=')?;
-                    let first_share = units::share(share).ok()?;
-                    let (first, rest) = (first.trim().to_owned(), rest.to_owned());
-                    Some(Self::Split {
-                        first,
-                        first_share,
-                        rest,
-                    })
-                };
-                split().ok_or_else(|| wrong("write split:near=90%,far"))
-            }
-            other => Err(wrong(&format!(
-                "{other:?} is no placement; there are: TIER, interleave:, weighted:, split:"
-            ))),
-        }
-    }
 }
 
 /// A region as it is meant.
@@ -267,11 +199,15 @@ impl Fields<'_> {
     }
 }
 
-/// A whole number of at least `min`.
-fn integer(min: u64) -> impl Fn(&str) -> Result<u64, String> {
+/// A whole number in `range`.
+fn integer(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> {
     move |text| match text.replace('_', "").parse() {
-        Ok(number) if number >= min => Ok(number),
-        _ => Err(format!("{text:?}: write a whole number of at least {min}")),
+        Ok(number) if range.contains(&number) => Ok(number),
+        _ => Err(format!(
+            "{text:?}: write a whole number from {} to {}",
+            range.start(),
+            range.end()
+        )),
     }
 }
 
@@ -324,17 +260,17 @@ pub(super) fn resolve(
         return Err(run.error(name, "a run takes more than nothing".to_owned()));
     }
     let batch_bytes = run.parse("batch", units::bytes)?;
-    if batch_bytes < 8192 {
-        let message = format!("a batch of {batch_bytes} bytes: write at least 8KiB");
+    if !BATCH_BYTES.contains(&batch_bytes) {
+        let message = format!("a batch of {batch_bytes} bytes: write 8KiB to 1TiB");
         return Err(run.error("batch", message));
     }
     let resolved = RunSpec {
         name: run.text("name").to_owned(),
         parameters,
-        repetitions: run.parse("repetitions", integer(1))?.min(1_000_000) as u32,
+        repetitions: run.parse("repetitions", integer(1..=REPETITIONS_MAX))? as u32,
         length: volume.map_or(Length::Time(time), Length::Volume),
         batch_bytes,
-        seed: run.parse("seed", integer(0))?,
+        seed: run.parse("seed", integer(0..=u64::MAX))?,
         regions,
         tasks,
         origins: origins(document),
@@ -396,7 +332,7 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
             section: settings,
             fields: &fields::STEP,
         };
-        let count = fields.parse("count", integer(1))?;
+        let count = fields.parse("count", integer(1..=REPETITIONS_MAX))?;
         let mut step = step(&fields, regions, count as usize)?;
         if !settings.contains_key("region") {
             step.regions = own.regions[..1].to_vec();
@@ -415,24 +351,27 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
         let message = "a mix with stores needs operation = \"read\" and no steps".to_owned();
         return Err(fields.error("writes", message));
     }
-    let sample_every = fields.parse("sample", integer(0))?;
+    let sample_every = fields.parse("sample", integer(0..=u64::MAX))?;
     if sample_every > 0 && (steps.len() > 1 || writes_share.is_some()) {
         let message = "single accesses are timed of one operation, not of chains or mixes";
         return Err(fields.error("sample", message.to_owned()));
     }
     Ok(TaskSpec {
         name: section.name.clone(),
-        threads: fields.parse("threads", integer(1))? as usize,
+        threads: fields.parse("threads", integer(1..=THREADS_MAX))? as usize,
         pin: fields.parse("pin", pin)?,
         steps,
         writes_share,
-        limit_bytes_per_s: fields.parse_some("limit", units::rate)?,
+        limit_bytes_per_s: fields.parse_some("limit", |text| match units::rate(text)? {
+            rate if rate >= LIMIT_MIN_BYTES_PER_S => Ok(rate),
+            rate => Err(format!("{rate} bytes per second: write at least 1KB/s")),
+        })?,
         sample_every: (sample_every > 0).then_some(sample_every),
         background: fields.parse("background", |text| {
             text.parse()
                 .map_err(|_| format!("{text:?}: write true or false"))
         })?,
-        hops: fields.parse("hops", integer(1))? as usize,
+        hops: fields.parse("hops", integer(1..=1 << 30))? as usize,
     })
 }
 

@@ -162,9 +162,9 @@ impl Observer for Follower {
         let (id, runs, index) = (run.id(), self.runs, index + 1);
         let repetition = repetition + 1;
         tracing::info!("{id}, repetition {repetition}");
-        let end = Instant::now() + left;
+        let began = Instant::now();
         self.live.follow(move || {
-            let left = Elapsed(end.saturating_duration_since(Instant::now()));
+            let left = Elapsed(left.saturating_sub(began.elapsed()));
             format!("run {index} of {runs}, repetition {repetition}: {id}; about {left} left")
         });
         if self.counts && repetition == 1 {
