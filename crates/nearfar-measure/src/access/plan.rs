@@ -136,13 +136,9 @@ impl PlannedRun {
         let once = match self.spec.length {
             Length::Time(time) => time,
             Length::Volume(bytes) => {
-                let tasks = self
-                    .spec
-                    .tasks
-                    .iter()
-                    .filter(|task| !task.background)
-                    .count();
-                Duration::from_secs_f64(bytes as f64 * tasks as f64 / ACCESSED_BYTES_PER_S)
+                let tasks = self.spec.tasks.iter().filter(|task| !task.background);
+                let seconds = tasks.map(|task| task_s(task, bytes));
+                Duration::from_secs_f64(seconds.fold(0.0, f64::max))
             }
         };
         let prepared: usize = self.regions.iter().map(|region| region.bytes).sum();

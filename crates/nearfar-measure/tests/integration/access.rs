@@ -248,73 +248,75 @@ fn a_modelled_tier_is_paced_and_labelled() {
     );
 }
 
+/// Specifications, and what their refusals say.
+const IMPOSSIBLE: [(&str, &str); 23] = [
+    (
+        "[task.one]\nthreads = 3\npin = \"0\"",
+        "line 2: task.one.threads: 3 threads on 1",
+    ),
+    (
+        "[task.one]\nthreads = 4000",
+        "line 2: task.one.threads: 4000 threads",
+    ),
+    (
+        "[task.one]\n\naccess = 24",
+        "line 3: task.one.access: no instruction accesses 24",
+    ),
+    ("[task.one]\naccess = 16384", "line 2: task.one.access: "),
+    (
+        "[region.a]\nsize = \"900TiB\"",
+        "line 2: region.a.size: tier near has ",
+    ),
+    (
+        "[region.a]\nplacement = \"node7\"",
+        "line 2: region.a.placement: this machine has no",
+    ),
+    (
+        "[region.a]\nplacement = \"split:near=200%,far\"",
+        "line 2: region.a.placement: ",
+    ),
+    (
+        "[region.a]\nplacement = \"interleave:near,\"",
+        "line 2: region.a.placement: ",
+    ),
+    (
+        "[task.one]\npin = \"0-9999\"",
+        "line 2: task.one.pin: processor ",
+    ),
+    (
+        "[task.one]\noperation = \"chase\"\naccess = 64",
+        "line 3: task.one.access: chase of 64",
+    ),
+    (
+        "[task.one]\nregion = \"nowhere\"",
+        "line 2: task.one.region: there is no region",
+    ),
+    ("time = \"1 fortnight\"", "line 1: time: "),
+    ("time = \"0s\"", "line 1: time: "),
+    ("time = \"1s\"\nvolume = \"1GiB\"", "line 2: volume: "),
+    ("repetitions = 0", "line 1: repetitions: "),
+    ("batch = 8", "line 1: batch: "),
+    ("speed = 3", "line 1: speed: there is no field"),
+    (
+        "[task.one]\nspeed = 3",
+        "line 2: task.one.speed: there is no field",
+    ),
+    (
+        "[task.one]\nbackground = true",
+        "line 2: task.one.background: ",
+    ),
+    ("[task.one]\nthreads = [1, 2]", "line 2: task.one.threads: "),
+    (
+        "[matrix]\nnothing = [1]",
+        "line 2: nothing: leads to no field",
+    ),
+    ("[matrix]\naccess = []", "line 2: matrix.access: "),
+    ("[task.one\n", "line 1: "),
+];
+
 #[test]
 fn impossible_specifications_name_field_and_line() {
-    let cases = [
-        (
-            "[task.one]\nthreads = 3\npin = \"0\"",
-            "line 2: task.one.threads: 3 threads on 1",
-        ),
-        (
-            "[task.one]\nthreads = 4000",
-            "line 2: task.one.threads: 4000 threads",
-        ),
-        (
-            "[task.one]\n\naccess = 24",
-            "line 3: task.one.access: no instruction accesses 24",
-        ),
-        ("[task.one]\naccess = 16384", "line 2: task.one.access: "),
-        (
-            "[region.a]\nsize = \"900TiB\"",
-            "line 2: region.a.size: tier near has ",
-        ),
-        (
-            "[region.a]\nplacement = \"node7\"",
-            "line 2: region.a.placement: this machine has no",
-        ),
-        (
-            "[region.a]\nplacement = \"split:near=200%,far\"",
-            "line 2: region.a.placement: ",
-        ),
-        (
-            "[region.a]\nplacement = \"interleave:near,\"",
-            "line 2: region.a.placement: ",
-        ),
-        (
-            "[task.one]\npin = \"0-9999\"",
-            "line 2: task.one.pin: processor ",
-        ),
-        (
-            "[task.one]\noperation = \"chase\"\naccess = 64",
-            "line 3: task.one.access: chase of 64",
-        ),
-        (
-            "[task.one]\nregion = \"nowhere\"",
-            "line 2: task.one.region: there is no region",
-        ),
-        ("time = \"1 fortnight\"", "line 1: time: "),
-        ("time = \"0s\"", "line 1: time: "),
-        ("time = \"1s\"\nvolume = \"1GiB\"", "line 2: volume: "),
-        ("repetitions = 0", "line 1: repetitions: "),
-        ("batch = 8", "line 1: batch: "),
-        ("speed = 3", "line 1: speed: there is no field"),
-        (
-            "[task.one]\nspeed = 3",
-            "line 2: task.one.speed: there is no field",
-        ),
-        (
-            "[task.one]\nbackground = true",
-            "line 2: task.one.background: ",
-        ),
-        ("[task.one]\nthreads = [1, 2]", "line 2: task.one.threads: "),
-        (
-            "[matrix]\nnothing = [1]",
-            "line 2: nothing: leads to no field",
-        ),
-        ("[matrix]\naccess = []", "line 2: matrix.access: "),
-        ("[task.one\n", "line 1: "),
-    ];
-    for (text, expected) in cases {
+    for (text, expected) in IMPOSSIBLE {
         let found = refused(text);
         assert!(
             found.starts_with("test.toml, ") && found.contains(expected),

@@ -138,7 +138,7 @@ fn allocate(
     let region = region.map_err(|source| ExecuteError::Region {
         run: run.id(),
         region: run.spec.regions[index].name.clone(),
-        source,
+        source: Box::new(source),
     })?;
     Ok(Prepared {
         region,

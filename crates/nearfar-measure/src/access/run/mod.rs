@@ -35,7 +35,7 @@ pub enum ExecuteError {
         region: String,
         /// Why.
         #[source]
-        source: RegionError,
+        source: Box<RegionError>,
     },
     /// A thread that cannot be pinned.
     #[error("{run}: a thread cannot be pinned to processor {cpu}")]
