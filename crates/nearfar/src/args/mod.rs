@@ -49,7 +49,7 @@ pub enum Command {
     Sql(SqlArgs),
     Tpch(TpchArgs),
     Bench(BenchArgs),
-    Measure(MeasureArgs),
+    Measure(Box<MeasureArgs>),
 }
 
 /// How a command that prints figures prints them.

@@ -7,7 +7,7 @@ mod run;
 mod table;
 
 use std::fs::File;
-use std::io::{self, BufReader, Write};
+use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use nearfar_measure::access::{Preset, compare, report};
@@ -100,7 +100,6 @@ fn presets(name: Option<&str>) -> anyhow::Result<()> {
             Preset::ALL
                 .iter()
                 .try_for_each(|preset| writeln!(out, "{:10} {}", preset.name, preset.about))
-                .map_err(io::Error::from)
         })?,
     }
     out.finish()
