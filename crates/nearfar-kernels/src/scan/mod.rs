@@ -115,7 +115,8 @@ impl Scan {
         }
     }
 
-    /// With positions stored in this way.
+    /// With positions stored in this way. A probe knows one kind of store: in a model, where
+    /// [`Stores::Streaming`] would be charged for fetching lines, choose [`Stores::Cached`].
     #[must_use]
     pub fn with_stores(self, stores: Stores) -> Self {
         Self { stores, ..self }

@@ -87,6 +87,32 @@ fn the_example_of_a_profile_is_one() {
 }
 
 #[test]
+fn every_field_of_a_specification_is_described_and_the_example_is_one() {
+    use nearfar_measure::access::spec::fields;
+    let text = document("docs/measure.md");
+    let all = [
+        &fields::RUN[..],
+        &fields::REGION,
+        &fields::TASK,
+        &fields::STEP,
+    ]
+    .concat();
+    for field in all {
+        assert!(
+            text.contains(&format!("`{}`", field.name)),
+            "{}",
+            field.name
+        );
+    }
+    let example = text
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let example = example.expect("an example");
+    nearfar_measure::access::Document::parse("docs/measure.md", example).expect("a specification");
+}
+
+#[test]
 fn documents_that_others_refer_to_are_there() {
     for file in [
         "README.md",
