@@ -289,7 +289,8 @@ fn repeated(name: &str, values: &[f64], unit: &str, kind: Kind) -> Metric {
     };
     let metric = Metric::of_runs(name, &summary, unit, kind);
     match confidence_95(values) {
-        Some((low, high)) => metric.with("ci95_low", low).with("ci95_high", high),
+        // No rate and no time is below zero, however wide the interval is.
+        Some((low, high)) => metric.with("ci95_low", low.max(0.0)).with("ci95_high", high),
         None => metric,
     }
 }
