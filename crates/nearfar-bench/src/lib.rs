@@ -4,4 +4,5 @@
 
 pub mod bench;
 mod database;
+pub mod scan;
 pub mod tpch;

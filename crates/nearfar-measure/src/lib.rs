@@ -1,5 +1,6 @@
 //! Access benchmarks, the schema of results, and reports.
 //!
+//! * [`access`] runs access benchmarks that a specification describes.
 //! * [`probe`] finds latency and bandwidth of a tier, and whether a modelled tier behaves as its
 //!   profile says.
 //! * [`results`] writes figures for programs: one JSON object per line.
@@ -9,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod access;
 mod known;
 mod machine;
 pub mod probe;

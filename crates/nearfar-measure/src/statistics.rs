@@ -59,6 +59,25 @@ impl Summary {
     }
 }
 
+/// Student's t for 95 % two-sided confidence, by degrees of freedom from 1 on.
+const T_95: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
+/// The interval in which the mean of such values lies with 95 % confidence, if they are normally
+/// distributed and independent; `None` for fewer than two values.
+pub(crate) fn confidence_95(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let freedom = values.len().checked_sub(1).filter(|freedom| *freedom > 0)?;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let t = T_95.get(freedom - 1).copied().unwrap_or(1.96);
+    let half = t * (squares / freedom as f64 / count).sqrt();
+    Some((mean - half, mean + half))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,5 +92,15 @@ mod tests {
             (2.5, 1.0, 4.0, 4)
         );
         assert_eq!(even.spread(), 1.2);
+    }
+
+    #[test]
+    fn confidence_follows_student() {
+        assert_eq!(confidence_95(&[1.0]), None);
+        let (low, high) = confidence_95(&[9.0, 10.0, 11.0]).unwrap();
+        // A standard deviation of 1 over the root of 3, times t of two degrees of freedom.
+        let half = 4.303 / 3.0_f64.sqrt();
+        assert!((low - (10.0 - half)).abs() < 1e-9 && (high - (10.0 + half)).abs() < 1e-9);
+        assert_eq!(confidence_95(&[5.0; 50]), Some((5.0, 5.0)));
     }
 }

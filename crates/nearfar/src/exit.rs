@@ -5,9 +5,12 @@ use std::io;
 
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
+use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
+use nearfar_measure::access::resume::ResumeError;
+use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::probe::ProbeError;
-use nearfar_measure::results::WriteError;
+use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_store::error::StoreError;
@@ -148,6 +151,15 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<BenchError>() {
         return of_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<ScanBenchError>() {
+        return of_scan_bench(error);
+    }
+    if let Some(error) = error.downcast_ref::<PlanError>() {
+        return of_plan(error);
+    }
+    if let Some(error) = error.downcast_ref::<ExecuteError>() {
+        return of_execute(error);
+    }
     if let Some(error) = error.downcast_ref::<SqlError>() {
         return Some(of_sql(error));
     }
@@ -163,6 +175,36 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
         .or_else(|| is(error.is::<WriteError>(), Exit::Output))
+        .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
+        .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
+        .or_else(|| is(error.is::<ReadError>(), Exit::Input))
+}
+
+fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
+    match error {
+        ScanBenchError::Options { .. } => Some(Exit::Usage),
+        ScanBenchError::Region(_) => Some(Exit::Memory),
+        ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+fn of_plan(error: &PlanError) -> Option<Exit> {
+    match error {
+        PlanError::Spec(_) if error.is_missing_tier() => Some(Exit::Name),
+        PlanError::Spec(_) => Some(Exit::Usage),
+        PlanError::System(error) => Some(of_system(error)),
+        _ => None,
+    }
+}
+
+fn of_execute(error: &ExecuteError) -> Option<Exit> {
+    match error {
+        ExecuteError::Region { .. } => Some(Exit::Memory),
+        ExecuteError::Stopped { .. } => Some(Exit::Interrupted),
+        ExecuteError::Keep(_) => Some(Exit::Output),
+        _ => None,
+    }
 }
 
 fn of_bench(error: &BenchError) -> Option<Exit> {

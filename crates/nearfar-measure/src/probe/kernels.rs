@@ -10,7 +10,7 @@ const STEP_BYTES: usize = 512;
 
 /// Which instructions the kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct AccessKernel(Width);
+pub struct AccessKernel(Width);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Width {
@@ -24,7 +24,7 @@ enum Width {
 
 impl AccessKernel {
     /// The widest that this machine has.
-    pub(super) fn widest() -> Self {
+    pub fn widest() -> Self {
         #[cfg(target_arch = "x86_64")]
         {
             if is_x86_feature_detected!("avx512f") {
@@ -38,7 +38,7 @@ impl AccessKernel {
     }
 
     /// Its name for results.
-    pub(super) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Width::Avx512 => "avx512",
@@ -50,7 +50,7 @@ impl AccessKernel {
 
     /// Reads every byte of `memory` once and returns the exclusive or of its 64-bit words; bytes
     /// beyond the last multiple of 512 are left out.
-    pub(super) fn read(self, memory: &[u8]) -> u64 {
+    pub fn read(self, memory: &[u8]) -> u64 {
         let memory = &memory[..whole_steps(memory.len())];
         black_box(match self.0 {
             // SAFETY: this width is made only by `widest`, which has found AVX-512 F.
@@ -65,7 +65,7 @@ impl AccessKernel {
 
     /// Fills `memory` with `word` by ordinary stores; bytes beyond the last multiple of 512 are
     /// left as they are.
-    pub(super) fn write(self, memory: &mut [u8], word: u64) {
+    pub fn write(self, memory: &mut [u8], word: u64) {
         let length = whole_steps(memory.len());
         let memory = &mut memory[..length];
         match self.0 {

@@ -40,9 +40,10 @@ use nearfar_topology::Known;
 
 use self::bandwidth::Bandwidth;
 use self::chase::Chain;
-use self::kernels::AccessKernel;
+pub use self::kernels::AccessKernel;
 pub use self::verdict::{Check, TOLERANCE, Verdict};
 use self::waiting::Runs;
+pub use self::waiting::Waiting;
 use crate::results::Kind;
 use crate::statistics::Summary;
 

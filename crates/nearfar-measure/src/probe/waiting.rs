@@ -18,19 +18,20 @@ const SCHEDULER_FILE: &str = "/proc/thread-self/schedstat";
 
 /// Watches how long the calling thread waits for a processor.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Waiting {
+pub struct Waiting {
     before_ns: Option<u64>,
 }
 
 impl Waiting {
-    pub(super) fn start() -> Self {
+    /// Begins to watch.
+    pub fn start() -> Self {
         Self {
             before_ns: waited_ns(),
         }
     }
 
     /// Time waited since the start; `None` where the kernel does not tell.
-    pub(super) fn elapsed(self) -> Option<Duration> {
+    pub fn elapsed(self) -> Option<Duration> {
         let waited_ns = waited_ns()?.saturating_sub(self.before_ns?);
         Some(Duration::from_nanos(waited_ns))
     }

@@ -21,6 +21,7 @@
 //! ```
 
 mod bars;
+mod heat;
 mod kinds;
 mod lines;
 mod scale;
@@ -28,6 +29,7 @@ mod table;
 mod text;
 
 pub use self::bars::{Bar, BarChart};
+pub use self::heat::HeatMap;
 pub use self::lines::{Axis, LineChart};
 pub use self::table::{Cell, Column, Table};
 use self::text::{escape, number, put};
@@ -55,6 +57,7 @@ enum Block {
     Table(Table),
     Bars(BarChart),
     Lines(LineChart),
+    Heat(HeatMap),
 }
 
 /// A page, built from top to bottom.
@@ -175,6 +178,11 @@ impl Report {
         self.push(Block::Lines(chart))
     }
 
+    /// Adds a heat map.
+    pub fn heat(&mut self, map: HeatMap) -> &mut Self {
+        self.push(Block::Heat(map))
+    }
+
     fn push(&mut self, block: Block) -> &mut Self {
         self.blocks.push(block);
         self
@@ -252,6 +260,7 @@ impl Block {
             Self::Table(table) => table.render(out),
             Self::Bars(chart) => chart.render(out, id),
             Self::Lines(chart) => chart.render(out, id),
+            Self::Heat(map) => map.render(out),
         }
     }
 }

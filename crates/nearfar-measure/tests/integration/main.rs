@@ -1,5 +1,6 @@
 //! Probe, results and reports from the outside.
 
+mod access;
 mod probe;
 mod report;
 mod results;

@@ -14,6 +14,7 @@ mod nodes;
 mod pages;
 mod policy;
 mod shared;
+mod threads;
 
 pub use error::SysError;
 pub use mapping::{
@@ -25,3 +26,4 @@ pub use policy::{
     Policy, address_policy_node, bind_range, interleave_weight, set_thread_policy, thread_policy,
 };
 pub use shared::{Durability, SharedMapping};
+pub use threads::{allowed_cpus, pin_thread};

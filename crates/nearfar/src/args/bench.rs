@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use nearfar_bench::bench::{Rival, Role};
+use nearfar_kernels::Isa;
 
 use super::{FigureFormat, QueryList};
+use crate::human::ByteSize;
 
 /// Compare Nearfar with other engines, in one run over the same data.
 #[derive(Debug, Args)]
@@ -20,6 +22,7 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub enum BenchArea {
     Tpch(BenchTpchArgs),
+    Scan(BenchScanArgs),
     /// Be one of the engines that are compared; what `tpch` starts.
     #[command(hide = true)]
     Contender {
@@ -84,4 +87,41 @@ fn rival(text: &str) -> Result<Rival, String> {
     let names: Vec<&str> = Rival::ALL.iter().map(|rival| rival.name()).collect();
     let found = Rival::ALL.into_iter().find(|rival| rival.name() == text);
     found.ok_or_else(|| format!("there are: {}", names.join(", ")))
+}
+
+/// The filtering scan against the machine's own bandwidth and Arrow's kernels.
+///
+/// Each thread has a column of its own and writes the positions of the values below a bound. Every
+/// round runs all contestants in turn; ratios are the scan's bandwidth over the other's: above 1,
+/// the scan is faster.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench scan
+  nearfar bench scan --threads 1 --selectivity 0.1,10,100 --format json > scan.jsonl")]
+pub struct BenchScanArgs {
+    /// Threads [default: the processors of this process].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Bytes of each thread's column [default: 128MiB].
+    #[arg(long, value_name = "BYTES")]
+    pub column: Option<ByteSize>,
+    /// Times that each contestant runs [default: 31].
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroU32>,
+    /// Shares of the values that match, in percent [default: 0.1,100].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub selectivity: Vec<f64>,
+    /// Instructions of the scan [possible values: portable, avx2, avx512; default: the widest].
+    #[arg(long, value_name = "NAME", value_parser = isa)]
+    pub isa: Option<Isa>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}
+
+fn isa(text: &str) -> Result<Isa, String> {
+    let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
+    let found = all.into_iter().find(|isa| isa.name() == text);
+    found.ok_or_else(|| format!("there are: {}", all.map(Isa::name).join(", ")))
 }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod machine;
+mod measure;
 mod profiles;
 mod queries;
 mod sql;
@@ -13,8 +14,9 @@ use std::num::NonZeroU32;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use self::bench::{BenchArea, BenchArgs, BenchTpchArgs};
+pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
 pub use self::machine::MachineArgs;
+pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::sql::{RowFormat, SqlArgs};
@@ -49,6 +51,7 @@ pub enum Command {
     Sql(SqlArgs),
     Tpch(TpchArgs),
     Bench(BenchArgs),
+    Measure(Box<MeasureArgs>),
 }
 
 /// How a command that prints figures prints them.
@@ -77,6 +80,7 @@ fn long_help() -> String {
         "Examples:\n  \
          nearfar tiers                                what memory this machine has\n  \
          nearfar tiers --probe --profile cxl-blades-1 measure it, and a modelled CXL device\n  \
+         nearfar measure --preset latency             latency percentiles of its memory\n  \
          nearfar sql orders.parquet lines.csv         query files in memory\n  \
          nearfar tpch                                 TPC-H under several placements\n\n\
          Results go to stdout, everything else to stderr.\n\n\

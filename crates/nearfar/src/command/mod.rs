@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub mod bench;
+pub mod measure;
 pub mod profiles;
 pub mod tiers;
 pub mod tpch;

@@ -4,13 +4,18 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 11] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
     &["tpch"],
     &["bench", "tpch"],
+    &["bench", "scan"],
     &["bench"],
+    &["measure"],
+    &["measure", "report"],
+    &["measure", "compare"],
+    &["measure", "presets"],
 ];
 
 fn document(name: &str) -> String {
@@ -79,6 +84,32 @@ fn the_example_of_a_profile_is_one() {
         .and_then(|rest| rest.split("```").next());
     let example = example.expect("an example");
     nearfar_topology::Profile::parse("docs/profiles.md", example).expect("a profile");
+}
+
+#[test]
+fn every_field_of_a_specification_is_described_and_the_example_is_one() {
+    use nearfar_measure::access::spec::fields;
+    let text = document("docs/measure.md");
+    let all = [
+        &fields::RUN[..],
+        &fields::REGION,
+        &fields::TASK,
+        &fields::STEP,
+    ]
+    .concat();
+    for field in all {
+        assert!(
+            text.contains(&format!("`{}`", field.name)),
+            "{}",
+            field.name
+        );
+    }
+    let example = text
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    let example = example.expect("an example");
+    nearfar_measure::access::Document::parse("docs/measure.md", example).expect("a specification");
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod errors;
 mod faults;
 mod files;
 mod interrupt;
+mod measure;
 mod sql;
 mod support;
 mod testbed;

@@ -1,5 +1,6 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod scan;
 mod table;
 
 use std::{fs, io};
@@ -22,6 +23,7 @@ use crate::progress::{Live, Spinner};
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.area {
         BenchArea::Tpch(args) => run_tpch(args),
+        BenchArea::Scan(args) => scan::run(args),
         BenchArea::Contender { role } => Ok(serve(*role, io::stdin().lock(), io::stdout().lock())?),
     }
 }

@@ -1,0 +1,30 @@
+//! The operators of the papers over placed buffers, with the widest instructions of the machine.
+//!
+//! * [`Scan`] is the filtering integer scan of weisgut-2025, section 5.2.
+//! * [`words`] and [`words_mut`] see the bytes of a region as the integers of a column.
+//!
+//! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
+//! variant per instruction set, chosen at run time, and all give the same result. Each one tells a
+//! [`Probe`](nearfar_model::Probe) what it accesses, so that the same code runs in the model; with
+//! [`Native`](nearfar_model::Native) those calls compile to nothing (`docs/kernels.md` says how
+//! that is checked).
+
+#![deny(unsafe_code)]
+#![warn(missing_docs)]
+
+/// Tells a probe of an access. The configuration `nearfar_without_probe` leaves these calls out of
+/// the source: `.ci/probe-is-free` compares the machine code of both builds.
+macro_rules! tell {
+    ($call:expr) => {
+        #[cfg(not(nearfar_without_probe))]
+        $call
+    };
+}
+
+mod isa;
+mod scan;
+mod words;
+
+pub use isa::{Isa, UnsupportedIsa};
+pub use scan::{Part, Scan, ScanError, Stores};
+pub use words::{NotWords, words, words_mut};

@@ -1,0 +1,3 @@
+//! Kernels from the outside.
+
+mod scan;

@@ -1,0 +1,245 @@
+//! Two results side by side.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::report::{Cell, Column, Note, Report, Table};
+use crate::results::{Header, Kind, Metric};
+
+/// Dimensions that say what a figure belongs to; others describe how it came about.
+const IDENTITY: [&str; 5] = [
+    "run",
+    "task",
+    "percentile",
+    "contestant",
+    "selectivity_percent",
+];
+
+/// One figure of two results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pair {
+    /// Its name.
+    pub metric: String,
+    /// Its unit.
+    pub unit: String,
+    /// What it belongs to.
+    pub of: String,
+    /// In the first results.
+    pub first: Figure,
+    /// In the second ones.
+    pub second: Figure,
+}
+
+/// One side of a pair.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// The value: the median where there were several runs.
+    pub value: f64,
+    /// Where it comes from.
+    pub kind: Kind,
+    /// The confidence interval of its mean, or its spread.
+    pub interval: Option<(f64, f64)>,
+    /// Whether the run was disturbed.
+    pub is_noisy: bool,
+}
+
+impl Pair {
+    /// Second over first.
+    pub fn ratio(&self) -> f64 {
+        self.second.value / self.first.value
+    }
+
+    /// Whether the intervals of the two do not touch; `None` where one has none.
+    pub fn differs(&self) -> Option<bool> {
+        let (first, second) = self.first.interval.zip(self.second.interval)?;
+        Some(first.1 < second.0 || second.1 < first.0)
+    }
+}
+
+/// What two results have in common, and what only one of them has.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Comparison {
+    /// Figures of both, in the order of the first.
+    pub pairs: Vec<Pair>,
+    /// Number of figures that only the first has.
+    pub only_first: usize,
+    /// Number of figures that only the second has.
+    pub only_second: usize,
+}
+
+/// Pairs the figures of two results by name, unit and what they belong to. Kinds may differ: that
+/// is how a model is held against a measurement.
+pub fn compare(first: &[Metric], second: &[Metric]) -> Comparison {
+    let mut others: BTreeMap<(String, String), Figure> = second
+        .iter()
+        .filter(|metric| metric.metric != "run_seconds")
+        .filter_map(|metric| Some(((metric.metric.clone(), identity(metric)), figure(metric)?)))
+        .collect();
+    let mut comparison = Comparison::default();
+    for metric in first.iter().filter(|metric| metric.metric != "run_seconds") {
+        let Some(figure) = figure(metric) else {
+            continue;
+        };
+        let of = identity(metric);
+        match others.remove(&(metric.metric.clone(), of.clone())) {
+            Some(second) => comparison.pairs.push(Pair {
+                metric: metric.metric.clone(),
+                unit: metric.unit.clone(),
+                of,
+                first: figure,
+                second,
+            }),
+            None => comparison.only_first += 1,
+        }
+    }
+    comparison.only_second = others.len();
+    comparison
+}
+
+fn identity(metric: &Metric) -> String {
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let parts = IDENTITY.iter().filter_map(|name| {
+        let value = text(metric.dimensions.get(*name)?);
+        Some(match *name {
+            "run" | "task" | "contestant" => value,
+            other => format!("{other} {value}"),
+        })
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn figure(metric: &Metric) -> Option<Figure> {
+    let bound = |name: &str| metric.dimensions.get(name)?.as_f64();
+    let confidence = bound("ci95_low").zip(bound("ci95_high"));
+    let spread = metric.spread.map(|spread| (spread.min, spread.max));
+    Some(Figure {
+        value: metric.value.get()?,
+        kind: metric.kind,
+        interval: confidence.or(spread),
+        is_noisy: metric
+            .dimensions
+            .get("noisy")
+            .and_then(Value::as_bool)
+            .unwrap_or(false),
+    })
+}
+
+/// The comparison as a page.
+pub fn page(names: [&str; 2], headers: [&Header; 2], comparison: &Comparison) -> Report {
+    let mut report = Report::new(format!("{} against {}", names[0], names[1]));
+    report.subtitle("Ratios are the second figure over the first.");
+    if headers[0].machine != headers[1].machine {
+        let note = "The two results come from different machines or kernels.";
+        report.note(Note::Warning, note);
+    }
+    let noisy = comparison
+        .pairs
+        .iter()
+        .filter(|pair| pair.first.is_noisy || pair.second.is_noisy);
+    let noisy = noisy.count();
+    if noisy > 0 {
+        let all = comparison.pairs.len();
+        report.note(
+            Note::Warning,
+            format!("{noisy} of {all} pairs hold a disturbed run."),
+        );
+    }
+    report.table(table(names, comparison));
+    for (name, header) in names.into_iter().zip(headers) {
+        report.heading(name.to_owned()).header(header);
+    }
+    report
+}
+
+fn table(names: [&str; 2], comparison: &Comparison) -> Table {
+    let columns = [
+        Column::text("Figure"),
+        Column::text("Of"),
+        Column::text("Unit"),
+        Column::number(names[0], "", 2),
+        Column::text("Kind"),
+        Column::number(names[1], "", 2),
+        Column::text("Kind"),
+        Column::number("Ratio", "", 3),
+        Column::text("Intervals"),
+    ];
+    let mut table = Table::new("Figures that both have", columns);
+    for pair in &comparison.pairs {
+        let (scale, unit) = display_unit(&pair.unit);
+        table.row([
+            Cell::from(pair.metric.as_str()),
+            Cell::from(pair.of.as_str()),
+            Cell::from(unit),
+            Cell::from(pair.first.value * scale),
+            Cell::from(pair.first.kind.name()),
+            Cell::from(pair.second.value * scale),
+            Cell::from(pair.second.kind.name()),
+            Cell::from(pair.ratio()),
+            Cell::from(match pair.differs() {
+                Some(true) => "apart",
+                Some(false) => "overlap",
+                None => "not known",
+            }),
+        ]);
+    }
+    table
+}
+
+/// Bytes per second are shown in GB/s, accesses in millions per second.
+pub(super) fn display_unit(unit: &str) -> (f64, &str) {
+    match unit {
+        "B/s" => (1e-9, "GB/s"),
+        "1/s" => (1e-6, "M/s"),
+        other => (1.0, other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(name: &str, run: &str, value: f64) -> Metric {
+        Metric::new(name, value, "B/s", Kind::Measured).with("run", run)
+    }
+
+    #[test]
+    fn figures_are_paired_by_what_they_belong_to() {
+        let first = [
+            metric("a", "x", 10.0),
+            metric("a", "y", 5.0),
+            metric("b", "x", 1.0),
+        ];
+        let second = [
+            metric("a", "y", 10.0)
+                .with("ci95_low", 9.0)
+                .with("ci95_high", 11.0),
+            metric("c", "x", 1.0),
+            metric("run_seconds", "x", 1.0),
+        ];
+        let comparison = compare(&first, &second);
+        assert_eq!((comparison.only_first, comparison.only_second), (2, 1));
+        let pair = &comparison.pairs[0];
+        assert_eq!(
+            (pair.of.as_str(), pair.ratio(), pair.differs()),
+            ("y", 2.0, None)
+        );
+    }
+
+    #[test]
+    fn intervals_tell_whether_figures_differ() {
+        let side = |low: f64, high: f64| {
+            [metric("a", "x", (low + high) / 2.0)
+                .with("ci95_low", low)
+                .with("ci95_high", high)]
+        };
+        let differs =
+            |first: [Metric; 1], second: [Metric; 1]| compare(&first, &second).pairs[0].differs();
+        assert_eq!(differs(side(1.0, 2.0), side(1.5, 3.0)), Some(false));
+        assert_eq!(differs(side(1.0, 2.0), side(2.5, 3.0)), Some(true));
+    }
+}

@@ -1,0 +1,113 @@
+//! `nearfar bench scan`.
+
+use std::io::{self, Write};
+
+use nearfar_bench::scan::{ScanBenchOptions, ScanBenchOutcome, compare_scans};
+use nearfar_measure::results::{Header, Metric, ResultsWriter};
+
+use crate::args::{BenchScanArgs, FigureFormat};
+use crate::exit::{Exit, Failed};
+use crate::human::BytesPerSecond;
+use crate::output::file::Output;
+use crate::output::grid::{Align, Grid};
+use crate::progress::{Live, Spinner};
+
+/// Runs the command.
+pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let live = Live::default();
+    let shown = live.clone();
+    let spinner = Spinner::new(move || shown.text());
+    live.say("filling columns".to_owned());
+    let outcome = compare_scans(&options, |done, rounds| {
+        live.say(format!("round {} of {rounds}", done + 1));
+    });
+    drop(spinner);
+    print(args.format, &outcome?)
+}
+
+fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {
+    let mut options = ScanBenchOptions::default();
+    options.threads = args.threads.unwrap_or(options.threads);
+    options.rounds = args.rounds.unwrap_or(options.rounds);
+    options.isa = args.isa.unwrap_or(options.isa);
+    if let Some(size) = args.column {
+        options.column_bytes = usize::try_from(size.0)?;
+    }
+    if !args.selectivity.is_empty() {
+        let per_mille = args
+            .selectivity
+            .iter()
+            .map(|percent| matches_per_mille(*percent));
+        options.matches_per_mille = per_mille.collect::<Result<_, _>>()?;
+    }
+    Ok(options)
+}
+
+fn matches_per_mille(percent: f64) -> Result<u32, Failed> {
+    let per_mille = (percent * 10.0).round();
+    if (0.0..=1000.0).contains(&per_mille) {
+        Ok(per_mille as u32)
+    } else {
+        let message = format!("a selectivity of {percent} %: give 0 to 100");
+        Err(Failed::new(Exit::Usage, message))
+    }
+}
+
+fn print(format: FigureFormat, outcome: &ScanBenchOutcome) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    match format {
+        FigureFormat::Table => output.with(|out| table(outcome, out))?,
+        FigureFormat::Json => {
+            let version = env!("CARGO_PKG_VERSION");
+            let header = Header::new(version, crate::command_line(), outcome.configuration());
+            output.with(|out| {
+                let mut results = ResultsWriter::new(out, &header)?;
+                let metrics = outcome.metrics();
+                metrics.iter().try_for_each(|metric| results.metric(metric))
+            })?;
+        }
+    }
+    output.finish()
+}
+
+fn table(outcome: &ScanBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("figure", Align::Left),
+        ("contestant", Align::Left),
+        ("selectivity", Align::Right),
+        ("median", Align::Right),
+        ("over the rounds", Align::Right),
+        ("undisturbed", Align::Right),
+    ]);
+    for metric in outcome.metrics() {
+        let text = |value: f64| match metric.unit.as_str() {
+            "B/s" => BytesPerSecond(value).to_string(),
+            _ => format!("{value:.2}"),
+        };
+        let spread = metric.spread.map(|spread| {
+            (
+                format!("{} to {}", text(spread.min), text(spread.max)),
+                spread.runs,
+            )
+        });
+        let (range, runs) = spread.unwrap_or_default();
+        grid.row([
+            metric.metric.clone(),
+            dimension(&metric, "contestant"),
+            dimension(&metric, "selectivity_percent"),
+            metric.value.get().map(text).unwrap_or_default(),
+            range,
+            format!("{} of {}", dimension(&metric, "undisturbed_rounds"), runs),
+        ]);
+    }
+    grid.write_page(out)
+}
+
+fn dimension(metric: &Metric, name: &str) -> String {
+    match metric.dimensions.get(name) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}

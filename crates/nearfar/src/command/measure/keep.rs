@@ -1,0 +1,143 @@
+//! Where results go: to stdout, and to a file that can be gone on with.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use nearfar_measure::access::resume::Kept;
+use nearfar_measure::access::{Plan, PlannedRun};
+use nearfar_measure::results::{Header, Metric, ResultsWriter, WriteError};
+
+use super::{parquet, table};
+use crate::args::{FigureFormat, MeasureRunArgs};
+use crate::exit::{Exit, Failed};
+use crate::output::file::Output;
+
+/// The results of one execution.
+pub struct Results {
+    header: Header,
+    metrics: Vec<Metric>,
+    kept: Option<Kept>,
+    file: Option<ResultsWriter<File>>,
+    parquet: Option<PathBuf>,
+    format: FigureFormat,
+    has_output: bool,
+}
+
+impl Results {
+    /// Opens the output file, and reads what it holds if it is to be gone on with. A Parquet file
+    /// is written in the end; until then the lines lie beside it, in a file that ends in `.jsonl`.
+    pub fn open(args: &MeasureRunArgs, plan: &Plan, header: Header) -> anyhow::Result<Self> {
+        let mut results = Self {
+            header,
+            metrics: Vec::new(),
+            kept: None,
+            file: None,
+            parquet: None,
+            format: args.format,
+            has_output: args.output.is_some(),
+        };
+        let Some(output) = &args.output else {
+            return Ok(results);
+        };
+        let mut lines = output.clone();
+        if output.extension().is_some_and(|ending| ending == "parquet") {
+            results.parquet = Some(output.clone());
+            lines.as_mut_os_string().push(".jsonl");
+        }
+        if args.resume && lines.exists() {
+            let file = File::open(&lines).map_err(|error| cannot("read", &lines, &error))?;
+            let kept = Kept::read(BufReader::new(file), &plan.settings)?;
+            results.header = kept.header.clone();
+            results.metrics.clone_from(&kept.metrics);
+            results.kept = Some(kept);
+        } else if !args.resume && output.exists() && !is_special(output) {
+            let message = format!(
+                "{} exists: go on with it by --resume, remove it, or name another file",
+                output.display()
+            );
+            return Err(Failed::new(Exit::Output, message).into());
+        }
+        results.file = Some(results.begin(&lines)?);
+        Ok(results)
+    }
+
+    /// Writes what is kept beside the file and puts it in its place; lines are added to it there.
+    fn begin(&self, path: &Path) -> anyhow::Result<ResultsWriter<File>> {
+        let mut part = path.to_owned();
+        part.as_mut_os_string()
+            .push(format!(".{}.part", std::process::id()));
+        let target = if is_special(path) { path } else { &part };
+        let begun = File::create(target)
+            .map_err(WriteError::Io)
+            .and_then(|file| {
+                let mut writer = ResultsWriter::new(file, &self.header)?;
+                self.metrics
+                    .iter()
+                    .try_for_each(|metric| writer.metric(metric))?;
+                if target == part {
+                    fs::rename(&part, path)?;
+                }
+                Ok(writer)
+            });
+        begun.map_err(|error| {
+            // The failure to tell is the first one.
+            let _ = fs::remove_file(&part);
+            cannot("write", path, &error).into()
+        })
+    }
+
+    /// Whether the results hold this run already.
+    pub fn has(&self, run: &PlannedRun) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.has(run))
+    }
+
+    /// Takes the figures of a run; they reach the file at once.
+    pub fn run(&mut self, metrics: &[Metric]) -> io::Result<()> {
+        if let Some(file) = &mut self.file {
+            let written = metrics.iter().try_for_each(|metric| file.metric(metric));
+            written.map_err(io::Error::other)?;
+        }
+        self.metrics.extend_from_slice(metrics);
+        Ok(())
+    }
+
+    /// Prints what there is, and writes a Parquet file.
+    pub fn finish(self) -> anyhow::Result<()> {
+        if let Some(path) = &self.parquet {
+            let mut output = Output::create(path)?;
+            parquet::write(&mut output, &self.header, &self.metrics)?;
+            output.finish()?;
+            let mut lines = path.clone();
+            lines.as_mut_os_string().push(".jsonl");
+            fs::remove_file(&lines).map_err(|error| cannot("remove", &lines, &error))?;
+        }
+        let mut output = Output::stdout();
+        match self.format {
+            FigureFormat::Table => output.with(|out| table::results(&self.metrics, out))?,
+            FigureFormat::Json if self.has_output => {}
+            FigureFormat::Json => output.with(|out| {
+                let mut results = ResultsWriter::new(out, &self.header)?;
+                self.metrics
+                    .iter()
+                    .try_for_each(|metric| results.metric(metric))
+            })?,
+        }
+        output.with(|out| out.flush())?;
+        output.finish()
+    }
+}
+
+/// Whether `path` is a device or a pipe, which a rename would replace.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
+
+fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> Failed {
+    let exit = if what == "read" {
+        Exit::Input
+    } else {
+        Exit::Output
+    };
+    Failed::new(exit, format!("cannot {what} {}: {why}", path.display()))
+}

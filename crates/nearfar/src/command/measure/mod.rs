@@ -1,0 +1,116 @@
+//! `nearfar measure`: access benchmarks on this machine's memory.
+
+mod keep;
+mod parquet;
+mod plan;
+mod run;
+mod table;
+
+use std::fs::File;
+use std::io::{BufReader, Write};
+use std::path::{Path, PathBuf};
+
+use nearfar_measure::access::{Preset, compare, report};
+use nearfar_measure::results::{Header, Metric, ResultsWriter, read};
+
+use crate::args::{FigureFormat, MeasureAction, MeasureArgs};
+use crate::exit::{Exit, Failed};
+use crate::output::file::Output;
+
+/// Runs the command.
+pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
+    match &args.action {
+        None => run::run(&args.run),
+        Some(MeasureAction::Report { results, output }) => write_report(results, output.as_deref()),
+        Some(MeasureAction::Compare {
+            first,
+            second,
+            html,
+            format,
+        }) => write_comparison([first, second], html.as_deref(), *format),
+        Some(MeasureAction::Presets { name }) => presets(name.as_deref()),
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
+    let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
+    let cannot_read = |why: String| {
+        let message = format!("cannot read {}: {why}", path.display());
+        Failed::new(Exit::Input, message)
+    };
+    let file = File::open(path).map_err(|error| cannot_read(error.to_string()))?;
+    if is_parquet {
+        return parquet::read(file).map_err(|error| cannot_read(format!("{error:#}")).into());
+    }
+    read(BufReader::new(file)).map_err(|error| cannot_read(error.to_string()).into())
+}
+
+fn write_report(results: &Path, output: Option<&Path>) -> anyhow::Result<()> {
+    let (header, metrics) = open(results)?;
+    let path: PathBuf = output.map_or_else(|| results.with_extension("html"), Path::to_owned);
+    report::page(&header, &metrics).save(&path)?;
+    let mut out = Output::stdout();
+    out.with(|out| writeln!(out, "{}", path.display()))?;
+    out.finish()
+}
+
+fn write_comparison(
+    paths: [&PathBuf; 2],
+    html: Option<&Path>,
+    format: FigureFormat,
+) -> anyhow::Result<()> {
+    let (first_header, first) = open(paths[0])?;
+    let (second_header, second) = open(paths[1])?;
+    let comparison = compare::compare(&first, &second);
+    let names = paths.map(|path| path.display().to_string());
+    if let Some(path) = html {
+        let names = [names[0].as_str(), names[1].as_str()];
+        compare::page(names, [&first_header, &second_header], &comparison).save(path)?;
+    }
+    let mut out = Output::stdout();
+    match format {
+        FigureFormat::Table => out.with(|out| table::comparison(&names, &comparison, out))?,
+        FigureFormat::Json => {
+            let configuration = serde_json::json!({ "first": names[0], "second": names[1] });
+            let header = Header::new(
+                env!("CARGO_PKG_VERSION"),
+                crate::command_line(),
+                configuration,
+            );
+            out.with(|out| {
+                let mut results = ResultsWriter::new(out, &header)?;
+                let ratios = comparison.pairs.iter().map(table::ratio);
+                ratios
+                    .into_iter()
+                    .try_for_each(|metric| results.metric(&metric))
+            })?;
+        }
+    }
+    out.finish()
+}
+
+fn presets(name: Option<&str>) -> anyhow::Result<()> {
+    let mut out = Output::stdout();
+    match name {
+        Some(name) => {
+            let preset = preset(name)?;
+            out.with(|out| out.write_all(preset.text.as_bytes()))?;
+        }
+        None => out.with(|out| {
+            Preset::ALL
+                .iter()
+                .try_for_each(|preset| writeln!(out, "{:10} {}", preset.name, preset.about))
+        })?,
+    }
+    out.finish()
+}
+
+fn preset(name: &str) -> Result<Preset, Failed> {
+    Preset::named(name).ok_or_else(|| {
+        let names = Preset::ALL.map(|preset| preset.name).join(", ");
+        Failed::new(
+            Exit::Name,
+            format!("there is no preset {name:?}; there are: {names}"),
+        )
+    })
+}

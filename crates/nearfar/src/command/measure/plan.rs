@@ -1,0 +1,112 @@
+//! `nearfar measure --dry-run`.
+
+use std::io::{self, Write};
+
+use nearfar_measure::Kind;
+use nearfar_measure::access::Plan;
+use nearfar_measure::results::{Header, Metric, ResultsWriter};
+use serde_json::json;
+
+use crate::args::FigureFormat;
+use crate::human::{Bytes, Elapsed};
+use crate::output::file::Output;
+use crate::output::grid::{Align, Grid};
+
+/// Runs that a table shows.
+const ROWS: usize = 50;
+
+/// Prints the plan.
+pub fn print(plan: &Plan, format: FigureFormat) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    match format {
+        FigureFormat::Table => output.with(|out| table(plan, out))?,
+        FigureFormat::Json => {
+            let version = env!("CARGO_PKG_VERSION");
+            let configuration = json!({ "settings": plan.settings });
+            let header = Header::new(version, crate::command_line(), configuration);
+            output.with(|out| {
+                let mut results = ResultsWriter::new(out, &header)?;
+                metrics(plan)
+                    .iter()
+                    .try_for_each(|metric| results.metric(metric))
+            })?;
+        }
+    }
+    output.finish()
+}
+
+fn metrics(plan: &Plan) -> Vec<Metric> {
+    let estimated =
+        |name: &str, value: f64, unit: &str| Metric::new(name, value, unit, Kind::Estimated);
+    let runs = plan.runs.iter().map(|run| {
+        let bytes: usize = run.regions.iter().map(|region| region.bytes).sum();
+        estimated("planned_seconds", run.time().as_secs_f64(), "s")
+            .with("run", run.id())
+            .with("memory_bytes", bytes)
+    });
+    let all = [
+        estimated("plan_seconds", plan.time().as_secs_f64(), "s"),
+        estimated("plan_memory_bytes", plan.memory_bytes() as f64, "B"),
+        estimated("plan_runs", plan.runs.len() as f64, "count"),
+    ];
+    runs.chain(all).collect()
+}
+
+fn table(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("run", Align::Left),
+        ("tasks", Align::Left),
+        ("regions", Align::Left),
+        ("repetitions", Align::Right),
+        ("about", Align::Right),
+    ]);
+    for run in plan.runs.iter().take(ROWS) {
+        let tasks = run.spec.tasks.iter().zip(&run.pins).map(|(task, pins)| {
+            let pins: Vec<String> = pins.iter().flatten().map(ToString::to_string).collect();
+            let place = match pins.is_empty() {
+                true => "not pinned".to_owned(),
+                false => format!("on {}", pins.join(",")),
+            };
+            let operations = task
+                .steps
+                .iter()
+                .map(|step| format!("{} {} B", step.operation, step.access_bytes));
+            let operations = operations.collect::<Vec<_>>().join(" + ");
+            format!(
+                "{}: {operations}, {} threads {place}",
+                task.name, task.threads
+            )
+        });
+        let regions = run
+            .spec
+            .regions
+            .iter()
+            .zip(&run.regions)
+            .map(|(spec, region)| {
+                format!(
+                    "{}: {} {}",
+                    spec.name,
+                    Bytes(region.bytes as u64),
+                    spec.placement_text
+                )
+            });
+        grid.row([
+            run.id(),
+            tasks.collect::<Vec<_>>().join("\n"),
+            regions.collect::<Vec<_>>().join("\n"),
+            run.spec.repetitions.to_string(),
+            Elapsed(run.time()).to_string(),
+        ]);
+    }
+    grid.write_page(out)?;
+    if plan.runs.len() > ROWS {
+        writeln!(out, "and {} more", plan.runs.len() - ROWS)?;
+    }
+    writeln!(
+        out,
+        "{} runs, about {}, at most {} of memory at a time; nothing was run",
+        plan.runs.len(),
+        Elapsed(plan.time()),
+        Bytes(plan.memory_bytes())
+    )
+}

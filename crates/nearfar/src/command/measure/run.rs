@@ -1,0 +1,188 @@
+//! Running a specification.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nearfar_measure::access::{
+    Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
+};
+use nearfar_measure::results::{Header, Metric};
+use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_topology::{Profile, Topology};
+use serde_json::json;
+
+use super::keep::Results;
+use super::{plan, preset};
+use crate::args::MeasureRunArgs;
+use crate::exit::{Exit, Failed};
+use crate::human::Elapsed;
+use crate::interrupt::Interrupts;
+use crate::machine::front;
+use crate::progress::{Live, Spinner};
+
+/// Measures.
+pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
+    let document = document(args)?;
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    let plan = make_plan(args, &document, profile.as_ref())?;
+    if args.dry_run {
+        return plan::print(&plan, args.format);
+    }
+    let mut header = Header::new(
+        env!("CARGO_PKG_VERSION"),
+        crate::command_line(),
+        json!({ "settings": plan.settings, "profile": profile }),
+    );
+    let missing = args.counters.then(counters::unavailable).flatten();
+    if let Some(reason) = &missing {
+        header = header.unavailable("hardware counters", reason);
+    }
+    let results = Results::open(args, &plan, header)?;
+    measure(plan, results, args.counters && missing.is_none())
+}
+
+/// The specification, with the flags.
+fn document(args: &MeasureRunArgs) -> anyhow::Result<Document> {
+    let mut document = match (&args.specification, &args.preset) {
+        (Some(path), _) => {
+            let name = path.display().to_string();
+            let text = fs::read_to_string(path).map_err(|error| {
+                Failed::new(Exit::Input, format!("cannot read {name}: {error}"))
+            })?;
+            Document::parse(&name, &text)?
+        }
+        (None, Some(name)) => {
+            let preset = preset(name)?;
+            Document::parse(&format!("preset {}", preset.name), preset.text)?
+        }
+        (None, None) => Document::default(),
+    };
+    let written = args.fields.written().into_iter();
+    let mut flags: Vec<Flag> = written
+        .map(|(path, flag, values)| Flag {
+            path: path.to_owned(),
+            flag,
+            values,
+        })
+        .collect();
+    for text in args.fields.set() {
+        let (path, values) = text
+            .split_once('=')
+            .ok_or_else(|| Failed::new(Exit::Usage, format!("--set {text}: write PATH=VALUE")))?;
+        flags.push(Flag {
+            path: path.to_owned(),
+            flag: "--set".to_owned(),
+            values: values
+                .split('|')
+                .map(|value| value.trim().to_owned())
+                .collect(),
+        });
+    }
+    document.apply(&flags)?;
+    Ok(document)
+}
+
+fn make_plan(
+    args: &MeasureRunArgs,
+    document: &Document,
+    profile: Option<&Profile>,
+) -> anyhow::Result<Plan> {
+    let mut topology = Topology::this_machine()?;
+    let mut paced = None;
+    if let Some(profile) = profile {
+        topology = topology.with_profile(profile);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let share = if args.whole_device {
+            BandwidthShare::WholeDevice
+        } else {
+            BandwidthShare::Threads(u32::try_from(threads)?)
+        };
+        paced = Some(PacedTier::new(profile, share)?);
+    }
+    Ok(Plan::new(document, &topology, paced)?)
+}
+
+/// Runs the plan on a thread of its own, so that this one can listen for Ctrl-C.
+fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let live = Live::default();
+    let shown = live.clone();
+    let spinner = Spinner::new(move || shown.text());
+    let runs = plan.runs.len();
+    let mut follower = Follower {
+        results,
+        live,
+        runs,
+        counting: None,
+        counts,
+    };
+    let (done, ended) = tokio::sync::oneshot::channel();
+    let worker = std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let outcome = execute(&plan, &stop, &mut follower);
+            // The receiver is gone only if the listener failed, which is told instead.
+            let _ = done.send(());
+            (outcome, follower.results)
+        }
+    });
+    let front = front()?;
+    let interrupted = front.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        interrupts.during(ended).await
+    });
+    if interrupted.is_err() {
+        stop.store(true, Ordering::Relaxed);
+    }
+    let (outcome, results) = worker
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    drop(spinner);
+    // What is done is kept, also after Ctrl-C or a failure.
+    results.finish()?;
+    Ok(outcome?)
+}
+
+struct Follower {
+    results: Results,
+    live: Live,
+    runs: usize,
+    counting: Option<counters::Counting>,
+    counts: bool,
+}
+
+impl Observer for Follower {
+    fn is_done(&self, run: &PlannedRun) -> bool {
+        self.results.has(run)
+    }
+
+    fn begins(&mut self, run: &PlannedRun, index: usize, repetition: u32, left: Duration) {
+        let (id, runs, index) = (run.id(), self.runs, index + 1);
+        let repetition = repetition + 1;
+        tracing::info!("{id}, repetition {repetition}");
+        let began = Instant::now();
+        self.live.follow(move || {
+            let left = Elapsed(left.saturating_sub(began.elapsed()));
+            format!("run {index} of {runs}, repetition {repetition}: {id}; about {left} left")
+        });
+        if self.counts && repetition == 1 {
+            self.counting = counters::Counting::start(run.time()).ok();
+        }
+    }
+
+    fn done(&mut self, run: &PlannedRun, outcome: &Outcome) -> std::io::Result<()> {
+        let mut metrics: Vec<Metric> = Vec::new();
+        if let Some(counting) = self.counting.take() {
+            let counts = counting.finish()?;
+            let of_run = |metric: Metric| metric.with("run", run.id());
+            metrics.extend(counters::metrics(&counts).into_iter().map(of_run));
+        }
+        metrics.extend(outcome.metrics(run));
+        for reason in &outcome.noise_reasons {
+            tracing::info!("disturbed: {}: {reason}", run.id());
+        }
+        self.results.run(&metrics)
+    }
+}
