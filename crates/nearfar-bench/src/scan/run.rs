@@ -212,7 +212,7 @@ fn agree(
     Ok(())
 }
 
-/// One pass on all threads at once. A thread's rate is over the time that it ran.
+/// One pass on all threads at once, each by its own clock.
 fn run(
     lanes: &mut [Lane<'_>],
     contestant: Contestant,
@@ -230,9 +230,8 @@ fn run(
         if let Err(error) = outcome {
             *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
         }
-        let ran = elapsed.saturating_sub(waited.unwrap_or_default());
         Round {
-            bytes_per_s: lane.column_bytes.len() as f64 / ran.as_secs_f64(),
+            bytes_per_s: lane.column_bytes.len() as f64 / elapsed.as_secs_f64(),
             waited_share: waited.map(|waited| waited.div_duration_f64(elapsed)),
         }
     };
