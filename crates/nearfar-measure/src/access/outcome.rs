@@ -290,7 +290,9 @@ fn repeated(name: &str, values: &[f64], unit: &str, kind: Kind) -> Metric {
     let metric = Metric::of_runs(name, &summary, unit, kind);
     match confidence_95(values) {
         // No rate and no time is below zero, however wide the interval is.
-        Some((low, high)) => metric.with("ci95_low", low.max(0.0)).with("ci95_high", high),
+        Some((low, high)) => metric
+            .with("ci95_low", low.max(0.0))
+            .with("ci95_high", high),
         None => metric,
     }
 }

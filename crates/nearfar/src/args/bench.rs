@@ -101,8 +101,8 @@ Examples:
   nearfar bench scan --threads 1 --selectivity 0.1,10,100 --format json > scan.jsonl")]
 pub struct BenchScanArgs {
     /// Threads [default: the processors of this process].
-    #[arg(long, value_name = "N")]
-    pub threads: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
     /// Bytes of each thread's column [default: 128MiB].
     #[arg(long, value_name = "BYTES")]
     pub column: Option<ByteSize>,

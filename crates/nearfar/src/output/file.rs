@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::path::{Path, PathBuf};
 
+use nearfar_measure::report::Report;
+
 use crate::exit::{Exit, Failed};
 
 /// An open output. A file is written beside its final place and put there by [`Output::finish`];
@@ -184,6 +186,13 @@ fn is_special(path: &Path) -> bool {
 
 fn cannot_write(name: &str, why: &str) -> anyhow::Error {
     Failed::new(Exit::Output, format!("cannot write {name}: {why}")).into()
+}
+
+/// Writes a report to the file at `path`.
+pub fn save_page(page: &Report, path: &Path) -> anyhow::Result<()> {
+    let mut output = Output::create(path)?;
+    output.with(|output| output.write_all(page.to_html().as_bytes()))?;
+    output.finish()
 }
 
 #[cfg(test)]

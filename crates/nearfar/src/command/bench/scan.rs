@@ -28,7 +28,9 @@ pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {
     let mut options = ScanBenchOptions::default();
-    options.threads = args.threads.unwrap_or(options.threads);
+    if let Some(threads) = args.threads {
+        options.threads = threads.try_into()?;
+    }
     options.rounds = args.rounds.unwrap_or(options.rounds);
     options.isa = args.isa.unwrap_or(options.isa);
     if let Some(size) = args.column {

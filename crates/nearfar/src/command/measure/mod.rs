@@ -15,7 +15,7 @@ use nearfar_measure::results::{Header, Metric, ResultsWriter, read};
 
 use crate::args::{FigureFormat, MeasureAction, MeasureArgs};
 use crate::exit::{Exit, Failed};
-use crate::output::file::Output;
+use crate::output::file::{Output, save_page};
 
 /// Runs the command.
 pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
@@ -48,7 +48,7 @@ fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
 fn write_report(results: &Path, output: Option<&Path>) -> anyhow::Result<()> {
     let (header, metrics) = open(results)?;
     let path: PathBuf = output.map_or_else(|| results.with_extension("html"), Path::to_owned);
-    report::page(&header, &metrics).save(&path)?;
+    save_page(&report::page(&header, &metrics), &path)?;
     let mut out = Output::stdout();
     out.with(|out| writeln!(out, "{}", path.display()))?;
     out.finish()
@@ -65,7 +65,8 @@ fn write_comparison(
     let names = paths.map(|path| path.display().to_string());
     if let Some(path) = html {
         let names = [names[0].as_str(), names[1].as_str()];
-        compare::page(names, [&first_header, &second_header], &comparison).save(path)?;
+        let page = compare::page(names, [&first_header, &second_header], &comparison);
+        save_page(&page, path)?;
     }
     let mut out = Output::stdout();
     match format {

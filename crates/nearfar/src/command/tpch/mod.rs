@@ -3,7 +3,6 @@
 mod follow;
 mod table;
 
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use crate::args::{FigureFormat, TpchArgs};
 use crate::interrupt::run_until_interrupted;
 use crate::machine;
 use crate::message;
-use crate::output::file::Output;
+use crate::output::file::{Output, save_page};
 
 /// Modelled where the machine has no far tier and no profile is asked for.
 const DEFAULT_PROFILE: &str = "cxl-blades-1";
@@ -52,10 +51,7 @@ fn run_options(engine: Arc<Engine>, options: TpchOptions) -> anyhow::Result<Outc
 }
 
 fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
-    let page = tpch::report(outcome, header).to_html();
-    let mut output = Output::create(path)?;
-    output.with(|output| output.write_all(page.as_bytes()))?;
-    output.finish()?;
+    save_page(&tpch::report(outcome, header), path)?;
     message::print(&format!("The report is in {}.", path.display()));
     Ok(())
 }
