@@ -224,6 +224,7 @@ fn nodes_without_memory_are_named() {
     std::fs::write(node.join("has_memory"), "0-1\n").unwrap();
     std::fs::write(node.join("node0/meminfo"), "Node 0 MemFree: 65536 kB\n").unwrap();
     let roots = MachineRoots {
+        proc: folder.path().into(),
         sys: folder.path().into(),
         ..MachineRoots::default()
     };
