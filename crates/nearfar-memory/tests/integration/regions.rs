@@ -234,6 +234,7 @@ fn nodes_without_memory_are_named() {
     std::fs::write(nodes.join("has_memory"), format!("{node},1000\n")).unwrap();
     std::fs::write(meminfo, format!("Node {node} MemFree: 65536 kB\n")).unwrap();
     let roots = MachineRoots {
+        proc: folder.path().into(),
         sys: folder.path().into(),
         ..MachineRoots::default()
     };
