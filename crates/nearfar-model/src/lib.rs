@@ -32,6 +32,7 @@ mod link;
 mod paced;
 mod parameters;
 mod probe;
+pub mod simulation;
 mod stream;
 
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
