@@ -4,30 +4,19 @@ use nearfar_model::simulation::pattern::*;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-fn machine(over: &[(String, f64)]) -> MachineParameters {
-    let mut m = MachineParameters {
-        core: CoreParameters { cores: 24, fill_buffers: 16, l2_queue: 48, l2_queue_prefetch: 48, fill_turnaround_ns: 70.0,
-            store_commit_ns: 89.0, load_window_lines: 36, load_trigger_lines: 4, store_trigger_lines: 4,
-            streamer_distance_lines: 20, l2_hit_ns: 5.0, access_ns: 1.55, line_ns: 0.5 },
-        request_table: 768,
-        tiers: vec![
-            TierParameters { devices: 1, channels: 8, read_latency_ns: 108.0, write_latency_ns: 87.0, latency_spread_ns: 24.0,
-                read_service_ns: 0.246, write_service_ns: 0.37, backlog_slowdown_per_us: 0.0, service_variation: 0.9, refresh_interval_ns: 1950.0, refresh_ns: 205.0 },
-            TierParameters { devices: 4, channels: 1, read_latency_ns: 470.0, write_latency_ns: 309.0, latency_spread_ns: 24.0,
-                read_service_ns: 1.5, write_service_ns: 2.8, backlog_slowdown_per_us: 0.06, service_variation: 0.9, refresh_interval_ns: 7800.0, refresh_ns: 432.0 },
-        ],
-    };
+fn machine(over: &[(String, f64)]) -> Machine {
+    let mut m = Machine::new(&nearfar_topology::Profile::builtin("cxl-blades-4").unwrap()).unwrap();
     for (k, v) in over {
         let v = *v;
         let c = &mut m.core;
         match k.as_str() {
-            "lfb" => c.fill_buffers = v as u32, "l2q" => c.l2_queue = v as u32, "l2p" => c.l2_queue_prefetch = v as u32,
-            "turn" => c.fill_turnaround_ns = v, "commit" => c.store_commit_ns = v, "win" => c.load_window_lines = v as u32,
-            "lt" => c.load_trigger_lines = v as u32, "st" => c.store_trigger_lines = v as u32, "dist" => c.streamer_distance_lines = v as u32,
-            "hit" => c.l2_hit_ns = v, "acc" => c.access_ns = v, "line" => c.line_ns = v, "tor" => m.request_table = v as u32,
-            "lat" => m.tiers[1].read_latency_ns = v, "wlat" => m.tiers[1].write_latency_ns = v, "r" => m.tiers[1].read_service_ns = v,
-            "w" => m.tiers[1].write_service_ns = v, "slow" => m.tiers[1].backlog_slowdown_per_us = v, "ref" => m.tiers[1].refresh_ns = v,
-            "var" => m.tiers[1].service_variation = v, "refi" => m.tiers[1].refresh_interval_ns = v,
+            "lfb" => c.fill_buffers = v as u32, "l2q" => c.l2_queue_entries = v as u32,
+            "turn" => c.fill_turnaround_ns = v, "commit" => c.store_commit_ns = v, "win" => c.window_lines = v as u32,
+            "lt" => c.stream_trigger_lines = v as u32, "dist" => c.streamer_distance_lines = v as u32,
+            "hit" => c.l2_hit_ns = v, "acc" => c.access_ns = v, "line" => c.line_ns = v, "tor" => c.request_table_entries = v as u32,
+            "lat" => m.tiers[1].1.read_latency_ns = v, "wlat" => m.tiers[1].1.write_latency_ns = v, "r" => m.tiers[1].1.read_service_ns = v,
+            "w" => m.tiers[1].1.write_service_ns = v, "slow" => m.tiers[1].1.backlog_slowdown_per_us = v, "ref" => m.tiers[1].1.refresh_ns = v,
+            "refi" => m.tiers[1].1.refresh_interval_ns = v, "var" => m.tiers[1].1.service_variation = v,
             "quiet" => {} _ => panic!("{k}"),
         }
     }
@@ -41,7 +30,7 @@ fn main() {
         match k { "lines" => lines = v.parse().unwrap(), "only" => filter = v.into(), _ => over.push((k.to_string(), v.parse().unwrap())) }
     }
     let m = machine(&over);
-    let text = std::fs::read_to_string("/work/shared/targets/fig04_cxl_devices_GBps.csv").unwrap();
+    let text = std::fs::read_to_string(std::env::var("POINTS").unwrap_or("/work/shared/targets/fig04_cxl_devices_GBps.csv".into())).unwrap();
     let mut rows: BTreeMap<(String, u64, u64), Vec<(u64, f64, f64)>> = BTreeMap::new();
     let start = Instant::now(); let mut total = 0u64; let mut reqs = 0u64;
     for l in text.lines().skip(1) {
@@ -52,10 +41,10 @@ fn main() {
         let access = if op.ends_with("read") { Access::Load } else { Access::Store };
         let region = 7u64 << 30;
         let mut map = AddressMap::new();
-        map.add(0, region >> 12, (1..=d as u8).collect());
+        map.add(0, region >> 12, if d == 0 {vec![0]} else {(1..=d as u8).collect()});
         let programs: Vec<Box<dyn Program>> = (0..t).map(|i| Box::new(Pattern::new(access, order, size as u32, region, i, t, 1)) as _).collect();
-        let o = Simulation::new(&m, map, programs, 2048).measure(lines / 3 + t * if access==Access::Store {2800} else {500}, lines);
-        total += o.lines; reqs += o.requests;
+        let o = Simulation::new(&m, map, programs, Caches::Streaming).unwrap().measure(lines / 3 + t * if access==Access::Store {2800} else {500}, lines);
+        total += o.lines; reqs += o.requests();
         rows.entry((op.into(), d, size)).or_default().push((t, g, o.gb_per_s()));
     }
     let el = start.elapsed().as_secs_f64();

@@ -1,6 +1,8 @@
 //! One virtual core: program order, fill buffers, the L2 queue and the prefetchers.
 
-use super::machine::CoreParameters;
+use nearfar_topology::SimulatedCores;
+
+use super::cache::{Cache, Level, PrivateCaches};
 use super::network::{DeviceIndex, Network, Transfer, mix};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::{PrefetchedLines, Streams};
@@ -12,6 +14,25 @@ const LINE_BYTES_LOG2: u32 = 6;
 const WINDOW: usize = 256;
 const NEVER: Ps = Ps::MAX;
 
+/// What all cores share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub map: AddressMap,
+    pub network: Network,
+    /// The last level, where caches are simulated line by line.
+    pub l3: Option<Cache>,
+}
+
+/// What the caches of one core hold.
+#[derive(Debug)]
+pub(crate) enum CoreCaches {
+    /// Nothing that is used again: programs over regions much larger than all caches. Of the
+    /// modified lines some are kept, and each further store pushes one of them out.
+    Streaming { modified: Vec<u64>, capacity: usize },
+    /// Every line, by sets.
+    Simulated(PrivateCaches),
+}
+
 /// Where a line is in its way through the core.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -21,23 +42,34 @@ struct Slot {
     compute: u32,
     depends: bool,
     sampled: bool,
-    exposed: bool,
+    level: Level,
 }
 
-/// Picoseconds and counts of [`CoreParameters`].
+/// Picoseconds and counts of [`SimulatedCores`].
 #[derive(Debug, Clone)]
 struct Limits {
     l2_queue: usize,
-    l2_queue_prefetch: usize,
     turnaround: Ps,
     store_commit: Ps,
     load_window: u64,
-    load_trigger: u32,
-    store_trigger: u32,
+    trigger: u32,
     distance: u64,
+    l1_hit: Ps,
     l2_hit: Ps,
+    l3_hit: Ps,
     access: u32,
     line: u32,
+}
+
+impl CoreCaches {
+    /// Lines that stay modified until others push them out. Fewer than a core's share of the
+    /// caches, so that write-backs are steady early; how many does not matter where nothing is
+    /// used again.
+    const MODIFIED: usize = 2_048;
+
+    pub(crate) fn streaming() -> Self {
+        Self::Streaming { modified: Vec::with_capacity(Self::MODIFIED), capacity: Self::MODIFIED }
+    }
 }
 
 /// What a core has done.
@@ -67,8 +99,8 @@ pub(crate) struct VirtualCore {
     l2_queue: Times,
     streams: Streams,
     prefetched: PrefetchedLines,
-    dirty: Vec<u64>,
-    dirty_lines: usize,
+    caches: CoreCaches,
+    evicted: Vec<u64>,
     last_page: (u64, DeviceIndex),
     issued_at: Ps,
     previous_done: Ps,
@@ -80,20 +112,20 @@ pub(crate) struct VirtualCore {
 
 impl VirtualCore {
     pub(crate) fn new(
-        parameters: &CoreParameters,
+        parameters: &SimulatedCores,
         programs: Vec<Box<dyn Program>>,
-        dirty_lines: usize,
+        caches: CoreCaches,
     ) -> Self {
         let limits = Limits {
-            l2_queue: parameters.l2_queue as usize,
-            l2_queue_prefetch: parameters.l2_queue_prefetch as usize,
+            l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
             store_commit: ps(parameters.store_commit_ns),
-            load_window: u64::from(parameters.load_window_lines),
-            load_trigger: parameters.load_trigger_lines,
-            store_trigger: parameters.store_trigger_lines,
+            load_window: u64::from(parameters.window_lines),
+            trigger: parameters.stream_trigger_lines,
             distance: u64::from(parameters.streamer_distance_lines),
+            l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
+            l3_hit: ps(parameters.l3_hit_ns),
             access: ps(parameters.access_ns) as u32,
             line: ps(parameters.line_ns) as u32,
         };
@@ -104,7 +136,7 @@ impl VirtualCore {
             compute: 0,
             depends: false,
             sampled: false,
-            exposed: false,
+            level: Level::Memory,
         };
         let mut fill_buffers = Times::new(parameters.fill_buffers as usize);
         (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
@@ -117,11 +149,11 @@ impl VirtualCore {
             seen: 0,
             tail: 0,
             fill_buffers,
-            l2_queue: Times::new(parameters.l2_queue as usize),
+            l2_queue: Times::new(parameters.l2_queue_entries as usize),
             streams: Streams::new(),
             prefetched: PrefetchedLines::new(),
-            dirty: Vec::with_capacity(dirty_lines),
-            dirty_lines,
+            caches,
+            evicted: Vec::new(),
             last_page: (u64::MAX, 0),
             issued_at: 0,
             previous_done: 0,
@@ -132,17 +164,22 @@ impl VirtualCore {
         }
     }
 
+    /// When the last operation so far was complete.
+    pub(crate) fn finished_at(&self) -> Ps {
+        self.all_done
+    }
+
     #[inline]
     fn slot(&self, sequence: u64) -> &Slot {
         &self.window[sequence as usize % WINDOW]
     }
 
     /// Fills the window up to what can be exposed.
-    fn fill(&mut self) {
+    fn fill(&mut self, shared: &mut Shared) {
         let ahead = self.limits.load_window + 1;
         while self.tail < self.head + ahead {
             let Some(operation) = self.next_operation() else { return };
-            self.push(operation);
+            self.push(operation, shared);
         }
     }
 
@@ -160,12 +197,13 @@ impl VirtualCore {
         None
     }
 
-    fn push(&mut self, operation: Operation) {
+    fn push(&mut self, operation: Operation, shared: &mut Shared) {
         let first = operation.address >> LINE_BYTES_LOG2;
         let last = (operation.address + u64::from(operation.bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
         let lines = last - first + 1;
         let mut compute = operation.compute_ps + self.limits.access;
         for line in first..=last {
+            let level = self.find(line, operation.access, shared);
             self.window[self.tail as usize % WINDOW] = Slot {
                 line,
                 access: operation.access,
@@ -173,7 +211,7 @@ impl VirtualCore {
                 compute: compute + self.limits.line,
                 depends: operation.depends && line == first,
                 sampled: operation.sampled,
-                exposed: false,
+                level: Level::Memory,
             };
             compute = 0;
             self.tail += 1;
@@ -181,11 +219,11 @@ impl VirtualCore {
     }
 
     /// Does all that can be done at `now` and returns when there is more to do, or [`NEVER`].
-    pub(crate) fn step(&mut self, now: Ps, map: &AddressMap, network: &mut Network) -> Ps {
+    pub(crate) fn step(&mut self, now: Ps, shared: &mut Shared) -> Ps {
         self.l2_queue.drop_until(now);
         loop {
-            self.fill();
-            self.expose(now, map, network);
+            self.fill(shared);
+            self.expose(now, shared);
             if self.head == self.tail {
                 return NEVER;
             }
@@ -193,7 +231,7 @@ impl VirtualCore {
             if ready > now {
                 return self.wake(ready);
             }
-            if !self.issue(now, map, network) {
+            if !self.issue(now, shared) {
                 return self.l2_queue.first().unwrap_or(NEVER);
             }
         }
@@ -203,7 +241,7 @@ impl VirtualCore {
     fn wake(&self, ready: Ps) -> Ps {
         let blocked = self.seen < self.tail
             && self.seen < self.head + self.limits.load_window
-            && self.l2_queue.len() >= self.limits.l2_queue_prefetch
+            && self.l2_queue.len() >= self.limits.l2_queue
             && self.exposable(self.seen);
         match self.l2_queue.first() {
             Some(release) if blocked => ready.min(release),
@@ -217,24 +255,24 @@ impl VirtualCore {
     }
 
     /// Shows loads ahead of the head to the prefetchers, in program order.
-    fn expose(&mut self, now: Ps, map: &AddressMap, network: &mut Network) {
+    fn expose(&mut self, now: Ps, shared: &mut Shared) {
         self.seen = self.seen.max(self.head);
         let end = self.tail.min(self.head + self.limits.load_window);
         while self.seen < end {
             if self.seen > self.head && !self.exposable(self.seen) {
                 return;
             }
-            if self.slot(self.seen).access == Access::Load {
+            let slot = self.slot(self.seen);
+            if slot.access == Access::Load && slot.level != Level::L1 {
                 let line = self.slot(self.seen).line;
-                let full = self.l2_queue.len() >= self.limits.l2_queue_prefetch;
+                let full = self.l2_queue.len() >= self.limits.l2_queue;
                 if self.seen > self.head && full {
                     return;
                 }
-                let covered = self.follow(now, line, self.limits.load_trigger, map, network);
+                let covered = self.follow(now, line, shared);
                 if self.seen > self.head && covered && self.prefetched.get(line).is_none() {
-                    self.prefetch(now, line, map, network);
+                    self.prefetch(now, line, shared);
                 }
-                self.window[self.seen as usize % WINDOW].exposed = true;
             }
             self.seen += 1;
         }
@@ -245,14 +283,12 @@ impl VirtualCore {
         &mut self,
         now: Ps,
         line: u64,
-        trigger: u32,
-        map: &AddressMap,
-        network: &mut Network,
+        shared: &mut Shared,
     ) -> bool {
         let stream = *self.streams.touch(line);
         // The spatial prefetcher completes pairs of lines.
-        let covered = stream.run >= trigger || (stream.run > 0 && line & 1 == 1);
-        if stream.run < trigger {
+        let covered = stream.run >= self.limits.trigger || (stream.run > 0 && line & 1 == 1);
+        if stream.run < self.limits.trigger {
             return covered;
         }
         let page_end = ((line >> PAGE_LINES_LOG2) + 1) << PAGE_LINES_LOG2;
@@ -261,10 +297,10 @@ impl VirtualCore {
         let until = end.min(frontier + 2);
         while frontier < until {
             if self.prefetched.get(frontier).is_none() {
-                if self.l2_queue.len() >= self.limits.l2_queue_prefetch {
+                if self.l2_queue.len() >= self.limits.l2_queue {
                     break;
                 }
-                self.prefetch(now, frontier, map, network);
+                self.prefetch(now, frontier, shared);
             }
             frontier += 1;
         }
@@ -272,8 +308,8 @@ impl VirtualCore {
         covered
     }
 
-    fn prefetch(&mut self, now: Ps, line: u64, map: &AddressMap, network: &mut Network) {
-        let done = self.request(now, line, Transfer::Read, map, network);
+    fn prefetch(&mut self, now: Ps, line: u64, shared: &mut Shared) {
+        let done = self.request(now, line, Transfer::Read, shared);
         self.l2_queue.insert(done);
         self.prefetched.insert(line, done);
     }
@@ -284,14 +320,13 @@ impl VirtualCore {
         now: Ps,
         line: u64,
         kind: Transfer,
-        map: &AddressMap,
-        network: &mut Network,
+        shared: &mut Shared,
     ) -> Ps {
         let page = line >> PAGE_LINES_LOG2;
         if self.last_page.0 != page {
-            self.last_page = (page, map.device(page));
+            self.last_page = (page, shared.map.device(page));
         }
-        network.request(now, line, self.last_page.1, kind)
+        shared.network.request(now, line, self.last_page.1, kind)
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there.
@@ -299,7 +334,9 @@ impl VirtualCore {
     fn head_ready(&self) -> Ps {
         let slot = self.slot(self.head);
         let mut ready = (self.issued_at + Ps::from(slot.compute)).max(self.fence_until);
-        ready = ready.max(self.fill_buffers.first().unwrap_or(0));
+        if slot.level != Level::L1 && slot.access != Access::Compute {
+            ready = ready.max(self.fill_buffers.first().unwrap_or(0));
+        }
         if slot.depends {
             ready = ready.max(self.previous_done + Ps::from(slot.compute));
         }
@@ -310,44 +347,25 @@ impl VirtualCore {
     }
 
     /// Issues the head; false if the L2 queue has no place for it.
-    fn issue(
-        &mut self,
-        now: Ps,
-        map: &AddressMap,
-        network: &mut Network,
-    ) -> bool {
+    fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
+        while let Some(line) = self.evicted.pop() {
+            self.request(now, line, Transfer::Write, shared);
+        }
         let slot = *self.slot(self.head);
-        let done = match slot.access {
-            Access::Load | Access::Store => {
-                let Some(done) = self.fetch(now, &slot, map, network) else { return false };
-                done
+        let done = match (slot.access, slot.level) {
+            (Access::Compute, _) => now,
+            (Access::NonTemporalStore, _) | (Access::Flush, Level::Memory) => {
+                self.request(now, slot.line, Transfer::Write, shared)
             }
-            Access::NonTemporalStore | Access::Flush => {
-                self.request(now, slot.line, Transfer::Write, map, network)
-            }
+            (_, Level::L1) => now + self.limits.l1_hit,
+            (_, Level::L2) => now + self.limits.l2_hit,
+            (_, Level::L3) => now + self.limits.l3_hit,
+            (_, Level::Memory) => match self.fetch(now, &slot, shared) {
+                Some(done) => done,
+                None => return false,
+            },
         };
-        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
-        let missed = slot.access != Access::Load && slot.access != Access::Store
-            || done > now + self.limits.l2_hit;
-        let mut release = done;
-        if missed {
-            release += self.limits.turnaround;
-        }
-        match slot.access {
-            Access::Load => self.counts.load_bytes += u64::from(slot.bytes),
-            Access::Store => {
-                if missed {
-                    release += self.limits.store_commit;
-                }
-                self.counts.store_bytes += u64::from(slot.bytes);
-                self.write_back(now, slot.line, map, network);
-            }
-            Access::NonTemporalStore => self.counts.store_bytes += u64::from(slot.bytes),
-            Access::Flush => {}
-        }
-        self.fill_buffers.pop_first();
-        self.fill_buffers.insert(release);
-        self.counts.lines += 1;
+        self.account(now, &slot, done, shared);
         self.issued_at = now;
         self.previous_done = done;
         self.all_done = self.all_done.max(done);
@@ -359,16 +377,38 @@ impl VirtualCore {
         true
     }
 
+    /// Counts an issued line and takes a fill buffer for as long as it needs one.
+    fn account(&mut self, now: Ps, slot: &Slot, done: Ps, shared: &mut Shared) {
+        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
+        let mut release = done;
+        let missed = done > now + self.limits.l2_hit;
+        if missed {
+            release += self.limits.turnaround;
+        }
+        match slot.access {
+            Access::Load | Access::Prefetch => self.counts.load_bytes += u64::from(slot.bytes),
+            Access::Store => {
+                if missed {
+                    release += self.limits.store_commit;
+                }
+                self.counts.store_bytes += u64::from(slot.bytes);
+                self.modify(now, slot.line, shared);
+            }
+            Access::NonTemporalStore => self.counts.store_bytes += u64::from(slot.bytes),
+            Access::Flush => {}
+            Access::Compute => return,
+        }
+        self.counts.lines += 1;
+        if slot.level != Level::L1 {
+            self.fill_buffers.pop_first();
+            self.fill_buffers.insert(release);
+        }
+    }
+
     /// Brings a line to L1; `None` if the L2 queue is full.
-    fn fetch(
-        &mut self,
-        now: Ps,
-        slot: &Slot,
-        map: &AddressMap,
-        network: &mut Network,
-    ) -> Option<Ps> {
+    fn fetch(&mut self, now: Ps, slot: &Slot, shared: &mut Shared) -> Option<Ps> {
         if slot.access == Access::Store {
-            self.follow(now, slot.line, self.limits.store_trigger, map, network);
+            self.follow(now, slot.line, shared);
         }
         if let Some(ready) = self.prefetched.take(slot.line) {
             return Some(ready.max(now) + self.limits.l2_hit);
@@ -376,21 +416,35 @@ impl VirtualCore {
         if self.l2_queue.len() >= self.limits.l2_queue {
             return None;
         }
-        let done = self.request(now, slot.line, Transfer::Read, map, network);
+        let done = self.request(now, slot.line, Transfer::Read, shared);
         self.l2_queue.insert(done);
         Some(done)
     }
 
-    /// Marks a line as modified; the cache gives back one that was modified some time ago.
+    /// Where the caches find a line, in program order.
+    fn find(&mut self, line: u64, access: Access, shared: &mut Shared) -> Level {
+        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
+            return Level::Memory;
+        };
+        match access {
+            Access::Load | Access::Prefetch => caches.access(l3, line, false, &mut self.evicted),
+            Access::Store => caches.access(l3, line, true, &mut self.evicted),
+            Access::Flush if !caches.clean(l3, line) => Level::L1,
+            Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
+        }
+    }
+
+    /// Where programs stream: a stored line replaces a modified one, which is written back.
     ///
     /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
-    fn write_back(&mut self, now: Ps, line: u64, map: &AddressMap, network: &mut Network) {
-        if self.dirty.len() < self.dirty_lines {
-            self.dirty.push(line);
+    fn modify(&mut self, now: Ps, line: u64, shared: &mut Shared) {
+        let CoreCaches::Streaming { modified, capacity } = &mut self.caches else { return };
+        if modified.len() < *capacity {
+            modified.push(line);
             return;
         }
-        let place = (mix(line ^ self.head) >> 16) as usize % self.dirty_lines;
-        let evicted = std::mem::replace(&mut self.dirty[place], line);
-        self.request(now, evicted, Transfer::Write, map, network);
+        let place = (mix(line ^ self.head) >> 16) as usize % *capacity;
+        let evicted = std::mem::replace(&mut modified[place], line);
+        self.request(now, evicted, Transfer::Write, shared);
     }
 }

@@ -1,71 +1,186 @@
-//! What a simulation needs to know of a machine.
+//! The machine that is simulated.
 
-/// Cores, their queues and their prefetchers.
+use nearfar_topology::{Known, Profile, SimulatedCores, SimulatedTier};
+
+use super::network::DeviceIndex;
+
+/// Most devices of all tiers together.
+const DEVICES_MAX: u32 = 64;
+
+/// Most virtual threads of one simulation.
+pub const THREADS_MAX: usize = 64;
+
+/// One of a machine's tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TierName {
+    /// Local memory.
+    Near,
+    /// Far memory.
+    Far,
+    /// Memory of the other socket.
+    Remote,
+}
+
+impl TierName {
+    /// Its word in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Remote => "remote",
+        }
+    }
+}
+
+/// A machine whose every number the simulation needs is known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CoreParameters {
-    /// Physical cores; more virtual threads share them two by two.
+pub struct Machine {
+    /// Name of the profile.
+    pub profile: String,
+    /// Physical cores; further threads share them two by two.
     pub cores: u32,
-    /// L1 fill buffers: demand misses that one core keeps in flight.
-    pub fill_buffers: u32,
-    /// Entries of the L2 queue: misses of one core in flight, prefetches included.
-    pub l2_queue: u32,
-    /// Part of the L2 queue that prefetches may fill.
-    pub l2_queue_prefetch: u32,
-    /// Time from the arrival of a line until its fill buffer serves the next miss.
-    pub fill_turnaround_ns: f64,
-    /// Further time that a store keeps its fill buffer, until it commits in order.
-    pub store_commit_ns: f64,
-    /// Lines of loads that the instruction window exposes to the prefetchers beyond the last line
-    /// that holds a fill buffer.
-    pub load_window_lines: u32,
-    /// Consecutive lines of a page after which the streamer prefetches loads.
-    pub load_trigger_lines: u32,
-    /// Consecutive lines of a page after which the streamer prefetches for stores.
-    pub store_trigger_lines: u32,
-    /// Lines that the streamer runs ahead.
-    pub streamer_distance_lines: u32,
-    /// Time of a load that finds its line in L2.
-    pub l2_hit_ns: f64,
-    /// Time the core spends on each access beside its lines.
-    pub access_ns: f64,
-    /// Time the core spends on each line.
-    pub line_ns: f64,
+    /// Last-level cache.
+    pub l3_bytes: u64,
+    /// Cores and what they share.
+    pub core: SimulatedCores,
+    /// Tiers by name.
+    pub tiers: Vec<(TierName, SimulatedTier)>,
 }
 
-/// One class of memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TierParameters {
-    /// Devices over which pages can be interleaved.
-    pub devices: u32,
-    /// Channels of one device; a line is served by one of them.
-    pub channels: u32,
-    /// Idle latency of a read, from the core's queue and back.
-    pub read_latency_ns: f64,
-    /// Idle latency of a write until it is acknowledged.
-    pub write_latency_ns: f64,
-    /// Lines spread over caching agents near and far: width of the latency's spread.
-    pub latency_spread_ns: f64,
-    /// Time one device takes per line read.
-    pub read_service_ns: f64,
-    /// Time one device takes per line written.
-    pub write_service_ns: f64,
-    /// Growth of the read service time per microsecond of backlog.
-    pub backlog_slowdown_per_us: f64,
-    /// Spread of service times about their mean, as a part of it.
-    pub service_variation: f64,
-    /// Time between refreshes.
-    pub refresh_interval_ns: f64,
-    /// Time a channel is closed for one refresh.
-    pub refresh_ns: f64,
+/// Why a machine cannot be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The profile lacks what the simulation needs.
+    #[error("profile {profile} cannot be simulated: {what} is unavailable ({reason})")]
+    Unavailable {
+        /// Name of the profile.
+        profile: String,
+        /// The key.
+        what: &'static str,
+        /// Why the profile does not have it.
+        reason: String,
+    },
+    /// More devices than the simulation tells apart.
+    #[error("profile {profile} has {devices} devices, at most {DEVICES_MAX} can be simulated")]
+    TooManyDevices {
+        /// Name of the profile.
+        profile: String,
+        /// Devices of all tiers.
+        devices: u32,
+    },
+    /// A tier that the machine does not have.
+    #[error("profile {profile} has no {tier} tier")]
+    NoTier {
+        /// Name of the profile.
+        profile: String,
+        /// The tier.
+        tier: &'static str,
+    },
+    /// More devices than the tier has.
+    #[error("profile {profile}: the {tier} tier has {has} device(s), {asked} were asked for")]
+    NoSuchDevice {
+        /// Name of the profile.
+        profile: String,
+        /// The tier.
+        tier: &'static str,
+        /// Its devices.
+        has: u32,
+        /// The number asked for.
+        asked: u32,
+    },
+    /// A number of threads that the machine does not have.
+    #[error(
+        "profile {profile}: {threads} threads asked for, there are 1 to {max} (cores times threads \
+         per core, and at most {THREADS_MAX})"
+    )]
+    Threads {
+        /// Name of the profile.
+        profile: String,
+        /// The number asked for.
+        threads: usize,
+        /// The most that can be had.
+        max: usize,
+    },
 }
 
-/// A machine for the simulation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MachineParameters {
-    /// Cores.
-    pub core: CoreParameters,
-    /// Entries of the request table that all cores share.
-    pub request_table: u32,
-    /// Tiers, from near to far.
-    pub tiers: Vec<TierParameters>,
+impl Machine {
+    /// The machine that a profile describes.
+    ///
+    /// # Errors
+    /// [`MachineError::Unavailable`] where the profile has no simulation or does not know its
+    /// last-level cache; [`MachineError::TooManyDevices`].
+    pub fn new(profile: &Profile) -> Result<Self, MachineError> {
+        let missing = |what, reason: Option<&str>| MachineError::Unavailable {
+            profile: profile.name.clone(),
+            what,
+            reason: reason.unwrap_or_default().to_owned(),
+        };
+        let simulation = match &profile.simulation {
+            Known::Value(simulation) => simulation,
+            other => return Err(missing("simulation", other.reason())),
+        };
+        let l3_bytes = profile
+            .cache_bytes
+            .get()
+            .ok_or_else(|| missing("cache_bytes", profile.cache_bytes.reason()))?;
+        let mut tiers = vec![
+            (TierName::Near, simulation.near.clone()),
+            (TierName::Far, simulation.far.clone()),
+        ];
+        tiers.extend(simulation.remote.clone().map(|remote| (TierName::Remote, remote)));
+        let devices = tiers.iter().map(|(_, tier)| tier.devices).sum();
+        if devices > DEVICES_MAX {
+            return Err(MachineError::TooManyDevices { profile: profile.name.clone(), devices });
+        }
+        Ok(Self {
+            profile: profile.name.clone(),
+            cores: profile.cores,
+            l3_bytes,
+            core: simulation.core.clone(),
+            tiers,
+        })
+    }
+
+    /// The first `count` devices of a tier, for page cycles.
+    ///
+    /// # Errors
+    /// [`MachineError::NoTier`] and [`MachineError::NoSuchDevice`].
+    pub fn devices(&self, name: TierName, count: u32) -> Result<Vec<DeviceIndex>, MachineError> {
+        let mut first = 0;
+        for (tier, parameters) in &self.tiers {
+            if *tier != name {
+                first += parameters.devices;
+                continue;
+            }
+            if count == 0 || count > parameters.devices {
+                return Err(MachineError::NoSuchDevice {
+                    profile: self.profile.clone(),
+                    tier: name.name(),
+                    has: parameters.devices,
+                    asked: count,
+                });
+            }
+            return Ok((first..first + count).map(|device| device as DeviceIndex).collect());
+        }
+        Err(MachineError::NoTier { profile: self.profile.clone(), tier: name.name() })
+    }
+
+    /// Threads that can run at once.
+    pub fn threads_max(&self) -> usize {
+        ((self.cores * self.core.threads_per_core) as usize).min(THREADS_MAX)
+    }
+
+    /// Checks a number of threads.
+    ///
+    /// # Errors
+    /// [`MachineError::Threads`].
+    pub fn check_threads(&self, threads: usize) -> Result<(), MachineError> {
+        let max = self.threads_max();
+        if threads == 0 || threads > max {
+            let profile = self.profile.clone();
+            return Err(MachineError::Threads { profile, threads, max });
+        }
+        Ok(())
+    }
 }

@@ -1,5 +1,6 @@
 //! The simulator in virtual time.
 
+mod cache;
 mod core;
 mod machine;
 mod network;
@@ -11,7 +12,8 @@ mod scheduler;
 mod time;
 mod times;
 
-pub use self::machine::{CoreParameters, MachineParameters, TierParameters};
+pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
+pub use self::network::DeviceIndex;
 pub use self::placement::AddressMap;
 pub use self::program::{Access, Operation, Program};
-pub use self::scheduler::{Outcome, Simulation};
+pub use self::scheduler::{Caches, Outcome, Simulation};

@@ -1,10 +1,12 @@
 //! From the cores' queues to memory and back: the shared request table and the devices.
 
-use super::machine::{MachineParameters, TierParameters};
+use nearfar_topology::SimulatedTier;
+
+use super::machine::Machine;
 use super::time::{Ps, ps};
 
 /// Index of a device among all devices of all tiers.
-pub(crate) type DeviceIndex = u8;
+pub type DeviceIndex = u8;
 
 /// Completions of one channel in their order, a ring.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Completions {
 #[derive(Debug)]
 struct Channel {
     free_at: Ps,
-    last_completion: Ps,
+    last_release: Ps,
     refresh_at: Ps,
     completions: Completions,
     tier: u8,
@@ -59,12 +61,12 @@ struct TierTimes {
     slowdown_per_us: f64,
     refresh_interval: Ps,
     refresh: Ps,
-    channel_mask: u64,
+    channels: u64,
     variation: f64,
 }
 
 impl TierTimes {
-    fn new(tier: &TierParameters) -> Self {
+    fn new(tier: &SimulatedTier) -> Self {
         let channels = f64::from(tier.channels);
         let read_service = ps(tier.read_service_ns * channels);
         let write_service = ps(tier.write_service_ns * channels);
@@ -82,7 +84,7 @@ impl TierTimes {
             slowdown_per_us: tier.backlog_slowdown_per_us,
             refresh_interval: ps(tier.refresh_interval_ns).max(1),
             refresh: ps(tier.refresh_ns),
-            channel_mask: u64::from(tier.channels) - 1,
+            channels: u64::from(tier.channels),
             variation: tier.service_variation,
         }
     }
@@ -119,11 +121,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(machine: &MachineParameters) -> Self {
+    pub(crate) fn new(machine: &Machine) -> Self {
         let mut channels = Vec::new();
         let mut first_channel = Vec::new();
         let mut device_tier = Vec::new();
-        for (index, tier) in machine.tiers.iter().enumerate() {
+        for (index, tier) in machine.tiers.iter().map(|(_, tier)| tier).enumerate() {
             for device in 0..tier.devices {
                 first_channel.push(channels.len() as u32);
                 device_tier.push(index as u8);
@@ -133,9 +135,9 @@ impl Network {
                     let phase = ps(tier.refresh_interval_ns) * u64::from(place) / u64::from(of);
                     channels.push(Channel {
                         free_at: 0,
-                        last_completion: 0,
+                        last_release: 0,
                         refresh_at: phase,
-                        completions: Completions::new(machine.request_table as usize + 1),
+                        completions: Completions::new(machine.core.request_table_entries as usize + 1),
                         tier: index as u8,
                     });
                 }
@@ -143,10 +145,10 @@ impl Network {
         }
         let devices = device_tier.len();
         Self {
-            entries: machine.request_table,
+            entries: machine.core.request_table_entries,
             in_flight: 0,
             admitted_at: 0,
-            tiers: machine.tiers.iter().map(TierTimes::new).collect(),
+            tiers: machine.tiers.iter().map(|(_, tier)| TierTimes::new(tier)).collect(),
             channels,
             first_channel,
             device_tier,
@@ -169,7 +171,7 @@ impl Network {
         let times = &self.tiers[usize::from(self.device_tier[device])];
         let hash = mix(line);
         // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
-        let channel = self.first_channel[device] + (mix(line >> 2) & times.channel_mask) as u32;
+        let channel = self.first_channel[device] + ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as u32;
         let channel = &mut self.channels[channel as usize];
         debug_assert_eq!(channel.tier, self.device_tier[device]);
         let (out, back, service) = match kind {
@@ -186,12 +188,18 @@ impl Network {
             channel.refresh_at += times.refresh_interval;
         }
         channel.free_at = start + slowed as Ps;
-        let done = (channel.free_at + back).max(channel.last_completion);
-        channel.last_completion = done;
-        channel.completions.push(done);
+        let done = channel.free_at + back;
+        // A write's data have left the table once the device takes them.
+        let release = match kind {
+            Transfer::Read => done,
+            Transfer::Write => channel.free_at,
+        };
+        let release = release.max(channel.last_release);
+        channel.last_release = release;
+        channel.completions.push(release);
         self.in_flight += 1;
         self.counts.admitted += 1;
-        self.counts.occupancy_ps += u128::from(done - admitted);
+        self.counts.occupancy_ps += u128::from(release - admitted);
         match kind {
             Transfer::Read => self.counts.reads[device] += 1,
             Transfer::Write => self.counts.writes[device] += 1,

@@ -11,6 +11,10 @@ pub enum Access {
     NonTemporalStore,
     /// A write-back of a cached line (`clwb`).
     Flush,
+    /// A software prefetch, which nothing waits for.
+    Prefetch,
+    /// No access at all: time of the core only.
+    Compute,
 }
 
 /// One operation of a virtual thread.
