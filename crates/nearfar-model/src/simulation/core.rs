@@ -12,6 +12,8 @@ use super::times::Times;
 
 const LINE_BYTES_LOG2: u32 = 6;
 const WINDOW: usize = 256;
+/// Pages whose device a core remembers.
+const PAGES: usize = 8;
 const NEVER: Ps = Ps::MAX;
 
 /// What all cores share.
@@ -65,7 +67,7 @@ impl CoreCaches {
     /// Lines that stay modified until others push them out. Fewer than a core's share of the
     /// caches, so that write-backs are steady early; how many does not matter where nothing is
     /// used again.
-    const MODIFIED: usize = 2_048;
+    const MODIFIED: usize = 512;
 
     pub(crate) fn streaming() -> Self {
         Self::Streaming { modified: Vec::with_capacity(Self::MODIFIED), capacity: Self::MODIFIED }
@@ -83,6 +85,7 @@ pub(crate) struct CoreCounts {
 /// A thread of the core.
 struct Thread {
     program: Box<dyn Program>,
+    last_line: u64,
     done: bool,
 }
 
@@ -101,7 +104,7 @@ pub(crate) struct VirtualCore {
     prefetched: PrefetchedLines,
     caches: CoreCaches,
     evicted: Vec<u64>,
-    last_page: (u64, DeviceIndex),
+    pages: [(u64, DeviceIndex); PAGES],
     issued_at: Ps,
     previous_done: Ps,
     all_done: Ps,
@@ -142,7 +145,7 @@ impl VirtualCore {
         (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
         Self {
             limits,
-            threads: programs.into_iter().map(|program| Thread { program, done: false }).collect(),
+            threads: programs.into_iter().map(|program| Thread { program, last_line: u64::MAX, done: false }).collect(),
             turn: 0,
             window: vec![empty; WINDOW].into(),
             head: 0,
@@ -154,7 +157,7 @@ impl VirtualCore {
             prefetched: PrefetchedLines::new(),
             caches,
             evicted: Vec::new(),
-            last_page: (u64::MAX, 0),
+            pages: [(u64::MAX, 0); PAGES],
             issued_at: 0,
             previous_done: 0,
             all_done: 0,
@@ -323,10 +326,11 @@ impl VirtualCore {
         shared: &mut Shared,
     ) -> Ps {
         let page = line >> PAGE_LINES_LOG2;
-        if self.last_page.0 != page {
-            self.last_page = (page, shared.map.device(page));
+        let known = &mut self.pages[(page ^ (page >> 3) ^ (page >> 16)) as usize % PAGES];
+        if known.0 != page {
+            *known = (page, shared.map.device(page));
         }
-        shared.network.request(now, line, self.last_page.1, kind)
+        shared.network.request(now, line, known.1, kind)
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there.
@@ -392,7 +396,9 @@ impl VirtualCore {
                     release += self.limits.store_commit;
                 }
                 self.counts.store_bytes += u64::from(slot.bytes);
-                self.modify(now, slot.line, shared);
+                if slot.level == Level::Memory {
+                    self.modify(now, slot.line, shared);
+                }
             }
             Access::NonTemporalStore => self.counts.store_bytes += u64::from(slot.bytes),
             Access::Flush => {}
@@ -424,7 +430,9 @@ impl VirtualCore {
     /// Where the caches find a line, in program order.
     fn find(&mut self, line: u64, access: Access, shared: &mut Shared) -> Level {
         let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
-            return Level::Memory;
+            // Parts of one line, one after the other.
+            let last = std::mem::replace(&mut self.threads[self.turn].last_line, line);
+            return if last == line { Level::L1 } else { Level::Memory };
         };
         match access {
             Access::Load | Access::Prefetch => caches.access(l3, line, false, &mut self.evicted),

@@ -182,13 +182,18 @@ impl Network {
         let backlog = channel.free_at.saturating_sub(arrival);
         let slowed = service as f64 * (1.0 + backlog as f64 * 1e-6 * times.slowdown_per_us);
         let slowed = slowed * (1.0 + times.variation * ((hash >> 40 & 0xffff) as f64 / 32768.0 - 1.0));
-        let mut start = arrival.max(channel.free_at);
+        let queued = arrival.max(channel.free_at);
+        let mut start = queued;
         while start >= channel.refresh_at {
             start = start.max((channel.refresh_at + times.refresh).min(Ps::MAX));
             channel.refresh_at += times.refresh_interval;
         }
         channel.free_at = start + slowed as Ps;
-        let done = channel.free_at + back;
+        // A write is acknowledged when it is buffered; only its place in the queue waits for refresh.
+        let done = match kind {
+            Transfer::Read => channel.free_at + back,
+            Transfer::Write => queued + service + back,
+        };
         // A write's data have left the table once the device takes them.
         let release = match kind {
             Transfer::Read => done,
@@ -238,7 +243,7 @@ impl Network {
 
 /// Spreads the bits of `x` over the word.
 #[inline]
-pub(crate) fn mix(x: u64) -> u64 {
+pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^ (x >> 29)

@@ -1,6 +1,6 @@
 //! Access patterns of benchmarks as programs.
 
-use super::network::mix;
+pub use super::network::mix;
 use super::program::{Access, Operation, Program};
 
 /// Order of the addresses.
