@@ -10,9 +10,11 @@ use super::points::{LatencyOp, LatencyTier, Statistic};
 /// Region of the published runs: 8 GiB.
 const REGION_BYTES: u64 = 8 << 30;
 const SAMPLES: u32 = 8_000;
-/// Accesses from one sample to the next in a sequential read. The published runs took every
-/// 10,000th; a few pages are enough for the prefetchers to forget the fence before.
-const SEQUENTIAL_INTERVAL: u32 = 1_021;
+/// Accesses from one sample to the next in a sequential read: a prime, so that samples fall on all
+/// parts of a page. The published runs took every 10,000th.
+const SEQUENTIAL_INTERVAL: u32 = 131;
+/// Time of a fence that has nothing to wait for: about 33 cycles at 2.9 GHz.
+const FENCE_PS: u32 = 11_000;
 
 /// Latencies of one benchmark on one tier, in ascending order.
 pub(super) struct Latencies {
@@ -78,12 +80,14 @@ impl Program for Samples {
                 let address = self.offset;
                 self.offset = (self.offset + 8) % REGION_BYTES;
                 let mut operation = Operation::new(Access::Load, address, 8);
+                operation.fenced = true;
+                operation.compute_ps = FENCE_PS;
                 operation.sampled = step % SEQUENTIAL_INTERVAL == SEQUENTIAL_INTERVAL - 1;
                 (step < SAMPLES * SEQUENTIAL_INTERVAL).then_some(operation)
             }
             LatencyOp::RandomRead => {
                 let mut operation = Operation::new(Access::Load, self.random_line(), 8);
-                operation.depends = true;
+                operation.fenced = true;
                 operation.sampled = true;
                 (step < SAMPLES).then_some(operation)
             }
@@ -94,6 +98,7 @@ impl Program for Samples {
                         .then(|| Operation::new(Access::Load, self.offset, 8));
                 }
                 let mut operation = Operation::new(Access::Flush, self.offset, 8);
+                operation.fenced = true;
                 operation.sampled = true;
                 Some(operation)
             }

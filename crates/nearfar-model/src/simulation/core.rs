@@ -44,6 +44,7 @@ struct Slot {
     compute: u32,
     depends: bool,
     sampled: bool,
+    fenced: bool,
     level: Level,
 }
 
@@ -139,6 +140,7 @@ impl VirtualCore {
             compute: 0,
             depends: false,
             sampled: false,
+            fenced: false,
             level: Level::Memory,
         };
         let mut fill_buffers = Times::new(parameters.fill_buffers as usize);
@@ -214,7 +216,8 @@ impl VirtualCore {
                 compute: compute + self.limits.line,
                 depends: operation.depends && line == first,
                 sampled: operation.sampled,
-                level: Level::Memory,
+                fenced: operation.fenced,
+                level,
             };
             compute = 0;
             self.tail += 1;
@@ -254,7 +257,7 @@ impl VirtualCore {
 
     fn exposable(&self, sequence: u64) -> bool {
         let slot = self.slot(sequence);
-        !(slot.depends || slot.sampled)
+        !(slot.depends || slot.fenced)
     }
 
     /// Shows loads ahead of the head to the prefetchers, in program order.
@@ -344,8 +347,8 @@ impl VirtualCore {
         if slot.depends {
             ready = ready.max(self.previous_done + Ps::from(slot.compute));
         }
-        if slot.sampled {
-            ready = ready.max(self.all_done);
+        if slot.fenced {
+            ready = ready.max(self.all_done + Ps::from(slot.compute));
         }
         ready
     }
@@ -375,6 +378,8 @@ impl VirtualCore {
         self.all_done = self.all_done.max(done);
         if slot.sampled {
             self.samples.push(done - now);
+        }
+        if slot.fenced {
             self.fence_until = done;
         }
         self.head += 1;
@@ -432,7 +437,8 @@ impl VirtualCore {
         let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
             // Parts of one line, one after the other.
             let last = std::mem::replace(&mut self.threads[self.turn].last_line, line);
-            return if last == line { Level::L1 } else { Level::Memory };
+            let part = last == line && matches!(access, Access::Load | Access::Store);
+            return if part { Level::L1 } else { Level::Memory };
         };
         match access {
             Access::Load | Access::Prefetch => caches.access(l3, line, false, &mut self.evicted),

@@ -186,7 +186,9 @@ impl Network {
         let mut start = queued;
         while start >= channel.refresh_at {
             start = start.max((channel.refresh_at + times.refresh).min(Ps::MAX));
-            channel.refresh_at += times.refresh_interval;
+            // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
+            let jitter = u128::from(mix(channel.refresh_at) >> 32) * u128::from(times.refresh_interval);
+            channel.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
         }
         channel.free_at = start + slowed as Ps;
         // A write is acknowledged when it is buffered; only its place in the queue waits for refresh.

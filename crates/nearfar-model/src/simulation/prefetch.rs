@@ -5,6 +5,8 @@ use super::time::Ps;
 
 const STREAMS: usize = 64;
 const LINES: usize = 1024;
+/// Spreads neighbours over a table: 2^64 over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One page that the streamer follows.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +31,7 @@ impl Streams {
 
     #[inline]
     fn slot(page: u64) -> usize {
-        (page ^ (page >> 6) ^ (page >> 12)) as usize % STREAMS
+        (page.wrapping_mul(SPREAD) >> 58) as usize % STREAMS
     }
 
     /// Notes an access to `line` and returns the page's stream, its run counted.
@@ -45,12 +47,6 @@ impl Streams {
             } else if line == stream.last_line {
                 run = stream.run;
                 frontier = stream.frontier;
-            }
-        } else if line.is_multiple_of(1 << PAGE_LINES_LOG2) && line > 0 {
-            // The next-page prefetcher carries a stream over the end of its page.
-            let before = &self.pages[Self::slot(page - 1)];
-            if before.page == page - 1 && before.last_line == line - 1 {
-                run = before.run + 1;
             }
         }
         let stream = &mut self.pages[Self::slot(page)];
@@ -72,7 +68,7 @@ impl PrefetchedLines {
 
     #[inline]
     fn slot(line: u64) -> usize {
-        (line ^ (line >> 10)) as usize % LINES
+        (line.wrapping_mul(SPREAD) >> 54) as usize % LINES
     }
 
     #[inline]

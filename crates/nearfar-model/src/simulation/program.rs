@@ -30,14 +30,16 @@ pub struct Operation {
     pub compute_ps: u32,
     /// Waits for the result of the operation before.
     pub depends: bool,
-    /// Waits for all operations before, and later ones wait for it; its latency is recorded.
+    /// Waits for all operations before, and later ones wait for it.
+    pub fenced: bool,
+    /// Its latency is recorded.
     pub sampled: bool,
 }
 
 impl Operation {
     /// A plain operation.
     pub fn new(access: Access, address: u64, bytes: u32) -> Self {
-        Self { address, bytes, access, compute_ps: 0, depends: false, sampled: false }
+        Self { address, bytes, access, compute_ps: 0, depends: false, fenced: false, sampled: false }
     }
 }
 
