@@ -1,5 +1,8 @@
 //! The filtering integer scan in the model (weisgut-2025, sections 5.2 and 5.3).
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
     Access, AddressMap, Caches, Machine, MachineError, Operation, Program, Simulation, TierName,
@@ -38,9 +41,12 @@ impl ScanRun {
     /// Bytes of column values per time until all scans are done, in GB/s.
     pub(super) fn gb_per_s(&self, machine: &Machine) -> Result<f64, MachineError> {
         let lines = (LINES_IN_ALL / self.threads as u64).clamp(LINES_MIN, LINES_MAX);
-        // A column and its positions take as many pages each.
-        let pages = lines.div_ceil(64);
         let far_columns = (self.threads as f64 * self.cxl_columns_percent / 100.0).round() as u64;
+        let lines_left = |columns: u64| Rc::new(Cell::new(lines * columns));
+        let far_lines = lines_left(far_columns);
+        let near_lines = lines_left(self.threads as u64 - far_columns);
+        // A column and its positions take as many pages each; a faster thread scans more of them.
+        let pages = 2 * lines.div_ceil(64);
         let near = machine.devices(TierName::Near, 1)?;
         let columns = far_devices(machine, self.placement.column_devices)?;
         let positions = far_devices(machine, self.placement.position_devices)?;
@@ -64,7 +70,7 @@ impl ScanRun {
                 written: 0,
                 owed_bytes: 0.0,
                 line: 0,
-                lines,
+                lines_left: Rc::clone(if far { &far_lines } else { &near_lines }),
                 match_share: self.selectivity_percent / 100.0,
                 random: mix(thread + 1),
                 pending: None,
@@ -83,7 +89,9 @@ struct Scan {
     written: u64,
     owed_bytes: f64,
     line: u64,
-    lines: u64,
+    /// Lines that threads with columns on the same memory still have to scan. The system moves
+    /// threads between cores, so none of them stays the one that shares its core with another.
+    lines_left: Rc<Cell<u64>>,
     match_share: f64,
     random: u64,
     pending: Option<Operation>,
@@ -109,9 +117,11 @@ impl Program for Scan {
         if let Some(store) = self.pending.take() {
             return Some(store);
         }
-        if self.line == self.lines {
+        let lines_left = self.lines_left.get();
+        if lines_left == 0 {
             return None;
         }
+        self.lines_left.set(lines_left - 1);
         let address = self.column + self.line * LINE_BYTES;
         let mut load = Operation::new(Access::Load, address, LINE_BYTES as u32);
         load.compute_ps = COMPARE_PS;

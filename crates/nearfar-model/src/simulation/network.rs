@@ -72,7 +72,8 @@ impl TierTimes {
         let write_service = ps(tier.write_service_ns * channels);
         let read = ps(tier.read_latency_ns - tier.latency_spread_ns / 2.0)
             .saturating_sub(read_service);
-        let write = ps(tier.write_latency_ns).saturating_sub(write_service);
+        let write = ps(tier.write_latency_ns - tier.latency_spread_ns / 2.0)
+            .saturating_sub(write_service);
         Self {
             read_out: read / 2,
             read_back: read - read / 2,

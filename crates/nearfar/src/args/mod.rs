@@ -5,6 +5,7 @@ mod bench;
 mod machine;
 mod profiles;
 mod queries;
+mod reproduce;
 mod sql;
 mod tiers;
 mod tpch;
@@ -15,6 +16,7 @@ pub use self::bench::{BenchArea, BenchArgs, BenchTpchArgs};
 pub use self::machine::MachineArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
+pub use self::reproduce::{FigureName, ReproduceArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;
@@ -47,6 +49,7 @@ pub enum Command {
     Sql(SqlArgs),
     Tpch(TpchArgs),
     Bench(BenchArgs),
+    Reproduce(ReproduceArgs),
 }
 
 /// How a command that prints figures prints them.

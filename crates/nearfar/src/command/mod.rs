@@ -2,5 +2,6 @@
 
 pub mod bench;
 pub mod profiles;
+pub mod reproduce;
 pub mod tiers;
 pub mod tpch;

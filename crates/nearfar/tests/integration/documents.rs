@@ -4,13 +4,14 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 7] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
     &["tpch"],
     &["bench", "tpch"],
     &["bench"],
+    &["reproduce"],
 ];
 
 fn document(name: &str) -> String {
