@@ -51,7 +51,9 @@ impl AccessRun {
         let warm = WARM_LINES + WARM_LINES_PER_THREAD * self.threads as u64;
         // Parts of a line are accesses of their own, but bring no further lines.
         let parts = u64::from((64 / self.access_bytes).max(1));
-        Ok(simulation.measure(warm * parts, MEASURED_LINES * parts).gb_per_s())
+        Ok(simulation
+            .measure(warm * parts, MEASURED_LINES * parts)
+            .gb_per_s())
     }
 
     /// The first part of the region on near memory, the rest interleaved over the devices.

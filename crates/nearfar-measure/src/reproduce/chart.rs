@@ -14,7 +14,9 @@ impl Reproduction {
         for (reason, points) in &self.unavailable {
             report.paragraph(format!("{points} points are unavailable: {reason}."));
         }
-        let Some(mape) = self.mape_percent() else { return };
+        let Some(mape) = self.mape_percent() else {
+            return;
+        };
         report.paragraph(format!(
             "Profile {}. Mean absolute error over {} points: {mape:.1} %.",
             self.profile,

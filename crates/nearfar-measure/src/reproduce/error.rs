@@ -13,7 +13,10 @@ pub enum PointsError {
         file: String,
     },
     /// More than any experiment has.
-    #[error("{file}: {bytes} bytes of points, at most {} are read", super::POINTS_BYTES_MAX)]
+    #[error(
+        "{file}: {bytes} bytes of points, at most {} are read",
+        super::POINTS_BYTES_MAX
+    )]
     TooLarge {
         /// The file.
         file: String,

@@ -34,13 +34,20 @@ impl Latencies {
         };
         let mut map = AddressMap::new();
         map.add(0, REGION_BYTES >> 12, machine.devices(tier, 1)?);
-        let samples = Samples { op, step: 0, offset: 0, random: 1 };
-        let simulation =
-            Simulation::new(machine, map, vec![Box::new(samples)], Caches::Streaming)?;
+        let samples = Samples {
+            op,
+            step: 0,
+            offset: 0,
+            random: 1,
+        };
+        let simulation = Simulation::new(machine, map, vec![Box::new(samples)], Caches::Streaming)?;
         let timer_ns = machine.core.timer_ns;
         let outcome = simulation.run();
-        let mut sorted_ns: Vec<f64> =
-            outcome.samples_ns.into_iter().map(|sample| sample + timer_ns).collect();
+        let mut sorted_ns: Vec<f64> = outcome
+            .samples_ns
+            .into_iter()
+            .map(|sample| sample + timer_ns)
+            .collect();
         sorted_ns.sort_by(f64::total_cmp);
         Ok(Self { sorted_ns })
     }

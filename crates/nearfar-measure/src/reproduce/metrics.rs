@@ -10,9 +10,8 @@ impl Reproduction {
     /// Dimensions are `figure`, `profile`, `series` and the point's columns. What cannot be run
     /// is a `mape_percent` that is unavailable, with the reason.
     pub fn metrics(&self) -> Vec<Metric> {
-        let error = |name: &str, value: f64| {
-            self.label(Metric::new(name, value, "%", Kind::Modelled))
-        };
+        let error =
+            |name: &str, value: f64| self.label(Metric::new(name, value, "%", Kind::Modelled));
         let mut metrics = Vec::new();
         for (reason, points) in &self.unavailable {
             let metric = Metric::unavailable("mape_percent", reason, "%", Kind::Modelled);
@@ -24,7 +23,9 @@ impl Reproduction {
         for series in &self.series {
             let metric = error("mape_percent", series.mape_percent());
             metrics.push(
-                metric.with("series", &*series.name).with("points", series.points.len()),
+                metric
+                    .with("series", &*series.name)
+                    .with("points", series.points.len()),
             );
         }
         for series in &self.series {
@@ -42,13 +43,18 @@ impl Reproduction {
             }
         }
         if let Some(worst) = self.worst() {
-            metrics.push(of_point(error("worst_error_percent", worst.error_percent()), worst));
+            metrics.push(of_point(
+                error("worst_error_percent", worst.error_percent()),
+                worst,
+            ));
         }
         metrics
     }
 
     fn label(&self, metric: Metric) -> Metric {
-        metric.with("figure", &*self.name).with("profile", &*self.profile)
+        metric
+            .with("figure", &*self.name)
+            .with("profile", &*self.profile)
     }
 }
 

@@ -84,9 +84,9 @@ impl Reproduction {
 }
 
 fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f64 {
-    let (sum, count) = points
-        .into_iter()
-        .fold((0.0, 0), |(sum, count), point| (sum + point.error_percent().abs(), count + 1));
+    let (sum, count) = points.into_iter().fold((0.0, 0), |(sum, count), point| {
+        (sum + point.error_percent().abs(), count + 1)
+    });
     sum / f64::from(count.max(1))
 }
 
@@ -129,7 +129,10 @@ pub fn reproduce(
     for point in &runnable {
         check(point, &machine).map_err(of_point(point))?;
     }
-    let mut runner = Runner { machine, latencies: Vec::new() };
+    let mut runner = Runner {
+        machine,
+        latencies: Vec::new(),
+    };
     for (done, point) in runnable.iter().enumerate() {
         let modelled = runner.run(&point.experiment).map_err(of_point(point))?;
         add(&mut reproduction, point, modelled);
@@ -141,7 +144,10 @@ pub fn reproduce(
 fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64) {
     let axis = &reproduction.axis;
     let rest = point.columns.iter().filter(|(name, _)| name != axis);
-    let name = rest.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ");
+    let name = rest
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" ");
     let x = point.columns.iter().find(|(name, _)| name == axis);
     let reproduced = ReproducedPoint {
         columns: point.columns.clone(),
@@ -149,20 +155,31 @@ fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64) {
         published: point.published,
         modelled,
     };
-    match reproduction.series.iter_mut().find(|series| series.name == name) {
+    match reproduction
+        .series
+        .iter_mut()
+        .find(|series| series.name == name)
+    {
         Some(series) => series.points.push(reproduced),
-        None => reproduction.series.push(Series { name, points: vec![reproduced] }),
+        None => reproduction.series.push(Series {
+            name,
+            points: vec![reproduced],
+        }),
     }
 }
 
 /// Asks for all that a point needs, without running it.
 fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
     match point.experiment {
-        Experiment::Access { devices, threads, .. } => {
+        Experiment::Access {
+            devices, threads, ..
+        } => {
             machine.check_threads(threads)?;
             super::access::far_devices(machine, devices)?;
         }
-        Experiment::Scan { placement, threads, .. } => {
+        Experiment::Scan {
+            placement, threads, ..
+        } => {
             machine.check_threads(threads)?;
             super::access::far_devices(machine, placement.column_devices)?;
             super::access::far_devices(machine, placement.position_devices)?;
@@ -183,16 +200,41 @@ struct Runner {
 impl Runner {
     fn run(&mut self, experiment: &Experiment) -> Result<f64, MachineError> {
         match *experiment {
-            Experiment::Access { op, devices, access_bytes, threads, cxl_percent } => {
-                let run = AccessRun { op, devices, access_bytes, threads, cxl_percent };
+            Experiment::Access {
+                op,
+                devices,
+                access_bytes,
+                threads,
+                cxl_percent,
+            } => {
+                let run = AccessRun {
+                    op,
+                    devices,
+                    access_bytes,
+                    threads,
+                    cxl_percent,
+                };
                 run.gb_per_s(&self.machine)
             }
-            Experiment::Scan { selectivity_percent, placement, threads, cxl_columns_percent } => {
-                let run =
-                    ScanRun { selectivity_percent, placement, threads, cxl_columns_percent };
+            Experiment::Scan {
+                selectivity_percent,
+                placement,
+                threads,
+                cxl_columns_percent,
+            } => {
+                let run = ScanRun {
+                    selectivity_percent,
+                    placement,
+                    threads,
+                    cxl_columns_percent,
+                };
                 run.gb_per_s(&self.machine)
             }
-            Experiment::Latency { op, tier, statistic } => {
+            Experiment::Latency {
+                op,
+                tier,
+                statistic,
+            } => {
                 if !self.latencies.iter().any(|(run, _)| *run == (op, tier)) {
                     let latencies = Latencies::simulate(op, tier, &self.machine)?;
                     self.latencies.push(((op, tier), latencies));

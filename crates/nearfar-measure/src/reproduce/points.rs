@@ -9,9 +9,27 @@ pub const POINTS_BYTES_MAX: usize = 8 << 20;
 
 /// Columns that may occur, in no order.
 const COLUMNS: [&str; 21] = [
-    "op", "devices", "access_size", "threads", "pct_in_cxl", "tier", "percentile",
-    "selectivity_pct", "placement", "pct_columns_in_cxl", "workload", "node_bytes", "system",
-    "dut", "dut_op", "background", "bg_op", "bench", "group", "kind", "pct",
+    "op",
+    "devices",
+    "access_size",
+    "threads",
+    "pct_in_cxl",
+    "tier",
+    "percentile",
+    "selectivity_pct",
+    "placement",
+    "pct_columns_in_cxl",
+    "workload",
+    "node_bytes",
+    "system",
+    "dut",
+    "dut_op",
+    "background",
+    "bg_op",
+    "bench",
+    "group",
+    "kind",
+    "pct",
 ];
 
 /// Columns of published values, with their units. `pct` is one of the columns above too.
@@ -146,9 +164,16 @@ impl Points {
     /// [`PointsError`]: unknown, missing or repeated columns, values that are none of those
     /// allowed, and lines of another length, each with line and name.
     pub fn parse(file: &str, text: &str) -> Result<Self, PointsError> {
-        let wrong = |line, problem| PointsError::At { file: file.to_owned(), line, problem };
+        let wrong = |line, problem| PointsError::At {
+            file: file.to_owned(),
+            line,
+            problem,
+        };
         if text.len() > POINTS_BYTES_MAX {
-            return Err(PointsError::TooLarge { file: file.to_owned(), bytes: text.len() });
+            return Err(PointsError::TooLarge {
+                file: file.to_owned(),
+                bytes: text.len(),
+            });
         }
         let text = text.trim_start_matches('\u{feff}');
         let mut lines = text
@@ -156,17 +181,28 @@ impl Points {
             .enumerate()
             .map(|(index, line)| (index + 1, line.trim()))
             .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let (line, header) =
-            lines.next().ok_or_else(|| PointsError::Empty { file: file.to_owned() })?;
+        let (line, header) = lines.next().ok_or_else(|| PointsError::Empty {
+            file: file.to_owned(),
+        })?;
         let header = Header::parse(header).map_err(|problem| wrong(line, problem))?;
         let mut points = Vec::new();
         for (line, text) in lines {
-            points.push(header.point(line, text).map_err(|problem| wrong(line, problem))?);
+            points.push(
+                header
+                    .point(line, text)
+                    .map_err(|problem| wrong(line, problem))?,
+            );
         }
         if points.is_empty() {
-            return Err(PointsError::Empty { file: file.to_owned() });
+            return Err(PointsError::Empty {
+                file: file.to_owned(),
+            });
         }
-        Ok(Self { unit: header.value.to_owned(), axis: header.axis().to_owned(), points })
+        Ok(Self {
+            unit: header.value.to_owned(),
+            axis: header.axis().to_owned(),
+            points,
+        })
     }
 }
 
@@ -191,7 +227,13 @@ enum Kind {
 
 impl Kind {
     /// Needed columns, further columns, and the published value.
-    const fn columns(self) -> (&'static [&'static str], &'static [&'static str], &'static str) {
+    const fn columns(
+        self,
+    ) -> (
+        &'static [&'static str],
+        &'static [&'static str],
+        &'static str,
+    ) {
         match self {
             Self::Access => (
                 &["op", "access_size", "threads"],
@@ -204,11 +246,21 @@ impl Kind {
                 &["placement", "devices", "pct_columns_in_cxl"],
                 "GBps",
             ),
-            Self::Tree => (&["workload", "node_bytes"], &["placement", "threads"], "Mops"),
-            Self::BoundShares => (&["bench", "group", "placement", "kind"], &["threads"], "pct"),
-            Self::Interference => {
-                (&["system", "dut", "dut_op", "background", "bg_op"], &["threads"], "pct")
-            }
+            Self::Tree => (
+                &["workload", "node_bytes"],
+                &["placement", "threads"],
+                "Mops",
+            ),
+            Self::BoundShares => (
+                &["bench", "group", "placement", "kind"],
+                &["threads"],
+                "pct",
+            ),
+            Self::Interference => (
+                &["system", "dut", "dut_op", "background", "bg_op"],
+                &["threads"],
+                "pct",
+            ),
         }
     }
 
@@ -247,14 +299,19 @@ impl<'a> Header<'a> {
                 let (needed, _, value) = kind.columns();
                 format!("{},{value}", needed.join(","))
             });
-            format!("no experiment has these columns; one needs {}", kinds.join(" or "))
+            format!(
+                "no experiment has these columns; one needs {}",
+                kinds.join(" or ")
+            )
         })?;
         let (needed, further, value) = kind.columns();
         let extra = names
             .iter()
             .find(|name| **name != value && !needed.contains(name) && !further.contains(name));
         match extra {
-            Some(name) => Err(format!("column {name:?} does not belong to this experiment")),
+            Some(name) => Err(format!(
+                "column {name:?} does not belong to this experiment"
+            )),
             None => Ok(Self { names, value, kind }),
         }
     }
@@ -275,18 +332,31 @@ impl<'a> Header<'a> {
     fn point(&self, line: usize, text: &str) -> Result<Point, Problem> {
         let values: Vec<&str> = text.split(',').map(str::trim).collect();
         if values.len() != self.names.len() {
-            return Err(format!("{} values for {} columns", values.len(), self.names.len()));
+            return Err(format!(
+                "{} values for {} columns",
+                values.len(),
+                self.names.len()
+            ));
         }
-        let row = Row { names: &self.names, values: &values };
+        let row = Row {
+            names: &self.names,
+            values: &values,
+        };
         let published = row.number(self.value, 0.0, 1e9)?;
         // A share can be zero; a rate or a latency of zero has no relative error.
         if published <= 0.0 && self.value != "pct" {
             return Err(format!("{}: {published} must be above 0", self.value));
         }
-        let columns = self.names.iter().zip(&values).filter(|(name, _)| **name != self.value);
+        let columns = self
+            .names
+            .iter()
+            .zip(&values)
+            .filter(|(name, _)| **name != self.value);
         Ok(Point {
             line,
-            columns: columns.map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect(),
+            columns: columns
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .collect(),
             published,
             experiment: self.experiment(&row)?,
         })
@@ -343,7 +413,8 @@ impl Row<'_> {
     }
 
     fn optional(&self, name: &str, otherwise: f64, max: f64) -> Result<f64, Problem> {
-        self.get(name).map_or(Ok(otherwise), |_| self.number(name, 0.0, max))
+        self.get(name)
+            .map_or(Ok(otherwise), |_| self.number(name, 0.0, max))
     }
 
     fn one_of<T: Copy>(&self, name: &str, allowed: &[(&str, T)]) -> Result<T, Problem> {
@@ -351,7 +422,10 @@ impl Row<'_> {
         let found = allowed.iter().find(|(word, _)| *word == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
             let words: Vec<&str> = allowed.iter().map(|(word, _)| *word).collect();
-            format!("{name}: {text:?} is unknown; there are {}", words.join(", "))
+            format!(
+                "{name}: {text:?} is unknown; there are {}",
+                words.join(", ")
+            )
         })
     }
 
@@ -404,7 +478,11 @@ impl Row<'_> {
             "avg" => Statistic::Mean,
             _ => Statistic::Percentile(self.number("percentile", 0.0, 100.0)?),
         };
-        Ok(Experiment::Latency { op, tier, statistic })
+        Ok(Experiment::Latency {
+            op,
+            tier,
+            statistic,
+        })
     }
 
     fn scan(&self) -> Result<Experiment, Problem> {
@@ -432,14 +510,24 @@ impl Row<'_> {
 fn scan_placement(text: &str) -> Result<ScanPlacement, Problem> {
     let unknown = || format!("placement: {text:?} is unknown; there are CPU, CXL-n, ColumnsCXL-n");
     if text == "CPU" {
-        return Ok(ScanPlacement { column_devices: 0, position_devices: 0 });
+        return Ok(ScanPlacement {
+            column_devices: 0,
+            position_devices: 0,
+        });
     }
     let (name, devices) = text.split_once('-').ok_or_else(unknown)?;
-    let devices = devices.parse().ok().filter(|n| (1..=64).contains(n)).ok_or_else(unknown)?;
+    let devices = devices
+        .parse()
+        .ok()
+        .filter(|n| (1..=64).contains(n))
+        .ok_or_else(unknown)?;
     let position_devices = match name {
         "CXL" => devices,
         "ColumnsCXL" => 0,
         _ => return Err(unknown()),
     };
-    Ok(ScanPlacement { column_devices: devices, position_devices })
+    Ok(ScanPlacement {
+        column_devices: devices,
+        position_devices,
+    })
 }

@@ -62,8 +62,16 @@ impl ScanRun {
                 devices.rotate_left(thread as usize % count);
                 devices
             };
-            map.add(first, pages, if far { start(&columns) } else { near.clone() });
-            map.add(first + pages, pages, if far { start(&positions) } else { near.clone() });
+            map.add(
+                first,
+                pages,
+                if far { start(&columns) } else { near.clone() },
+            );
+            map.add(
+                first + pages,
+                pages,
+                if far { start(&positions) } else { near.clone() },
+            );
             programs.push(Box::new(Scan {
                 column: first << 12,
                 positions: (first + pages) << 12,
@@ -144,8 +152,11 @@ impl Program for Scan {
             self.owed_bytes += per_match;
             let bytes = self.owed_bytes as u32;
             self.owed_bytes -= f64::from(bytes);
-            self.pending =
-                Some(Operation::new(Access::Store, self.positions + self.written, bytes.max(4)));
+            self.pending = Some(Operation::new(
+                Access::Store,
+                self.positions + self.written,
+                bytes.max(4),
+            ));
             self.written += u64::from(bytes);
         }
         Some(load)

@@ -109,7 +109,11 @@ impl PrivateCaches {
         let mut level = Level::L2;
         if !self.l2.touch(line, false) {
             let in_l3 = l3.remove(line);
-            level = if in_l3.is_some() { Level::L3 } else { Level::Memory };
+            level = if in_l3.is_some() {
+                Level::L3
+            } else {
+                Level::Memory
+            };
             if let Some((victim, dirty)) = self.l2.insert(line, in_l3 == Some(true)) {
                 let dirty = self.l1.remove(victim) == Some(true) || dirty;
                 if let Some((gone, true)) = l3.insert(victim, dirty) {

@@ -71,7 +71,10 @@ impl CoreCaches {
     const MODIFIED: usize = 512;
 
     pub(crate) fn streaming() -> Self {
-        Self::Streaming { modified: Vec::with_capacity(Self::MODIFIED), capacity: Self::MODIFIED }
+        Self::Streaming {
+            modified: Vec::with_capacity(Self::MODIFIED),
+            capacity: Self::MODIFIED,
+        }
     }
 }
 
@@ -147,7 +150,14 @@ impl VirtualCore {
         (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
         Self {
             limits,
-            threads: programs.into_iter().map(|program| Thread { program, last_line: u64::MAX, done: false }).collect(),
+            threads: programs
+                .into_iter()
+                .map(|program| Thread {
+                    program,
+                    last_line: u64::MAX,
+                    done: false,
+                })
+                .collect(),
             turn: 0,
             window: vec![empty; WINDOW].into(),
             head: 0,
@@ -183,7 +193,9 @@ impl VirtualCore {
     fn fill(&mut self, shared: &mut Shared) {
         let ahead = self.limits.load_window + 1;
         while self.tail < self.head + ahead {
-            let Some(operation) = self.next_operation() else { return };
+            let Some(operation) = self.next_operation() else {
+                return;
+            };
             self.push(operation, shared);
         }
     }
@@ -276,7 +288,7 @@ impl VirtualCore {
                     return;
                 }
                 let covered = self.follow(now, line, shared);
-                if self.seen > self.head && covered && self.prefetched.get(line).is_none() {
+                if self.seen > self.head && covered && !self.prefetched.contains(line) {
                     self.prefetch(now, line, shared);
                 }
             }
@@ -285,12 +297,7 @@ impl VirtualCore {
     }
 
     /// Lets the streamer see an access to `line`; true if it had predicted the line.
-    fn follow(
-        &mut self,
-        now: Ps,
-        line: u64,
-        shared: &mut Shared,
-    ) -> bool {
+    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> bool {
         let stream = *self.streams.touch(line);
         // The spatial prefetcher completes pairs of lines.
         let covered = stream.run >= self.limits.trigger || (stream.run > 0 && line & 1 == 1);
@@ -302,7 +309,7 @@ impl VirtualCore {
         let mut frontier = stream.frontier.max(line + 1);
         let until = end.min(frontier + 2);
         while frontier < until {
-            if self.prefetched.get(frontier).is_none() {
+            if !self.prefetched.contains(frontier) {
                 if self.l2_queue.len() >= self.limits.l2_queue {
                     break;
                 }
@@ -321,13 +328,7 @@ impl VirtualCore {
     }
 
     #[inline]
-    fn request(
-        &mut self,
-        now: Ps,
-        line: u64,
-        kind: Transfer,
-        shared: &mut Shared,
-    ) -> Ps {
+    fn request(&mut self, now: Ps, line: u64, kind: Transfer, shared: &mut Shared) -> Ps {
         let page = line >> PAGE_LINES_LOG2;
         let known = &mut self.pages[(page ^ (page >> 3) ^ (page >> 16)) as usize % PAGES];
         if known.0 != page {
@@ -452,7 +453,9 @@ impl VirtualCore {
     ///
     /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
     fn modify(&mut self, now: Ps, line: u64, shared: &mut Shared) {
-        let CoreCaches::Streaming { modified, capacity } = &mut self.caches else { return };
+        let CoreCaches::Streaming { modified, capacity } = &mut self.caches else {
+            return;
+        };
         if modified.len() < *capacity {
             modified.push(line);
             return;

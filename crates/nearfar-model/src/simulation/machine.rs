@@ -128,10 +128,18 @@ impl Machine {
             (TierName::Near, simulation.near.clone()),
             (TierName::Far, simulation.far.clone()),
         ];
-        tiers.extend(simulation.remote.clone().map(|remote| (TierName::Remote, remote)));
+        tiers.extend(
+            simulation
+                .remote
+                .clone()
+                .map(|remote| (TierName::Remote, remote)),
+        );
         let devices = tiers.iter().map(|(_, tier)| tier.devices).sum();
         if devices > DEVICES_MAX {
-            return Err(MachineError::TooManyDevices { profile: profile.name.clone(), devices });
+            return Err(MachineError::TooManyDevices {
+                profile: profile.name.clone(),
+                devices,
+            });
         }
         Ok(Self {
             profile: profile.name.clone(),
@@ -161,9 +169,14 @@ impl Machine {
                     asked: count,
                 });
             }
-            return Ok((first..first + count).map(|device| device as DeviceIndex).collect());
+            return Ok((first..first + count)
+                .map(|device| device as DeviceIndex)
+                .collect());
         }
-        Err(MachineError::NoTier { profile: self.profile.clone(), tier: name.name() })
+        Err(MachineError::NoTier {
+            profile: self.profile.clone(),
+            tier: name.name(),
+        })
     }
 
     /// Threads that can run at once.
@@ -179,7 +192,11 @@ impl Machine {
         let max = self.threads_max();
         if threads == 0 || threads > max {
             let profile = self.profile.clone();
-            return Err(MachineError::Threads { profile, threads, max });
+            return Err(MachineError::Threads {
+                profile,
+                threads,
+                max,
+            });
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 use nearfar_topology::SimulatedTier;
 
 use super::machine::Machine;
-use super::time::{Ps, ps};
+use super::scheduler::TableCounts;
+use super::time::{Ps, ns, ps};
 
 /// Index of a device among all devices of all tiers.
 pub type DeviceIndex = u8;
@@ -19,11 +20,19 @@ struct Completions {
 impl Completions {
     fn new(capacity: usize) -> Self {
         let capacity = capacity.next_power_of_two();
-        Self { times: vec![0; capacity].into(), head: 0, len: 0 }
+        Self {
+            times: vec![0; capacity].into(),
+            head: 0,
+            len: 0,
+        }
     }
 
     fn front(&self) -> Ps {
-        if self.len == 0 { Ps::MAX } else { self.times[self.head as usize] }
+        if self.len == 0 {
+            Ps::MAX
+        } else {
+            self.times[self.head as usize]
+        }
     }
 
     fn pop(&mut self) {
@@ -70,10 +79,10 @@ impl TierTimes {
         let channels = f64::from(tier.channels);
         let read_service = ps(tier.read_service_ns * channels);
         let write_service = ps(tier.write_service_ns * channels);
-        let read = ps(tier.read_latency_ns - tier.latency_spread_ns / 2.0)
-            .saturating_sub(read_service);
-        let write = ps(tier.write_latency_ns - tier.latency_spread_ns / 2.0)
-            .saturating_sub(write_service);
+        let read =
+            ps(tier.read_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(read_service);
+        let write =
+            ps(tier.write_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(write_service);
         Self {
             read_out: read / 2,
             read_back: read - read / 2,
@@ -106,6 +115,8 @@ pub(crate) struct NetworkCounts {
     pub reads: Vec<u64>,
     pub writes: Vec<u64>,
     pub occupancy_ps: u128,
+    pub in_flight_max: u32,
+    pub last_release: Ps,
 }
 
 /// Request table and devices.
@@ -138,7 +149,9 @@ impl Network {
                         free_at: 0,
                         last_release: 0,
                         refresh_at: phase,
-                        completions: Completions::new(machine.core.request_table_entries as usize + 1),
+                        completions: Completions::new(
+                            machine.core.request_table_entries as usize + 1,
+                        ),
                         tier: index as u8,
                     });
                 }
@@ -149,7 +162,11 @@ impl Network {
             entries: machine.core.request_table_entries,
             in_flight: 0,
             admitted_at: 0,
-            tiers: machine.tiers.iter().map(|(_, tier)| TierTimes::new(tier)).collect(),
+            tiers: machine
+                .tiers
+                .iter()
+                .map(|(_, tier)| TierTimes::new(tier))
+                .collect(),
             channels,
             first_channel,
             device_tier,
@@ -166,13 +183,20 @@ impl Network {
     /// Calls come in the order of `now`, which makes the table and every server first come, first
     /// served.
     #[inline]
-    pub(crate) fn request(&mut self, now: Ps, line: u64, device: DeviceIndex, kind: Transfer) -> Ps {
+    pub(crate) fn request(
+        &mut self,
+        now: Ps,
+        line: u64,
+        device: DeviceIndex,
+        kind: Transfer,
+    ) -> Ps {
         let admitted = self.admit(now);
         let device = usize::from(device);
         let times = &self.tiers[usize::from(self.device_tier[device])];
         let hash = mix(line);
         // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
-        let channel = self.first_channel[device] + ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as u32;
+        let channel = self.first_channel[device]
+            + ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as u32;
         let channel = &mut self.channels[channel as usize];
         debug_assert_eq!(channel.tier, self.device_tier[device]);
         let (out, back, service) = match kind {
@@ -182,13 +206,15 @@ impl Network {
         let arrival = admitted + out;
         let backlog = channel.free_at.saturating_sub(arrival);
         let slowed = service as f64 * (1.0 + backlog as f64 * 1e-6 * times.slowdown_per_us);
-        let slowed = slowed * (1.0 + times.variation * ((hash >> 40 & 0xffff) as f64 / 32768.0 - 1.0));
+        let slowed =
+            slowed * (1.0 + times.variation * ((hash >> 40 & 0xffff) as f64 / 32768.0 - 1.0));
         let queued = arrival.max(channel.free_at);
         let mut start = queued;
         while start >= channel.refresh_at {
             start = start.max((channel.refresh_at + times.refresh).min(Ps::MAX));
             // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
-            let jitter = u128::from(mix(channel.refresh_at) >> 32) * u128::from(times.refresh_interval);
+            let jitter =
+                u128::from(mix(channel.refresh_at) >> 32) * u128::from(times.refresh_interval);
             channel.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
         }
         channel.free_at = start + slowed as Ps;
@@ -207,6 +233,8 @@ impl Network {
         channel.completions.push(release);
         self.in_flight += 1;
         self.counts.admitted += 1;
+        self.counts.in_flight_max = self.counts.in_flight_max.max(self.in_flight);
+        self.counts.last_release = self.counts.last_release.max(release);
         self.counts.occupancy_ps += u128::from(release - admitted);
         match kind {
             Transfer::Read => self.counts.reads[device] += 1,
@@ -214,6 +242,18 @@ impl Network {
         }
         // The way from the table's slice to the core does not hold the entry.
         done + ((hash & 0xffff) * times.spread >> 16)
+    }
+
+    /// What the table has seen.
+    pub(crate) fn table_counts(&self) -> TableCounts {
+        TableCounts {
+            admitted: self.counts.admitted,
+            released: self.counts.released,
+            in_flight: u64::from(self.in_flight),
+            in_flight_max: u64::from(self.counts.in_flight_max),
+            occupancy_ns: self.counts.occupancy_ps as f64 / 1_000.0,
+            span_ns: ns(self.counts.last_release),
+        }
     }
 
     /// When a request that is ready at `now` gets its entry of the table.
@@ -232,9 +272,13 @@ impl Network {
             }
             if self.in_flight == self.entries {
                 at = first;
-                let channel =
-                    self.channels.iter_mut().find(|channel| channel.completions.front() == first);
-                channel.into_iter().for_each(|channel| channel.completions.pop());
+                let channel = self
+                    .channels
+                    .iter_mut()
+                    .find(|channel| channel.completions.front() == first);
+                channel
+                    .into_iter()
+                    .for_each(|channel| channel.completions.pop());
                 self.in_flight -= 1;
                 self.counts.released += 1;
             }

@@ -25,6 +25,7 @@ pub struct Pattern {
     offset: u64,
     random: u64,
     dependent: bool,
+    base: u64,
 }
 
 impl Pattern {
@@ -53,7 +54,15 @@ impl Pattern {
             offset,
             random,
             dependent: false,
+            base: 0,
         }
+    }
+
+    /// Moves the region to begin at `address`.
+    #[must_use]
+    pub fn from(mut self, address: u64) -> Self {
+        self.base = address;
+        self
     }
 
     /// Makes every access wait for the one before.
@@ -83,7 +92,7 @@ impl Program for Pattern {
                 high as u64 * u64::from(self.bytes)
             }
         };
-        let mut operation = Operation::new(self.access, address, self.bytes);
+        let mut operation = Operation::new(self.access, self.base + address, self.bytes);
         operation.depends = self.dependent;
         Some(operation)
     }

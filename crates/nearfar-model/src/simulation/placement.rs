@@ -28,7 +28,11 @@ impl AddressMap {
     pub fn add(&mut self, first_page: u64, pages: u64, cycle: Vec<DeviceIndex>) {
         assert!(!cycle.is_empty(), "a part lies on at least one device");
         if pages > 0 {
-            self.parts.push(Part { first_page, pages, cycle });
+            self.parts.push(Part {
+                first_page,
+                pages,
+                cycle,
+            });
             self.parts.sort_by_key(|part| part.first_page);
         }
     }
@@ -43,7 +47,10 @@ impl AddressMap {
                 &parts[after.saturating_sub(1)]
             }
         };
-        debug_assert!(page.wrapping_sub(part.first_page) < part.pages, "page {page} not placed");
+        debug_assert!(
+            page.wrapping_sub(part.first_page) < part.pages,
+            "page {page} not placed"
+        );
         part.cycle[((page - part.first_page) % part.cycle.len() as u64) as usize]
     }
 }

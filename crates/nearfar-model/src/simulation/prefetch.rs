@@ -1,12 +1,11 @@
 //! The hardware prefetchers of one core: what they track, and which lines are under way.
 
+use super::network::mix;
 use super::placement::PAGE_LINES_LOG2;
 use super::time::Ps;
 
 const STREAMS: usize = 64;
 const LINES: usize = 1024;
-/// Spreads neighbours over a table: 2^64 over the golden ratio.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// One page that the streamer follows.
 #[derive(Debug, Clone, Copy)]
@@ -25,13 +24,20 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new() -> Self {
-        let none = PageStream { page: u64::MAX, last_line: u64::MAX, run: 0, frontier: 0 };
-        Self { pages: [none; STREAMS] }
+        let none = PageStream {
+            page: u64::MAX,
+            last_line: u64::MAX,
+            run: 0,
+            frontier: 0,
+        };
+        Self {
+            pages: [none; STREAMS],
+        }
     }
 
     #[inline]
     fn slot(page: u64) -> usize {
-        (page.wrapping_mul(SPREAD) >> 58) as usize % STREAMS
+        mix(page) as usize % STREAMS
     }
 
     /// Notes an access to `line` and returns the page's stream, its run counted.
@@ -50,45 +56,55 @@ impl Streams {
             }
         }
         let stream = &mut self.pages[Self::slot(page)];
-        *stream = PageStream { page, last_line: line, run, frontier };
+        *stream = PageStream {
+            page,
+            last_line: line,
+            run,
+            frontier,
+        };
         stream
     }
 }
 
-/// Lines that were requested by prefetches, and when they are in L2. Replaced by hash.
+/// Lines that were requested by prefetches, and when they are in L2: sets of two, in which the line
+/// that arrived first gives way.
 #[derive(Debug)]
 pub(crate) struct PrefetchedLines {
-    lines: Box<[(u64, Ps)]>,
+    sets: Box<[[(u64, Ps); 2]]>,
 }
 
 impl PrefetchedLines {
     pub(crate) fn new() -> Self {
-        Self { lines: vec![(u64::MAX, 0); LINES].into() }
+        Self {
+            sets: vec![[(u64::MAX, 0); 2]; LINES / 2].into(),
+        }
     }
 
     #[inline]
-    fn slot(line: u64) -> usize {
-        (line.wrapping_mul(SPREAD) >> 54) as usize % LINES
+    fn set(line: u64) -> usize {
+        mix(line) as usize % (LINES / 2)
     }
 
     #[inline]
-    pub(crate) fn get(&self, line: u64) -> Option<Ps> {
-        let (tag, ready) = self.lines[Self::slot(line)];
-        (tag == line).then_some(ready)
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        self.sets[Self::set(line)]
+            .iter()
+            .any(|(tag, _)| *tag == line)
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, ready: Ps) {
-        self.lines[Self::slot(line)] = (line, ready);
+        let set = &mut self.sets[Self::set(line)];
+        let oldest = usize::from(set[1].1 < set[0].1);
+        set[oldest] = (line, ready);
     }
 
     #[inline]
     pub(crate) fn take(&mut self, line: u64) -> Option<Ps> {
-        let slot = &mut self.lines[Self::slot(line)];
-        if slot.0 != line {
-            return None;
-        }
-        slot.0 = u64::MAX;
-        Some(slot.1)
+        let set = &mut self.sets[Self::set(line)];
+        let found = set.iter_mut().find(|(tag, _)| *tag == line)?;
+        let ready = found.1;
+        *found = (u64::MAX, 0);
+        Some(ready)
     }
 }

@@ -39,7 +39,15 @@ pub struct Operation {
 impl Operation {
     /// A plain operation.
     pub fn new(access: Access, address: u64, bytes: u32) -> Self {
-        Self { address, bytes, access, compute_ps: 0, depends: false, fenced: false, sampled: false }
+        Self {
+            address,
+            bytes,
+            access,
+            compute_ps: 0,
+            depends: false,
+            fenced: false,
+            sampled: false,
+        }
     }
 }
 

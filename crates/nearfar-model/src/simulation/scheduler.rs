@@ -8,6 +8,23 @@ use super::placement::AddressMap;
 use super::program::Program;
 use super::time::{Ps, ns};
 
+/// What the request table has seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TableCounts {
+    /// Requests that got an entry.
+    pub admitted: u64,
+    /// Requests whose entry was freed.
+    pub released: u64,
+    /// Entries in use at the end.
+    pub in_flight: u64,
+    /// Most entries in use at once.
+    pub in_flight_max: u64,
+    /// Sum of the times that requests hold their entries.
+    pub occupancy_ns: f64,
+    /// From the first admission to the last release.
+    pub span_ns: f64,
+}
+
 /// What a simulation gave.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -23,6 +40,10 @@ pub struct Outcome {
     pub lines_read: Vec<u64>,
     /// Lines written to each device, warm-up included.
     pub lines_written: Vec<u64>,
+    /// Bytes loaded by programs, core by core.
+    pub load_bytes_by_core: Vec<u64>,
+    /// The request table, warm-up included.
+    pub table: TableCounts,
     /// Latencies of sampled operations.
     pub samples_ns: Vec<f64>,
 }
@@ -91,8 +112,16 @@ impl Simulation {
             Caches::Streaming => None,
             Caches::Simulated => Some(Cache::new(machine.l3_bytes, core.l3_ways)),
         };
-        let shared = Shared { map, network: Network::new(machine), l3 };
-        Ok(Self { shared, next: vec![0; cores.len()], cores })
+        let shared = Shared {
+            map,
+            network: Network::new(machine),
+            l3,
+        };
+        Ok(Self {
+            shared,
+            next: vec![0; cores.len()],
+            cores,
+        })
     }
 
     fn lines(&self) -> u64 {
@@ -127,7 +156,11 @@ impl Simulation {
     /// Runs all programs to their end.
     pub fn run(mut self) -> Outcome {
         let end = self.run_lines(u64::MAX);
-        let end = self.cores.iter().map(VirtualCore::finished_at).fold(end, Ps::max);
+        let end = self
+            .cores
+            .iter()
+            .map(VirtualCore::finished_at)
+            .fold(end, Ps::max);
         self.outcome(end, &[])
     }
 
@@ -148,13 +181,19 @@ impl Simulation {
             lines: self.lines(),
             lines_read: network.reads.clone(),
             lines_written: network.writes.clone(),
+            load_bytes_by_core: Vec::new(),
+            table: self.shared.network.table_counts(),
             samples_ns: Vec::new(),
         };
         for (index, core) in self.cores.iter().enumerate() {
             let before = before.get(index).cloned().unwrap_or_default();
-            outcome.load_bytes += core.counts.load_bytes - before.load_bytes;
+            let load_bytes = core.counts.load_bytes - before.load_bytes;
+            outcome.load_bytes += load_bytes;
+            outcome.load_bytes_by_core.push(load_bytes);
             outcome.store_bytes += core.counts.store_bytes - before.store_bytes;
-            outcome.samples_ns.extend(core.samples.iter().map(|sample| ns(*sample)));
+            outcome
+                .samples_ns
+                .extend(core.samples.iter().map(|sample| ns(*sample)));
         }
         outcome
     }

@@ -15,7 +15,11 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { buffer: vec![0; 4 * capacity.max(1)].into(), head: 0, tail: 0 }
+        Self {
+            buffer: vec![0; 4 * capacity.max(1)].into(),
+            head: 0,
+            tail: 0,
+        }
     }
 
     #[inline]

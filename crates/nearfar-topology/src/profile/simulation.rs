@@ -140,7 +140,8 @@ impl Sections<'_, '_> {
     fn real(&mut self, key: &str, range: &Range) -> Result<f64, ProfileError> {
         let raw = self.numbers.remove(key);
         let key = format!("{}.{key}", self.name);
-        self.reader.needed(&key, raw, range, "the simulation is computed from it")
+        self.reader
+            .needed(&key, raw, range, "the simulation is computed from it")
     }
 
     fn count(&mut self, key: &str, range: &Range) -> Result<u32, ProfileError> {
@@ -159,7 +160,11 @@ impl Sections<'_, '_> {
 }
 
 fn cores(reader: &mut Reader<'_>, numbers: Section) -> Result<SimulatedCores, ProfileError> {
-    let mut section = Sections { reader, name: "simulation.core", numbers };
+    let mut section = Sections {
+        reader,
+        name: "simulation.core",
+        numbers,
+    };
     let cores = SimulatedCores {
         threads_per_core: section.count("threads_per_core", &Range::whole(1.0, 8.0, "threads"))?,
         fill_buffers: section.count("fill_buffers", &COUNT)?,
@@ -191,7 +196,11 @@ fn tier(
     name: &'static str,
     numbers: Section,
 ) -> Result<SimulatedTier, ProfileError> {
-    let mut section = Sections { reader, name, numbers };
+    let mut section = Sections {
+        reader,
+        name,
+        numbers,
+    };
     let channels = Range::whole(1.0, 64.0, "channels");
     let tier = SimulatedTier {
         devices: section.count("devices", &Range::whole(1.0, 64.0, "devices"))?,
@@ -233,7 +242,13 @@ pub(super) fn simulation(
         .remote
         .map(|remote| tier(&mut reader, "simulation.remote", remote))
         .transpose()?;
-    Ok(SimulationProfile { core, near, far, remote, sources: reader.into_sources() })
+    Ok(SimulationProfile {
+        core,
+        near,
+        far,
+        remote,
+        sources: reader.into_sources(),
+    })
 }
 
 fn builtin(file: &str, name: &str) -> Result<RawSections, ProfileError> {
@@ -242,7 +257,10 @@ fn builtin(file: &str, name: &str) -> Result<RawSections, ProfileError> {
         let known = BUILTIN.map(|(name, _)| name).join(", ");
         return Err(Reader::new(file).invalid(
             "simulation",
-            ProfileProblem::UnknownSimulation { name: name.to_owned(), known },
+            ProfileProblem::UnknownSimulation {
+                name: name.to_owned(),
+                known,
+            },
         ));
     };
     toml::from_str(text).map_err(|source| ProfileError::Syntax {

@@ -66,7 +66,10 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(super) fn new(file: &'a str) -> Self {
-        Self { file, sources: BTreeMap::new() }
+        Self {
+            file,
+            sources: BTreeMap::new(),
+        }
     }
 
     pub(super) fn into_sources(self) -> BTreeMap<String, String> {

@@ -41,11 +41,12 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         page(&header, &outcomes).save(path)?;
         message::print(&format!("The report is in {}.", path.display()));
     }
-    match outcomes.iter().any(|(_, outcome)| outcome.mape_percent().is_some()) {
+    match outcomes
+        .iter()
+        .any(|(_, outcome)| outcome.mape_percent().is_some())
+    {
         true => Ok(()),
-        false => {
-            Err(Failed::new(Exit::Unavailable, "none of these points can be modelled").into())
-        }
+        false => Err(Failed::new(Exit::Unavailable, "none of these points can be modelled").into()),
     }
 }
 
@@ -60,15 +61,22 @@ fn experiments(args: &ReproduceArgs) -> anyhow::Result<Vec<(String, String, Poin
         return Ok(vec![(name.clone(), name, points)]);
     }
     let figures = args.figure.unwrap_or(FigureName::All).figures();
-    let experiment =
-        |figure: &nearfar_measure::reproduce::Figure| (figure.name().to_owned(), figure.title().to_owned(), figure.points());
+    let experiment = |figure: &nearfar_measure::reproduce::Figure| {
+        (
+            figure.name().to_owned(),
+            figure.title().to_owned(),
+            figure.points(),
+        )
+    };
     Ok(figures.iter().map(experiment).collect())
 }
 
 /// A file of points, at most a byte more than is allowed, so that its parser refuses it.
 fn read(path: &Path) -> std::io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(POINTS_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
+    File::open(path)?
+        .take(POINTS_BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -78,7 +86,11 @@ fn header(args: &ReproduceArgs, profile: &Profile) -> Header {
         "points": args.points,
         "profile": profile,
     });
-    Header::new(env!("CARGO_PKG_VERSION"), crate::command_line(), configuration)
+    Header::new(
+        env!("CARGO_PKG_VERSION"),
+        crate::command_line(),
+        configuration,
+    )
 }
 
 fn print(
@@ -89,12 +101,16 @@ fn print(
     let mut output = Output::stdout();
     match format {
         FigureFormat::Table => output.with(|out| {
-            outcomes.iter().try_for_each(|(title, outcome)| table::write(title, outcome, out))
+            outcomes
+                .iter()
+                .try_for_each(|(title, outcome)| table::write(title, outcome, out))
         })?,
         FigureFormat::Json => output.with(|out| {
             let mut results = ResultsWriter::new(out, header)?;
             let metrics = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
-            metrics.into_iter().try_for_each(|metric| results.metric(&metric))
+            metrics
+                .into_iter()
+                .try_for_each(|metric| results.metric(&metric))
         })?,
     }
     output.finish().context("results")

@@ -68,6 +68,9 @@ fn series(outcome: &Reproduction) -> Grid {
 }
 
 fn description(point: &ReproducedPoint) -> String {
-    let columns = point.columns.iter().map(|(name, value)| format!("{name}={value}"));
+    let columns = point
+        .columns
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
     columns.collect::<Vec<_>>().join(" ")
 }
