@@ -1,5 +1,7 @@
 //! Set-associative caches of one core, and what leaves them.
 
+use std::ops::Range;
+
 use super::network::mix;
 
 const INVALID: u64 = u64::MAX;
@@ -26,10 +28,16 @@ impl Cache {
     }
 
     #[inline]
-    fn set(&mut self, line: u64) -> &mut [u64] {
+    fn set_of(&self, line: u64) -> Range<usize> {
         // Multiplication instead of a modulus: sets need not be a power of two.
         let set = ((u128::from(mix(line)) * u128::from(self.sets)) >> 64) as usize;
-        &mut self.lines[set * self.ways..(set + 1) * self.ways]
+        set * self.ways..(set + 1) * self.ways
+    }
+
+    #[inline]
+    fn set(&mut self, line: u64) -> &mut [u64] {
+        let set = self.set_of(line);
+        &mut self.lines[set]
     }
 
     /// Whether the line is there; makes it the most recently used, modified if `dirty`.
@@ -55,6 +63,12 @@ impl Cache {
         set.copy_within(0..set.len() - 1, 1);
         set[0] = line | if dirty { DIRTY } else { 0 };
         (leaves != INVALID).then_some((leaves & !DIRTY, leaves & DIRTY != 0))
+    }
+
+    /// Whether the line is there; changes nothing.
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        let set = self.set_of(line);
+        self.lines[set].iter().any(|entry| *entry & !DIRTY == line)
     }
 
     /// Takes a line out; whether it was modified, or `None` if it was not there.
@@ -125,6 +139,11 @@ impl PrivateCaches {
             self.l2.touch(victim, true);
         }
         level
+    }
+
+    /// Whether L2 has the line, so that no prefetch is needed.
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        self.l2.contains(line)
     }
 
     /// Marks a line as written back, wherever it is; whether it was modified.

@@ -281,7 +281,7 @@ impl VirtualCore {
                 return;
             }
             let slot = self.slot(self.seen);
-            if slot.access == Access::Load && slot.level != Level::L1 {
+            if slot.access == Access::Load && slot.level == Level::Memory {
                 let line = self.slot(self.seen).line;
                 let full = self.l2_queue.len() >= self.limits.l2_queue;
                 if self.seen > self.head && full {
@@ -309,7 +309,7 @@ impl VirtualCore {
         let mut frontier = stream.frontier.max(line + 1);
         let until = end.min(frontier + 2);
         while frontier < until {
-            if !self.prefetched.contains(frontier) {
+            if self.is_wanted(frontier, shared) {
                 if self.l2_queue.len() >= self.limits.l2_queue {
                     break;
                 }
@@ -319,6 +319,15 @@ impl VirtualCore {
         }
         self.streams.touch(line).frontier = frontier;
         covered
+    }
+
+    /// Whether a prefetch of the line would bring anything: it is in no cache and not under way.
+    fn is_wanted(&self, line: u64, shared: &Shared) -> bool {
+        let cached = match (&self.caches, &shared.l3) {
+            (CoreCaches::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
+            _ => false,
+        };
+        !cached && !self.prefetched.contains(line)
     }
 
     fn prefetch(&mut self, now: Ps, line: u64, shared: &mut Shared) {

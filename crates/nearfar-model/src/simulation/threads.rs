@@ -163,7 +163,7 @@ impl Machine {
     /// };
     /// let outcome = machine.run(&[buffer], vec![sum])?;
     /// assert_eq!(outcome.load_bytes, 8 << 16);
-    /// assert_eq!(outcome.lines_read.iter().sum::<u64>(), 8 << 10);
+    /// assert!(outcome.lines_read.iter().sum::<u64>() >= 8 << 10);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run<F>(

@@ -100,14 +100,13 @@ proptest! {
         let machine = machine();
         let outcome = run.on(&machine);
         let far = &machine.tiers[1].1;
-        let service_ns = match run.access {
-            Access::Load => far.read_service_ns,
-            Access::Store => far.read_service_ns + far.write_service_ns,
-            _ => far.write_service_ns,
-        };
-        let limit = f64::from(run.devices) * 64.0 / service_ns;
-        // What was under way at the start of the measurement ends within it.
-        prop_assert!(outcome.gb_per_s() <= limit * 1.1, "{} of {limit}", outcome.gb_per_s());
+        for device in machine.devices(TierName::Far, 4).unwrap() {
+            let reads = outcome.lines_read[usize::from(device)] as f64;
+            let writes = outcome.lines_written[usize::from(device)] as f64;
+            let busy_ns = reads * far.read_service_ns + writes * far.write_service_ns;
+            // Service times vary about their mean, which some thousand lines even out.
+            prop_assert!(busy_ns <= outcome.table.span_ns * 1.05, "{busy_ns}");
+        }
     }
 
     #[test]

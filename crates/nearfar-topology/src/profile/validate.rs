@@ -263,6 +263,10 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         Some(simulation) => Known::Value(simulation::simulation(file, simulation)?),
         None => Known::unavailable("the profile has no [simulation]"),
     };
+    let mut sources = reader.sources;
+    if let Known::Value(simulation) = &simulation {
+        sources.extend(simulation.sources.clone());
+    }
     Ok(Profile {
         name: raw.name,
         description: raw.description,
@@ -271,6 +275,6 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         near,
         far,
         simulation,
-        sources: reader.sources,
+        sources,
     })
 }
