@@ -2,4 +2,5 @@
 
 mod probe;
 mod report;
+mod reproduce;
 mod results;
