@@ -15,6 +15,7 @@ mod known;
 mod machine;
 pub mod probe;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 mod statistics;
 

@@ -4,6 +4,8 @@
 //!
 //! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
 //!   they access. [`Native`] compiles to nothing.
+//! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
+//!   threads, see the module.
 //! * **paced execution** ([`PacedTier`]): code runs in wall-clock time over ordinary memory, and a
 //!   thread is held back for as long as the modelled tier would have kept it waiting. A scan opens
 //!   a [`Stream`]; a pointer chase uses [`PacedTier::dependent_read`]; the heap of joins and
@@ -32,6 +34,7 @@ mod link;
 mod paced;
 mod parameters;
 mod probe;
+pub mod simulation;
 mod stream;
 
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};

@@ -74,7 +74,10 @@ mod topology;
 pub use error::DiscoverError;
 pub use id_list::{IdList, NodeId};
 pub use known::Known;
-pub use profile::{Profile, ProfileError, ProfileProblem, TierProfile};
+pub use profile::{
+    Profile, ProfileError, ProfileProblem, SimulatedCores, SimulatedTier, SimulationProfile,
+    TierProfile,
+};
 pub use topology::{
     Device, DeviceKind, FAR, NEAR, Performance, Socket, Tier, TierKind, Topology, Unavailable,
     UnknownTier,

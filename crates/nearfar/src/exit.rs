@@ -10,6 +10,7 @@ use nearfar_bench::tpch::TpchError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::probe::ProbeError;
+use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
@@ -173,6 +174,8 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
         .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
         .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
+        .or_else(|| is(error.is::<PointsError>(), Exit::Input))
+        .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
         .or_else(|| is(error.is::<WriteError>(), Exit::Output))
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
@@ -232,6 +235,13 @@ fn of_tpch(error: &TpchError) -> Option<Exit> {
         TpchError::Mismatch { .. } => Some(Exit::WrongResult),
         TpchError::Cancelled { .. } => Some(Exit::Interrupted),
         _ => None,
+    }
+}
+
+fn of_reproduction(error: &ReproduceError) -> Exit {
+    match error {
+        ReproduceError::Point { .. } => Exit::Input,
+        _ => Exit::Unavailable,
     }
 }
 

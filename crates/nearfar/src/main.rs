@@ -49,6 +49,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Tpch(args) => command::tpch::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::Measure(args) => command::measure::run(args),
+        Command::Reproduce(args) => command::reproduce::run(args),
     }
 }
 

@@ -3,4 +3,5 @@
 mod access;
 mod probe;
 mod report;
+mod reproduce;
 mod results;

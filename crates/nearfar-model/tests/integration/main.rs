@@ -3,4 +3,5 @@
 mod invariants;
 mod simulation;
 mod streams;
+mod virtual_time;
 mod wall_clock;

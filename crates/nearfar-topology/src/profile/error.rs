@@ -84,6 +84,17 @@ pub enum ProfileProblem {
     /// Both a value and a reason for having none, or a source without a value.
     #[error("needs either value and source, or unknown alone")]
     Contradiction,
+    /// No simulation has such a key.
+    #[error("is no key of a simulation")]
+    UnknownKey,
+    /// No built-in simulation has that name.
+    #[error("no built-in simulation is named {name:?}; there are {known}")]
+    UnknownSimulation {
+        /// The name given.
+        name: String,
+        /// The built-in names.
+        known: String,
+    },
     /// A text that must say something is empty.
     #[error("is empty")]
     Empty,

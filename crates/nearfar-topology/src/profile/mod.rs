@@ -13,6 +13,7 @@
 
 mod error;
 mod raw;
+mod simulation;
 mod validate;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use std::path::Path;
 use serde::Serialize;
 
 pub use self::error::{ProfileError, ProfileProblem};
+pub use self::simulation::{SimulatedCores, SimulatedTier, SimulationProfile};
 use crate::known::Known;
 use crate::topology::Performance;
 
@@ -108,6 +110,8 @@ pub struct Profile {
     pub near: TierProfile,
     /// The memory that is modelled.
     pub far: TierProfile,
+    /// Parameters of the simulator in virtual time, where the machine is known well enough.
+    pub simulation: Known<SimulationProfile>,
     /// Where each number comes from, by its key (`cores`, `far.idle_latency_ns`).
     pub sources: BTreeMap<String, String>,
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::simulation::RawSimulation;
+
 /// `{ value = .., source = ".." }` or `{ unknown = "why" }`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +42,7 @@ pub(super) struct RawProfile {
     pub near: RawTier,
     #[serde(default)]
     pub far: RawTier,
+    pub simulation: Option<RawSimulation>,
 }
 
 /// Reads a UTF-8 file of at most `bytes_max` bytes.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use super::error::{ProfileError, ProfileProblem};
 use super::raw::{RawNumber, RawProfile, RawTier};
-use super::{Profile, TierProfile};
+use super::{Profile, TierProfile, simulation};
 use crate::known::Known;
 
 /// What a number may be. Everything outside is a slip of the pen or of the unit.
-struct Range {
+pub(super) struct Range {
     min: f64,
     max: f64,
     whole: bool,
@@ -16,7 +16,7 @@ struct Range {
 }
 
 impl Range {
-    const fn whole(min: f64, max: f64, unit: &'static str) -> Self {
+    pub(super) const fn whole(min: f64, max: f64, unit: &'static str) -> Self {
         Self {
             min,
             max,
@@ -25,7 +25,7 @@ impl Range {
         }
     }
 
-    const fn real(min: f64, max: f64, unit: &'static str) -> Self {
+    pub(super) const fn real(min: f64, max: f64, unit: &'static str) -> Self {
         Self {
             min,
             max,
@@ -59,13 +59,26 @@ const BANDWIDTH: Range = Range::real(1e6, 1e14, "bytes per second");
 const OUTSTANDING: Range = Range::real(1.0, 1024.0, "cache lines");
 
 /// Reads numbers by key, and keeps where each comes from.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     file: &'a str,
     sources: BTreeMap<String, String>,
 }
 
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str) -> Self {
+        Self {
+            file,
+            sources: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn into_sources(self) -> BTreeMap<String, String> {
+        self.sources
+    }
+}
+
 impl Reader<'_> {
-    fn invalid(&self, key: &str, problem: ProfileProblem) -> ProfileError {
+    pub(super) fn invalid(&self, key: &str, problem: ProfileProblem) -> ProfileError {
         ProfileError::Invalid {
             file: self.file.to_owned(),
             key: key.to_owned(),
@@ -118,7 +131,7 @@ impl Reader<'_> {
     }
 
     /// A number that the model cannot do without.
-    fn needed(
+    pub(super) fn needed(
         &mut self,
         key: &str,
         raw: Option<RawNumber>,
@@ -232,10 +245,7 @@ impl Reader<'_> {
 }
 
 pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileError> {
-    let mut reader = Reader {
-        file,
-        sources: BTreeMap::new(),
-    };
+    let mut reader = Reader::new(file);
     let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if raw.name.is_empty() || raw.name.len() > 64 || !raw.name.bytes().all(fits) {
         return Err(reader.invalid("name", ProfileProblem::BadName { name: raw.name }));
@@ -249,6 +259,14 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
     let near = reader.tier("near", raw.near)?;
     let far = reader.tier("far", raw.far)?;
     reader.consistent(&near, &far)?;
+    let simulation = match raw.simulation {
+        Some(simulation) => Known::Value(simulation::simulation(file, simulation)?),
+        None => Known::unavailable("the profile has no [simulation]"),
+    };
+    let mut sources = reader.sources;
+    if let Known::Value(simulation) = &simulation {
+        sources.extend(simulation.sources.clone());
+    }
     Ok(Profile {
         name: raw.name,
         description: raw.description,
@@ -256,6 +274,7 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         cache_bytes,
         near,
         far,
-        sources: reader.sources,
+        simulation,
+        sources,
     })
 }

@@ -6,6 +6,7 @@ mod machine;
 mod measure;
 mod profiles;
 mod queries;
+mod reproduce;
 mod sql;
 mod tiers;
 mod tpch;
@@ -19,6 +20,7 @@ pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
+pub use self::reproduce::{FigureName, ReproduceArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;
@@ -52,6 +54,7 @@ pub enum Command {
     Tpch(TpchArgs),
     Bench(BenchArgs),
     Measure(Box<MeasureArgs>),
+    Reproduce(ReproduceArgs),
 }
 
 /// How a command that prints figures prints them.

@@ -3,5 +3,6 @@
 pub mod bench;
 pub mod measure;
 pub mod profiles;
+pub mod reproduce;
 pub mod tiers;
 pub mod tpch;

@@ -69,7 +69,7 @@ fn show(profile: &Profile, out: &mut dyn Write) -> anyhow::Result<()> {
         ("source", Align::Left),
     ]);
     let values = serde_json::to_value(profile)?;
-    for key in keys() {
+    for key in keys(profile) {
         let value = key.split('.').fold(&values, |value, part| &value[part]);
         let source = profile.sources.get(&key);
         let (value, why) = match value.get("unavailable") {
@@ -82,7 +82,7 @@ fn show(profile: &Profile, out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// The keys of a profile's numbers, in the order of its file.
-fn keys() -> Vec<String> {
+fn keys(profile: &Profile) -> Vec<String> {
     const OF_TIER: [&str; 9] = [
         "devices",
         "capacity_bytes",
@@ -96,9 +96,14 @@ fn keys() -> Vec<String> {
     ];
     let of_tiers = ["near", "far"].into_iter();
     let of_tiers = of_tiers.flat_map(|tier| OF_TIER.map(|key| format!("{tier}.{key}")));
+    let of_simulation = profile.sources.keys();
+    let of_simulation = of_simulation
+        .filter(|key| key.starts_with("simulation."))
+        .cloned();
     ["cores".to_owned(), "cache_bytes".to_owned()]
         .into_iter()
         .chain(of_tiers)
+        .chain(of_simulation)
         .collect()
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 12] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -16,6 +16,7 @@ const COMMANDS: [&[&str]; 11] = [
     &["measure", "report"],
     &["measure", "compare"],
     &["measure", "presets"],
+    &["reproduce"],
 ];
 
 fn document(name: &str) -> String {

@@ -1,0 +1,55 @@
+//! Why points cannot be reproduced.
+
+use nearfar_model::simulation::MachineError;
+
+/// A file of points cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PointsError {
+    /// There is no point in it.
+    #[error("{file}: there are no points")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// More than any experiment has.
+    #[error(
+        "{file}: {bytes} bytes of points, at most {} are read",
+        super::POINTS_BYTES_MAX
+    )]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// Its size.
+        bytes: usize,
+    },
+    /// A line is not as it must be.
+    #[error("{file}, line {line}: {problem}")]
+    At {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// The column's name, and what is wrong.
+        problem: String,
+    },
+}
+
+/// Points cannot be held against a profile.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    /// The profile cannot be simulated.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A point asks for what the profile's machine does not have.
+    #[error("{name}, line {line}: {source}")]
+    Point {
+        /// The figure or file.
+        name: String,
+        /// Line of the point.
+        line: usize,
+        /// What is asked too much.
+        source: MachineError,
+    },
+}

@@ -1,0 +1,23 @@
+//! Published experiments held against the model.
+//!
+//! [`Points`] are read from CSV: those of the product's own [`Figure`]s, or anybody's. Every point
+//! names one experiment; [`reproduce`] runs it in the model of a profile and sets both values side
+//! by side. Nothing here is fitted: all parameters come from the profile.
+
+mod access;
+mod chart;
+mod error;
+mod figures;
+mod latency;
+mod metrics;
+mod outcome;
+mod points;
+mod scan;
+
+pub use self::error::{PointsError, ReproduceError};
+pub use self::figures::Figure;
+pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce};
+pub use self::points::{
+    AccessOp, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points, ScanPlacement,
+    Statistic,
+};

@@ -1,0 +1,248 @@
+//! Published against modelled, point by point.
+
+use std::collections::BTreeMap;
+
+use nearfar_model::simulation::{Machine, MachineError};
+use nearfar_topology::Profile;
+
+use super::access::AccessRun;
+use super::error::ReproduceError;
+use super::latency::Latencies;
+use super::points::{Experiment, Point, Points};
+use super::scan::ScanRun;
+
+/// One point with what the model says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReproducedPoint {
+    /// Its columns but for the value.
+    pub columns: Vec<(String, String)>,
+    /// Its value on the axis of its figure, as written.
+    pub x: String,
+    /// The published value.
+    pub published: f64,
+    /// The model's value.
+    pub modelled: f64,
+}
+
+impl ReproducedPoint {
+    /// `(modelled / published - 1) * 100`.
+    pub fn error_percent(&self) -> f64 {
+        (self.modelled / self.published - 1.0) * 100.0
+    }
+}
+
+/// Points that differ in nothing but the axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series {
+    /// Its columns as `name=value`, separated by spaces.
+    pub name: String,
+    /// Its points in the file's order.
+    pub points: Vec<ReproducedPoint>,
+}
+
+impl Series {
+    /// Mean of the absolute errors, per cent.
+    pub fn mape_percent(&self) -> f64 {
+        mape_percent(&self.points)
+    }
+}
+
+/// A figure held against the model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reproduction {
+    /// Figure or file.
+    pub name: String,
+    /// Profile of the modelled machine.
+    pub profile: String,
+    /// Unit of the values.
+    pub unit: String,
+    /// Column of the horizontal axis.
+    pub axis: String,
+    /// Series in the file's order.
+    pub series: Vec<Series>,
+    /// Points that the model cannot run: why, and how many.
+    pub unavailable: BTreeMap<&'static str, usize>,
+}
+
+impl Reproduction {
+    /// Mean of the absolute errors of all points, per cent; `None` without points.
+    pub fn mape_percent(&self) -> Option<f64> {
+        let points: Vec<&ReproducedPoint> = self.points().collect();
+        (!points.is_empty()).then(|| mape_percent(points))
+    }
+
+    /// All points.
+    pub fn points(&self) -> impl Iterator<Item = &ReproducedPoint> {
+        self.series.iter().flat_map(|series| &series.points)
+    }
+
+    /// The point with the largest absolute error.
+    pub fn worst(&self) -> Option<&ReproducedPoint> {
+        let error = |point: &ReproducedPoint| point.error_percent().abs();
+        self.points().max_by(|a, b| error(a).total_cmp(&error(b)))
+    }
+}
+
+fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f64 {
+    let (sum, count) = points.into_iter().fold((0.0, 0), |(sum, count), point| {
+        (sum + point.error_percent().abs(), count + 1)
+    });
+    sum / f64::from(count.max(1))
+}
+
+/// Runs every point in the model of `profile`. `progress` is told of every point done, and of how
+/// many there are.
+///
+/// # Errors
+/// [`ReproduceError::Machine`] where the profile cannot be simulated, and
+/// [`ReproduceError::Point`] for the first point that asks for more threads or devices than its
+/// machine has; both before anything runs.
+pub fn reproduce(
+    name: &str,
+    points: &Points,
+    profile: &Profile,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Reproduction, ReproduceError> {
+    let mut reproduction = Reproduction {
+        name: name.to_owned(),
+        profile: profile.name.clone(),
+        unit: points.unit.clone(),
+        axis: points.axis.clone(),
+        series: Vec::new(),
+        unavailable: BTreeMap::new(),
+    };
+    let runnable = |point: &&Point| !matches!(point.experiment, Experiment::Unavailable(_));
+    for point in &points.points {
+        if let Experiment::Unavailable(why) = point.experiment {
+            *reproduction.unavailable.entry(why).or_default() += 1;
+        }
+    }
+    let runnable: Vec<&Point> = points.points.iter().filter(runnable).collect();
+    if runnable.is_empty() {
+        return Ok(reproduction);
+    }
+    let machine = Machine::new(profile)?;
+    let of_point = |point: &Point| {
+        let (name, line) = (name.to_owned(), point.line);
+        move |source| ReproduceError::Point { name, line, source }
+    };
+    for point in &runnable {
+        check(point, &machine).map_err(of_point(point))?;
+    }
+    let mut runner = Runner {
+        machine,
+        latencies: Vec::new(),
+    };
+    for (done, point) in runnable.iter().enumerate() {
+        let modelled = runner.run(&point.experiment).map_err(of_point(point))?;
+        add(&mut reproduction, point, modelled);
+        progress(done + 1, runnable.len());
+    }
+    Ok(reproduction)
+}
+
+fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64) {
+    let axis = &reproduction.axis;
+    let rest = point.columns.iter().filter(|(name, _)| name != axis);
+    let name = rest
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let x = point.columns.iter().find(|(name, _)| name == axis);
+    let reproduced = ReproducedPoint {
+        columns: point.columns.clone(),
+        x: x.map(|(_, value)| value.clone()).unwrap_or_default(),
+        published: point.published,
+        modelled,
+    };
+    match reproduction
+        .series
+        .iter_mut()
+        .find(|series| series.name == name)
+    {
+        Some(series) => series.points.push(reproduced),
+        None => reproduction.series.push(Series {
+            name,
+            points: vec![reproduced],
+        }),
+    }
+}
+
+/// Asks for all that a point needs, without running it.
+fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
+    match point.experiment {
+        Experiment::Access {
+            devices, threads, ..
+        } => {
+            machine.check_threads(threads)?;
+            super::access::far_devices(machine, devices)?;
+        }
+        Experiment::Scan {
+            placement, threads, ..
+        } => {
+            machine.check_threads(threads)?;
+            super::access::far_devices(machine, placement.column_devices)?;
+            super::access::far_devices(machine, placement.position_devices)?;
+        }
+        Experiment::Latency { .. } | Experiment::Unavailable(_) => {}
+    }
+    Ok(())
+}
+
+type LatencyRun = (super::points::LatencyOp, super::points::LatencyTier);
+
+struct Runner {
+    machine: Machine,
+    /// One simulation serves all percentiles of a benchmark.
+    latencies: Vec<(LatencyRun, Latencies)>,
+}
+
+impl Runner {
+    fn run(&mut self, experiment: &Experiment) -> Result<f64, MachineError> {
+        match *experiment {
+            Experiment::Access {
+                op,
+                devices,
+                access_bytes,
+                threads,
+                cxl_percent,
+            } => {
+                let run = AccessRun {
+                    op,
+                    devices,
+                    access_bytes,
+                    threads,
+                    cxl_percent,
+                };
+                run.gb_per_s(&self.machine)
+            }
+            Experiment::Scan {
+                selectivity_percent,
+                placement,
+                threads,
+                cxl_columns_percent,
+            } => {
+                let run = ScanRun {
+                    selectivity_percent,
+                    placement,
+                    threads,
+                    cxl_columns_percent,
+                };
+                run.gb_per_s(&self.machine)
+            }
+            Experiment::Latency {
+                op,
+                tier,
+                statistic,
+            } => {
+                if !self.latencies.iter().any(|(run, _)| *run == (op, tier)) {
+                    let latencies = Latencies::simulate(op, tier, &self.machine)?;
+                    self.latencies.push(((op, tier), latencies));
+                }
+                let found = self.latencies.iter().find(|(run, _)| *run == (op, tier));
+                Ok(found.map_or(f64::NAN, |(_, latencies)| latencies.statistic(statistic)))
+            }
+            Experiment::Unavailable(_) => Ok(f64::NAN),
+        }
+    }
+}

@@ -1,0 +1,533 @@
+//! Points of published experiments as CSV, and what each of them asks the model.
+
+use std::str::FromStr;
+
+use super::error::PointsError;
+
+/// Largest file of points that is read, in bytes.
+pub const POINTS_BYTES_MAX: usize = 8 << 20;
+
+/// Columns that may occur, in no order.
+const COLUMNS: [&str; 21] = [
+    "op",
+    "devices",
+    "access_size",
+    "threads",
+    "pct_in_cxl",
+    "tier",
+    "percentile",
+    "selectivity_pct",
+    "placement",
+    "pct_columns_in_cxl",
+    "workload",
+    "node_bytes",
+    "system",
+    "dut",
+    "dut_op",
+    "background",
+    "bg_op",
+    "bench",
+    "group",
+    "kind",
+    "pct",
+];
+
+/// Columns of published values, with their units. `pct` is one of the columns above too.
+const VALUES: [&str; 4] = ["GBps", "ns", "Mops", "pct"];
+
+/// An access operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessOp {
+    /// Loads in the order of addresses.
+    SequentialRead,
+    /// Loads at uniformly random places.
+    RandomRead,
+    /// Cached stores in the order of addresses.
+    SequentialWrite,
+    /// Cached stores at uniformly random places.
+    RandomWrite,
+    /// Non-temporal stores in the order of addresses.
+    SequentialNonTemporalWrite,
+    /// Non-temporal stores at uniformly random places.
+    RandomNonTemporalWrite,
+}
+
+/// A latency benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyOp {
+    /// Loads of 8 bytes in the order of addresses.
+    SequentialRead,
+    /// A chain of dependent loads.
+    RandomRead,
+    /// A store to a cached line, `clwb` and a fence.
+    WriteBack,
+}
+
+/// A tier of a latency benchmark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LatencyTier {
+    /// Local memory.
+    Cpu,
+    /// Memory of the other socket.
+    RemoteCpu,
+    /// CXL memory.
+    Cxl,
+}
+
+/// What of the samples is reported.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Statistic {
+    /// The mean.
+    Mean,
+    /// A percentile, from 0 to 100.
+    Percentile(f64),
+}
+
+/// Where a scan's columns and positions lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanPlacement {
+    /// CXL devices of columns; 0 for CPU memory.
+    pub column_devices: u32,
+    /// CXL devices of positions; 0 for CPU memory.
+    pub position_devices: u32,
+}
+
+/// What one point asks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Experiment {
+    /// Throughput of an access pattern (weisgut-2025, sections 4.2, 4.3 and 4.5).
+    Access {
+        /// What is done.
+        op: AccessOp,
+        /// CXL devices, over which pages are interleaved; 0 for CPU memory alone.
+        devices: u32,
+        /// Bytes of one access.
+        access_bytes: u32,
+        /// Threads.
+        threads: usize,
+        /// Share of the region in CXL memory, per cent.
+        cxl_percent: f64,
+    },
+    /// Latency of single accesses (section 4.4).
+    Latency {
+        /// What is done.
+        op: LatencyOp,
+        /// On which memory.
+        tier: LatencyTier,
+        /// What is reported.
+        statistic: Statistic,
+    },
+    /// Throughput of filtering scans (sections 5.2 and 5.3).
+    Scan {
+        /// Qualifying values, per cent.
+        selectivity_percent: f64,
+        /// Where the data are.
+        placement: ScanPlacement,
+        /// Threads, each with a column of its own.
+        threads: usize,
+        /// Share of the columns that lie in CXL memory, per cent.
+        cxl_columns_percent: f64,
+    },
+    /// An experiment that the model cannot run, with the reason.
+    Unavailable(&'static str),
+}
+
+/// One published point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Point {
+    /// Line of the file, from 1.
+    pub line: usize,
+    /// Its columns but for the published value, in the file's order.
+    pub columns: Vec<(String, String)>,
+    /// The published value.
+    pub published: f64,
+    /// What it asks.
+    pub experiment: Experiment,
+}
+
+/// Points of one file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Points {
+    /// Unit of the values: `GBps`, `ns`, `Mops` or `pct`.
+    pub unit: String,
+    /// The column that charts take as the horizontal axis.
+    pub axis: String,
+    /// The points in the file's order.
+    pub points: Vec<Point>,
+}
+
+impl Points {
+    /// Reads points; `file` names them in errors. Lines that are empty or begin with `#` are
+    /// skipped.
+    ///
+    /// # Errors
+    /// [`PointsError`]: unknown, missing or repeated columns, values that are none of those
+    /// allowed, and lines of another length, each with line and name.
+    pub fn parse(file: &str, text: &str) -> Result<Self, PointsError> {
+        let wrong = |line, problem| PointsError::At {
+            file: file.to_owned(),
+            line,
+            problem,
+        };
+        if text.len() > POINTS_BYTES_MAX {
+            return Err(PointsError::TooLarge {
+                file: file.to_owned(),
+                bytes: text.len(),
+            });
+        }
+        let text = text.trim_start_matches('\u{feff}');
+        let mut lines = text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line.trim()))
+            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+        let (line, header) = lines.next().ok_or_else(|| PointsError::Empty {
+            file: file.to_owned(),
+        })?;
+        let header = Header::parse(header).map_err(|problem| wrong(line, problem))?;
+        let mut points = Vec::new();
+        for (line, text) in lines {
+            points.push(
+                header
+                    .point(line, text)
+                    .map_err(|problem| wrong(line, problem))?,
+            );
+        }
+        if points.is_empty() {
+            return Err(PointsError::Empty {
+                file: file.to_owned(),
+            });
+        }
+        Ok(Self {
+            unit: header.value.to_owned(),
+            axis: header.axis().to_owned(),
+            points,
+        })
+    }
+}
+
+/// What is wrong with a line.
+pub(super) type Problem = String;
+
+struct Header<'a> {
+    names: Vec<&'a str>,
+    value: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Access,
+    Latency,
+    Scan,
+    Tree,
+    BoundShares,
+    Interference,
+}
+
+impl Kind {
+    /// Needed columns, further columns, and the published value.
+    const fn columns(
+        self,
+    ) -> (
+        &'static [&'static str],
+        &'static [&'static str],
+        &'static str,
+    ) {
+        match self {
+            Self::Access => (
+                &["op", "access_size", "threads"],
+                &["devices", "pct_in_cxl"],
+                "GBps",
+            ),
+            Self::Latency => (&["op", "tier", "percentile"], &[], "ns"),
+            Self::Scan => (
+                &["selectivity_pct", "threads"],
+                &["placement", "devices", "pct_columns_in_cxl"],
+                "GBps",
+            ),
+            Self::Tree => (
+                &["workload", "node_bytes"],
+                &["placement", "threads"],
+                "Mops",
+            ),
+            Self::BoundShares => (
+                &["bench", "group", "placement", "kind"],
+                &["threads"],
+                "pct",
+            ),
+            Self::Interference => (
+                &["system", "dut", "dut_op", "background", "bg_op"],
+                &["threads"],
+                "pct",
+            ),
+        }
+    }
+
+    const ALL: [Self; 6] = [
+        Self::Access,
+        Self::Latency,
+        Self::Scan,
+        Self::Tree,
+        Self::BoundShares,
+        Self::Interference,
+    ];
+}
+
+impl<'a> Header<'a> {
+    fn parse(line: &'a str) -> Result<Self, Problem> {
+        let names: Vec<&str> = line.split(',').map(str::trim).collect();
+        for (index, name) in names.iter().enumerate() {
+            if !COLUMNS.contains(name) && !VALUES.contains(name) {
+                return Err(format!(
+                    "unknown column {name:?}; there are {} and {}",
+                    COLUMNS.join(", "),
+                    VALUES.join(", ")
+                ));
+            }
+            if names[..index].contains(name) {
+                return Err(format!("column {name:?} occurs twice"));
+            }
+        }
+        let has = |name: &&str| names.contains(name);
+        let found = Kind::ALL.into_iter().find(|kind| {
+            let (needed, _, value) = kind.columns();
+            needed.iter().all(&has) && has(&value)
+        });
+        let kind = found.ok_or_else(|| {
+            let kinds = Kind::ALL.map(|kind| {
+                let (needed, _, value) = kind.columns();
+                format!("{},{value}", needed.join(","))
+            });
+            format!(
+                "no experiment has these columns; one needs {}",
+                kinds.join(" or ")
+            )
+        })?;
+        let (needed, further, value) = kind.columns();
+        let extra = names
+            .iter()
+            .find(|name| **name != value && !needed.contains(name) && !further.contains(name));
+        match extra {
+            Some(name) => Err(format!(
+                "column {name:?} does not belong to this experiment"
+            )),
+            None => Ok(Self { names, value, kind }),
+        }
+    }
+
+    fn axis(&self) -> &'static str {
+        let has = |name: &str| self.names.contains(&name);
+        match self.kind {
+            Kind::Access if has("pct_in_cxl") => "pct_in_cxl",
+            Kind::Scan if has("pct_columns_in_cxl") => "pct_columns_in_cxl",
+            Kind::Access | Kind::Scan => "threads",
+            Kind::Latency => "percentile",
+            Kind::Tree => "node_bytes",
+            Kind::BoundShares => "kind",
+            Kind::Interference => "bg_op",
+        }
+    }
+
+    fn point(&self, line: usize, text: &str) -> Result<Point, Problem> {
+        let values: Vec<&str> = text.split(',').map(str::trim).collect();
+        if values.len() != self.names.len() {
+            return Err(format!(
+                "{} values for {} columns",
+                values.len(),
+                self.names.len()
+            ));
+        }
+        let row = Row {
+            names: &self.names,
+            values: &values,
+        };
+        let published = row.number(self.value, 0.0, 1e9)?;
+        // A share can be zero; a rate or a latency of zero has no relative error.
+        if published <= 0.0 && self.value != "pct" {
+            return Err(format!("{}: {published} must be above 0", self.value));
+        }
+        let columns = self
+            .names
+            .iter()
+            .zip(&values)
+            .filter(|(name, _)| **name != self.value);
+        Ok(Point {
+            line,
+            columns: columns
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .collect(),
+            published,
+            experiment: self.experiment(&row)?,
+        })
+    }
+
+    fn experiment(&self, row: &Row<'_>) -> Result<Experiment, Problem> {
+        Ok(match self.kind {
+            Kind::Access => row.access()?,
+            Kind::Latency => row.latency()?,
+            Kind::Scan => row.scan()?,
+            Kind::Tree => Experiment::Unavailable(
+                "trees: there is no index whose operations could run in the model yet",
+            ),
+            Kind::BoundShares => Experiment::Unavailable(
+                "bound shares: the model has no pipeline slots, and its B+tree part needs an index",
+            ),
+            Kind::Interference => Experiment::Unavailable(
+                "interference: the machines of this experiment have no simulation",
+            ),
+        })
+    }
+}
+
+struct Row<'a> {
+    names: &'a [&'a str],
+    values: &'a [&'a str],
+}
+
+impl Row<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        let index = self.names.iter().position(|column| *column == name)?;
+        Some(self.values[index])
+    }
+
+    fn text(&self, name: &str) -> Result<&str, Problem> {
+        self.get(name).ok_or_else(|| format!("{name}: is missing"))
+    }
+
+    fn number(&self, name: &str, min: f64, max: f64) -> Result<f64, Problem> {
+        let text = self.text(name)?;
+        let value = f64::from_str(text).map_err(|_| format!("{name}: {text:?} is no number"))?;
+        if !(min..=max).contains(&value) {
+            return Err(format!("{name}: {text} is not from {min} to {max}"));
+        }
+        Ok(value)
+    }
+
+    fn count(&self, name: &str, min: u32, max: u32) -> Result<u32, Problem> {
+        let value = self.number(name, f64::from(min), f64::from(max))?;
+        if value.fract() != 0.0 {
+            return Err(format!("{name}: {value} is no whole number"));
+        }
+        Ok(value as u32)
+    }
+
+    fn optional(&self, name: &str, otherwise: f64, max: f64) -> Result<f64, Problem> {
+        self.get(name)
+            .map_or(Ok(otherwise), |_| self.number(name, 0.0, max))
+    }
+
+    fn one_of<T: Copy>(&self, name: &str, allowed: &[(&str, T)]) -> Result<T, Problem> {
+        let text = self.text(name)?;
+        let found = allowed.iter().find(|(word, _)| *word == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let words: Vec<&str> = allowed.iter().map(|(word, _)| *word).collect();
+            format!(
+                "{name}: {text:?} is unknown; there are {}",
+                words.join(", ")
+            )
+        })
+    }
+
+    fn access(&self) -> Result<Experiment, Problem> {
+        let op = self.one_of(
+            "op",
+            &[
+                ("seq_read", AccessOp::SequentialRead),
+                ("rand_read", AccessOp::RandomRead),
+                ("seq_write", AccessOp::SequentialWrite),
+                ("rand_write", AccessOp::RandomWrite),
+                ("seq_ntwrite", AccessOp::SequentialNonTemporalWrite),
+                ("rand_ntwrite", AccessOp::RandomNonTemporalWrite),
+            ],
+        )?;
+        let access_bytes = self.count("access_size", 8, 8192)?;
+        if !access_bytes.is_power_of_two() {
+            return Err(format!("access_size: {access_bytes} is no power of two"));
+        }
+        Ok(Experiment::Access {
+            op,
+            devices: match self.get("devices") {
+                Some(_) => self.count("devices", 0, 64)?,
+                None => 1,
+            },
+            access_bytes,
+            threads: self.count("threads", 1, 4096)? as usize,
+            cxl_percent: self.optional("pct_in_cxl", 100.0, 100.0)?,
+        })
+    }
+
+    fn latency(&self) -> Result<Experiment, Problem> {
+        let op = self.one_of(
+            "op",
+            &[
+                ("seq_read", LatencyOp::SequentialRead),
+                ("rand_read", LatencyOp::RandomRead),
+                ("write_clwb", LatencyOp::WriteBack),
+            ],
+        )?;
+        let tier = self.one_of(
+            "tier",
+            &[
+                ("cpu", LatencyTier::Cpu),
+                ("remote_cpu", LatencyTier::RemoteCpu),
+                ("cxl", LatencyTier::Cxl),
+            ],
+        )?;
+        let statistic = match self.text("percentile")? {
+            "avg" => Statistic::Mean,
+            _ => Statistic::Percentile(self.number("percentile", 0.0, 100.0)?),
+        };
+        Ok(Experiment::Latency {
+            op,
+            tier,
+            statistic,
+        })
+    }
+
+    fn scan(&self) -> Result<Experiment, Problem> {
+        let placement = match (self.get("placement"), self.get("devices")) {
+            (Some(text), None) => scan_placement(text)?,
+            (None, Some(_)) => ScanPlacement {
+                column_devices: self.count("devices", 0, 64)?,
+                position_devices: 0,
+            },
+            (Some(_), Some(_)) => {
+                return Err("devices: placement already says how many".to_owned());
+            }
+            (None, None) => return Err("placement: is missing".to_owned()),
+        };
+        Ok(Experiment::Scan {
+            selectivity_percent: self.number("selectivity_pct", 0.0, 100.0)?,
+            placement,
+            threads: self.count("threads", 1, 4096)? as usize,
+            cxl_columns_percent: self.optional("pct_columns_in_cxl", 100.0, 100.0)?,
+        })
+    }
+}
+
+/// `CPU`, `CXL-n` or `ColumnsCXL-n` (weisgut-2025, section 5.2).
+fn scan_placement(text: &str) -> Result<ScanPlacement, Problem> {
+    let unknown = || format!("placement: {text:?} is unknown; there are CPU, CXL-n, ColumnsCXL-n");
+    if text == "CPU" {
+        return Ok(ScanPlacement {
+            column_devices: 0,
+            position_devices: 0,
+        });
+    }
+    let (name, devices) = text.split_once('-').ok_or_else(unknown)?;
+    let devices = devices
+        .parse()
+        .ok()
+        .filter(|n| (1..=64).contains(n))
+        .ok_or_else(unknown)?;
+    let position_devices = match name {
+        "CXL" => devices,
+        "ColumnsCXL" => 0,
+        _ => return Err(unknown()),
+    };
+    Ok(ScanPlacement {
+        column_devices: devices,
+        position_devices,
+    })
+}

@@ -1,0 +1,147 @@
+//! Published points against the model.
+
+use nearfar_measure::reproduce::{Figure, Points, ReproduceError, Reproduction, reproduce};
+use nearfar_topology::{Known, Profile};
+
+fn profile() -> Profile {
+    Profile::builtin("cxl-blades-4").unwrap()
+}
+
+fn points(text: &str) -> Points {
+    Points::parse("points.csv", text).unwrap()
+}
+
+fn run(text: &str) -> Reproduction {
+    reproduce("points.csv", &points(text), &profile(), |_, _| {}).unwrap()
+}
+
+#[test]
+fn bad_points_are_refused_with_line_and_name() {
+    let cases = [
+        ("", "points.csv: there are no points"),
+        ("op,colour,GBps\n", "line 1: unknown column \"colour\""),
+        ("op,op,GBps\n", "line 1: column \"op\" occurs twice"),
+        (
+            "op,threads,GBps\n",
+            "line 1: no experiment has these columns",
+        ),
+        (
+            "op,access_size,threads,GBps\nseq_read,64,1\n",
+            "line 2: 3 values for 4 columns",
+        ),
+        (
+            "op,access_size,threads,GBps\nfly,64,1,2\n",
+            "line 2: op: \"fly\" is unknown",
+        ),
+        (
+            "op,access_size,threads,GBps\nseq_read,65,1,2\n",
+            "line 2: access_size: 65 is no power",
+        ),
+        (
+            "op,access_size,threads,GBps\nseq_read,64,1.5,2\n",
+            "line 2: threads: 1.5 is no whole",
+        ),
+        (
+            "op,access_size,threads,GBps\n# x\nseq_read,64,1,NaN\n",
+            "line 3: GBps: \"NaN\" is not from",
+        ),
+        (
+            "op,access_size,threads,GBps\nseq_read,64,1,0\n",
+            "line 2: GBps: 0 must be above 0",
+        ),
+        (
+            "op,tier,percentile,ns\nseq_read,moon,50,1\n",
+            "line 2: tier: \"moon\" is unknown",
+        ),
+        (
+            "op,tier,percentile,ns\nseq_read,cpu,101,1\n",
+            "line 2: percentile: \"101\" is not from",
+        ),
+        (
+            "selectivity_pct,placement,threads,GBps\n1,CXL-0,1,1\n",
+            "line 2: placement: \"CXL-0\" is unknown",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = Points::parse("points.csv", text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text:?}: {error}");
+    }
+}
+
+#[test]
+fn more_than_the_machine_has_is_refused_before_anything_runs() {
+    let text = "op,devices,access_size,threads,GBps\nseq_read,1,64,1,5\nseq_read,5,64,1,5\n";
+    let mut done = 0;
+    let error = reproduce("p", &points(text), &profile(), |_, _| done += 1).unwrap_err();
+    assert!(
+        matches!(error, ReproduceError::Point { line: 3, .. }),
+        "{error}"
+    );
+    assert_eq!(done, 0);
+    let text = "op,access_size,threads,GBps\nseq_read,64,49,5\n";
+    let error = reproduce("p", &points(text), &profile(), |_, _| {}).unwrap_err();
+    assert!(error.to_string().contains("49 threads"), "{error}");
+}
+
+#[test]
+fn figures_that_need_other_parts_say_so() {
+    for figure in [Figure::Fig9, Figure::Fig11] {
+        let outcome = reproduce(figure.name(), &figure.points(), &profile(), |_, _| {}).unwrap();
+        assert_eq!(outcome.mape_percent(), None);
+        let metrics = outcome.metrics();
+        assert_eq!(metrics[0].metric, "mape_percent");
+        assert!(matches!(&metrics[0].value, Known::Unavailable(why) if why.contains("index")));
+    }
+}
+
+#[test]
+fn medians_and_tails_of_latency_are_those_published() {
+    let figure = Figure::Fig5;
+    let outcome = reproduce(figure.name(), &figure.points(), &profile(), |_, _| {}).unwrap();
+    for point in outcome.points() {
+        let allowed = match &*point.x {
+            "50" => 5.0,
+            "99" => 20.0,
+            _ => continue,
+        };
+        assert!(point.error_percent().abs() <= allowed, "{point:?}");
+    }
+}
+
+#[test]
+fn random_writes_of_a_page_lose_little_with_a_tenth_far() {
+    let row = |threads, percent| format!("rand_write,4096,{threads},{percent},1\n");
+    let mut text = "op,access_size,threads,pct_in_cxl,GBps\n".to_owned();
+    for (threads, percent) in [(16, 0), (16, 10), (16, 100)] {
+        text += &row(threads, percent);
+    }
+    let outcome = run(&text);
+    let modelled: Vec<f64> = outcome.points().map(|point| point.modelled).collect();
+    // weisgut-2025, section 4.5.
+    assert!(modelled[1] > 0.9 * modelled[0], "{modelled:?}");
+    assert!(modelled[2] < 0.4 * modelled[0], "{modelled:?}");
+}
+
+#[test]
+fn every_point_becomes_three_metrics() {
+    let outcome = run("op,access_size,threads,GBps\nseq_read,64,1,5.4\nseq_read,64,4,20.4\n");
+    let metrics = outcome.metrics();
+    for name in ["published", "modelled", "error_percent"] {
+        assert_eq!(
+            metrics
+                .iter()
+                .filter(|metric| metric.metric == name)
+                .count(),
+            2,
+            "{name}"
+        );
+    }
+    assert_eq!(
+        metrics
+            .iter()
+            .filter(|metric| metric.metric == "mape_percent")
+            .count(),
+        2
+    );
+    assert!(outcome.mape_percent().unwrap() < 20.0);
+}

@@ -1,0 +1,223 @@
+//! Set-associative caches of one core, and what leaves them.
+
+use std::ops::Range;
+
+use super::network::mix;
+
+const INVALID: u64 = u64::MAX;
+const DIRTY: u64 = 1 << 63;
+
+/// A set-associative cache with least-recently-used replacement. Every way holds a line number and,
+/// in its top bit, whether the line was modified; the most recently used is the first of its set.
+#[derive(Debug, Clone)]
+pub(crate) struct Cache {
+    ways: usize,
+    sets: u64,
+    lines: Box<[u64]>,
+}
+
+impl Cache {
+    /// A cache of `bytes` with 64-byte lines; at least one set.
+    pub(crate) fn new(bytes: u64, ways: u32) -> Self {
+        let sets = (bytes / 64 / u64::from(ways)).max(1);
+        Self {
+            ways: ways as usize,
+            sets,
+            lines: vec![INVALID; sets as usize * ways as usize].into(),
+        }
+    }
+
+    #[inline]
+    fn set_of(&self, line: u64) -> Range<usize> {
+        // Multiplication instead of a modulus: sets need not be a power of two.
+        let set = ((u128::from(mix(line)) * u128::from(self.sets)) >> 64) as usize;
+        set * self.ways..(set + 1) * self.ways
+    }
+
+    #[inline]
+    fn set(&mut self, line: u64) -> &mut [u64] {
+        let set = self.set_of(line);
+        &mut self.lines[set]
+    }
+
+    /// Whether the line is there; makes it the most recently used, modified if `dirty`.
+    #[inline]
+    pub(crate) fn touch(&mut self, line: u64, dirty: bool) -> bool {
+        let mark = if dirty { DIRTY } else { 0 };
+        let set = self.set(line);
+        let Some(way) = set.iter().position(|entry| *entry & !DIRTY == line) else {
+            return false;
+        };
+        let entry = set[way];
+        set.copy_within(0..way, 1);
+        set[0] = entry | mark;
+        true
+    }
+
+    /// Puts a line in that is not there and returns the one that leaves, with whether it was
+    /// modified.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u64, dirty: bool) -> Option<(u64, bool)> {
+        let set = self.set(line);
+        let leaves = set[set.len() - 1];
+        set.copy_within(0..set.len() - 1, 1);
+        set[0] = line | if dirty { DIRTY } else { 0 };
+        (leaves != INVALID).then_some((leaves & !DIRTY, leaves & DIRTY != 0))
+    }
+
+    /// Whether the line is there; changes nothing.
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        let set = self.set_of(line);
+        self.lines[set].iter().any(|entry| *entry & !DIRTY == line)
+    }
+
+    /// Takes a line out; whether it was modified, or `None` if it was not there.
+    #[inline]
+    pub(crate) fn remove(&mut self, line: u64) -> Option<bool> {
+        let set = self.set(line);
+        let way = set.iter().position(|entry| *entry & !DIRTY == line)?;
+        let dirty = set[way] & DIRTY != 0;
+        set.copy_within(way + 1.., way);
+        set[set.len() - 1] = INVALID;
+        Some(dirty)
+    }
+}
+
+/// Where an access finds its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    L1,
+    L2,
+    L3,
+    Memory,
+}
+
+/// The private caches of one core.
+#[derive(Debug)]
+pub(crate) struct PrivateCaches {
+    l1: Cache,
+    l2: Cache,
+}
+
+impl PrivateCaches {
+    pub(crate) fn new(l1: Cache, l2: Cache) -> Self {
+        Self { l1, l2 }
+    }
+
+    /// Finds a line, brings it to L1, and hands modified lines that leave the last level to
+    /// `evict`.
+    ///
+    /// L2 includes L1; L3 takes what leaves L2 and gives back what L2 takes, as the non-inclusive
+    /// L3 of these processors does. Copies of other cores are not looked for: a line that two
+    /// cores modify in turn is not charged for its way between them.
+    pub(crate) fn access(
+        &mut self,
+        l3: &mut Cache,
+        line: u64,
+        store: bool,
+        evict: &mut Vec<u64>,
+    ) -> Level {
+        if self.l1.touch(line, store) {
+            return Level::L1;
+        }
+        let mut level = Level::L2;
+        if !self.l2.touch(line, false) {
+            let in_l3 = l3.remove(line);
+            level = if in_l3.is_some() {
+                Level::L3
+            } else {
+                Level::Memory
+            };
+            if let Some((victim, dirty)) = self.l2.insert(line, in_l3 == Some(true)) {
+                let dirty = self.l1.remove(victim) == Some(true) || dirty;
+                if let Some((gone, true)) = l3.insert(victim, dirty) {
+                    evict.push(gone);
+                }
+            }
+        }
+        if let Some((victim, true)) = self.l1.insert(line, store) {
+            self.l2.touch(victim, true);
+        }
+        level
+    }
+
+    /// Whether L2 has the line, so that no prefetch is needed.
+    pub(crate) fn contains(&self, line: u64) -> bool {
+        self.l2.contains(line)
+    }
+
+    /// Marks a line as written back, wherever it is; whether it was modified.
+    pub(crate) fn clean(&mut self, l3: &mut Cache, line: u64) -> bool {
+        let l1 = self.l1.remove(line);
+        if let Some(l1) = l1 {
+            self.l1.insert(line, false);
+            if l1 {
+                self.l2.remove(line);
+                self.l2.insert(line, false);
+                return true;
+            }
+        }
+        match self.l2.remove(line) {
+            Some(dirty) => {
+                self.l2.insert(line, false);
+                dirty
+            }
+            None => l3.remove(line).is_some_and(|dirty| {
+                l3.insert(line, false);
+                dirty
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_line_of_a_set_leaves() {
+        let mut cache = Cache::new(128, 2);
+        assert_eq!(cache.insert(1, true), None);
+        assert_eq!(cache.insert(2, false), None);
+        assert!(cache.touch(1, false));
+        assert_eq!(cache.insert(3, false), Some((2, false)));
+        assert_eq!(cache.insert(4, false), Some((1, true)));
+        assert!(!cache.touch(1, false) && cache.touch(3, false));
+        assert_eq!(cache.remove(3), Some(false));
+        assert_eq!(cache.remove(3), None);
+    }
+
+    #[test]
+    fn a_working_set_within_a_level_is_found_there() {
+        let mut l3 = Cache::new(1 << 20, 16);
+        let mut core = PrivateCaches::new(Cache::new(4 << 10, 4), Cache::new(64 << 10, 8));
+        let mut evicted = Vec::new();
+        let mut count = |lines: u64, level: Level| {
+            let found = (0..lines).map(|line| core.access(&mut l3, line, true, &mut evicted));
+            found.filter(|found| *found == level).count() as u64
+        };
+        assert_eq!(count(16, Level::Memory), 16);
+        assert_eq!(count(16, Level::L1), 16);
+        assert_eq!(count(2_048, Level::Memory), 2_048 - 16);
+        // Twice L2, an eighth of L3: sets are hashed, so a few lines are luckier than others.
+        assert!(count(2_048, Level::L3) > 1_500);
+        assert!(evicted.is_empty(), "nothing has left L3 yet");
+    }
+
+    #[test]
+    fn modified_lines_leave_the_last_level_once() {
+        let mut l3 = Cache::new(64 << 10, 16);
+        let mut core = PrivateCaches::new(Cache::new(1 << 10, 4), Cache::new(8 << 10, 8));
+        let mut evicted = Vec::new();
+        for line in 0..10_000 {
+            core.access(&mut l3, line, line % 2 == 0, &mut evicted);
+        }
+        let mut unique = evicted.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), evicted.len());
+        assert!(evicted.iter().all(|line| line % 2 == 0));
+        let capacity = (64 + 8) * 1024 / 64;
+        assert!(evicted.len() >= 5_000 - capacity && evicted.len() < 5_000);
+    }
+}

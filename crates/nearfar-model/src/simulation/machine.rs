@@ -1,0 +1,203 @@
+//! The machine that is simulated.
+
+use nearfar_topology::{Known, Profile, SimulatedCores, SimulatedTier};
+
+use super::network::DeviceIndex;
+
+/// Most devices of all tiers together.
+const DEVICES_MAX: u32 = 64;
+
+/// Most virtual threads of one simulation.
+pub const THREADS_MAX: usize = 64;
+
+/// One of a machine's tiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TierName {
+    /// Local memory.
+    Near,
+    /// Far memory.
+    Far,
+    /// Memory of the other socket.
+    Remote,
+}
+
+impl TierName {
+    /// Its word in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Near => "near",
+            Self::Far => "far",
+            Self::Remote => "remote",
+        }
+    }
+}
+
+/// A machine whose every number the simulation needs is known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Machine {
+    /// Name of the profile.
+    pub profile: String,
+    /// Physical cores; further threads share them two by two.
+    pub cores: u32,
+    /// Last-level cache.
+    pub l3_bytes: u64,
+    /// Cores and what they share.
+    pub core: SimulatedCores,
+    /// Tiers by name.
+    pub tiers: Vec<(TierName, SimulatedTier)>,
+}
+
+/// Why a machine cannot be simulated.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MachineError {
+    /// The profile lacks what the simulation needs.
+    #[error("profile {profile} cannot be simulated: {what} is unavailable ({reason})")]
+    Unavailable {
+        /// Name of the profile.
+        profile: String,
+        /// The key.
+        what: &'static str,
+        /// Why the profile does not have it.
+        reason: String,
+    },
+    /// More devices than the simulation tells apart.
+    #[error("profile {profile} has {devices} devices, at most {DEVICES_MAX} can be simulated")]
+    TooManyDevices {
+        /// Name of the profile.
+        profile: String,
+        /// Devices of all tiers.
+        devices: u32,
+    },
+    /// A tier that the machine does not have.
+    #[error("profile {profile} has no {tier} tier")]
+    NoTier {
+        /// Name of the profile.
+        profile: String,
+        /// The tier.
+        tier: &'static str,
+    },
+    /// More devices than the tier has.
+    #[error("profile {profile}: the {tier} tier has {has} device(s), {asked} were asked for")]
+    NoSuchDevice {
+        /// Name of the profile.
+        profile: String,
+        /// The tier.
+        tier: &'static str,
+        /// Its devices.
+        has: u32,
+        /// The number asked for.
+        asked: u32,
+    },
+    /// A number of threads that the machine does not have.
+    #[error(
+        "profile {profile}: {threads} threads asked for, there are 1 to {max} (cores times threads \
+         per core, and at most {THREADS_MAX})"
+    )]
+    Threads {
+        /// Name of the profile.
+        profile: String,
+        /// The number asked for.
+        threads: usize,
+        /// The most that can be had.
+        max: usize,
+    },
+}
+
+impl Machine {
+    /// The machine that a profile describes.
+    ///
+    /// # Errors
+    /// [`MachineError::Unavailable`] where the profile has no simulation or does not know its
+    /// last-level cache; [`MachineError::TooManyDevices`].
+    pub fn new(profile: &Profile) -> Result<Self, MachineError> {
+        let missing = |what, reason: Option<&str>| MachineError::Unavailable {
+            profile: profile.name.clone(),
+            what,
+            reason: reason.unwrap_or_default().to_owned(),
+        };
+        let simulation = match &profile.simulation {
+            Known::Value(simulation) => simulation,
+            other => return Err(missing("simulation", other.reason())),
+        };
+        let l3_bytes = profile
+            .cache_bytes
+            .get()
+            .ok_or_else(|| missing("cache_bytes", profile.cache_bytes.reason()))?;
+        let mut tiers = vec![
+            (TierName::Near, simulation.near.clone()),
+            (TierName::Far, simulation.far.clone()),
+        ];
+        tiers.extend(
+            simulation
+                .remote
+                .clone()
+                .map(|remote| (TierName::Remote, remote)),
+        );
+        let devices = tiers.iter().map(|(_, tier)| tier.devices).sum();
+        if devices > DEVICES_MAX {
+            return Err(MachineError::TooManyDevices {
+                profile: profile.name.clone(),
+                devices,
+            });
+        }
+        Ok(Self {
+            profile: profile.name.clone(),
+            cores: profile.cores,
+            l3_bytes,
+            core: simulation.core.clone(),
+            tiers,
+        })
+    }
+
+    /// The first `count` devices of a tier, for page cycles.
+    ///
+    /// # Errors
+    /// [`MachineError::NoTier`] and [`MachineError::NoSuchDevice`].
+    pub fn devices(&self, name: TierName, count: u32) -> Result<Vec<DeviceIndex>, MachineError> {
+        let mut first = 0;
+        for (tier, parameters) in &self.tiers {
+            if *tier != name {
+                first += parameters.devices;
+                continue;
+            }
+            if count == 0 || count > parameters.devices {
+                return Err(MachineError::NoSuchDevice {
+                    profile: self.profile.clone(),
+                    tier: name.name(),
+                    has: parameters.devices,
+                    asked: count,
+                });
+            }
+            return Ok((first..first + count)
+                .map(|device| device as DeviceIndex)
+                .collect());
+        }
+        Err(MachineError::NoTier {
+            profile: self.profile.clone(),
+            tier: name.name(),
+        })
+    }
+
+    /// Threads that can run at once.
+    pub fn threads_max(&self) -> usize {
+        ((self.cores * self.core.threads_per_core) as usize).min(THREADS_MAX)
+    }
+
+    /// Checks a number of threads.
+    ///
+    /// # Errors
+    /// [`MachineError::Threads`].
+    pub fn check_threads(&self, threads: usize) -> Result<(), MachineError> {
+        let max = self.threads_max();
+        if threads == 0 || threads > max {
+            let profile = self.profile.clone();
+            return Err(MachineError::Threads {
+                profile,
+                threads,
+                max,
+            });
+        }
+        Ok(())
+    }
+}

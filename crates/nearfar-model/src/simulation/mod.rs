@@ -1,0 +1,29 @@
+//! The simulator in virtual time: requests of up to 64 virtual threads on their way through cores,
+//! caches, the shared request table and devices.
+//!
+//! A [`Machine`] comes from a profile. A [`Program`] is what one thread does: a benchmark's
+//! [`pattern`], or real code whose accesses arrive through a [`VirtualProbe`]. The [`Simulation`]
+//! steps the cores in the order of virtual time, so the same programs give the same
+//! [`Outcome`] on every machine.
+//!
+//! What is simulated, and what each part stands on, is told in `docs/model-virtual.md`.
+
+mod cache;
+mod core;
+mod machine;
+mod network;
+pub mod pattern;
+mod placement;
+mod prefetch;
+mod program;
+mod scheduler;
+mod threads;
+mod time;
+mod times;
+
+pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
+pub use self::network::DeviceIndex;
+pub use self::placement::AddressMap;
+pub use self::program::{Access, Operation, Program};
+pub use self::scheduler::{Caches, Outcome, Simulation, TableCounts};
+pub use self::threads::{PlacedBuffer, VirtualProbe};

@@ -1,0 +1,56 @@
+//! Which device a page lies on.
+
+use super::network::DeviceIndex;
+
+/// log2 of the lines of a page of 4 KiB.
+pub(crate) const PAGE_LINES_LOG2: u32 = 6;
+
+/// Pages in address order, each part with a cycle of devices.
+#[derive(Debug, Clone, Default)]
+pub struct AddressMap {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+struct Part {
+    first_page: u64,
+    pages: u64,
+    cycle: Vec<DeviceIndex>,
+}
+
+impl AddressMap {
+    /// No memory at all.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds `pages` pages from `first_page` on, placed on the devices of `cycle` in turn.
+    pub fn add(&mut self, first_page: u64, pages: u64, cycle: Vec<DeviceIndex>) {
+        assert!(!cycle.is_empty(), "a part lies on at least one device");
+        if pages > 0 {
+            self.parts.push(Part {
+                first_page,
+                pages,
+                cycle,
+            });
+            self.parts.sort_by_key(|part| part.first_page);
+        }
+    }
+
+    /// The device of a page.
+    #[inline]
+    pub fn device(&self, page: u64) -> DeviceIndex {
+        let part = match &self.parts[..] {
+            [only] => only,
+            parts => {
+                let after = parts.partition_point(|part| part.first_page <= page);
+                &parts[after.saturating_sub(1)]
+            }
+        };
+        debug_assert!(
+            page.wrapping_sub(part.first_page) < part.pages,
+            "page {page} not placed"
+        );
+        part.cycle[((page - part.first_page) % part.cycle.len() as u64) as usize]
+    }
+}

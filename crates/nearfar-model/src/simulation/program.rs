@@ -1,0 +1,58 @@
+//! What a virtual thread does: a sequence of operations.
+
+/// How an operation touches memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Load,
+    /// A cached store: the line is fetched for ownership first and written back later.
+    Store,
+    /// A non-temporal store of whole lines.
+    NonTemporalStore,
+    /// A write-back of a cached line (`clwb`).
+    Flush,
+    /// A software prefetch, which nothing waits for.
+    Prefetch,
+    /// No access at all: time of the core only.
+    Compute,
+}
+
+/// One operation of a virtual thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// Address of the first byte.
+    pub address: u64,
+    /// Length.
+    pub bytes: u32,
+    /// What is done.
+    pub access: Access,
+    /// Core time before the operation, in picoseconds.
+    pub compute_ps: u32,
+    /// Waits for the result of the operation before.
+    pub depends: bool,
+    /// Waits for all operations before, and later ones wait for it.
+    pub fenced: bool,
+    /// Its latency is recorded.
+    pub sampled: bool,
+}
+
+impl Operation {
+    /// A plain operation.
+    pub fn new(access: Access, address: u64, bytes: u32) -> Self {
+        Self {
+            address,
+            bytes,
+            access,
+            compute_ps: 0,
+            depends: false,
+            fenced: false,
+            sampled: false,
+        }
+    }
+}
+
+/// A virtual thread's operations in program order.
+pub trait Program {
+    /// The next operation; `None` at the end.
+    fn next_operation(&mut self) -> Option<Operation>;
+}

@@ -1,0 +1,259 @@
+//! What must hold in the simulator, whatever it simulates.
+
+use nearfar_model::Probe;
+use nearfar_model::simulation::pattern::{Order, Pattern};
+use nearfar_model::simulation::{
+    Access, AddressMap, Caches, Machine, MachineError, Outcome, PlacedBuffer, Program, Simulation,
+    TierName, VirtualProbe,
+};
+use nearfar_topology::Profile;
+use proptest::prelude::*;
+
+const REGION_BYTES: u64 = 1 << 30;
+
+fn machine() -> Machine {
+    Machine::new(&Profile::builtin("cxl-blades-4").unwrap()).unwrap()
+}
+
+fn far(machine: &mut Machine) -> &mut nearfar_topology::SimulatedTier {
+    let tier = machine
+        .tiers
+        .iter_mut()
+        .find(|(name, _)| *name == TierName::Far);
+    &mut tier.unwrap().1
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    access: Access,
+    order: Order,
+    bytes: u32,
+    threads: u64,
+    devices: u32,
+    seed: u64,
+}
+
+impl Run {
+    fn on(self, machine: &Machine) -> Outcome {
+        let programs = (0..self.threads).map(|thread| {
+            let Run {
+                access,
+                order,
+                bytes,
+                threads,
+                seed,
+                ..
+            } = self;
+            Box::new(Pattern::new(
+                access,
+                order,
+                bytes,
+                REGION_BYTES,
+                thread,
+                threads,
+                seed,
+            )) as Box<dyn Program>
+        });
+        let mut map = AddressMap::new();
+        map.add(
+            0,
+            REGION_BYTES >> 12,
+            machine.devices(TierName::Far, self.devices).unwrap(),
+        );
+        Simulation::new(machine, map, programs.collect(), Caches::Streaming)
+            .unwrap()
+            .measure(2_000 + 600 * self.threads, 8_000)
+    }
+}
+
+fn runs() -> impl Strategy<Value = Run> {
+    let access = prop_oneof![
+        Just(Access::Load),
+        Just(Access::Store),
+        Just(Access::NonTemporalStore)
+    ];
+    let order = prop_oneof![Just(Order::Sequential), Just(Order::Random)];
+    (access, order, 3_u32..13, 1_u64..49, 1_u32..5, any::<u64>()).prop_map(
+        |(access, order, log, threads, devices, seed)| Run {
+            access,
+            order,
+            bytes: 1 << log,
+            threads,
+            devices,
+            seed,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn the_same_seed_gives_the_same_run(run in runs()) {
+        let (a, b) = (run.on(&machine()), run.on(&machine()));
+        prop_assert_eq!(a.elapsed_ns.to_bits(), b.elapsed_ns.to_bits());
+        prop_assert_eq!((a.lines_read, a.lines_written), (b.lines_read, b.lines_written));
+    }
+
+    #[test]
+    fn no_device_serves_more_than_its_rate(run in runs()) {
+        let machine = machine();
+        let outcome = run.on(&machine);
+        let far = &machine.tiers[1].1;
+        for device in machine.devices(TierName::Far, 4).unwrap() {
+            let reads = outcome.lines_read[usize::from(device)] as f64;
+            let writes = outcome.lines_written[usize::from(device)] as f64;
+            let busy_ns = reads * far.read_service_ns + writes * far.write_service_ns;
+            // Service times vary about their mean, which some thousand lines even out.
+            prop_assert!(busy_ns <= outcome.table.span_ns * 1.05, "{busy_ns}");
+        }
+    }
+
+    #[test]
+    fn requests_are_conserved_and_follow_littles_law(run in runs()) {
+        let machine = machine();
+        let outcome = run.on(&machine);
+        let table = outcome.table;
+        prop_assert_eq!(table.admitted, outcome.requests());
+        prop_assert_eq!(table.admitted, table.released + table.in_flight);
+        prop_assert!(table.in_flight_max <= u64::from(machine.core.request_table_entries));
+        // Little's law: mean number in the table = rate x mean time in it, over all of the run.
+        let number = table.occupancy_ns / table.span_ns;
+        let rate = table.admitted as f64 / table.span_ns;
+        let time_ns = table.occupancy_ns / table.admitted as f64;
+        prop_assert!((number - rate * time_ns).abs() <= 1e-6 * number);
+        prop_assert!(number <= table.in_flight_max as f64 + 1.0, "{number}");
+    }
+
+    #[test]
+    fn a_longer_latency_is_never_faster(run in runs(), more_ns in 50.0_f64..2_000.0) {
+        let base = machine();
+        let mut slower = base.clone();
+        far(&mut slower).read_latency_ns += more_ns;
+        far(&mut slower).write_latency_ns += more_ns;
+        let (base, slower) = (run.on(&base), run.on(&slower));
+        // At saturation both are the device's rate, but for the noise of a finite run.
+        prop_assert!(slower.gb_per_s() <= base.gb_per_s() * 1.08);
+    }
+}
+
+#[test]
+fn dependent_reads_take_one_latency_each() {
+    let machine = machine();
+    let chain = Pattern::new(Access::Load, Order::Random, 8, REGION_BYTES, 0, 1, 7).dependent();
+    let mut map = AddressMap::new();
+    map.add(
+        0,
+        REGION_BYTES >> 12,
+        machine.devices(TierName::Far, 1).unwrap(),
+    );
+    let simulation =
+        Simulation::new(&machine, map, vec![Box::new(chain)], Caches::Streaming).unwrap();
+    let outcome = simulation.measure(100, 20_000);
+    let ns = outcome.elapsed_ns / (outcome.load_bytes as f64 / 8.0);
+    let latency_ns = machine.tiers[1].1.read_latency_ns;
+    assert!(
+        ns > latency_ns && ns < latency_ns * 1.06,
+        "{ns} ns for {latency_ns} ns"
+    );
+}
+
+#[test]
+fn a_slow_tier_that_fills_the_request_table_starves_the_fast_one() {
+    let mut machine = machine();
+    let share = |machine: &Machine, slow_threads: u64| {
+        let threads = 4 + slow_threads;
+        let mut map = AddressMap::new();
+        map.add(
+            0,
+            REGION_BYTES >> 12,
+            machine.devices(TierName::Near, 1).unwrap(),
+        );
+        map.add(
+            REGION_BYTES >> 12,
+            REGION_BYTES >> 12,
+            machine.devices(TierName::Far, 1).unwrap(),
+        );
+        let programs = (0..threads).map(|thread| {
+            let pattern = Pattern::new(
+                Access::Load,
+                Order::Sequential,
+                4096,
+                REGION_BYTES,
+                thread,
+                4,
+                1,
+            );
+            let pattern = if thread < 4 {
+                pattern
+            } else {
+                pattern.from(REGION_BYTES)
+            };
+            Box::new(pattern) as Box<dyn Program>
+        });
+        let programs = programs.collect();
+        let outcome = Simulation::new(machine, map, programs, Caches::Streaming)
+            .unwrap()
+            .measure(20_000, 60_000);
+        outcome.load_bytes_by_core[..4].iter().sum::<u64>() as f64 / outcome.elapsed_ns
+    };
+    let (alone, beside) = (share(&machine, 0), share(&machine, 20));
+    assert!(
+        beside < 0.5 * alone,
+        "{alone} GB/s alone, {beside} GB/s beside slow traffic"
+    );
+    // A table large enough for both keeps the fast tier fast (mao-2025, section III-C).
+    machine.core.request_table_entries = 4_096;
+    assert!(share(&machine, 20) > 0.8 * alone);
+}
+
+#[test]
+fn real_code_finds_its_data_in_caches() {
+    let machine = machine();
+    let data = vec![0_u8; 1 << 20];
+    let range = data.as_ptr_range();
+    let buffer = PlacedBuffer {
+        addresses: range.start.addr()..range.end.addr(),
+        cycle: machine.devices(TierName::Far, 2).unwrap(),
+    };
+    let passes = |passes: usize| {
+        let data = &data;
+        let code = move |probe: &VirtualProbe| {
+            for _ in 0..passes {
+                probe.stream(data.as_ptr().addr(), data.len());
+            }
+        };
+        machine
+            .run(std::slice::from_ref(&buffer), vec![code])
+            .unwrap()
+    };
+    let (one, four) = (passes(1), passes(4));
+    assert_eq!(one.requests(), four.requests(), "1 MiB stays in L2");
+    assert!(four.elapsed_ns < 2.0 * one.elapsed_ns);
+    assert_eq!(one.elapsed_ns.to_bits(), passes(1).elapsed_ns.to_bits());
+}
+
+#[test]
+fn impossible_machines_and_threads_are_refused() {
+    let profile = Profile::builtin("cxl-commercial").unwrap();
+    assert!(matches!(
+        Machine::new(&profile),
+        Err(MachineError::Unavailable { .. })
+    ));
+    let machine = machine();
+    let too_many = MachineError::NoSuchDevice {
+        profile: "cxl-blades-4".into(),
+        tier: "far",
+        has: 4,
+        asked: 5,
+    };
+    assert_eq!(machine.devices(TierName::Far, 5), Err(too_many));
+    assert!(matches!(
+        machine.check_threads(0),
+        Err(MachineError::Threads { max: 48, .. })
+    ));
+    assert!(matches!(
+        machine.check_threads(49),
+        Err(MachineError::Threads { max: 48, .. })
+    ));
+}

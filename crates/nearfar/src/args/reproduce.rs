@@ -1,0 +1,68 @@
+//! `nearfar reproduce`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use nearfar_measure::reproduce::Figure;
+
+use super::FigureFormat;
+
+/// Hold the model against published points.
+///
+/// Runs published experiments in the simulator in virtual time and prints published, modelled and
+/// error per point, the mean absolute percentage error per series, and the worst point.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar reproduce fig4
+  nearfar reproduce all --report reproduction.html
+  nearfar reproduce fig5 --format json
+  nearfar reproduce --points my-points.csv --profile cxl-blades-4")]
+pub struct ReproduceArgs {
+    /// The figure of weisgut-2025 [default: all].
+    #[arg(value_enum, conflicts_with = "points")]
+    pub figure: Option<FigureName>,
+    /// Points of your own: CSV with the columns of a published experiment (docs/reproduction.md).
+    #[arg(long, value_name = "FILE")]
+    pub points: Option<PathBuf>,
+    /// The machine to model: a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-4")]
+    pub profile: String,
+    /// Write both curves of every series to this HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}
+
+/// A figure, or all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FigureName {
+    /// Throughput over one to four CXL devices.
+    Fig4,
+    /// Latency percentiles.
+    Fig5,
+    /// Filtering scans.
+    Fig7,
+    /// Bound shares.
+    Fig9,
+    /// B+tree node sizes.
+    Fig11,
+    /// Every figure.
+    All,
+}
+
+impl FigureName {
+    /// The figures it stands for.
+    pub fn figures(self) -> Vec<Figure> {
+        match self {
+            Self::Fig4 => vec![Figure::Fig4],
+            Self::Fig5 => vec![Figure::Fig5],
+            Self::Fig7 => vec![Figure::Fig7],
+            Self::Fig9 => vec![Figure::Fig9],
+            Self::Fig11 => vec![Figure::Fig11],
+            Self::All => Figure::ALL.to_vec(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! `nearfar reproduce`: the model against published points.
+
+mod table;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Context;
+use nearfar_measure::Kind;
+use nearfar_measure::report::Report;
+use nearfar_measure::reproduce::{POINTS_BYTES_MAX, Points, Reproduction, reproduce};
+use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_topology::Profile;
+use serde_json::json;
+
+use crate::args::{FigureFormat, FigureName, ReproduceArgs};
+use crate::exit::{Exit, Failed};
+use crate::message;
+use crate::output::file::{Output, save_page};
+use crate::progress::{Live, Spinner};
+
+/// Runs the command.
+pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
+    let profile = Profile::resolve(&args.profile)?;
+    let experiments = experiments(args)?;
+    let live = Live::default();
+    let shown = live.clone();
+    let spinner = Spinner::new(move || shown.text());
+    let mut outcomes = Vec::new();
+    for (name, title, points) in &experiments {
+        let outcome = reproduce(name, points, &profile, |done, of| {
+            live.say(format!("{name}: {done} of {of} points"));
+        })?;
+        outcomes.push((title.clone(), outcome));
+    }
+    drop(spinner);
+    let header = header(args, &profile);
+    print(args.format, &header, &outcomes)?;
+    if let Some(path) = &args.report {
+        save_page(&page(&header, &outcomes), path)?;
+        message::print(&format!("The report is in {}.", path.display()));
+    }
+    match outcomes
+        .iter()
+        .any(|(_, outcome)| outcome.mape_percent().is_some())
+    {
+        true => Ok(()),
+        false => Err(Failed::new(Exit::Unavailable, "none of these points can be modelled").into()),
+    }
+}
+
+/// Name, title and points of what is to be run.
+fn experiments(args: &ReproduceArgs) -> anyhow::Result<Vec<(String, String, Points)>> {
+    if let Some(path) = &args.points {
+        let name = path.display().to_string();
+        let text = read(path).map_err(|error| {
+            Failed::new(Exit::Input, format!("cannot read points {name}: {error}"))
+        })?;
+        let points = Points::parse(&name, &text)?;
+        return Ok(vec![(name.clone(), name, points)]);
+    }
+    let figures = args.figure.unwrap_or(FigureName::All).figures();
+    let experiment = |figure: &nearfar_measure::reproduce::Figure| {
+        (
+            figure.name().to_owned(),
+            figure.title().to_owned(),
+            figure.points(),
+        )
+    };
+    Ok(figures.iter().map(experiment).collect())
+}
+
+/// A file of points, at most a byte more than is allowed, so that its parser refuses it.
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(POINTS_BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn header(args: &ReproduceArgs, profile: &Profile) -> Header {
+    let configuration = json!({
+        "figure": args.figure.map(|figure| format!("{figure:?}").to_lowercase()),
+        "points": args.points,
+        "profile": profile,
+    });
+    Header::new(
+        env!("CARGO_PKG_VERSION"),
+        crate::command_line(),
+        configuration,
+    )
+}
+
+fn print(
+    format: FigureFormat,
+    header: &Header,
+    outcomes: &[(String, Reproduction)],
+) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    match format {
+        FigureFormat::Table => output.with(|out| {
+            outcomes
+                .iter()
+                .try_for_each(|(title, outcome)| table::write(title, outcome, out))
+        })?,
+        FigureFormat::Json => output.with(|out| {
+            let mut results = ResultsWriter::new(out, header)?;
+            let metrics = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
+            metrics
+                .into_iter()
+                .try_for_each(|metric| results.metric(&metric))
+        })?,
+    }
+    output.finish().context("results")
+}
+
+fn page(header: &Header, outcomes: &[(String, Reproduction)]) -> Report {
+    let mut report = Report::new("The model against published points");
+    report.header(header);
+    report.legend([Kind::Published, Kind::Modelled]);
+    for (title, outcome) in outcomes {
+        outcome.add_to(&mut report, title);
+    }
+    report
+}
