@@ -43,7 +43,7 @@ fn bad_points_are_refused_with_line_and_name() {
         ),
         (
             "op,access_size,threads,GBps\n# x\nseq_read,64,1,NaN\n",
-            "line 3: GBps: \"NaN\" is not from",
+            "line 3: GBps: NaN is not from",
         ),
         (
             "op,access_size,threads,GBps\nseq_read,64,1,0\n",
@@ -55,7 +55,7 @@ fn bad_points_are_refused_with_line_and_name() {
         ),
         (
             "op,tier,percentile,ns\nseq_read,cpu,101,1\n",
-            "line 2: percentile: \"101\" is not from",
+            "line 2: percentile: 101 is not from",
         ),
         (
             "selectivity_pct,placement,threads,GBps\n1,CXL-0,1,1\n",
