@@ -87,20 +87,20 @@ fn table(outcome: &ScanBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
             "B/s" => BytesPerSecond(value).to_string(),
             _ => format!("{value:.2}"),
         };
-        let spread = metric.spread.map(|spread| {
-            (
-                format!("{} to {}", text(spread.min), text(spread.max)),
-                spread.runs,
-            )
-        });
-        let (range, runs) = spread.unwrap_or_default();
+        let range = metric
+            .spread
+            .map(|spread| format!("{} to {}", text(spread.min), text(spread.max)));
         grid.row([
             metric.metric.clone(),
             dimension(&metric, "contestant"),
             dimension(&metric, "selectivity_percent"),
             metric.value.get().map(text).unwrap_or_default(),
-            range,
-            format!("{} of {}", dimension(&metric, "undisturbed_rounds"), runs),
+            range.unwrap_or_default(),
+            format!(
+                "{} of {}",
+                dimension(&metric, "undisturbed_rounds"),
+                dimension(&metric, "rounds")
+            ),
         ]);
     }
     grid.write_page(out)
