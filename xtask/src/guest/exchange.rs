@@ -87,6 +87,14 @@ impl Exchange {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Whether the guest's kernel died of code that it was changing while another processor ran it:
+    /// it does so with breakpoints, and the emulator may run one after the kernel has forgotten it.
+    /// Real processors do not.
+    pub fn died_of_the_emulator(&self) -> bool {
+        let console = fs::read(self.console()).unwrap_or_default();
+        String::from_utf8_lossy(&console).contains("Oops: int3")
+    }
+
     /// The end of the console and of the kernel's log, for a report of what went wrong.
     pub fn last_words(&self) -> String {
         let parts = [

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::checks::{Check, Work};
-use super::outcome::{Outcome, of_test, seconds};
+use super::outcome::{Found, Outcome, of_test, seconds};
 use super::run::{programs, test_step};
 use crate::build::Built;
 use crate::guest::{Job, Launcher, Machine, Place};
@@ -25,7 +25,7 @@ pub fn run(
     topology: &'static Topology,
     check: &Check,
     place: Place,
-) -> Result<Vec<(Outcome, String)>> {
+) -> Result<Found> {
     let Work::Failover { package, tests } = check.work else {
         bail!("{} is no failover", check.feature);
     };
@@ -79,14 +79,20 @@ pub fn run(
         };
         format!("{output}{last_words}")
     };
-    Ok(vec![
-        (
-            outcome(writer, has_written, "it published nothing"),
-            said(&writing, has_written),
-        ),
-        (
-            outcome(standby, took_over, "it did not find all that was published"),
-            said(&waiting, took_over),
-        ),
-    ])
+    let machines = [&writing, &waiting];
+    Ok(Found {
+        emulator_failed: machines
+            .iter()
+            .any(|machine| machine.exchange().died_of_the_emulator()),
+        outcomes: vec![
+            (
+                outcome(writer, has_written, "it published nothing"),
+                said(&writing, has_written),
+            ),
+            (
+                outcome(standby, took_over, "it did not find all that was published"),
+                said(&waiting, took_over),
+            ),
+        ],
+    })
 }

@@ -20,6 +20,14 @@ pub struct Outcome {
     pub reason: Option<String>,
 }
 
+/// What became of all tests that one machine or one pair of them ran.
+pub struct Found {
+    /// Each outcome with the output that belongs to it.
+    pub outcomes: Vec<(Outcome, String)>,
+    /// Whether a machine died of a fault of the emulator, so that failures mean nothing.
+    pub emulator_failed: bool,
+}
+
 /// What libtest says of one test in a line such as `test NAME ... ok`.
 pub fn of_test(stdout: &str, name: &str) -> Option<bool> {
     let start = format!("test {name} ... ");

@@ -8,10 +8,13 @@ use anyhow::{Context, Result};
 
 use super::checks::{Check, Work};
 use super::failover;
-use super::outcome::{Outcome, of_test, seconds};
+use super::outcome::{Found, Outcome, of_test, seconds};
 use crate::build::Built;
 use crate::guest::{End, Job, Launcher, Place, Step};
 use crate::topology::{ALL, Topology};
+
+/// How often a machine is started that the emulator fails.
+const ATTEMPTS_MAX: u32 = 3;
 
 /// Where the program under test lies in a guest, for the tests that run it.
 const PROGRAM: &str = "/programs/nearfar";
@@ -33,16 +36,14 @@ pub fn run(
             .partition(|check| matches!(check.work, Work::Failover { .. }));
         let mut found = Vec::new();
         if !steps.is_empty() {
-            found = run_steps(launcher, built, topology, &steps, place(topology.name)?)?;
+            found = unless_emulator_fails(|| {
+                run_steps(launcher, built, topology, &steps, place(topology.name)?)
+            })?;
         }
         for check in scenarios {
-            found.extend(failover::run(
-                launcher,
-                built,
-                topology,
-                check,
-                place(topology.name)?,
-            )?);
+            found.extend(unless_emulator_fails(|| {
+                failover::run(launcher, built, topology, check, place(topology.name)?)
+            })?);
         }
         for (outcome, output) in found {
             told(&outcome, &output);
@@ -50,6 +51,18 @@ pub fn run(
         }
     }
     Ok(outcomes)
+}
+
+/// What `run` finds, or what it finds when it is run again because the emulator failed.
+fn unless_emulator_fails(mut run: impl FnMut() -> Result<Found>) -> Result<Vec<(Outcome, String)>> {
+    for _ in 1..ATTEMPTS_MAX {
+        let found = run()?;
+        if !found.emulator_failed {
+            return Ok(found.outcomes);
+        }
+        eprintln!("a machine died of a fault of the emulator, and is started again");
+    }
+    Ok(run()?.outcomes)
 }
 
 /// Packages whose tests `checks` run.
@@ -119,7 +132,7 @@ fn run_steps(
     topology: &'static Topology,
     checks: &[&Check],
     place: Place,
-) -> Result<Vec<(Outcome, String)>> {
+) -> Result<Found> {
     let job = Job {
         programs: programs(built, &packages(checks))?,
         steps: checks.iter().map(|check| step_of(check)).collect(),
@@ -179,7 +192,10 @@ fn run_steps(
             found.push((outcome, output));
         }
     }
-    Ok(found)
+    Ok(Found {
+        outcomes: found,
+        emulator_failed: machine.exchange().died_of_the_emulator(),
+    })
 }
 
 /// How a check's step ended.
@@ -251,6 +267,22 @@ mod tests {
         limit_seconds: 7,
         ci: true,
     };
+
+    #[test]
+    fn only_what_the_emulator_failed_is_run_again() {
+        for (failures, runs) in [(0, 1), (1, 2), (2, 3), (9, 3)] {
+            let mut count = 0;
+            let found = unless_emulator_fails(|| {
+                count += 1;
+                Ok(Found {
+                    outcomes: Vec::new(),
+                    emulator_failed: count <= failures,
+                })
+            });
+            assert!(found.is_ok());
+            assert_eq!(count, runs, "{failures} failures");
+        }
+    }
 
     fn reasons(code: Option<i32>, end: &End, stdout: &str) -> Vec<Option<String>> {
         let ended = Ended {
