@@ -22,8 +22,6 @@ pub use mapping::{
 };
 pub use nodes::NodeSet;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
-pub use policy::{
-    Policy, address_policy_node, bind_range, interleave_weight, set_thread_policy, thread_policy,
-};
+pub use policy::{Policy, bind_range, interleave_weight};
 pub use shared::{Durability, SharedMapping};
 pub use threads::{allowed_cpus, pin_thread};

@@ -85,10 +85,6 @@ impl NodeSet {
     pub(crate) fn as_ptr(&self) -> *const u64 {
         self.0.as_ptr()
     }
-
-    pub(crate) fn as_mut_ptr(&mut self) -> *mut u64 {
-        self.0.as_mut_ptr()
-    }
 }
 
 impl FromIterator<u32> for NodeSet {

@@ -12,13 +12,11 @@ const MPOL_INTERLEAVE: libc::c_int = 3;
 const MPOL_PREFERRED_MANY: libc::c_int = 5;
 /// Linux 6.9.
 const MPOL_WEIGHTED_INTERLEAVE: libc::c_int = 6;
-const MPOL_F_NODE: libc::c_ulong = 1;
-const MPOL_F_ADDR: libc::c_ulong = 2;
 
-/// Where the pages of a range or a thread are to come from.
+/// Where the pages of a range are to come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The thread's policy for a range, the system's for a thread: the node of the running CPU.
+    /// As the thread's policy says: from the node of the running CPU, unless it was set.
     Default,
     /// From these nodes only. When they are full, the kernel may kill the process, so that free
     /// memory must be looked at first.
@@ -104,95 +102,6 @@ pub fn bind_range(_map: &Mapping, _range: Range<usize>, policy: &Policy) -> Resu
     Ok(())
 }
 
-/// Sets the policy of the calling thread (set_mempolicy(2)); ranges with their own keep theirs.
-///
-/// # Errors
-/// As [`bind_range`].
-pub fn set_thread_policy(policy: &Policy) -> Result<(), SysError> {
-    #[cfg(not(miri))]
-    {
-        let (mode, nodes, bits) = policy.arguments();
-        // SAFETY: `nodes` points to at least `bits - 1` bits that live as long as `policy`.
-        let code = unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes, bits) };
-        if code != 0 {
-            return Err(SysError::last("set_mempolicy"));
-        }
-    }
-    #[cfg(miri)]
-    let _ = policy.mode_and_nodes();
-    Ok(())
-}
-
-/// The policy of the calling thread (get_mempolicy(2)); one that this crate does not know, such as
-/// a single preferred node, is given as `None`.
-///
-/// # Errors
-/// The error of `get_mempolicy`.
-pub fn thread_policy() -> Result<Option<Policy>, SysError> {
-    let mut mode: libc::c_int = 0;
-    let mut nodes = NodeSet::EMPTY;
-    if cfg!(miri) {
-        return Err(SysError {
-            call: "get_mempolicy",
-            errno: libc::ENOSYS,
-        });
-    }
-    // SAFETY: both results point to live variables, the second of at least `BITS - 1` bits.
-    let code = unsafe {
-        libc::syscall(
-            libc::SYS_get_mempolicy,
-            &raw mut mode,
-            nodes.as_mut_ptr(),
-            NodeSet::BITS,
-            std::ptr::null::<u8>(),
-            0 as libc::c_ulong,
-        )
-    };
-    if code != 0 {
-        return Err(SysError::last("get_mempolicy"));
-    }
-    Ok(match mode {
-        MPOL_DEFAULT => Some(Policy::Default),
-        MPOL_BIND => Some(Policy::Bind(nodes)),
-        MPOL_INTERLEAVE => Some(Policy::Interleave(nodes)),
-        MPOL_PREFERRED_MANY => Some(Policy::PreferredMany(nodes)),
-        MPOL_WEIGHTED_INTERLEAVE => Some(Policy::WeightedInterleave(nodes)),
-        _ => None,
-    })
-}
-
-/// The node of the page at byte `offset` of `map`, which is faulted in if it is not there yet
-/// (`MPOL_F_NODE | MPOL_F_ADDR`, get_mempolicy(2)).
-///
-/// # Errors
-/// The error of `get_mempolicy`.
-pub fn address_policy_node(map: &Mapping, offset: usize) -> Result<u32, SysError> {
-    assert!(offset < map.len(), "offset {offset} is outside");
-    if cfg!(miri) {
-        return Err(SysError {
-            call: "get_mempolicy",
-            errno: libc::ENOSYS,
-        });
-    }
-    let mut node: libc::c_int = 0;
-    // SAFETY: the address lies inside a mapping that the caller holds; the result is a variable.
-    let code = unsafe {
-        libc::syscall(
-            libc::SYS_get_mempolicy,
-            &raw mut node,
-            std::ptr::null_mut::<u64>(),
-            0usize,
-            map.base().as_ptr().add(offset),
-            MPOL_F_NODE | MPOL_F_ADDR,
-        )
-    };
-    if code == 0 {
-        Ok(node.unsigned_abs())
-    } else {
-        Err(SysError::last("get_mempolicy"))
-    }
-}
-
 /// The kernel's weight for `node` under [`Policy::WeightedInterleave`], from 1 to 255, or `None`
 /// where the kernel keeps none (before Linux 6.9, or no such node).
 ///
@@ -208,7 +117,9 @@ pub fn interleave_weight(sysfs_root: &Path, node: u32) -> Option<u8> {
 
 #[cfg(all(test, not(miri)))]
 mod tests {
-    use super::super::{Advice, HUGE_PAGE_BYTES, MappingKind};
+    use super::super::{
+        Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, MappingKind, PageLocation, query_pages,
+    };
     use super::*;
 
     /// The first node that this process may allocate on.
@@ -232,7 +143,13 @@ mod tests {
             other => other.unwrap(),
         }
         map.advise(0..map.len(), Advice::PopulateWrite).unwrap();
-        assert_eq!(address_policy_node(&map, 4096).unwrap(), node());
+        let expected = PageLocation::Node(node());
+        match query_pages(&map, 0..map.len(), BASE_PAGE_BYTES, |_, found| {
+            assert_eq!(found, expected);
+        }) {
+            Err(error) if error.is_unavailable() => {}
+            other => other.unwrap(),
+        }
     }
 
     #[test]
@@ -241,25 +158,6 @@ mod tests {
         let nowhere: NodeSet = [1000].into_iter().collect();
         let error = bind_range(&map, 0..map.len(), &Policy::Bind(nowhere)).unwrap_err();
         assert_eq!(error.call, "mbind");
-    }
-
-    #[test]
-    fn thread_policies_are_read_back() {
-        std::thread::spawn(|| {
-            for policy in [
-                Policy::Bind(near()),
-                Policy::Interleave(near()),
-                Policy::Default,
-            ] {
-                match set_thread_policy(&policy) {
-                    Err(error) if error.is_unavailable() => return,
-                    other => other.unwrap(),
-                }
-                assert_eq!(thread_policy().unwrap(), Some(policy));
-            }
-        })
-        .join()
-        .unwrap();
     }
 
     #[test]

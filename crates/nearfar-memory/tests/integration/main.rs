@@ -1,6 +1,7 @@
 //! Tests against the kernel of this machine, through the public interface only.
 //!
-//! They pass on a machine with one node: several tiers share node 0. Those in `testbed` need more.
+//! They pass on a machine with one node, which several tiers share, and in a sandbox that forbids
+//! memory policies. Those in `testbed` need more.
 
 mod global_heap;
 mod kernel;

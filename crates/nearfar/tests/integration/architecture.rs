@@ -88,7 +88,12 @@ fn crates() -> Vec<Crate> {
         }
     };
     let tools = workspace().join("xtask");
-    folders.chain([tools]).map(read).collect()
+    let with_manifest = |folder: &PathBuf| folder.join("Cargo.toml").is_file();
+    folders
+        .filter(with_manifest)
+        .chain([tools])
+        .map(read)
+        .collect()
 }
 
 /// Names of the dependencies in these sections, those of single platforms included.
