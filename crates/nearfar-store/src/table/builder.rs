@@ -39,8 +39,8 @@ pub fn stored_schema(schema: &Schema) -> SchemaRef {
     ))
 }
 
-/// Collects rows into full segments. At most one segment's rows are held unencoded, and at most
-/// [`SEGMENT_BYTES`] and a batch of them.
+/// Collects rows into full segments. At most one segment's rows are held unencoded, and no more than
+/// 256 MiB and a batch of them.
 #[derive(Debug)]
 pub struct TableBuilder {
     schema: SchemaRef,

@@ -85,7 +85,7 @@ fn rows(metrics: &[Metric]) -> anyhow::Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(schema), arrays)?)
 }
 
-/// Reads what [`write`] wrote.
+/// Reads what [`write()`] wrote.
 pub fn read(file: File) -> anyhow::Result<(Header, Vec<Metric>)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
     let metadata = builder.metadata().file_metadata().key_value_metadata();
