@@ -223,9 +223,11 @@ impl Report {
     }
 }
 
-/// A configuration value without the quotes of JSON.
+/// A configuration value without the quotes of JSON; what has a name, such as a profile, by its name.
 fn plain(value: &serde_json::Value) -> String {
     match value {
+        serde_json::Value::Object(fields) if fields.contains_key("name") => plain(&fields["name"]),
+        serde_json::Value::Null => "none".to_owned(),
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => other.to_string(),

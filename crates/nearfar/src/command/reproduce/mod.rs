@@ -118,10 +118,10 @@ fn print(
 
 fn page(header: &Header, outcomes: &[(String, Reproduction)]) -> Report {
     let mut report = Report::new("The model against published points");
-    report.header(header);
     report.legend([Kind::Published, Kind::Modelled]);
     for (title, outcome) in outcomes {
         outcome.add_to(&mut report, title);
     }
+    report.heading("Machine and configuration").header(header);
     report
 }
