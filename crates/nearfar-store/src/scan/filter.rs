@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::like::LikePattern;
 use crate::error::StoreError;
 use crate::segment::{
-    CodeRange, Codes, ColumnSegment, Encoding, Verdict, integers, literal, with_codes,
+    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, literal, with_codes,
 };
 
 /// One conjunct of what a scan has to filter by. Columns are those of the whole table.
@@ -217,6 +217,10 @@ const DOMAIN_VALUES_MAX: usize = 1 << 24;
 /// Values that are tried in one batch.
 const DOMAIN_VALUES_AT_ONCE: usize = 1 << 16;
 
+/// A zone whose codes span more than this is not looked up in a table of verdicts to rule it out: that
+/// would take longer than to try its rows.
+const CODES_LOOKED_UP_MAX: u64 = 8 * ZONE_ROWS as u64;
+
 /// A filter's verdict on every value a column can have.
 #[derive(Debug, Clone)]
 pub struct Domain {
@@ -277,12 +281,14 @@ impl ZoneFilter {
             },
             Accept::Table { table, first, null } => {
                 let CodeRange { low, high } = self.segment.zones().bounds(zone);
+                if *null == 1 || high - low >= CODES_LOOKED_UP_MAX {
+                    return Verdict::Some;
+                }
                 // A dictionary of nothing but nulls has no values.
                 let met = table.get(first + low as usize..=first + high as usize);
-                if *null == 0 && memchr::memchr(1, met.unwrap_or_default()).is_none() {
-                    Verdict::None
-                } else {
-                    Verdict::Some
+                match memchr::memchr(1, met.unwrap_or_default()) {
+                    None => Verdict::None,
+                    Some(_) => Verdict::Some,
                 }
             }
             Accept::Like(_) => Verdict::Some,
