@@ -92,6 +92,11 @@ impl Heap {
         self.tier
     }
 
+    /// The addresses of the heap.
+    pub(super) fn addresses(&self) -> Range<usize> {
+        self.addresses.clone()
+    }
+
     /// Whether `address` lies in the heap.
     pub(super) fn contains(&self, address: *const u8) -> bool {
         self.addresses.contains(&(address as usize))

@@ -1,6 +1,7 @@
 //! A heap on one tier.
 
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -78,6 +79,12 @@ impl TierHeap {
     #[must_use]
     pub fn tier(&self) -> TierId {
         self.heap.tier()
+    }
+
+    /// The addresses of the heap's own memory.
+    #[must_use]
+    pub fn addresses(&self) -> Range<usize> {
+        self.heap.addresses()
     }
 
     /// Whether `address` lies in the heap's own memory, as opposed to that of a spilled block.

@@ -9,12 +9,16 @@ use toml::Table;
 use crate::support::workspace;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
     ("nearfar-model", &["nearfar-topology"]),
     ("nearfar-kernels", &["nearfar-topology", "nearfar-model"]),
+    (
+        "nearfar-index",
+        &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+    ),
     (
         "nearfar-measure",
         &["nearfar-topology", "nearfar-memory", "nearfar-model"],
@@ -58,7 +62,8 @@ const RESERVED: [(&str, &[&str]); 5] = [
 ];
 
 /// Files and folders outside of nearfar-memory that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 4] = [
+const UNSAFE_PLACES: [&str; 5] = [
+    "crates/nearfar-index/src",
     "crates/nearfar-kernels/src/scan",
     "crates/nearfar-kernels/src/words.rs",
     "crates/nearfar-measure/src/access/kernels",

@@ -1,0 +1,52 @@
+//! What an operation carries along.
+
+use nearfar_model::{Native, Probe};
+
+use crate::memory::{Guard, NodeMemory};
+
+/// One operation of one thread: its guard, and the probe that hears of its accesses.
+#[derive(Debug)]
+pub struct Context<'m, 'p, P: Probe = Native> {
+    /// Protects the nodes on the way.
+    pub guard: Guard<'m>,
+    /// Hears of every access to a node.
+    pub probe: &'p P,
+}
+
+impl<'m> Context<'m, 'static, Native> {
+    /// An ordinary operation.
+    #[inline]
+    #[must_use]
+    pub fn native(memory: &'m NodeMemory) -> Self {
+        Self {
+            guard: memory.enter(),
+            probe: &Native,
+        }
+    }
+}
+
+impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
+    /// An operation whose accesses `probe` hears of.
+    #[inline]
+    #[must_use]
+    pub fn new(memory: &'m NodeMemory, probe: &'p P) -> Self {
+        Self {
+            guard: memory.enter(),
+            probe,
+        }
+    }
+
+    /// Reports a read of `part`, whose address came out of the read before.
+    #[inline(always)]
+    pub fn follow<T>(&self, part: *const T, bytes: usize) {
+        self.probe.depends();
+        self.probe.read(part.addr(), bytes);
+    }
+
+    /// Reports a look at a lock that somebody else holds.
+    #[inline]
+    pub fn waiting<T>(&self, lock: *const T) {
+        self.probe.depends();
+        self.probe.read(lock.addr(), 8);
+    }
+}

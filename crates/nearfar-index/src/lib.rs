@@ -1,0 +1,28 @@
+//! Concurrent ordered maps whose nodes live on tiers, and the framework that decides on which.
+//!
+//! * [`memory`] holds the memory of nodes: heaps per tier, an exact ledger of it, and its
+//!   reclamation while readers are about.
+//! * [`lock`] is the optimistic lock of a node.
+//! * [`placement`] says where nodes go: at birth by their level, later by how often their leaves
+//!   are used (zhao-2026, sections 4 and 5).
+//!
+//! A tree operation takes a [`Probe`](nearfar_model::Probe) and tells it what it accesses, so that
+//! the same code runs in the model; with [`Native`](nearfar_model::Native) these calls compile to
+//! nothing.
+
+#![warn(missing_docs)]
+
+mod context;
+mod count;
+mod error;
+mod key;
+pub mod lock;
+pub mod memory;
+pub mod placement;
+mod sync;
+mod value;
+
+pub use context::Context;
+pub use error::TreeError;
+pub use key::{Key, KeyBytes};
+pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};

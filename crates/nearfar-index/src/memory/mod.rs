@@ -1,0 +1,15 @@
+//! Memory of nodes and values: blocks on tiers, an exact ledger, and reclamation.
+//!
+//! * [`NodeMemory`] gives out blocks on tiers and takes them back. A budget per tier is never
+//!   exceeded, not even for a moment, and retired blocks count until they are really free.
+//! * [`Guard`] keeps what a thread may be looking at from being freed.
+
+mod account;
+mod block;
+mod node_memory;
+mod reclaim;
+
+pub use account::TierLedger;
+pub use block::{BLOCK_BYTES_MAX, Purpose};
+pub use node_memory::{NodeMemory, OutOfMemory};
+pub use reclaim::Guard;
