@@ -18,7 +18,7 @@ use nearfar_index::placement::{
 use nearfar_memory::TierId;
 
 /// Keys, far enough from each other that all digits of a key count.
-const KEYS: u32 = 50_000;
+const KEYS: u32 = 200_000;
 
 fn key(index: u32) -> u32 {
     index * (u32::MAX / KEYS)
@@ -39,7 +39,7 @@ fn near_share(tree: &BucketTrie, hot: std::ops::Range<u32>) -> f64 {
 
 #[expect(clippy::print_stdout, reason = "an example shows what it did")]
 fn main() -> Result<(), Box<dyn Error>> {
-    let memory = NodeMemory::platform_with_budgets(&[1 << 20, 64 << 20]);
+    let memory = NodeMemory::platform_with_budgets(&[4 << 20, 64 << 20]);
     let frontend = Frontend::new(Allocation::Layered, Tracking::Leaf, memory.farthest());
     let tree = BucketTrie::new(memory, frontend)?;
     let placer = Placer::new(&tree, PlacementOptions::fitted())?;
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let mut random = 1_u32;
     while placer.next_wakeup() <= Duration::from_secs(10) {
-        for turn in 0..5_000 {
+        for turn in 0..10_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let all = if turn % 10 == 0 { 0..KEYS } else { hot.clone() };
             let index = all.start + (random >> 8) % (all.end - all.start);

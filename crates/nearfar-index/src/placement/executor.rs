@@ -12,8 +12,12 @@ use super::{MigrateError, Migration, PlacedTree};
 /// Moves after which a worker hands over what it retired, so that it is freed.
 const FREED_AT_ONCE: usize = 256;
 
-/// What is on the way of a hot leaf: a node to be promoted and where it lies.
-type Step<H> = (NodeOf<H>, TierId);
+/// A node on the way to a hot leaf.
+struct Step<N> {
+    node: N,
+    from: TierId,
+    bytes: usize,
+}
 
 impl<H: Deref<Target: PlacedTree>> Placer<H> {
     /// Promotes queued leaves with their ways, the most used first.
@@ -44,13 +48,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             return 0;
         };
         let (mut to, mut bytes) = (promotion.to, 0);
-        for (node, from) in path.iter().rev() {
-            while to < *from {
-                if !self.has_room(to, promotion.is_warm) {
+        for step in path.iter().rev() {
+            while to < step.from {
+                if !self.has_room(to, step.bytes, promotion.is_warm) {
                     to = self.farther(to);
                     continue;
                 }
-                match self.migrate(node, to) {
+                match self.migrate(&step.node, to) {
                     Ok(moved) => {
                         bytes += moved;
                         break;
@@ -65,22 +69,29 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     }
 
     /// The leaf and its ancestors that lie farther than where it is to go, from the leaf up.
-    fn path_to(&self, promotion: &Promotion<NodeOf<H>>) -> Option<Vec<Step<H>>> {
-        let mut node = promotion.leaf.clone();
-        let mut path = vec![(node.clone(), promotion.from)];
-        while let Some(parent) = self.tree.parent(&node) {
-            let tier = self.tree.view(&parent)?.tier;
-            if tier <= promotion.to {
+    fn path_to(&self, promotion: &Promotion<NodeOf<H>>) -> Option<Vec<Step<NodeOf<H>>>> {
+        let leaf = Step {
+            node: promotion.leaf.clone(),
+            from: promotion.from,
+            bytes: promotion.bytes,
+        };
+        let mut path = vec![leaf];
+        while let Some(node) = self.tree.parent(&path[path.len() - 1].node) {
+            let view = self.tree.view(&node)?;
+            if view.tier <= promotion.to {
                 break;
             }
-            path.push((parent.clone(), tier));
-            node = parent;
+            path.push(Step {
+                node,
+                from: view.tier,
+                bytes: view.bytes,
+            });
         }
         Some(path)
     }
 
-    /// Whether a tier takes promoted nodes.
-    fn has_room(&self, tier: TierId, is_warm: bool) -> bool {
+    /// Whether a tier takes so many bytes of promoted nodes.
+    fn has_room(&self, tier: TierId, bytes: usize, is_warm: bool) -> bool {
         if self.is_halted(tier) {
             return false;
         }
@@ -92,7 +103,8 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         } else {
             return true;
         };
-        self.tree.memory().ledger(tier).used_share() < share_max
+        let ledger = self.tree.memory().ledger(tier);
+        (ledger.used_bytes() + bytes as u64) as f64 <= share_max * ledger.budget_bytes as f64
     }
 
     /// Demotes what is queued, from the farthest tier on, so that those before it find room.
