@@ -34,7 +34,8 @@ impl<'m> Guard<'m> {
         self.inner.protect(pointer, Ordering::Acquire)
     }
 
-    /// As [`NodeMemory::allocate`].
+    /// A block on `tier`, or on the next farther one with room, or else a nearer one; and where it
+    /// is.
     ///
     /// # Errors
     /// [`OutOfMemory`].
