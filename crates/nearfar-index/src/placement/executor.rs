@@ -7,7 +7,7 @@ use nearfar_memory::TierId;
 
 use super::placer::{NodeOf, Placer};
 use super::queue::{Demotion, Promotion};
-use super::{MigrateError, Migration, PlacedTree};
+use super::{MigrateError, Migration, Parameters, PlacedTree, Thresholds};
 
 /// Moves after which a worker hands over what it retired, so that it is freed.
 const FREED_AT_ONCE: usize = 256;
@@ -122,9 +122,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             return 0.0;
         }
         let watermarks = self.options.watermarks_of(tier);
-        let waiting_bytes = self.promotions().bytes_to(tier) as f64;
+        let mut waiting_bytes = self.promotions().bytes_to(tier);
+        if self.is_fitted() {
+            let worth_bytes = self.control().tiers[tier.index()].exchange.bytes;
+            waiting_bytes = waiting_bytes.min(worth_bytes);
+        }
         let budget_bytes = self.tree.memory().ledger(tier).budget_bytes as f64;
-        (watermarks.high - waiting_bytes / budget_bytes).clamp(0.0, watermarks.low)
+        (watermarks.high - waiting_bytes as f64 / budget_bytes).clamp(0.0, watermarks.high)
     }
 
     /// Demotes queued nodes of one tier, and then their parents where nothing nearer is below them
@@ -140,11 +144,9 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             let Some(demotion) = self.demotions(tier).pop() else {
                 break;
             };
-            let demote_level = self.control().tiers[tier.index()].parameters.demote_level;
-            if demotion.level < u32::from(demote_level) {
-                // The deepest goes first, so all others are above that level too.
-                self.demotions(tier).clear();
-                break;
+            let parameters = self.control().tiers[tier.index()].parameters;
+            if !goes(&demotion, &parameters, self.is_fitted()) {
+                continue;
             }
             let bytes = self.demote_node(tier, &demotion);
             self.allowance().spend(bytes);
@@ -180,12 +182,22 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         bytes
     }
 
+    pub(super) fn is_fitted(&self) -> bool {
+        self.options.mechanisms.thresholds == Thresholds::Fitted
+    }
+
     fn queue_parent(&self, tier: TierId, demotion: &Demotion<NodeOf<H>>) {
         if let Some(node) = self.tree.parent(&demotion.node) {
             let identity = self.tree.identity(&node);
             let level = demotion.level - 1;
-            self.demotions(tier)
-                .push_parent(Demotion { node, level }, identity);
+            self.demotions(tier).push_parent(
+                Demotion {
+                    node,
+                    level,
+                    rank: None,
+                },
+                identity,
+            );
         }
     }
 
@@ -227,7 +239,11 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         for tier in self.near_tiers() {
             self.demotions(tier).clear();
             for (node, _, level) in cold.iter().filter(|(_, on, _)| *on == tier).cloned() {
-                self.demotions(tier).push(Demotion { node, level });
+                self.demotions(tier).push(Demotion {
+                    node,
+                    level,
+                    rank: Some(0),
+                });
             }
             self.demote_from(tier, 0.0, None);
         }
@@ -242,5 +258,16 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             });
         }
         self.tree.memory().quiesce();
+    }
+}
+
+/// Whether a queued node is demoted, as things are by now. Inner nodes go from a level on
+/// (algorithm 1, line 4). So do leaves, but with fitted thresholds: there what is hot has earned its
+/// room, whatever the level is, and where promotion never causes strain nothing would lower a level
+/// that abundance has raised.
+fn goes<N>(demotion: &Demotion<N>, parameters: &Parameters, is_fitted: bool) -> bool {
+    match demotion.rank {
+        Some(rank) if is_fitted => u32::from(rank) < parameters.cold_rank.max(1),
+        _ => demotion.level >= u32::from(parameters.demote_level),
     }
 }

@@ -6,6 +6,7 @@
 //! * [`Placer`] finds hot and cold leaves, moves them with what is above them, and keeps tiers
 //!   between their watermarks (sections 4.2 and 4.3). [`Workers`] run it in the background.
 
+mod exchange;
 mod executor;
 mod frontend;
 mod histogram;

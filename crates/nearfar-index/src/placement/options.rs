@@ -232,7 +232,8 @@ impl Default for PlacementOptions {
 }
 
 impl PlacementOptions {
-    /// What goes beyond the paper: leaves ranked by uses per byte, as many promoted as fit.
+    /// What goes beyond the paper: leaves ranked by uses per byte, as many promoted as fit, and
+    /// uses cooled every second, since a leaf has to outdo another to take its place.
     #[must_use]
     pub fn fitted() -> Self {
         Self {
@@ -242,6 +243,10 @@ impl PlacementOptions {
                 ..Mechanisms::default()
             },
             ranking: Ranking::UsesPerByte,
+            intervals: Intervals {
+                cooler: Duration::from_millis(1000),
+                ..Intervals::default()
+            },
             ..Self::default()
         }
     }

@@ -1,10 +1,8 @@
 //! The numbers that placement follows, and how strain and abundance change them.
 
-use super::histogram::{BINS, RANK_END, RANKED_BYTES, bin_from};
-use super::{Histogram, PlacementOptions, Ranking, Thresholds};
-
-/// Uses that are more than chance where other leaves have none.
-const FEW_USES: f64 = 4.0;
+use super::exchange::{Exchange, Leaves};
+use super::histogram::{BINS, RANK_END, bin_from};
+use super::{Histogram, PlacementOptions, Thresholds};
 
 /// The numbers that govern one tier (zhao-2026, section 4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,21 +82,21 @@ impl Parameters {
     }
 
     /// Follows the leaves' distribution: `bytes_that_fit` is how many bytes of leaves this tier and
-    /// nearer ones can hold.
+    /// nearer ones can hold. Returns what is exchanged where thresholds are fitted.
     pub(super) fn follow(
         &mut self,
-        histogram: &Histogram,
+        leaves: &Leaves,
         options: &PlacementOptions,
         bytes_that_fit: u64,
-    ) {
-        if histogram.total_leaves() == 0 {
-            return;
+    ) -> Exchange {
+        if leaves.all.total_leaves() > 0 {
+            match options.mechanisms.thresholds {
+                Thresholds::Fixed => {}
+                Thresholds::Shares => self.follow_shares(&leaves.all),
+                Thresholds::Fitted => return self.follow_bytes(leaves, options, bytes_that_fit),
+            }
         }
-        match options.mechanisms.thresholds {
-            Thresholds::Fixed => {}
-            Thresholds::Shares => self.follow_shares(histogram),
-            Thresholds::Fitted => self.follow_bytes(histogram, options, bytes_that_fit),
-        }
+        Exchange::default()
     }
 
     fn follow_shares(&mut self, histogram: &Histogram) {
@@ -109,16 +107,18 @@ impl Parameters {
         self.cold_rank = cold.min(self.hot_rank);
     }
 
-    fn follow_bytes(&mut self, histogram: &Histogram, options: &PlacementOptions, fit: u64) {
-        let first = histogram.first_bin_that_fits(fit);
+    fn follow_bytes(&mut self, leaves: &Leaves, options: &PlacementOptions, fit: u64) -> Exchange {
+        let first = leaves.all.first_bin_that_fits(fit);
         self.hot_rank = Histogram::ranks(first).0;
         let warm = Histogram::ranks(first.saturating_sub(1)).0;
         self.warm_rank = warm.max(1).min(self.hot_rank);
-        self.cold_rank = cold_below(self.hot_rank, options, histogram);
+        let exchange = leaves.exchange(self.hot_rank, options);
+        self.cold_rank = exchange.cold_rank;
         if self.raised_bins > 0 {
             let raised = bin_from(self.cold_rank) + usize::from(self.raised_bins);
             self.cold_rank = Histogram::ranks(raised).0;
         }
+        exchange
     }
 
     /// Follows the cooler, which has halved all uses.
@@ -129,23 +129,6 @@ impl Parameters {
             }
         }
     }
-}
-
-/// The rank below which a leaf makes room for one of `hot_rank`: less by the hysteresis, and by what
-/// could be chance, for which the standard deviation of that many uses stands. Where uses are so
-/// few that everything could be, leaves that were not used at all make room.
-fn cold_below(hot_rank: u32, options: &PlacementOptions, histogram: &Histogram) -> u32 {
-    let ranks_per_use = match options.ranking {
-        Ranking::Uses => 1.0,
-        Ranking::UsesPerByte => {
-            let leaves = histogram.total_leaves().max(1) as f64;
-            f64::from(RANKED_BYTES) * leaves / (histogram.total_bytes().max(1) as f64)
-        }
-    };
-    let hot_uses = f64::from(hot_rank) / ranks_per_use;
-    let cold_uses = hot_uses / options.hysteresis - hot_uses.sqrt();
-    let unused = if hot_uses >= FEW_USES { 1 } else { 0 };
-    ((cold_uses * ranks_per_use) as u32).max(unused)
 }
 
 #[cfg(test)]
@@ -208,35 +191,28 @@ mod tests {
 
     #[test]
     fn fitted_thresholds_hold_as_many_bytes_as_fit() {
-        let mut histogram = Histogram::default();
+        let mut all = Histogram::default();
         for rank in [0_u16, 1, 10, 100, 1000] {
             for _ in 0..100 {
-                histogram.add(rank, 100);
+                all.add(rank, 100);
             }
         }
-        let mut options = PlacementOptions::fitted();
-        options.ranking = Ranking::Uses;
+        let (here, farther) = (Histogram::default(), all.clone());
+        let leaves = Leaves { all, here, farther };
+        let options = PlacementOptions::fitted();
         let mut parameters = Parameters::new(&options, 5);
-        parameters.follow(&histogram, &options, 25_000);
+        let exchange = parameters.follow(&leaves, &options, 25_000);
         // Those used 1000 and 100 times fit, those used 10 times do not.
         assert_eq!((parameters.hot_rank, parameters.warm_rank), (12, 10));
-        assert_eq!(parameters.cold_rank, 2, "12 / 2 less the root of 12");
+        assert_eq!(exchange.cold_rank, parameters.cold_rank);
         parameters.tighten(1);
-        parameters.follow(&histogram, &options, 25_000);
-        assert_eq!(parameters.cold_rank, 3, "one bin more");
-        parameters.follow(&histogram, &options, 1 << 20);
+        parameters.follow(&leaves, &options, 25_000);
+        let one_more = Histogram::ranks(bin_from(exchange.cold_rank) + 1).0;
+        assert_eq!(parameters.cold_rank, one_more);
+        parameters.follow(&leaves, &options, 1 << 20);
         assert_eq!(parameters.hot_rank, 0, "everything fits");
-        parameters.follow(&histogram, &options, 0);
+        parameters.follow(&leaves, &options, 0);
         assert_eq!(parameters.hot_rank, 1024, "above every leaf that there is");
-    }
-
-    #[test]
-    fn where_uses_are_few_only_unused_leaves_make_room() {
-        let histogram = Histogram::default();
-        let mut options = PlacementOptions::fitted();
-        options.ranking = Ranking::Uses;
-        let cold = [0, 2, 4, 6, 8, 16, 100].map(|hot| cold_below(hot, &options, &histogram));
-        assert_eq!(cold, [0, 0, 1, 1, 1, 4, 40]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nearfar_memory::TierId;
 
+use super::exchange::{Exchange, Leaves};
 use super::histogram::RANKED_BYTES;
 use super::queue::{DemotionQueue, PromotionQueue};
 use super::scan::Scan;
@@ -78,6 +79,8 @@ pub(super) struct TierControl {
     /// The least that strain lowers levels to (L_min): half of what is guessed to fit.
     pub(super) level_min: u8,
     pub(super) strain: Option<Strain>,
+    /// What the last pass found worth exchanging with farther tiers.
+    pub(super) exchange: Exchange,
 }
 
 /// Locks a mutex whose data stays good when a worker panics: each change of it is complete or is
@@ -104,6 +107,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 parameters: Parameters::new(&options, levels),
                 level_min: levels / 2,
                 strain: None,
+                exchange: Exchange::default(),
             }
         });
         let control = Control {
@@ -317,10 +321,16 @@ impl Control {
             (usable as u64).saturating_sub(self.inner_bytes[tier.index()])
         });
         let fit = fit.fold(0, u64::saturating_add);
-        let leaves = self.all_leaves();
-        self.tiers[tier.index()]
-            .parameters
-            .follow(&leaves, options, fit);
+        let mut leaves = Leaves {
+            all: self.all_leaves(),
+            here: self.histograms[tier.index()].clone(),
+            farther: Histogram::default(),
+        };
+        for farther in &self.histograms[tier.index() + 1..] {
+            leaves.farther.merge(farther);
+        }
+        let state = &mut self.tiers[tier.index()];
+        state.exchange = state.parameters.follow(&leaves, options, fit);
     }
 }
 

@@ -90,6 +90,8 @@ impl<N> PromotionQueue<N> {
 pub(super) struct Demotion<N> {
     pub(super) node: N,
     pub(super) level: u32,
+    /// For a leaf, its rank.
+    pub(super) rank: Option<u16>,
 }
 
 /// Nodes to be demoted from one tier, the deepest first, so that all queued children of a node
@@ -184,7 +186,11 @@ mod tests {
     #[test]
     fn the_deepest_nodes_go_first_and_parents_once() {
         let mut queue = DemotionQueue::new(10);
-        let at = |node, level| Demotion { node, level };
+        let at = |node, level| Demotion {
+            node,
+            level,
+            rank: None,
+        };
         for demotion in [at(1, 2), at(2, 4), at(3, 3), at(4, 4)] {
             queue.push(demotion);
         }

@@ -111,24 +111,32 @@ impl Chance {
     }
 }
 
-/// What a leaf is worth by how much it is used.
-fn judge(tiers: &[Parameters], tier: TierId, level: u32, rank: u16) -> Verdict {
+/// What a leaf is worth by how much it is used. Where thresholds are `fitted`, every leaf that is
+/// not hot is a candidate for demotion, whatever its level: who goes is settled when the pass has
+/// shown who would come.
+fn judge(tiers: &[Parameters], fitted: bool, (tier, level): (TierId, u32), rank: u16) -> Verdict {
     let rank = u32::from(rank);
     let of = |tier: TierId| &tiers[tier.index()];
     let promotes_to = |wanted: fn(&Parameters) -> u32| {
         tiers_below(tier.index()).find(|nearer| rank >= wanted(of(*nearer)))
     };
     if let Some(to) = promotes_to(|parameters| parameters.hot_rank) {
-        return Verdict::Promote { to, is_warm: false };
+        let is_warm = false;
+        return Verdict::Promote { to, is_warm };
     }
-    let is_near = tier.index() < tiers.len();
-    if is_near && rank < of(tier).cold_rank {
-        let may_go = level >= u32::from(of(tier).demote_level);
-        return if may_go {
-            Verdict::Demote
-        } else {
-            Verdict::Stay
-        };
+    if tier.index() < tiers.len() {
+        let parameters = of(tier);
+        if fitted && rank < parameters.hot_rank.max(parameters.cold_rank) {
+            return Verdict::Demote;
+        }
+        if !fitted && rank < parameters.cold_rank {
+            let may_go = level >= u32::from(parameters.demote_level);
+            return if may_go {
+                Verdict::Demote
+            } else {
+                Verdict::Stay
+            };
+        }
     }
     if let Some(to) = promotes_to(|parameters| parameters.warm_rank) {
         return Verdict::Promote { to, is_warm: true };
@@ -300,7 +308,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             return;
         }
         let verdict = match self.options.selection {
-            Selection::Uses => judge(tiers, leaf.tier, leaf.level, rank),
+            Selection::Uses => judge(tiers, self.is_fitted(), (leaf.tier, leaf.level), rank),
             Selection::Random { one_in } => {
                 let uses = leaf.counter.take();
                 scan.chance.decide(uses, leaf.tier, self.farthest, one_in)
@@ -322,6 +330,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 let demotion = Demotion {
                     node: node(),
                     level,
+                    rank: Some(rank),
                 };
                 found.demotions.push((leaf.tier, demotion));
             }
@@ -366,7 +375,11 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                     let may_go = tiers.get(view.tier.index());
                     if may_go.is_some_and(|tier| level >= u32::from(tier.demote_level)) {
                         let identity = self.tree.identity(&node);
-                        let demotion = Demotion { node, level };
+                        let demotion = Demotion {
+                            node,
+                            level,
+                            rank: None,
+                        };
                         self.demotions(view.tier).push_parent(demotion, identity);
                     }
                     break;
@@ -406,21 +419,26 @@ mod tests {
             to: tier(index),
             is_warm,
         };
-        assert_eq!(judge(&tiers, tier(2), 5, 100), promote(0, false));
-        assert_eq!(judge(&tiers, tier(2), 5, 99), promote(1, false));
-        assert_eq!(judge(&tiers, tier(1), 5, 99), promote(0, true));
-        assert_eq!(judge(&tiers, tier(1), 5, 79), Verdict::Stay);
-        assert_eq!(judge(&tiers, tier(2), 5, 12), promote(1, true));
-        assert_eq!(judge(&tiers, tier(1), 5, 4), Verdict::Demote);
-        assert_eq!(judge(&tiers, tier(0), 5, 39), Verdict::Demote);
+        let of = |on, level, rank| judge(&tiers, false, (tier(on), level), rank);
+        assert_eq!(of(2, 5, 100), promote(0, false));
+        assert_eq!(of(2, 5, 99), promote(1, false));
+        assert_eq!(of(1, 5, 99), promote(0, true));
+        assert_eq!(of(1, 5, 79), Verdict::Stay);
+        assert_eq!(of(2, 5, 12), promote(1, true));
+        assert_eq!(of(1, 5, 4), Verdict::Demote);
+        assert_eq!(of(0, 5, 39), Verdict::Demote);
+        assert_eq!(of(0, 2, 39), Verdict::Stay, "above L_demote");
+        assert_eq!(of(0, 5, 40), Verdict::Stay);
+        assert_eq!(of(2, 5, 4), Verdict::LookAbove);
+        assert_eq!(of(1, 5, 39), Verdict::LookAbove);
+        let fitted = |on, level, rank| judge(&tiers, true, (tier(on), level), rank);
         assert_eq!(
-            judge(&tiers, tier(0), 2, 39),
-            Verdict::Stay,
-            "above L_demote"
+            fitted(0, 2, 99),
+            Verdict::Demote,
+            "if one that is hot comes"
         );
-        assert_eq!(judge(&tiers, tier(0), 5, 40), Verdict::Stay);
-        assert_eq!(judge(&tiers, tier(2), 5, 4), Verdict::LookAbove);
-        assert_eq!(judge(&tiers, tier(1), 5, 39), Verdict::LookAbove);
+        assert_eq!(fitted(0, 2, 100), Verdict::Stay);
+        assert_eq!(fitted(2, 5, 100), promote(0, false));
     }
 
     #[test]

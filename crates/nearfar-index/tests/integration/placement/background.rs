@@ -39,6 +39,7 @@ fn until(tree: &Watched, what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes longer than the time that it allows")]
 fn threads_find_what_is_hot_and_end_with_their_handle() {
     let (tree, workers) = started();
     let hot = KEYS / 2 + KEYS / 100..KEYS / 2 + KEYS / 20;

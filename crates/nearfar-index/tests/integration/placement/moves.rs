@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearfar_index::placement::{PlacementOptions, Placer};
+use nearfar_index::placement::{PlacedTree, PlacementOptions, Placer};
 use nearfar_memory::TierId;
 use proptest::prelude::*;
 
@@ -65,6 +65,22 @@ fn a_hot_region_that_moves_is_followed_within_six_seconds() {
             });
         }
         tree.check();
+    }
+}
+
+#[test]
+fn fitted_leaves_make_room_whatever_abundance_has_made_of_levels() {
+    let tree = small();
+    let placer = Placer::new(&tree, PlacementOptions::fitted()).unwrap();
+    run(&placer, seconds(5), || {});
+    let height = u8::try_from(tree.height()).unwrap();
+    assert_eq!(placer.statistics().tiers[0].parameters.demote_level, height);
+    for (turn, part) in (1..).zip([2, 15, 8]) {
+        let hot = KEYS / 10 * part / 2..KEYS / 10 * (part / 2 + 1);
+        run(&placer, seconds(5 + 10 * turn), || {
+            tree.read(hot.clone(), 20)
+        });
+        assert!(tree.share_on(TierId::NEAR, hot) > 0.99);
     }
 }
 
