@@ -378,8 +378,8 @@ mod tests {
             let guard = memory.enter();
             guard.allocate(64, TierId::NEAR, Purpose::Node).unwrap()
         };
+        let barrier = std::sync::Barrier::new(4);
         std::thread::scope(|scope| {
-            let barrier = &std::sync::Barrier::new(4);
             let guard = memory.enter();
             // SAFETY: as it was allocated, and nobody else knows of it.
             unsafe { guard.retire(block, 64, tier, Purpose::Node) };
