@@ -12,6 +12,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
+mod art;
 mod context;
 mod count;
 mod error;
@@ -23,6 +25,8 @@ mod prefetch;
 mod sync;
 mod value;
 
+#[cfg(not(loom))]
+pub use art::{Art, ArtRange, ProbedArt};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
