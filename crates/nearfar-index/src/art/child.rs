@@ -19,6 +19,7 @@ const DIRECT: usize = 4;
 /// As the two above, with a prefix. A lookup need not touch the headers of those without.
 const INDEXED_PREFIXED: usize = 5;
 const DIRECT_PREFIXED: usize = 6;
+const TINY_LEAF: usize = 7;
 
 /// A word of a node that points to a child.
 pub(super) type Slot = AtomicPtr<u8>;
@@ -65,7 +66,8 @@ impl Child {
     /// A leaf.
     #[inline]
     pub(super) fn leaf(leaf: Leaf<'_>) -> Self {
-        Self(leaf.base().as_ptr())
+        let tag = if leaf.is_tiny() { TINY_LEAF } else { LEAF };
+        Self(leaf.base().as_ptr().map_addr(|addr| addr | tag))
     }
 
     /// An inner node.
@@ -102,7 +104,8 @@ impl Child {
         // SAFETY: the tag was put there for what the block is, and the caller says that it lives.
         unsafe {
             match tag {
-                LEAF => Target::Leaf(Leaf::at(base)),
+                LEAF => Target::Leaf(Leaf::at(base, false)),
+                TINY_LEAF => Target::Leaf(Leaf::at(base, true)),
                 DIRECT => Target::Plain(Node::at(base, Kind::Direct)),
                 INDEXED => Target::Plain(Node::at(base, Kind::Indexed)),
                 SMALL_5 => Target::Prefixed(Node::at(base, Kind::Small5)),

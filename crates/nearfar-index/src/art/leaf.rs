@@ -1,9 +1,13 @@
 //! Leaves: a few keys that share the path above, each with what the path leaves of it.
 //!
 //! ```text
-//! byte 0       2      4       5       6
-//! | uses | live | state | shape | suffixes … | pad to 8 | values, a word each |
+//! byte 0      2       3       4      6
+//! | uses | state | shape | live | suffixes … | pad to 8 | values, a word each |
+//! | uses | state | suffix         | value |        a tiny leaf, of 16 bytes
 //! ```
+//!
+//! A tiny leaf holds one key, of which at most 5 bytes are left: all leaves of a large tree of
+//! integers but a few. Which of the two a leaf is, the pointer to it tells.
 //!
 //! Which keys a leaf holds never changes: another key means another leaf in its place. Values are
 //! changed in the leaf by whoever holds its lock. A key is removed by clearing its bit in `live`,
@@ -30,7 +34,16 @@ pub(super) const BUCKET_BYTES_MAX: usize = 128;
 
 const LOCKED: u8 = 1;
 const OBSOLETE: u8 = 2;
+/// Of a tiny leaf only: its key was removed.
+const REMOVED: u8 = 4;
+/// Of a tiny leaf only: the suffix has all 5 bytes. Where it has less, the last says how many.
+const FULL: u8 = 8;
 const TIER_SHIFT: u32 = 4;
+
+/// Where the suffix of a tiny leaf begins, and how long it can be.
+const TINY_SUFFIX_AT: usize = 3;
+const TINY_SUFFIX_BYTES: usize = 5;
+const TINY_BYTES: usize = 16;
 
 /// In the upper half of `shape`: suffixes differ in length, or are longer than a half byte tells.
 /// Their ends, 16 bits each, stand before them.
@@ -39,15 +52,17 @@ const VARIABLE: u8 = 15;
 #[repr(C)]
 struct Header {
     counter: LeafCounter,
-    live: AtomicU16,
     /// Lock, obsolete, and the tier.
     state: AtomicU8,
-    /// Number of keys less one, and the length of all suffixes or [`VARIABLE`].
+    /// Number of keys less one, and the length of all suffixes or [`VARIABLE`]. A tiny leaf has
+    /// the first byte of its suffix here.
     shape: u8,
 }
 
+/// Where the bits of live keys are, and where the suffixes begin.
+const LIVE_AT: usize = 4;
 const HEADER_BYTES: usize = 6;
-const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
+const _: () = assert!(size_of::<Header>() == LIVE_AT);
 
 /// A key of a leaf to be made: what remains of it, in two parts, and its value.
 #[derive(Debug, Clone, Copy, Default)]
@@ -67,6 +82,7 @@ impl Entry<'_> {
 /// The sizes that follow from a leaf's keys.
 #[derive(Debug, Clone, Copy)]
 struct Layout {
+    is_tiny: bool,
     shape: u8,
     values_at: usize,
     bytes: usize,
@@ -75,6 +91,14 @@ struct Layout {
 impl Layout {
     fn of(entries: &[Entry<'_>]) -> Self {
         let first = entries[0].bytes();
+        if entries.len() == 1 && first <= TINY_SUFFIX_BYTES {
+            return Self {
+                is_tiny: true,
+                shape: 0,
+                values_at: 8,
+                bytes: TINY_BYTES,
+            };
+        }
         let is_fixed =
             first < usize::from(VARIABLE) && entries.iter().all(|entry| entry.bytes() == first);
         let (length, area) = if is_fixed {
@@ -85,6 +109,7 @@ impl Layout {
         };
         let values_at = (HEADER_BYTES + area).next_multiple_of(8);
         Self {
+            is_tiny: false,
             shape: (entries.len() - 1) as u8 | (length << 4),
             values_at,
             bytes: values_at + 8 * entries.len(),
@@ -107,6 +132,7 @@ pub(super) fn bytes_of(entries: &[Entry<'_>]) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Leaf<'g> {
     base: NonNull<u8>,
+    is_tiny: bool,
     lives: PhantomData<&'g ()>,
 }
 
@@ -114,11 +140,12 @@ impl<'g> Leaf<'g> {
     /// The leaf at `base`.
     ///
     /// # Safety
-    /// A leaf was made there by [`Leaf::allocate`], and is not freed during `'g`.
+    /// A leaf, tiny or not, was made there by [`Leaf::allocate`], and is not freed during `'g`.
     #[inline(always)]
-    pub(super) unsafe fn at(base: NonNull<u8>) -> Self {
+    pub(super) unsafe fn at(base: NonNull<u8>, is_tiny: bool) -> Self {
         Self {
             base,
+            is_tiny,
             lives: PhantomData,
         }
     }
@@ -160,16 +187,57 @@ impl<'g> Leaf<'g> {
         tier: TierId,
         context: &Context<'_, '_, P>,
     ) -> Self {
+        let tier = (tier.index() as u8) << TIER_SHIFT;
+        if layout.is_tiny {
+            // SAFETY: the block has the bytes of a tiny leaf.
+            unsafe { Self::write_tiny(base, &entries[0], uses, tier) };
+        } else {
+            // SAFETY: the block has the bytes of the layout.
+            unsafe { Self::write_bucket(base, layout, entries, uses, tier) };
+        }
+        context.probe.write(base.as_ptr().addr(), layout.bytes);
+        // SAFETY: written above.
+        unsafe { Self::at(base, layout.is_tiny) }
+    }
+
+    /// # Safety
+    /// `base` is a block of [`TINY_BYTES`] that nobody else knows.
+    unsafe fn write_tiny(base: NonNull<u8>, entry: &Entry<'_>, uses: u16, tier: u8) {
+        let length = entry.bytes();
+        let mut suffix = [0; TINY_SUFFIX_BYTES];
+        suffix[TINY_SUFFIX_BYTES - 1] = length as u8;
+        suffix[..entry.path.len()].copy_from_slice(entry.path);
+        suffix[entry.path.len()..length].copy_from_slice(entry.suffix);
+        let full = if length == TINY_SUFFIX_BYTES { FULL } else { 0 };
+        // SAFETY: all parts lie within the block.
+        unsafe {
+            base.cast().write(LeafCounter::new(uses));
+            base.add(2).cast().write(AtomicU8::new(tier | full));
+            base.add(TINY_SUFFIX_AT).cast().write(suffix);
+            base.add(8).cast::<u64>().write(entry.word);
+        }
+    }
+
+    /// # Safety
+    /// `base` is a block of `layout.bytes` that nobody else knows.
+    unsafe fn write_bucket(
+        base: NonNull<u8>,
+        layout: Layout,
+        entries: &[Entry<'_>],
+        uses: u16,
+        tier: u8,
+    ) {
         let header = Header {
             counter: LeafCounter::new(uses),
-            live: AtomicU16::new(u16::MAX >> (16 - entries.len())),
-            state: AtomicU8::new((tier.index() as u8) << TIER_SHIFT),
+            state: AtomicU8::new(tier),
             shape: layout.shape,
         };
+        let live = AtomicU16::new(u16::MAX >> (16 - entries.len()));
         let is_variable = layout.shape >> 4 == VARIABLE;
         // SAFETY: all parts lie within the block, by `Layout::of`.
         unsafe {
             base.cast::<Header>().write(header);
+            base.add(LIVE_AT).cast::<AtomicU16>().write(live);
             let mut ends = base.add(HEADER_BYTES).cast::<u16>();
             let first = base.add(HEADER_BYTES + if is_variable { 2 * entries.len() } else { 0 });
             let mut values = base.add(layout.values_at).cast::<u64>();
@@ -188,8 +256,6 @@ impl<'g> Leaf<'g> {
                 values.write(entry.word);
                 values = values.add(1);
             }
-            context.probe.write(base.as_ptr().addr(), layout.bytes);
-            Self::at(base)
         }
     }
 
@@ -204,9 +270,17 @@ impl<'g> Leaf<'g> {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
+    #[inline(always)]
+    pub(super) fn is_tiny(self) -> bool {
+        self.is_tiny
+    }
+
     /// Keys, removed ones among them.
     #[inline(always)]
     pub(super) fn count(self) -> usize {
+        if self.is_tiny {
+            return 1;
+        }
         usize::from(self.header().shape & 15) + 1
     }
 
@@ -228,6 +302,16 @@ impl<'g> Leaf<'g> {
         usize::from(self.header().shape >> 4)
     }
 
+    /// The length of a tiny leaf's suffix.
+    #[inline(always)]
+    fn tiny_length(self) -> usize {
+        if self.header().state.load(Ordering::Relaxed) & FULL != 0 {
+            return TINY_SUFFIX_BYTES;
+        }
+        // SAFETY: the last byte of the suffix's place, which nobody writes any more.
+        usize::from(unsafe { self.base.add(TINY_SUFFIX_AT + TINY_SUFFIX_BYTES - 1).read() })
+    }
+
     /// The end of suffix `index` after the first one's beginning, where lengths vary.
     #[inline]
     fn end(self, index: usize) -> usize {
@@ -239,7 +323,9 @@ impl<'g> Leaf<'g> {
     #[inline]
     pub(super) fn suffix(self, index: usize) -> &'g [u8] {
         let length = self.length();
-        let (at, bytes) = if length == usize::from(VARIABLE) {
+        let (at, bytes) = if self.is_tiny {
+            (TINY_SUFFIX_AT, self.tiny_length())
+        } else if length == usize::from(VARIABLE) {
             let begin = if index == 0 { 0 } else { self.end(index - 1) };
             let first = HEADER_BYTES + 2 * self.count();
             (first + begin, self.end(index) - begin)
@@ -252,6 +338,9 @@ impl<'g> Leaf<'g> {
 
     #[inline(always)]
     fn values_at(self) -> usize {
+        if self.is_tiny {
+            return 8;
+        }
         let length = self.length();
         let area = if length == usize::from(VARIABLE) {
             2 * self.count() + self.end(self.count() - 1)
@@ -283,7 +372,16 @@ impl<'g> Leaf<'g> {
     /// A bit for each key that was not removed.
     #[inline(always)]
     pub(super) fn live(self) -> u16 {
-        self.header().live.load(Ordering::Relaxed)
+        if self.is_tiny {
+            return u16::from(self.header().state.load(Ordering::Relaxed) & REMOVED == 0);
+        }
+        self.live_word().load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn live_word(self) -> &'g AtomicU16 {
+        // SAFETY: leaves that are not tiny have it there; it is accessed as an atomic only.
+        unsafe { self.base.add(LIVE_AT).cast::<AtomicU16>().as_ref() }
     }
 
     /// Whether key `index` was not removed.
@@ -295,6 +393,13 @@ impl<'g> Leaf<'g> {
     /// Where the key is whose remaining bytes are `rest`, if it is there and was not removed.
     #[inline(always)]
     pub(super) fn find(self, rest: &[u8]) -> Option<usize> {
+        if self.is_tiny {
+            let suffix = self.base.as_ptr().wrapping_add(TINY_SUFFIX_AT);
+            // SAFETY: both have that many bytes.
+            let is_here = rest.len() == self.tiny_length()
+                && unsafe { equal(suffix, rest.as_ptr(), rest.len()) };
+            return (is_here && self.is_live(0)).then_some(0);
+        }
         let count = self.count();
         let length = self.length();
         if length == usize::from(VARIABLE) {
@@ -365,8 +470,15 @@ impl<'g> HeldLeaf<'g> {
 
     /// Removes key `index`, and says how many are left.
     pub(super) fn remove(&self, index: usize) -> u32 {
+        if self.leaf.is_tiny {
+            self.leaf
+                .header()
+                .state
+                .fetch_or(REMOVED, Ordering::Release);
+            return 0;
+        }
         let live = self.leaf.live() & !(1 << index);
-        self.leaf.header().live.store(live, Ordering::Release);
+        self.leaf.live_word().store(live, Ordering::Release);
         live.count_ones()
     }
 

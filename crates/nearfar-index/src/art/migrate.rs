@@ -139,16 +139,9 @@ impl<V: TreeValue> PlacedTree for Art<V> {
 impl<V: TreeValue> Art<V> {
     /// The place of a named node, and what is there.
     fn named<'g>(&self, name: &Name, context: &'g Context<'_, '_, Native>) -> Option<Spot<'g>> {
-        let mut spot = self.top(context);
-        while spot.level < name.level {
-            // SAFETY: children are read from slots under the guard of `context`.
-            let (Target::Plain(node) | Target::Prefixed(node)) = (unsafe { spot.child.target() })
-            else {
-                return None;
-            };
-            spot = spot.below(node, &name.key, context)?;
-        }
-        (!spot.child.is_nothing()).then_some(spot)
+        let spot = self.descend_to(&name.key, name.level, context);
+        let is_there = spot.level == name.level && !spot.child.is_nothing();
+        is_there.then_some(spot)
     }
 
     /// Moves a leaf with its values; `None` where somebody was faster.

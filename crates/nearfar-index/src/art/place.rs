@@ -130,25 +130,43 @@ pub(super) struct Spot<'g> {
 }
 
 impl<V: TreeValue> Art<V> {
+    /// Goes down the way of a key, to a leaf or to where there is none, or to a level.
+    #[inline(always)]
+    pub(super) fn descend_to<'g, P: Probe>(
+        &self,
+        key: &[u8],
+        level: u32,
+        context: &'g Context<'_, '_, P>,
+    ) -> Spot<'g> {
+        let mut spot = self.top(context);
+        while spot.level < level {
+            // SAFETY: children are read from slots under the guard of `context`.
+            // Plain nodes have no prefix, and their headers are not touched on the way.
+            let (node, prefix) = match unsafe { spot.child.target() } {
+                Target::Nothing | Target::Leaf(_) => return spot,
+                Target::Plain(node) => (node, &[][..]),
+                Target::Prefixed(node) => (node, node.prefix()),
+            };
+            if !key[spot.depth..].starts_with(prefix) {
+                return spot;
+            }
+            spot = spot.below(node, prefix.len(), key, context);
+        }
+        spot
+    }
+
     /// Goes down the way of a key, to a leaf or to where there is none.
+    #[inline]
     pub(super) fn descend<'g, P: Probe>(
         &self,
         key: &[u8],
         context: &'g Context<'_, '_, P>,
     ) -> Spot<'g> {
-        let mut spot = self.top(context);
-        // SAFETY: children are read from slots under the guard of `context`.
-        while let Target::Plain(node) | Target::Prefixed(node) = unsafe { spot.child.target() } {
-            let Some(below) = spot.below(node, key, context) else {
-                break;
-            };
-            spot = below;
-        }
-        spot
+        self.descend_to(key, u32::MAX, context)
     }
 
     /// The way's beginning.
-    pub(super) fn top<'g, P: Probe>(&self, context: &'g Context<'_, '_, P>) -> Spot<'g> {
+    fn top<'g, P: Probe>(&self, context: &'g Context<'_, '_, P>) -> Spot<'g> {
         Spot {
             above: Place::Root,
             at: Place::Root,
@@ -193,17 +211,17 @@ impl<V: TreeValue> Art<V> {
 }
 
 impl<'g> Spot<'g> {
-    /// One node further down; `None` where the node's prefix is not the key's.
-    #[inline]
-    pub(super) fn below<P: Probe>(
+    /// One node further down, past its prefix, which is the key's.
+    #[inline(always)]
+    fn below<P: Probe>(
         &self,
         node: Node<'g>,
+        prefix_bytes: usize,
         key: &[u8],
         context: &'g Context<'_, '_, P>,
-    ) -> Option<Self> {
-        let rest = key[self.depth..].strip_prefix(node.prefix())?;
-        let depth = key.len() - rest.len();
-        let (at, child, depth) = if let Some(byte) = rest.first() {
+    ) -> Self {
+        let depth = self.depth + prefix_bytes;
+        let (at, child, depth) = if let Some(byte) = key.get(depth) {
             (
                 Place::Byte(node, *byte),
                 node.child(*byte, context),
@@ -214,12 +232,12 @@ impl<'g> Spot<'g> {
             let child = end.map_or(Child::NOTHING, |slot| Child::load(slot, &context.guard));
             (Place::End(node), child, depth)
         };
-        Some(Self {
+        Self {
             above: self.at,
             at,
             child,
             depth,
             level: self.level + 1,
-        })
+        }
     }
 }
