@@ -99,7 +99,7 @@ impl<V: TreeValue> Art<V> {
                     return Waiting::Nothing;
                 }
                 Target::Prefixed(node) => {
-                    let Some(below) = lane.rest.strip_prefix(node.prefix()) else {
+                    let Some(below) = node.after_prefix(lane.rest) else {
                         return Waiting::Nothing;
                     };
                     lane.rest = below;

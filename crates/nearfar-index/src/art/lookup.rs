@@ -37,7 +37,7 @@ impl<V: TreeValue> Art<V> {
                 Target::Plain(node) => step(node, rest, context),
                 Target::Prefixed(node) => {
                     context.follow(node.base().as_ptr(), 16);
-                    step(node, rest.strip_prefix(node.prefix())?, context)
+                    step(node, node.after_prefix(rest)?, context)
                 }
             };
         }

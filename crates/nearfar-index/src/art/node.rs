@@ -267,6 +267,16 @@ impl<'g> Node<'g> {
         unsafe { slice::from_raw_parts(self.base.add(at).as_ptr(), self.prefix_bytes()) }
     }
 
+    /// What is left of a key after the prefix; `None` where the key does not go on with it.
+    #[inline(always)]
+    pub(super) fn after_prefix(self, rest: &[u8]) -> Option<&[u8]> {
+        // Most nodes have none.
+        if self.prefix_bytes() == 0 {
+            return Some(rest);
+        }
+        rest.strip_prefix(self.prefix())
+    }
+
     /// Whether it has an end slot.
     pub(super) fn has_end(self) -> bool {
         self.header().has_end

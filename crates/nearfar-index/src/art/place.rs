@@ -141,16 +141,16 @@ impl<V: TreeValue> Art<V> {
         let mut spot = self.top(context);
         while spot.level < level {
             // SAFETY: children are read from slots under the guard of `context`.
-            // Plain nodes have no prefix, and their headers are not touched on the way.
-            let (node, prefix) = match unsafe { spot.child.target() } {
-                Target::Nothing | Target::Leaf(_) => return spot,
-                Target::Plain(node) => (node, &[][..]),
-                Target::Prefixed(node) => (node, node.prefix()),
+            let (node, rest) = match unsafe { spot.child.target() } {
+                Target::Nothing | Target::Leaf(_) => break,
+                // No prefix: its header is not touched on the way.
+                Target::Plain(node) => (node, &key[spot.depth..]),
+                Target::Prefixed(node) => match node.after_prefix(&key[spot.depth..]) {
+                    Some(rest) => (node, rest),
+                    None => break,
+                },
             };
-            if !key[spot.depth..].starts_with(prefix) {
-                return spot;
-            }
-            spot = spot.below(node, prefix.len(), key, context);
+            spot = spot.below(node, rest, key.len() - rest.len(), context);
         }
         spot
     }
@@ -211,17 +211,16 @@ impl<V: TreeValue> Art<V> {
 }
 
 impl<'g> Spot<'g> {
-    /// One node further down, past its prefix, which is the key's.
+    /// One node further down, past its prefix: `rest` of the key is left after `depth` bytes.
     #[inline(always)]
     fn below<P: Probe>(
         &self,
         node: Node<'g>,
-        prefix_bytes: usize,
-        key: &[u8],
+        rest: &[u8],
+        depth: usize,
         context: &'g Context<'_, '_, P>,
     ) -> Self {
-        let depth = self.depth + prefix_bytes;
-        let (at, child, depth) = if let Some(byte) = key.get(depth) {
+        let (at, child, depth) = if let Some(byte) = rest.first() {
             (
                 Place::Byte(node, *byte),
                 node.child(*byte, context),
