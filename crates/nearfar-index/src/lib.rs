@@ -12,6 +12,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
+mod art;
 mod context;
 mod count;
 mod error;
@@ -19,9 +21,12 @@ mod key;
 pub mod lock;
 pub mod memory;
 pub mod placement;
+mod prefetch;
 mod sync;
 mod value;
 
+#[cfg(not(loom))]
+pub use art::{Art, ArtRange, ProbedArt};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};

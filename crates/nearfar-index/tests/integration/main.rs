@@ -1,0 +1,1 @@
+//! Tests of the trees through their public interface.
