@@ -19,6 +19,7 @@ mod key;
 pub mod lock;
 pub mod memory;
 pub mod placement;
+mod prefetch;
 mod sync;
 mod value;
 
