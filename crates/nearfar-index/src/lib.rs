@@ -12,6 +12,8 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
+mod btree;
 mod context;
 mod count;
 mod error;
@@ -19,9 +21,12 @@ mod key;
 pub mod lock;
 pub mod memory;
 pub mod placement;
+mod prefetch;
 mod sync;
 mod value;
 
+#[cfg(not(loom))]
+pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};

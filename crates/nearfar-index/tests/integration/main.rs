@@ -1,0 +1,3 @@
+//! Tests of the trees and of the placement of their nodes, through their public interfaces.
+
+mod btree;
