@@ -14,6 +14,7 @@
 
 #[cfg(not(loom))]
 mod btree;
+mod art;
 mod context;
 mod count;
 mod error;
@@ -27,6 +28,7 @@ mod value;
 
 #[cfg(not(loom))]
 pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
+pub use art::{Art, ArtRange, ProbedArt};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
