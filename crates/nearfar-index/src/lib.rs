@@ -17,6 +17,8 @@ mod count;
 mod error;
 mod key;
 pub mod lock;
+#[cfg(not(loom))]
+mod masstree;
 pub mod memory;
 pub mod placement;
 mod sync;
@@ -25,4 +27,6 @@ mod value;
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
+#[cfg(not(loom))]
+pub use masstree::{Masstree, MasstreeRange};
 pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};
