@@ -14,6 +14,9 @@ use crate::lock::{OptimisticLock, Version};
 use crate::memory::{NodeMemory, OutOfMemory, Purpose};
 use crate::placement::{Frontend, NewNode};
 
+/// Bytes of a line of the cache.
+const LINE_BYTES: usize = 64;
+
 /// What was read is of no use: somebody wrote meanwhile. The operation begins again.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Restart;
@@ -338,9 +341,19 @@ fn prefetch<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
 /// Begins to fetch a whole node.
 #[inline(always)]
 pub(super) fn prefetch_node<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    context.probe.prefetch(node.addr(), LEAF_BYTES);
-    for line in 0..LEAF_BYTES / 64 {
-        prefetch_line(node.wrapping_byte_add(64 * line));
+    prefetch_bytes(node, LEAF_BYTES, context);
+}
+
+/// Begins to fetch the first bytes of something.
+#[inline(always)]
+pub(super) fn prefetch_bytes<P: Probe>(
+    start: *const Node,
+    bytes: usize,
+    context: &Context<'_, '_, P>,
+) {
+    context.probe.prefetch(start.addr(), bytes);
+    for offset in (0..bytes).step_by(LINE_BYTES) {
+        prefetch_line(start.wrapping_byte_add(offset));
     }
 }
 

@@ -1,5 +1,6 @@
 //! Masstree: a trie of B+trees over slices of eight bytes.
 
+mod batch;
 mod descend;
 mod handle;
 mod insert;

@@ -122,6 +122,22 @@ impl<V: TreeValue> Masstree<V> {
         self.get(key).is_some()
     }
 
+    /// Looks up many keys at once, and replaces what is in `values` by what they have, in order.
+    ///
+    /// Lookups take turns while their nodes are on the way from memory, which makes this several
+    /// times as fast as [`Self::get`] where the tree is much larger than the cache.
+    ///
+    /// ```
+    /// let tree: nearfar_index::Masstree<u64> = (0..100_u64).map(|n| (n, n * n)).collect();
+    /// let mut values = Vec::new();
+    /// tree.get_batch(&[7_u64, 700, 9], &mut values);
+    /// assert_eq!(values, [Some(49), None, Some(81)]);
+    /// ```
+    pub fn get_batch<K: Key>(&self, keys: &[K], values: &mut Vec<Option<V>>) {
+        let context = Context::native(&self.memory);
+        self.get_batch_in(&context, keys, values);
+    }
+
     /// Sets the value of a key and returns the one it had.
     ///
     /// # Errors
