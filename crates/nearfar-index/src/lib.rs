@@ -20,6 +20,8 @@ mod count;
 mod error;
 mod key;
 pub mod lock;
+#[cfg(not(loom))]
+mod masstree;
 pub mod memory;
 pub mod placement;
 mod prefetch;
@@ -32,4 +34,6 @@ pub use art::{Art, ArtRange, ProbedArt};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
+#[cfg(not(loom))]
+pub use masstree::{Masstree, MasstreeRange};
 pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};

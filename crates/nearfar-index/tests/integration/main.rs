@@ -4,3 +4,6 @@ mod btree;
 //! What users of the crate rely on.
 
 mod placement;
+//! Tests through the public interface only.
+
+mod masstree;
