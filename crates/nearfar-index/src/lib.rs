@@ -13,12 +13,15 @@
 #![warn(missing_docs)]
 
 #[cfg(not(loom))]
+mod btree;
 mod art;
 mod context;
 mod count;
 mod error;
 mod key;
 pub mod lock;
+#[cfg(not(loom))]
+mod masstree;
 pub mod memory;
 pub mod placement;
 mod prefetch;
@@ -26,8 +29,11 @@ mod sync;
 mod value;
 
 #[cfg(not(loom))]
+pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
 pub use art::{Art, ArtRange, ProbedArt};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
+#[cfg(not(loom))]
+pub use masstree::{Masstree, MasstreeRange};
 pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};

@@ -61,6 +61,11 @@ impl LeafCounter {
         self.0.load(Relaxed)
     }
 
+    /// The uses, which begin at zero again.
+    pub fn take(&self) -> u16 {
+        self.0.swap(0, Relaxed)
+    }
+
     /// Halves the uses.
     pub fn cool(&self) {
         self.0.store(self.uses() / 2, Relaxed);

@@ -101,6 +101,26 @@ pub trait PlacedTree: Sync {
         visitor: &mut dyn FnMut(LeafView<'_, Self::Node>) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
 
+    /// As [`Self::visit_leaves`], from the leaf on that `from` means now. Returns `None` without
+    /// visiting any where the tree cannot begin in the middle; then leaves are always looked at all
+    /// together.
+    fn visit_leaves_from(
+        &self,
+        from: &Self::Node,
+        visitor: &mut dyn FnMut(LeafView<'_, Self::Node>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        let _ = (from, visitor);
+        None
+    }
+
+    /// A number that tells the node apart from others at this moment, such as its address, where
+    /// one node has many names: with it, an ancestor is tried once for all of its leaves. `None`
+    /// where the node is gone or names are unique.
+    fn identity(&self, node: &Self::Node) -> Option<usize> {
+        let _ = node;
+        None
+    }
+
     /// The node above, or `None` for the root.
     fn parent(&self, node: &Self::Node) -> Option<Self::Node>;
 

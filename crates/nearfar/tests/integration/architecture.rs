@@ -9,7 +9,7 @@ use toml::Table;
 use crate::support::workspace;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 10] = [
+const ALLOWED: [(&str, &[&str]); 11] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
@@ -22,6 +22,16 @@ const ALLOWED: [(&str, &[&str]); 10] = [
     (
         "nearfar-measure",
         &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+    ),
+    (
+        "nearfar-index-bench",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-index",
+            "nearfar-measure",
+        ],
     ),
     (
         "nearfar-store",
@@ -48,6 +58,8 @@ const ALLOWED: [(&str, &[&str]); 10] = [
             "nearfar-measure",
             "nearfar-store",
             "nearfar-bench",
+            "nearfar-index",
+            "nearfar-index-bench",
         ],
     ),
 ];

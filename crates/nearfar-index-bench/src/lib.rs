@@ -1,0 +1,12 @@
+//! Tree indexes under workloads, placements and models, side by side with other crates' trees.
+//!
+//! * [`map`]: the maps under test, behind one pair of traits.
+//! * [`workload`]: what is asked of them.
+//! * [`native`]: runs on this machine as it is, all contestants in turn.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod map;
+pub mod native;
+pub mod workload;

@@ -1,0 +1,3 @@
+//! Every contestant under the same operations.
+
+mod maps;
