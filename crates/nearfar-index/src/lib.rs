@@ -13,8 +13,9 @@
 #![warn(missing_docs)]
 
 #[cfg(not(loom))]
-mod btree;
 mod art;
+#[cfg(not(loom))]
+mod btree;
 mod context;
 mod count;
 mod error;
@@ -29,8 +30,9 @@ mod sync;
 mod value;
 
 #[cfg(not(loom))]
-pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
 pub use art::{Art, ArtRange, ProbedArt};
+#[cfg(not(loom))]
+pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
