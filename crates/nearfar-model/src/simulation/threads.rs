@@ -46,11 +46,6 @@ impl VirtualProbe {
             .set(self.compute_ps.get().saturating_add(picoseconds));
     }
 
-    /// A non-temporal store of `bytes` at `addr`.
-    pub fn write_non_temporal(&self, addr: usize, bytes: usize) {
-        self.push(Access::NonTemporalStore, addr, bytes);
-    }
-
     /// Addresses that are the same in every run: those of placed buffers begin at fixed ones.
     fn modelled(&self, addr: usize) -> u64 {
         let found = self
@@ -96,6 +91,10 @@ impl Probe for VirtualProbe {
 
     fn write(&self, addr: usize, bytes: usize) {
         self.push(Access::Store, addr, bytes);
+    }
+
+    fn write_non_temporal(&self, addr: usize, bytes: usize) {
+        self.push(Access::NonTemporalStore, addr, bytes);
     }
 
     fn stream(&self, addr: usize, bytes: usize) {
