@@ -6,7 +6,7 @@ use super::machine::{Machine, MachineError};
 use super::network::Network;
 use super::placement::AddressMap;
 use super::program::Program;
-use super::time::{Ps, ns};
+use super::time::{Ps, ns, ps};
 
 /// What the request table has seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,6 +94,20 @@ impl Simulation {
         for (index, program) in programs.into_iter().enumerate() {
             threads[index % count].push(program);
         }
+        Self::on_cores(machine, map, threads, caches)
+    }
+
+    /// As [`Simulation::new`], with the programs of each core chosen by the caller.
+    ///
+    /// # Errors
+    /// [`MachineError::Threads`] for no programs, or more than the machine has threads.
+    pub fn on_cores(
+        machine: &Machine,
+        map: AddressMap,
+        threads: Vec<Vec<Box<dyn Program>>>,
+        caches: Caches,
+    ) -> Result<Self, MachineError> {
+        machine.check_threads(threads.iter().map(Vec::len).sum())?;
         let core = &machine.core;
         let cores: Vec<_> = threads
             .into_iter()
@@ -124,12 +138,35 @@ impl Simulation {
         })
     }
 
-    fn lines(&self) -> u64 {
+    /// Lines that programs have touched so far.
+    pub fn lines(&self) -> u64 {
         self.cores.iter().map(|core| core.counts.lines).sum()
     }
 
-    /// Runs until programs have touched `lines` lines in all, or ended; returns the time.
-    fn run_lines(&mut self, lines: u64) -> Ps {
+    /// Runs until programs have touched about `lines` lines in all, until the time `until_ns`, or
+    /// to their end; returns the time in ns.
+    pub fn advance(&mut self, lines: u64, until_ns: f64) -> f64 {
+        let now = self.run_lines(lines, ps(until_ns));
+        if !self.is_done() {
+            return ns(now);
+        }
+        let finished = self.cores.iter().map(VirtualCore::finished_at);
+        ns(finished.fold(now, Ps::max))
+    }
+
+    /// Whether all programs have ended.
+    pub fn is_done(&self) -> bool {
+        self.next.iter().all(|next| *next == Ps::MAX)
+    }
+
+    /// Latencies of the sampled operations of a core so far, in its order, in ns.
+    pub fn samples_ns(&self, core: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.cores[core].samples.iter().map(|sample| ns(*sample))
+    }
+
+    /// Runs until programs have touched `lines` lines in all, until a time, or to their end;
+    /// returns the time.
+    fn run_lines(&mut self, lines: u64, until: Ps) -> Ps {
         let mut now = 0;
         loop {
             for _ in 0..256 {
@@ -137,6 +174,10 @@ impl Simulation {
                 if time == Ps::MAX {
                     return now;
                 }
+                if time > until {
+                    return until;
+                }
+                let limit = limit.min(until);
                 let core = &mut self.cores[index];
                 for _ in 0..64 {
                     now = time;
@@ -155,7 +196,7 @@ impl Simulation {
 
     /// Runs all programs to their end.
     pub fn run(mut self) -> Outcome {
-        let end = self.run_lines(u64::MAX);
+        let end = self.run_lines(u64::MAX, Ps::MAX - 1);
         let end = self
             .cores
             .iter()
@@ -166,9 +207,9 @@ impl Simulation {
 
     /// Warms up for `warm_lines` and measures the `lines` after them.
     pub fn measure(mut self, warm_lines: u64, lines: u64) -> Outcome {
-        let start = self.run_lines(warm_lines);
+        let start = self.run_lines(warm_lines, Ps::MAX - 1);
         let before: Vec<_> = self.cores.iter().map(|core| core.counts.clone()).collect();
-        let end = self.run_lines(warm_lines + lines);
+        let end = self.run_lines(warm_lines + lines, Ps::MAX - 1);
         self.outcome(end - start, &before)
     }
 
