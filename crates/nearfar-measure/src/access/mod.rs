@@ -19,14 +19,18 @@ mod presets;
 pub mod report;
 pub mod resume;
 mod run;
+mod simulate;
 pub mod spec;
 mod units;
 
 pub use self::cpus::CpuList;
 pub use self::kernels::{Operation, Pattern};
 pub use self::noise::{Noise, NoiseReport};
-pub use self::outcome::{Latencies, Outcome, TaskOutcome};
-pub use self::plan::{Plan, PlanError, PlannedRun};
+pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome};
+pub use self::plan::{
+    DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
+};
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
+pub(crate) use self::simulate::simulate;
 pub use self::spec::{Document, Flag, RunSpec, SpecError};

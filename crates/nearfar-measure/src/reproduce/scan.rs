@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
-    Access, AddressMap, Caches, Machine, MachineError, Operation, Program, Simulation, TierName,
+    Access, AddressMap, Caches, DeviceIndex, Machine, MachineError, Operation, Program, Simulation,
+    TierName,
 };
 
-use super::access::far_devices;
 use super::points::ScanPlacement;
 
 const LINE_BYTES: u64 = 64;
@@ -87,6 +87,17 @@ impl ScanRun {
         }
         let outcome = Simulation::new(machine, map, programs, Caches::Streaming)?.run();
         Ok((lines * LINE_BYTES * self.threads as u64) as f64 / outcome.elapsed_ns)
+    }
+}
+
+/// That many CXL devices, or near memory for none.
+pub(super) fn far_devices(
+    machine: &Machine,
+    devices: u32,
+) -> Result<Vec<DeviceIndex>, MachineError> {
+    match devices {
+        0 => machine.devices(TierName::Near, 1),
+        _ => machine.devices(TierName::Far, devices),
     }
 }
 
