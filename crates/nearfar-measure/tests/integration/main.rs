@@ -5,3 +5,4 @@ mod probe;
 mod report;
 mod reproduce;
 mod results;
+mod simulated;

@@ -35,7 +35,7 @@ const STREAMING_FACTOR: u64 = 8;
 /// Passes over a working set until caches hold what they will hold.
 const WARM_PASSES: u64 = 3;
 
-/// Longest time between two accesses of a thread that a limit asks for, in ns.
+/// Longest time between two lines of a thread that a limit asks for, in ns.
 const INTERVAL_NS_MAX: f64 = 4e6;
 
 /// What of a run is simulated.
@@ -171,10 +171,11 @@ fn check_task(spec: &RunSpec, task: &TaskSpec) -> Result<(), SpecError> {
         return Err(spec.error(&path(field), message));
     }
     if let Some(limit) = task.limit_bytes_per_s {
-        let interval_ns = largest as f64 * task.threads as f64 / limit * 1e9;
+        let line = largest.min(LINE_BYTES) as f64;
+        let interval_ns = line * task.threads as f64 / limit * 1e9;
         if interval_ns > INTERVAL_NS_MAX {
             let message = format!(
-                "each thread would make one access in {:.0} ms: the model holds threads back for \
+                "each thread would access one line in {:.0} ms: the model holds threads back for \
                  up to {:.0} ms; write a higher limit",
                 interval_ns * 1e-6,
                 INTERVAL_NS_MAX * 1e-6

@@ -24,7 +24,18 @@ pub(in crate::access) struct Batch {
 }
 
 impl Queue {
+    /// The batches of one repetition.
     pub(in crate::access) fn new(run: &RunSpec, task: &TaskSpec) -> Self {
+        let mut queue = Self::endless(run, task);
+        queue.all = match run.length {
+            Length::Volume(bytes) if !task.background => Some(bytes.div_ceil(queue.element_bytes)),
+            _ => None,
+        };
+        queue
+    }
+
+    /// Batches without end.
+    pub(in crate::access) fn endless(run: &RunSpec, task: &TaskSpec) -> Self {
         let element_bytes: usize = task
             .steps
             .iter()
@@ -32,13 +43,9 @@ impl Queue {
             .sum();
         let element_bytes = element_bytes as u64;
         let elements = (run.batch_bytes / element_bytes).max(1);
-        let all = match run.length {
-            Length::Volume(bytes) if !task.background => Some(bytes.div_ceil(element_bytes)),
-            _ => None,
-        };
         Self {
             next: AtomicU64::new(0),
-            all,
+            all: None,
             elements,
             element_bytes,
         }

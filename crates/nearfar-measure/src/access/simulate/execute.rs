@@ -113,7 +113,10 @@ fn threads(
         BTreeMap::new();
     let mut tallies = Vec::new();
     for (task, pins) in tasks.iter().zip(&run.pins) {
-        let queue = Rc::new(Queue::new(&run.spec, task));
+        let queue = Rc::new(match window.is_part {
+            true => Queue::endless(&run.spec, task),
+            false => Queue::new(&run.spec, task),
+        });
         let task = Rc::new(task.clone());
         for (thread, cpu) in pins.iter().enumerate() {
             let core = cpu.unwrap_or_default() % machine.cores;
@@ -132,7 +135,7 @@ fn threads(
                 seed: run.spec.seed.wrapping_add(u64::from(repetition) << 32),
                 batch_bytes: run.spec.batch_bytes,
                 begins_within: window.is_part,
-                interval_ps: interval_ps(&task, machine, beside),
+                line_interval_ps: line_interval_ps(&task, machine, beside),
             })));
             tallies.push(tally);
         }
@@ -145,21 +148,22 @@ fn threads(
     }
 }
 
-/// Time that a limited thread lets pass before an access, beyond what the core takes for it. Of
-/// threads that share a core, each waits for its part: the core makes their accesses in turn.
-fn interval_ps(task: &TaskSpec, machine: &Machine, threads_of_core: usize) -> Option<f64> {
+/// Time that a limited thread lets pass per line, beyond what the core takes for it. Of threads that
+/// share a core, each waits for its part: the core makes their accesses in turn.
+fn line_interval_ps(task: &TaskSpec, machine: &Machine, threads_of_core: usize) -> Option<u32> {
     let limit = task.limit_bytes_per_s?;
-    let bytes: usize = task
-        .steps
-        .iter()
-        .map(|one| one.access_bytes * one.count)
-        .sum();
-    let accesses: usize = task.steps.iter().map(|step| step.count).sum();
-    let of_access = bytes as f64 / accesses as f64;
-    let ns = of_access * task.threads as f64 / limit * 1e9 / threads_of_core as f64;
-    let lines = (of_access / LINE_BYTES as f64).max(1.0);
-    let core_ns = machine.core.access_ns + lines * machine.core.line_ns;
-    Some(((ns - core_ns) * 1e3).max(0.0))
+    let steps = task.steps.iter();
+    let (bytes, lines) = steps.fold((0, 0), |(bytes, lines), step| {
+        let lines_of_access = step.access_bytes.div_ceil(LINE_BYTES);
+        (
+            bytes + step.access_bytes * step.count,
+            lines + lines_of_access * step.count,
+        )
+    });
+    let of_line = bytes as f64 / lines as f64;
+    let ns = of_line * task.threads as f64 / limit * 1e9 / threads_of_core as f64;
+    let core_ns = machine.core.access_ns + machine.core.line_ns;
+    (ns > core_ns).then(|| ((ns - core_ns) * 1e3) as u32)
 }
 
 /// A simulation and when its threads ended.

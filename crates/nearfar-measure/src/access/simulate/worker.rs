@@ -52,8 +52,8 @@ pub(super) struct Assignment {
     pub batch_bytes: u64,
     /// Whether it begins somewhere in its first batch, as in the middle of a run.
     pub begins_within: bool,
-    /// Least time from one access to the next.
-    pub interval_ps: Option<f64>,
+    /// Time that the thread lets pass before each line, to stay below its limit.
+    pub line_interval_ps: Option<u32>,
 }
 
 /// A thread as a program: the accesses of its batches, one after the other.
@@ -81,7 +81,7 @@ impl Worker {
         let walk = (first.operation == Operation::Chase).then(|| {
             let area = given.areas[first.regions[0]];
             let lines = (area.bytes as usize / LINE_BYTES).max(1);
-            Walk::new(lines, given.seed, given.share)
+            Walk::new(lines, mix(given.seed), given.share)
         });
         let mut worker = Self {
             random,
@@ -232,8 +232,8 @@ impl Worker {
         let is_timed = task
             .sample_every
             .is_some_and(|every| accesses.is_multiple_of(every));
-        if let Some(interval_ps) = self.given.interval_ps {
-            made.compute_ps = interval_ps as u32;
+        if let Some(interval_ps) = self.given.line_interval_ps {
+            made = self.line_by_line(made, interval_ps);
         }
         if operation == Operation::WriteFlush {
             self.flush(address, bytes, is_timed);
@@ -246,6 +246,21 @@ impl Worker {
             self.given.timed.borrow_mut().push(self.given.index);
         }
         made
+    }
+
+    /// The lines of an access one by one, with a pause before each: the first of them, and the
+    /// others as pending.
+    fn line_by_line(&mut self, access: Simulated, interval_ps: u32) -> Simulated {
+        let line = LINE_BYTES as u32;
+        let part = |first: u32| Simulated {
+            address: access.address + u64::from(first),
+            bytes: (access.bytes - first).min(line),
+            compute_ps: interval_ps,
+            ..access
+        };
+        let others = (line..access.bytes).step_by(LINE_BYTES);
+        self.pending.extend(others.map(part));
+        part(0)
     }
 
     /// What follows the load of a cached write: the lines are written back and waited for.

@@ -89,6 +89,23 @@ fn make_plan(
     document: &Document,
     profile: Option<&Profile>,
 ) -> anyhow::Result<Plan> {
+    let mut plan = match profile.filter(|_| args.virtual_time) {
+        Some(profile) => Plan::simulated(document, profile, args.lines)?,
+        None => plan_in_memory(args, document, profile)?,
+    };
+    if let Some(profile) = profile {
+        // So that results of one profile are not gone on with under another.
+        let name = profile.name.clone();
+        plan.settings.insert("profile".to_owned(), name);
+    }
+    Ok(plan)
+}
+
+fn plan_in_memory(
+    args: &MeasureRunArgs,
+    document: &Document,
+    profile: Option<&Profile>,
+) -> anyhow::Result<Plan> {
     let mut topology = Topology::this_machine()?;
     let mut paced = None;
     if let Some(profile) = profile {
