@@ -326,6 +326,24 @@ fn impossible_specifications_name_field_and_line() {
 }
 
 #[test]
+fn yaml_says_the_same_as_toml() {
+    let toml = "repetitions = 2\n[region.a]\nsize = \"64MiB\"\n[region.b]\n[task.copy]\n\
+                region = [\"a\", \"b\"]\nbackground = false\n[[task.copy.steps]]\naccess = 256\n\
+                [[task.copy.steps]]\noperation = \"write-nt\"\ncount = 2\n\
+                [matrix]\n\"task.copy.threads\" = [1, 2]\nbatch = \"64MiB\"\n";
+    let yaml = "repetitions: 2\nregion:\n  a: {size: 64MiB}\n  b:\ntask:\n  copy:\n    region: [a, b]\n    \
+                background: false\n    steps:\n    - access: 256\n    - operation: write-nt\n      count: 2\n\
+                matrix:\n  task.copy.threads: [1, 2]\n  batch: 64MiB\n";
+    let settings = |name, text| Document::parse(name, text).unwrap().settings();
+    assert_eq!(settings("x.toml", toml), settings("x.yml", yaml));
+    let wrong = yaml.replace("access: 256", "access: 24");
+    let document = Document::parse("x.yml", &wrong).unwrap();
+    let error = Plan::new(&document, &Topology::this_machine().unwrap(), None).unwrap_err();
+    let expected = "x.yml, line 10: task.copy.steps.0.access: no instruction accesses 24 bytes";
+    assert!(error.to_string().starts_with(expected), "{error}");
+}
+
+#[test]
 fn a_million_runs_are_refused_at_once() {
     let list = |count: u32| format!("{:?}", (1..=count).collect::<Vec<_>>());
     let text = format!(

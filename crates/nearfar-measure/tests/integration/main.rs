@@ -1,6 +1,7 @@
 //! Probe, results and reports from the outside.
 
 mod access;
+mod fuzz;
 mod probe;
 mod report;
 mod reproduce;
