@@ -225,6 +225,33 @@ fn a_stopped_plan_keeps_what_is_done() {
 }
 
 #[test]
+fn regions_are_not_filled_to_their_end_once_stopped() {
+    for operation in ["read", "chase"] {
+        let plan = plan(&format!(
+            "[region.data]\nsize = \"256MiB\"\n[task.one]\noperation = \"{operation}\"\n"
+        ));
+        let mut keeper = Keeper::default();
+        let error = execute(&plan, &AtomicBool::new(true), &mut keeper).unwrap_err();
+        assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
+        assert!(keeper.outcomes.is_empty());
+    }
+}
+
+#[test]
+fn every_access_can_be_waited_for() {
+    for pattern in ["sequential", "random"] {
+        let text = |fence| {
+            format!("{SMALL}[task.one]\naccess = 8\npattern = \"{pattern}\"\nfence = {fence}\n")
+        };
+        let rate = |fence| run(&plan(&text(fence))).outcomes[0].1.tasks[0].accesses_per_s[0];
+        assert!(
+            rate(true) < 0.7 * rate(false),
+            "a fence after each access takes time"
+        );
+    }
+}
+
+#[test]
 fn a_modelled_tier_is_paced_and_labelled() {
     let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
                 [task.one]\noperation = \"chase\"\n[matrix]\nplacement = [\"near\", \"far\"]\n";

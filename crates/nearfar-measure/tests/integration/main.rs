@@ -6,4 +6,6 @@ mod probe;
 mod report;
 mod reproduce;
 mod results;
+mod scan;
+mod shapes;
 mod simulated;
