@@ -17,7 +17,12 @@ const ALLOWED: [(&str, &[&str]); 9] = [
     ("nearfar-kernels", &["nearfar-topology", "nearfar-model"]),
     (
         "nearfar-measure",
-        &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-kernels",
+        ],
     ),
     (
         "nearfar-store",

@@ -24,11 +24,14 @@ const PARTS: u64 = 200;
 
 const PAGE_BYTES: u64 = 4096;
 
+/// Which thread made each timed access of a core.
+type Timed = Rc<RefCell<Vec<usize>>>;
+
 /// The virtual threads of a run, by task and thread in one list.
 struct Threads {
     cores: Vec<Vec<Box<dyn Program>>>,
-    /// Of each core, which thread made each timed access.
-    timed: Vec<Rc<RefCell<Vec<usize>>>>,
+    /// By core.
+    timed: Vec<Timed>,
     tallies: Vec<Rc<Tally>>,
 }
 
@@ -109,8 +112,7 @@ fn threads(
     for cpu in pins {
         *threads_of_core.entry(cpu % machine.cores).or_default() += 1;
     }
-    let mut cores: BTreeMap<u32, (Vec<Box<dyn Program>>, Rc<RefCell<Vec<usize>>>)> =
-        BTreeMap::new();
+    let mut cores: BTreeMap<u32, (Vec<Box<dyn Program>>, Timed)> = BTreeMap::new();
     let mut tallies = Vec::new();
     for (task, pins) in tasks.iter().zip(&run.pins) {
         let queue = Rc::new(match window.is_part {
@@ -163,7 +165,7 @@ fn line_interval_ps(task: &TaskSpec, machine: &Machine, threads_of_core: usize) 
     let of_line = bytes as f64 / lines as f64;
     let ns = of_line * task.threads as f64 / limit * 1e9 / threads_of_core as f64;
     let core_ns = machine.core.access_ns + machine.core.line_ns;
-    (ns > core_ns).then(|| ((ns - core_ns) * 1e3) as u32)
+    (ns > core_ns).then_some(((ns - core_ns) * 1e3) as u32)
 }
 
 /// A simulation and when its threads ended.
