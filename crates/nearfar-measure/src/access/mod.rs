@@ -1,8 +1,8 @@
-//! Access benchmarks on real memory: what a machine's tiers give to a workload that is described
-//! field by field (weisgut-2025, section 3).
+//! Access benchmarks: what a machine's tiers give to a workload that is described field by field
+//! (weisgut-2025, section 3), in the memory of this machine or in virtual time on a profile's.
 //!
-//! * A [`Document`] is a specification as it was written, in TOML or as flags; it expands to one
-//!   [`RunSpec`] per point of its matrix.
+//! * A [`Document`] is a specification as it was written, in TOML, YAML or as flags; it expands to
+//!   one [`RunSpec`] per point of its matrix.
 //! * A [`Plan`] has those checked against the machine: everything impossible is refused before
 //!   anything runs, with the field's name and line.
 //! * [`execute`] runs a plan and gives an [`Outcome`] per point, with what disturbed it.

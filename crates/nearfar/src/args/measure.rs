@@ -66,7 +66,7 @@ pub enum MeasureAction {
 /// What is measured.
 #[derive(Debug, Args)]
 pub struct MeasureRunArgs {
-    /// A specification in TOML.
+    /// A specification in TOML, or in YAML if it is named so.
     #[arg(value_name = "FILE", conflicts_with = "preset")]
     pub specification: Option<PathBuf>,
     /// A built-in specification: heatmap, devices, latency, split or loaded.
