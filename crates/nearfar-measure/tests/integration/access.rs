@@ -228,10 +228,12 @@ fn a_stopped_plan_keeps_what_is_done() {
 fn regions_are_not_filled_to_their_end_once_stopped() {
     for operation in ["read", "chase"] {
         let plan = plan(&format!(
-            "[region.data]\nsize = \"256MiB\"\n[task.one]\noperation = \"{operation}\"\n"
+            "[region.data]\nsize = \"512MiB\"\n[task.one]\noperation = \"{operation}\"\n"
         ));
         let mut keeper = Keeper::default();
+        let began = std::time::Instant::now();
         let error = execute(&plan, &AtomicBool::new(true), &mut keeper).unwrap_err();
+        assert!(began.elapsed() < Duration::from_millis(100), "{operation}");
         assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
         assert!(keeper.outcomes.is_empty());
     }

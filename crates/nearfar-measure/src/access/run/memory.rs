@@ -1,7 +1,9 @@
 //! The regions of a run.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use nearfar_memory::{MemorySystem, OverBudget, Region, RegionOptions, Verification};
 
@@ -16,6 +18,9 @@ const FILL: u64 = 0x0123_4567_89AB_CDEF;
 
 /// Bytes that are filled between two looks at whether the user wants to stop.
 const FILLED_AT_ONCE_BYTES: usize = 16 << 20;
+
+/// Time between two looks at whether a region is there, or the user wants to stop.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Memory of the run in progress. Regions that the next run needs alike are kept.
 #[derive(Default)]
@@ -54,7 +59,10 @@ impl Memory {
                 None => {
                     // The old ones are needed no more, and may be in the way.
                     old.clear();
-                    allocate(system, run, index, planned)?
+                    match allocate(system, run, index, stop)? {
+                        Some(allocated) => allocated,
+                        None => return Ok(false),
+                    }
                 }
             };
             if prepared.chain != chain || (same.is_none() && chain.is_none()) {
@@ -137,30 +145,45 @@ fn is_chased(run: &PlannedRun, region: usize) -> bool {
         .any(|step| step.operation == Operation::Chase && step.regions.contains(&region))
 }
 
+/// Gets a region; `None` if it was stopped. The kernel takes seconds for the pages of a large one,
+/// so they are asked for on a thread that is left to itself then, and gives them back.
 fn allocate(
     system: &Arc<MemorySystem>,
     run: &PlannedRun,
     index: usize,
-    planned: &PlannedRegion,
-) -> Result<Prepared, ExecuteError> {
+    stop: &AtomicBool,
+) -> Result<Option<Prepared>, ExecuteError> {
+    let planned = run.regions[index].clone();
+    let PlannedPlacement::Memory(placement) = planned.placement.clone() else {
+        unreachable!("a plan for memory places regions in memory");
+    };
     let options = RegionOptions {
         page_size: planned.page_size,
         over_budget: OverBudget::Refuse,
     };
-    let PlannedPlacement::Memory(placement) = &planned.placement else {
-        unreachable!("a plan for memory places regions in memory");
-    };
-    let region = Region::allocate(system, planned.bytes, placement, options);
+    let system = Arc::clone(system);
+    let bytes = planned.bytes;
+    let allocation =
+        std::thread::spawn(move || Region::allocate(&system, bytes, &placement, options));
+    while !allocation.is_finished() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    let region = allocation
+        .join()
+        .unwrap_or_else(|panic| resume_unwind(panic));
     let region = region.map_err(|source| ExecuteError::Region {
         run: run.id(),
         region: run.spec.regions[index].name.clone(),
         source: Box::new(source),
     })?;
-    Ok(Prepared {
+    Ok(Some(Prepared {
         region,
-        planned: planned.clone(),
+        planned,
         chain: None,
-    })
+    }))
 }
 
 /// Fills a region or builds a chain in it; false if it was stopped.

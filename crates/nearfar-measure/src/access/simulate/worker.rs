@@ -45,8 +45,9 @@ pub(super) struct Assignment {
     pub busy: Rc<Cell<usize>>,
     /// Threads of a core whose accesses were timed, in the order of the accesses.
     pub timed: Rc<RefCell<Vec<usize>>>,
-    /// Number of the thread among all of the run, and of its task.
+    /// Number of the thread among all of the run.
     pub index: usize,
+    /// Its place among those of its task, from 0 to 1: where it begins in a chain.
     pub share: f64,
     pub seed: u64,
     pub batch_bytes: u64,
