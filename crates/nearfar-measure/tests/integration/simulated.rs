@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nearfar_measure::Kind;
 use nearfar_measure::access::{Document, Observer, Outcome, Plan, PlannedRun, Preset, execute};
 use nearfar_measure::results::Metric;
-use nearfar_topology::Profile;
+use nearfar_topology::{Known, Profile};
 use proptest::prelude::*;
 
 #[derive(Default)]
@@ -293,6 +293,29 @@ fn what_the_machine_has_not_is_refused_by_field_and_line() {
             found.starts_with("test.toml, ") && found.contains(expected),
             "{text}: {found}"
         );
+    }
+}
+
+#[test]
+fn devices_hold_what_the_profile_says() {
+    let mut profile = Profile::builtin("cxl-blades-4").unwrap();
+    profile.far.capacity_bytes = Known::Value(4 << 30);
+    let refused = |placement: &str, size: &str| {
+        let text = format!("[region.a]\nplacement = \"{placement}\"\nsize = \"{size}\"\n");
+        let document = Document::parse("x.toml", &text).unwrap();
+        let plan = Plan::simulated(&document, &profile, None);
+        plan.err().map(|error| error.to_string())
+    };
+    assert_eq!(refused("far", "4GiB"), None);
+    assert_eq!(refused("far2", "1GiB"), None);
+    let told = "x.toml, line 3: region.a.size: a device of tier far of profile cxl-blades-4 has 1073741824 bytes";
+    for (placement, size) in [
+        ("far2", "2GiB"),
+        ("far", "5GiB"),
+        ("split:near=10%,far1", "2GiB"),
+    ] {
+        let found = refused(placement, size).unwrap_or_default();
+        assert!(found.starts_with(told), "{placement}: {found}");
     }
 }
 
