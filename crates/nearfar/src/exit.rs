@@ -197,6 +197,7 @@ fn of_plan(error: &PlanError) -> Option<Exit> {
         PlanError::Spec(_) if error.is_missing_tier() => Some(Exit::Name),
         PlanError::Spec(_) => Some(Exit::Usage),
         PlanError::System(error) => Some(of_system(error)),
+        PlanError::Machine(_) => Some(Exit::Unavailable),
         _ => None,
     }
 }
@@ -240,7 +241,7 @@ fn of_tpch(error: &TpchError) -> Option<Exit> {
 
 fn of_reproduction(error: &ReproduceError) -> Exit {
     match error {
-        ReproduceError::Point { .. } => Exit::Input,
+        ReproduceError::Point { .. } | ReproduceError::Specification { .. } => Exit::Input,
         _ => Exit::Unavailable,
     }
 }

@@ -21,7 +21,12 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ),
     (
         "nearfar-measure",
-        &["nearfar-topology", "nearfar-memory", "nearfar-model"],
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-kernels",
+        ],
     ),
     (
         "nearfar-index-bench",
