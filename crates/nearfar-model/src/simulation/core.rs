@@ -1,28 +1,36 @@
 //! One virtual core: program order, fill buffers, the L2 queue and the prefetchers.
+//!
+//! A core runs on its own for one round of virtual time, which is shorter than any way to memory
+//! and back. So nothing that it asks for in a round is answered in it: requests are collected, the
+//! scheduler has them answered in the order of time, and the core settles what waited for them.
 
 use nearfar_topology::SimulatedCores;
 
 use super::cache::{Cache, Level, PrivateCaches};
-use super::network::{DeviceIndex, Network, Transfer, mix};
+use super::network::{DeviceIndex, Transfer, mix};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
-use super::prefetch::{PrefetchedLines, Streams};
+use super::prefetch::Streams;
 use super::program::{Access, Operation, Program};
+use super::requests::{Place, Request, Requests};
 use super::time::{Ps, ps};
 use super::times::Times;
 
 const LINE_BYTES_LOG2: u32 = 6;
-const WINDOW: usize = 256;
-/// Pages whose device a core remembers.
-const PAGES: usize = 8;
-const NEVER: Ps = Ps::MAX;
+/// A line of a modified set and its device in one word: addresses end at 2^64.
+const DEVICE_SHIFT: u32 = 64 - LINE_BYTES_LOG2;
+/// Later than everything, and so that times can still be added.
+pub(crate) const NEVER: Ps = 1 << 62;
+/// Marks a time that is not known yet; the place of the request is in the bits below.
+const UNANSWERED: Ps = 1 << 63;
 
-/// What all cores share.
+/// What all cores share beside the network.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub map: AddressMap,
-    pub network: Network,
     /// The last level, where caches are simulated line by line.
     pub l3: Option<Cache>,
+    /// The requests of this round.
+    pub requests: Requests,
 }
 
 /// What the caches of one core hold.
@@ -30,38 +38,9 @@ pub(crate) struct Shared {
 pub(crate) enum CoreCaches {
     /// Nothing that is used again: programs over regions much larger than all caches. Of the
     /// modified lines some are kept, and each further store pushes one of them out.
-    Streaming { modified: Vec<u64>, capacity: usize },
+    Streaming { modified: Vec<u64> },
     /// Every line, by sets.
     Simulated(PrivateCaches),
-}
-
-/// Where a line is in its way through the core.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    line: u64,
-    access: Access,
-    bytes: u32,
-    compute: u32,
-    depends: bool,
-    sampled: bool,
-    fenced: bool,
-    level: Level,
-}
-
-/// Picoseconds and counts of [`SimulatedCores`].
-#[derive(Debug, Clone)]
-struct Limits {
-    l2_queue: usize,
-    turnaround: Ps,
-    store_commit: Ps,
-    load_window: u64,
-    trigger: u32,
-    distance: u64,
-    l1_hit: Ps,
-    l2_hit: Ps,
-    l3_hit: Ps,
-    access: u32,
-    line: u32,
 }
 
 impl CoreCaches {
@@ -73,9 +52,63 @@ impl CoreCaches {
     pub(crate) fn streaming() -> Self {
         Self::Streaming {
             modified: Vec::with_capacity(Self::MODIFIED),
-            capacity: Self::MODIFIED,
         }
     }
+}
+
+/// Where a line is in its way through the core.
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    line: u64,
+    bytes: u32,
+    compute: u32,
+    access: Access,
+    level: Level,
+    depends: bool,
+    sampled: bool,
+    fenced: bool,
+}
+
+/// An operation of which some lines are not in the window yet.
+#[derive(Debug, Clone, Copy)]
+struct Entering {
+    slot: Slot,
+    lines: u64,
+}
+
+/// When something is done.
+#[derive(Debug, Clone, Copy)]
+enum Done {
+    At(Ps),
+    /// So long after the answer to this request.
+    After(usize, Ps),
+}
+
+/// A line that was issued and waits for its answer.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    issued_at: Ps,
+    request: usize,
+    more: Ps,
+    store: bool,
+    sampled: bool,
+    fenced: bool,
+}
+
+/// Picoseconds and counts of [`SimulatedCores`].
+#[derive(Debug, Clone)]
+struct Limits {
+    l2_queue: usize,
+    turnaround: Ps,
+    store_commit: Ps,
+    window: u64,
+    trigger: u32,
+    distance: u8,
+    l1_hit: Ps,
+    l2_hit: Ps,
+    l3_hit: Ps,
+    access: u32,
+    line: u32,
 }
 
 /// What a core has done.
@@ -97,18 +130,25 @@ pub(crate) struct VirtualCore {
     limits: Limits,
     threads: Vec<Thread>,
     turn: usize,
+    entering: Entering,
     window: Box<[Slot]>,
     /// Sequence numbers of slots: next to issue, next to expose, next to fill.
     head: u64,
     seen: u64,
     tail: u64,
+    /// When fill buffers are free; those of lines that wait for an answer are in none of both.
     fill_buffers: Times,
     l2_queue: Times,
+    /// Places of the L2 queue that wait for an answer.
+    l2_unanswered: usize,
     streams: Streams,
-    prefetched: PrefetchedLines,
     caches: CoreCaches,
     evicted: Vec<u64>,
-    pages: [(u64, DeviceIndex); PAGES],
+    waiting: Vec<Waiting>,
+    /// Place of this round's first request.
+    first_request: usize,
+    /// The head waits for a place in the L2 queue.
+    l2_blocked: bool,
     issued_at: Ps,
     previous_done: Ps,
     all_done: Ps,
@@ -127,9 +167,9 @@ impl VirtualCore {
             l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
             store_commit: ps(parameters.store_commit_ns),
-            load_window: u64::from(parameters.window_lines),
+            window: u64::from(parameters.window_lines),
             trigger: parameters.stream_trigger_lines,
-            distance: u64::from(parameters.streamer_distance_lines),
+            distance: parameters.streamer_distance_lines.min(1 << PAGE_LINES_LOG2) as u8,
             l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
             l3_hit: ps(parameters.l3_hit_ns),
@@ -138,38 +178,42 @@ impl VirtualCore {
         };
         let empty = Slot {
             line: 0,
-            access: Access::Load,
             bytes: 0,
             compute: 0,
+            access: Access::Load,
+            level: Level::Memory,
             depends: false,
             sampled: false,
             fenced: false,
-            level: Level::Memory,
         };
         let mut fill_buffers = Times::new(parameters.fill_buffers as usize);
         (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
+        let thread = |program| Thread {
+            program,
+            last_line: u64::MAX,
+            done: false,
+        };
         Self {
+            window: vec![empty; (limits.window as usize + 1).next_power_of_two()].into(),
             limits,
-            threads: programs
-                .into_iter()
-                .map(|program| Thread {
-                    program,
-                    last_line: u64::MAX,
-                    done: false,
-                })
-                .collect(),
+            threads: programs.into_iter().map(thread).collect(),
             turn: 0,
-            window: vec![empty; WINDOW].into(),
+            entering: Entering {
+                slot: empty,
+                lines: 0,
+            },
             head: 0,
             seen: 0,
             tail: 0,
             fill_buffers,
             l2_queue: Times::new(parameters.l2_queue_entries as usize),
+            l2_unanswered: 0,
             streams: Streams::new(),
-            prefetched: PrefetchedLines::new(),
             caches,
             evicted: Vec::new(),
-            pages: [(u64::MAX, 0); PAGES],
+            waiting: Vec::new(),
+            first_request: 0,
+            l2_blocked: false,
             issued_at: 0,
             previous_done: 0,
             all_done: 0,
@@ -186,23 +230,126 @@ impl VirtualCore {
 
     #[inline]
     fn slot(&self, sequence: u64) -> &Slot {
-        &self.window[sequence as usize % WINDOW]
+        &self.window[sequence as usize & (self.window.len() - 1)]
     }
 
-    /// Fills the window up to what can be exposed.
-    fn fill(&mut self, shared: &mut Shared) {
-        let ahead = self.limits.load_window + 1;
-        while self.tail < self.head + ahead {
-            let Some(operation) = self.next_operation() else {
-                return;
-            };
-            self.push(operation, shared);
+    /// Does all that there is to do from `now` on, before `end`.
+    pub(crate) fn run(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
+        self.first_request = shared.requests.len();
+        while now < end {
+            self.l2_queue.drop_until(now);
+            self.l2_blocked = false;
+            loop {
+                self.fill(shared);
+                self.expose(now, shared);
+                if self.head == self.tail {
+                    return;
+                }
+                let ready = self.head_ready();
+                if ready > now {
+                    now = self.wake(ready);
+                    break;
+                }
+                if !self.issue(now, shared) {
+                    self.l2_blocked = true;
+                    now = self.l2_queue.first().unwrap_or(NEVER);
+                    break;
+                }
+            }
         }
     }
 
+    /// Takes the answers to the round's requests and returns when there is more to do, or
+    /// [`NEVER`].
+    pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
+        for index in self.first_request..end {
+            let request = requests.get(index);
+            if request.transfer == Transfer::Read {
+                self.l2_queue.insert(request.answer);
+                if let Some(place) = request.place {
+                    let mark = UNANSWERED | index as u64;
+                    self.streams.answer(place, mark, request.answer);
+                }
+            }
+        }
+        self.l2_unanswered = 0;
+        for index in 0..self.waiting.len() {
+            let waiting = self.waiting[index];
+            let done = requests.get(waiting.request).answer + waiting.more;
+            self.release_fill_buffer(waiting.issued_at, done, waiting.store);
+            self.complete(waiting.issued_at, done, waiting.sampled, waiting.fenced);
+            if self.previous_done == NEVER && index + 1 == self.waiting.len() {
+                self.previous_done = done;
+            }
+        }
+        self.waiting.clear();
+        if self.head == self.tail {
+            NEVER
+        } else if self.l2_blocked {
+            self.l2_queue.first().unwrap_or(NEVER)
+        } else {
+            self.wake(self.head_ready())
+        }
+    }
+
+    /// Fills the window with what can be exposed.
+    #[inline]
+    fn fill(&mut self, shared: &mut Shared) {
+        while self.tail <= self.head + self.limits.window {
+            if self.entering.lines == 0 && !self.enter() {
+                return;
+            }
+            let mut slot = self.entering.slot;
+            self.entering.slot.line += 1;
+            self.entering.slot.compute = self.limits.line;
+            self.entering.slot.depends = false;
+            self.entering.lines -= 1;
+            slot.level = self.find(&slot, shared);
+            let place = self.tail as usize & (self.window.len() - 1);
+            self.window[place] = slot;
+            self.tail += 1;
+        }
+    }
+
+    /// Begins with the next operation; false if there is none.
+    #[inline]
+    fn enter(&mut self) -> bool {
+        let Some(operation) = self.next_operation() else {
+            return false;
+        };
+        let first = operation.address >> LINE_BYTES_LOG2;
+        let last = (operation.address + u64::from(operation.bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
+        let lines = last - first + 1;
+        // Parts of one line, one after the other, where caches are not simulated.
+        let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
+        let part = previous == first && matches!(operation.access, Access::Load | Access::Store);
+        self.entering = Entering {
+            slot: Slot {
+                line: first,
+                bytes: if lines == 1 {
+                    operation.bytes
+                } else {
+                    operation.bytes / lines as u32
+                },
+                compute: operation.compute_ps + self.limits.access + self.limits.line,
+                access: operation.access,
+                level: if part { Level::L1 } else { Level::Memory },
+                depends: operation.depends,
+                sampled: operation.sampled,
+                fenced: operation.fenced,
+            },
+            lines,
+        };
+        true
+    }
+
+    #[inline]
     fn next_operation(&mut self) -> Option<Operation> {
         for _ in 0..self.threads.len() {
-            self.turn = (self.turn + 1) % self.threads.len();
+            self.turn += 1;
+            if self.turn >= self.threads.len() {
+                self.turn = 0;
+            }
             let thread = &mut self.threads[self.turn];
             if !thread.done {
                 match thread.program.next_operation() {
@@ -214,263 +361,333 @@ impl VirtualCore {
         None
     }
 
-    fn push(&mut self, operation: Operation, shared: &mut Shared) {
-        let first = operation.address >> LINE_BYTES_LOG2;
-        let last = (operation.address + u64::from(operation.bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
-        let lines = last - first + 1;
-        let mut compute = operation.compute_ps + self.limits.access;
-        for line in first..=last {
-            let level = self.find(line, operation.access, shared);
-            self.window[self.tail as usize % WINDOW] = Slot {
-                line,
-                access: operation.access,
-                bytes: operation.bytes / lines as u32,
-                compute: compute + self.limits.line,
-                depends: operation.depends && line == first,
-                sampled: operation.sampled,
-                fenced: operation.fenced,
-                level,
-            };
-            compute = 0;
-            self.tail += 1;
+    /// Where the caches find a line, in program order.
+    #[inline]
+    fn find(&mut self, slot: &Slot, shared: &mut Shared) -> Level {
+        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
+            let level = slot.level;
+            self.entering.slot.level = Level::Memory;
+            return level;
+        };
+        match slot.access {
+            Access::Load | Access::Prefetch => {
+                caches.access(l3, slot.line, false, &mut self.evicted)
+            }
+            Access::Store => caches.access(l3, slot.line, true, &mut self.evicted),
+            Access::Flush if !caches.clean(l3, slot.line) => Level::L1,
+            Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
         }
     }
 
-    /// Does all that can be done at `now` and returns when there is more to do, or [`NEVER`].
-    pub(crate) fn step(&mut self, now: Ps, shared: &mut Shared) -> Ps {
-        self.l2_queue.drop_until(now);
-        loop {
-            self.fill(shared);
-            self.expose(now, shared);
-            if self.head == self.tail {
-                return NEVER;
-            }
-            let ready = self.head_ready();
-            if ready > now {
-                return self.wake(ready);
-            }
-            if !self.issue(now, shared) {
-                return self.l2_queue.first().unwrap_or(NEVER);
-            }
-        }
+    #[inline]
+    fn is_l2_full(&self) -> bool {
+        self.l2_queue.len() + self.l2_unanswered >= self.limits.l2_queue
     }
 
     /// When there is something to do, given when the head is ready.
+    #[inline]
     fn wake(&self, ready: Ps) -> Ps {
         let blocked = self.seen < self.tail
-            && self.seen < self.head + self.limits.load_window
-            && self.l2_queue.len() >= self.limits.l2_queue
-            && self.exposable(self.seen);
+            && self.seen < self.head + self.limits.window
+            && self.is_l2_full()
+            && self.is_exposable(self.seen);
         match self.l2_queue.first() {
             Some(release) if blocked => ready.min(release),
             _ => ready,
         }
     }
 
-    fn exposable(&self, sequence: u64) -> bool {
+    #[inline]
+    fn is_exposable(&self, sequence: u64) -> bool {
         let slot = self.slot(sequence);
         !(slot.depends || slot.fenced)
     }
 
     /// Shows loads ahead of the head to the prefetchers, in program order.
+    #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
-        self.seen = self.seen.max(self.head);
-        let end = self.tail.min(self.head + self.limits.load_window);
+        let end = self.tail.min(self.head + self.limits.window);
         while self.seen < end {
-            if self.seen > self.head && !self.exposable(self.seen) {
+            let ahead = self.seen > self.head;
+            if ahead && !self.is_exposable(self.seen) {
                 return;
             }
             let slot = self.slot(self.seen);
             if slot.access == Access::Load && slot.level == Level::Memory {
-                let line = self.slot(self.seen).line;
-                let full = self.l2_queue.len() >= self.limits.l2_queue;
-                if self.seen > self.head && full {
+                let line = slot.line;
+                if ahead && self.is_l2_full() {
                     return;
                 }
-                let covered = self.follow(now, line, shared);
-                if self.seen > self.head && covered && !self.prefetched.contains(line) {
-                    self.prefetch(now, line, shared);
+                let (stream, covered) = self.follow(now, line, shared);
+                let in_page = line_in_page(line);
+                if ahead && covered && !self.streams.is_under_way(stream, in_page) {
+                    self.prefetch(now, stream, line, shared);
                 }
             }
             self.seen += 1;
         }
     }
 
-    /// Lets the streamer see an access to `line`; true if it had predicted the line.
-    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> bool {
-        let stream = *self.streams.touch(line);
-        // The spatial prefetcher completes pairs of lines.
-        let covered = stream.run >= self.limits.trigger || (stream.run > 0 && line & 1 == 1);
-        if stream.run < self.limits.trigger {
-            return covered;
+    /// Lets the streamer see an access to `line`; where it follows the page, and whether it had
+    /// predicted the line.
+    #[inline]
+    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> (usize, bool) {
+        let page = line >> PAGE_LINES_LOG2;
+        let map = &shared.map;
+        let at = self
+            .streams
+            .touch(page, line_in_page(line), || map.device(page));
+        let run = self.streams.get(at).run;
+        if run < self.limits.trigger {
+            // The spatial prefetcher completes pairs of lines.
+            return (at, run > 0 && line & 1 == 1);
         }
-        let page_end = ((line >> PAGE_LINES_LOG2) + 1) << PAGE_LINES_LOG2;
-        let end = (line + 1 + self.limits.distance).min(page_end);
-        let mut frontier = stream.frontier.max(line + 1);
+        self.run_ahead(now, at, line, shared);
+        (at, true)
+    }
+
+    /// Prefetches the next lines of a page that the streamer follows.
+    #[inline]
+    fn run_ahead(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+        let in_page = line_in_page(line);
+        let page = line - u64::from(in_page);
+        let end = (in_page + 1 + self.limits.distance).min(1 << PAGE_LINES_LOG2);
+        let mut frontier = self.streams.get(at).frontier;
         let until = end.min(frontier + 2);
         while frontier < until {
-            if self.is_wanted(frontier, shared) {
-                if self.l2_queue.len() >= self.limits.l2_queue {
+            let wanted = page + u64::from(frontier);
+            if !self.streams.is_under_way(at, frontier) && !self.is_cached(wanted, shared) {
+                if self.is_l2_full() {
                     break;
                 }
-                self.prefetch(now, frontier, shared);
+                self.prefetch(now, at, wanted, shared);
             }
             frontier += 1;
         }
-        self.streams.touch(line).frontier = frontier;
-        covered
-    }
-
-    /// Whether a prefetch of the line would bring anything: it is in no cache and not under way.
-    fn is_wanted(&self, line: u64, shared: &Shared) -> bool {
-        let cached = match (&self.caches, &shared.l3) {
-            (CoreCaches::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
-            _ => false,
-        };
-        !cached && !self.prefetched.contains(line)
-    }
-
-    fn prefetch(&mut self, now: Ps, line: u64, shared: &mut Shared) {
-        let done = self.request(now, line, Transfer::Read, shared);
-        self.l2_queue.insert(done);
-        self.prefetched.insert(line, done);
+        self.streams.set_frontier(at, frontier);
     }
 
     #[inline]
-    fn request(&mut self, now: Ps, line: u64, kind: Transfer, shared: &mut Shared) -> Ps {
-        let page = line >> PAGE_LINES_LOG2;
-        let known = &mut self.pages[(page ^ (page >> 3) ^ (page >> 16)) as usize % PAGES];
-        if known.0 != page {
-            *known = (page, shared.map.device(page));
+    fn is_cached(&self, line: u64, shared: &Shared) -> bool {
+        match (&self.caches, &shared.l3) {
+            (CoreCaches::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
+            _ => false,
         }
-        shared.network.request(now, line, known.1, kind)
     }
 
-    /// When the head can be issued: its fill buffer is free and what it waits for is there.
+    #[inline]
+    fn prefetch(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+        let mark = UNANSWERED | shared.requests.len() as u64;
+        let place = self.streams.insert(at, line_in_page(line), mark);
+        let device = self.streams.get(at).device;
+        self.fetch(now, line, device, Some(place), shared);
+    }
+
+    /// Asks for a line, which takes a place in the L2 queue.
+    #[inline]
+    fn fetch(
+        &mut self,
+        now: Ps,
+        line: u64,
+        device: DeviceIndex,
+        place: Option<Place>,
+        shared: &mut Shared,
+    ) -> usize {
+        self.l2_unanswered += 1;
+        shared.requests.push(Request {
+            at: now,
+            line,
+            answer: NEVER,
+            device,
+            transfer: Transfer::Read,
+            place,
+        })
+    }
+
+    /// When the head can be issued: its fill buffer is free and what it waits for is there;
+    /// [`NEVER`] where an answer of this round decides.
     #[inline]
     fn head_ready(&self) -> Ps {
         let slot = self.slot(self.head);
-        let mut ready = (self.issued_at + Ps::from(slot.compute)).max(self.fence_until);
+        let compute = Ps::from(slot.compute);
+        let mut ready = (self.issued_at + compute).max(self.fence_until);
         if slot.level != Level::L1 && slot.access != Access::Compute {
-            ready = ready.max(self.fill_buffers.first().unwrap_or(0));
+            ready = ready.max(self.fill_buffers.first().unwrap_or(NEVER));
         }
         if slot.depends {
-            ready = ready.max(self.previous_done + Ps::from(slot.compute));
+            ready = ready.max(self.previous_done + compute);
         }
         if slot.fenced {
-            ready = ready.max(self.all_done + Ps::from(slot.compute));
+            let all_done = if self.waiting.is_empty() {
+                self.all_done
+            } else {
+                NEVER
+            };
+            ready = ready.max(all_done + compute);
         }
         ready
     }
 
     /// Issues the head; false if the L2 queue has no place for it.
+    #[inline]
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
         while let Some(line) = self.evicted.pop() {
-            self.request(now, line, Transfer::Write, shared);
+            let device = shared.map.device(line >> PAGE_LINES_LOG2);
+            write(now, line, device, shared);
         }
         let slot = *self.slot(self.head);
         let done = match (slot.access, slot.level) {
-            (Access::Compute, _) => now,
+            (Access::Compute, _) => Done::At(now),
             (Access::NonTemporalStore, _) | (Access::Flush, Level::Memory) => {
-                self.request(now, slot.line, Transfer::Write, shared)
+                let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
+                Done::After(write(now, slot.line, device, shared), 0)
             }
-            (_, Level::L1) => now + self.limits.l1_hit,
-            (_, Level::L2) => now + self.limits.l2_hit,
-            (_, Level::L3) => now + self.limits.l3_hit,
-            (_, Level::Memory) => match self.fetch(now, &slot, shared) {
+            (_, Level::L1) => Done::At(now + self.limits.l1_hit),
+            (_, Level::L2) => Done::At(now + self.limits.l2_hit),
+            (_, Level::L3) => Done::At(now + self.limits.l3_hit),
+            (_, Level::Memory) => match self.bring(now, &slot, shared) {
                 Some(done) => done,
                 None => return false,
             },
         };
-        self.account(now, &slot, done, shared);
+        self.count(&slot);
+        self.hold_fill_buffer(now, &slot, done);
         self.issued_at = now;
-        self.previous_done = done;
-        self.all_done = self.all_done.max(done);
-        if slot.sampled {
-            self.samples.push(done - now);
-        }
-        if slot.fenced {
-            self.fence_until = done;
-        }
         self.head += 1;
         true
     }
 
-    /// Counts an issued line and takes a fill buffer for as long as it needs one.
-    fn account(&mut self, now: Ps, slot: &Slot, done: Ps, shared: &mut Shared) {
-        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
-        let mut release = done;
-        let missed = done > now + self.limits.l2_hit;
-        if missed {
-            release += self.limits.turnaround;
+    /// Brings a line to L1; `None` if the L2 queue is full.
+    #[inline]
+    fn bring(&mut self, now: Ps, slot: &Slot, shared: &mut Shared) -> Option<Done> {
+        let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
+        let stream = match slot.access {
+            Access::Store => Some(self.follow(now, slot.line, shared).0),
+            _ => self.streams.find(page),
+        };
+        let ready = stream.and_then(|at| self.streams.take(at, in_page));
+        let device = match stream {
+            Some(at) => self.streams.get(at).device,
+            None => shared.map.device(page),
+        };
+        let done = match ready {
+            Some(mark) if mark & UNANSWERED != 0 => {
+                Done::After((mark & !UNANSWERED) as usize, self.limits.l2_hit)
+            }
+            Some(ready) => Done::At(ready.max(now) + self.limits.l2_hit),
+            None if self.is_l2_full() => return None,
+            None => Done::After(self.fetch(now, slot.line, device, None, shared), 0),
+        };
+        if slot.access == Access::Store {
+            self.modify(now, slot.line, device, shared);
         }
+        Some(done)
+    }
+
+    #[inline]
+    fn count(&mut self, slot: &Slot) {
         match slot.access {
             Access::Load | Access::Prefetch => self.counts.load_bytes += u64::from(slot.bytes),
-            Access::Store => {
-                if missed {
-                    release += self.limits.store_commit;
-                }
+            Access::Store | Access::NonTemporalStore => {
                 self.counts.store_bytes += u64::from(slot.bytes);
-                if slot.level == Level::Memory {
-                    self.modify(now, slot.line, shared);
-                }
             }
-            Access::NonTemporalStore => self.counts.store_bytes += u64::from(slot.bytes),
             Access::Flush => {}
             Access::Compute => return,
         }
         self.counts.lines += 1;
-        if slot.level != Level::L1 {
+    }
+
+    /// Takes a fill buffer for as long as the line needs one.
+    #[inline]
+    fn hold_fill_buffer(&mut self, now: Ps, slot: &Slot, done: Done) {
+        let buffered = slot.level != Level::L1 && slot.access != Access::Compute;
+        if buffered {
             self.fill_buffers.pop_first();
-            self.fill_buffers.insert(release);
+        }
+        let store = slot.access == Access::Store;
+        match done {
+            Done::At(done) => {
+                if buffered {
+                    self.release_fill_buffer(now, done, store);
+                }
+                self.previous_done = done;
+                self.complete(now, done, slot.sampled, slot.fenced);
+            }
+            Done::After(request, more) => {
+                self.previous_done = NEVER;
+                if slot.fenced {
+                    self.fence_until = NEVER;
+                }
+                self.waiting.push(Waiting {
+                    issued_at: now,
+                    request,
+                    more,
+                    store,
+                    sampled: slot.sampled,
+                    fenced: slot.fenced,
+                });
+            }
         }
     }
 
-    /// Brings a line to L1; `None` if the L2 queue is full.
-    fn fetch(&mut self, now: Ps, slot: &Slot, shared: &mut Shared) -> Option<Ps> {
-        if slot.access == Access::Store {
-            self.follow(now, slot.line, shared);
+    #[inline]
+    fn release_fill_buffer(&mut self, issued_at: Ps, done: Ps, store: bool) {
+        let mut release = done;
+        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
+        if done > issued_at + self.limits.l2_hit {
+            release += self.limits.turnaround;
+            if store {
+                release += self.limits.store_commit;
+            }
         }
-        if let Some(ready) = self.prefetched.take(slot.line) {
-            return Some(ready.max(now) + self.limits.l2_hit);
-        }
-        if self.l2_queue.len() >= self.limits.l2_queue {
-            return None;
-        }
-        let done = self.request(now, slot.line, Transfer::Read, shared);
-        self.l2_queue.insert(done);
-        Some(done)
+        self.fill_buffers.insert(release);
     }
 
-    /// Where the caches find a line, in program order.
-    fn find(&mut self, line: u64, access: Access, shared: &mut Shared) -> Level {
-        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
-            // Parts of one line, one after the other.
-            let last = std::mem::replace(&mut self.threads[self.turn].last_line, line);
-            let part = last == line && matches!(access, Access::Load | Access::Store);
-            return if part { Level::L1 } else { Level::Memory };
-        };
-        match access {
-            Access::Load | Access::Prefetch => caches.access(l3, line, false, &mut self.evicted),
-            Access::Store => caches.access(l3, line, true, &mut self.evicted),
-            Access::Flush if !caches.clean(l3, line) => Level::L1,
-            Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
+    #[inline]
+    fn complete(&mut self, issued_at: Ps, done: Ps, sampled: bool, fenced: bool) {
+        self.all_done = self.all_done.max(done);
+        if sampled {
+            self.samples.push(done - issued_at);
+        }
+        if fenced {
+            self.fence_until = done;
         }
     }
 
     /// Where programs stream: a stored line replaces a modified one, which is written back.
     ///
     /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
-    fn modify(&mut self, now: Ps, line: u64, shared: &mut Shared) {
-        let CoreCaches::Streaming { modified, capacity } = &mut self.caches else {
+    #[inline]
+    fn modify(&mut self, now: Ps, line: u64, device: DeviceIndex, shared: &mut Shared) {
+        let CoreCaches::Streaming { modified } = &mut self.caches else {
             return;
         };
-        if modified.len() < *capacity {
-            modified.push(line);
+        let packed = line | u64::from(device) << DEVICE_SHIFT;
+        if modified.len() < CoreCaches::MODIFIED {
+            modified.push(packed);
             return;
         }
-        let place = (mix(line ^ self.head) >> 16) as usize % *capacity;
-        let evicted = std::mem::replace(&mut modified[place], line);
-        self.request(now, evicted, Transfer::Write, shared);
+        let place = (mix(line ^ self.head) >> 16) as usize % CoreCaches::MODIFIED;
+        let evicted = std::mem::replace(&mut modified[place], packed);
+        let device = (evicted >> DEVICE_SHIFT) as DeviceIndex;
+        write(now, evicted & ((1 << DEVICE_SHIFT) - 1), device, shared);
     }
+}
+
+#[inline]
+fn line_in_page(line: u64) -> u8 {
+    (line & ((1 << PAGE_LINES_LOG2) - 1)) as u8
+}
+
+/// Sends a line to memory and returns the place of the request.
+#[inline]
+fn write(now: Ps, line: u64, device: DeviceIndex, shared: &mut Shared) -> usize {
+    shared.requests.push(Request {
+        at: now,
+        line,
+        answer: NEVER,
+        device,
+        transfer: Transfer::Write,
+        place: None,
+    })
 }

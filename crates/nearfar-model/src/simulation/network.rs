@@ -54,49 +54,78 @@ struct Channel {
     last_release: Ps,
     refresh_at: Ps,
     completions: Completions,
+}
+
+/// Where a device's channels and times are.
+#[derive(Debug)]
+struct Device {
+    first_channel: u32,
     tier: u8,
 }
+
+/// A request's way to the device and back, and its time there.
+#[derive(Debug, Clone)]
+struct Way {
+    out: Ps,
+    back: Ps,
+    service: Ps,
+}
+
+impl Way {
+    fn new(latency_ns: f64, service_ns: f64, tier: &SimulatedTier) -> Self {
+        let service = ps(service_ns * f64::from(tier.channels));
+        let idle = ps(latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(service);
+        Self {
+            out: idle / 2,
+            back: idle - idle / 2,
+            service,
+        }
+    }
+}
+
+/// Fractions are whole numbers of this many parts: floating-point numbers would lengthen the chain
+/// from one request of a channel to the next.
+const PARTS_LOG2: u32 = 32;
+/// Parts of the slowdown per picosecond of backlog.
+const BACKLOG_PARTS_LOG2: u32 = 40;
 
 /// Picoseconds of one tier.
 #[derive(Debug, Clone)]
 struct TierTimes {
-    read_out: Ps,
-    read_back: Ps,
-    write_out: Ps,
-    write_back: Ps,
+    read: Way,
+    write: Way,
     spread: Ps,
-    read_service: Ps,
-    write_service: Ps,
-    slowdown_per_us: f64,
+    slowdown: u64,
+    /// Shortest service as a share of the mean, and what each of 65,536 steps adds.
+    shortest: u64,
+    step: u64,
     refresh_interval: Ps,
     refresh: Ps,
     channels: u64,
-    variation: f64,
 }
 
 impl TierTimes {
     fn new(tier: &SimulatedTier) -> Self {
-        let channels = f64::from(tier.channels);
-        let read_service = ps(tier.read_service_ns * channels);
-        let write_service = ps(tier.write_service_ns * channels);
-        let read =
-            ps(tier.read_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(read_service);
-        let write =
-            ps(tier.write_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(write_service);
+        let parts = |share: f64, log2: u32| (share * (1_u64 << log2) as f64).round() as u64;
         Self {
-            read_out: read / 2,
-            read_back: read - read / 2,
-            write_out: write / 2,
-            write_back: write - write / 2,
+            read: Way::new(tier.read_latency_ns, tier.read_service_ns, tier),
+            write: Way::new(tier.write_latency_ns, tier.write_service_ns, tier),
             spread: ps(tier.latency_spread_ns),
-            read_service,
-            write_service,
-            slowdown_per_us: tier.backlog_slowdown_per_us,
+            slowdown: parts(tier.backlog_slowdown_per_us * 1e-6, BACKLOG_PARTS_LOG2),
+            shortest: parts(1.0 - tier.service_variation, PARTS_LOG2),
+            step: parts(tier.service_variation / 32768.0, PARTS_LOG2),
             refresh_interval: ps(tier.refresh_interval_ns).max(1),
             refresh: ps(tier.refresh_ns),
             channels: u64::from(tier.channels),
-            variation: tier.service_variation,
         }
+    }
+
+    /// The time of one request at its channel.
+    #[inline]
+    fn service(&self, mean: Ps, backlog: Ps, hash: u64) -> Ps {
+        let slowed =
+            mean + ((mean * ((backlog * self.slowdown) >> 20)) >> (BACKLOG_PARTS_LOG2 - 20));
+        (slowed * (self.shortest + self.step * (hash >> 40 & 0xffff))) >> PARTS_LOG2
     }
 }
 
@@ -107,15 +136,26 @@ pub(crate) enum Transfer {
     Write,
 }
 
+/// A request's stay in the request table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TableVisit {
+    /// Where the request went.
+    pub device: DeviceIndex,
+    /// When it was ready at its core.
+    pub ready_ns: f64,
+    /// When it got its entry.
+    pub admitted_ns: f64,
+    /// When it gave the entry back.
+    pub released_ns: f64,
+}
+
 /// Counters of the network.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NetworkCounts {
     pub admitted: u64,
-    pub released: u64,
     pub reads: Vec<u64>,
     pub writes: Vec<u64>,
-    pub occupancy_ps: u128,
-    pub in_flight_max: u32,
+    pub occupancy_ps: u64,
     pub last_release: Ps,
 }
 
@@ -123,25 +163,29 @@ pub(crate) struct NetworkCounts {
 #[derive(Debug)]
 pub(crate) struct Network {
     entries: u32,
-    in_flight: u32,
+    /// Entries in use, but for those that were given back since the table was full.
+    in_use: u32,
     admitted_at: Ps,
     tiers: Vec<TierTimes>,
     channels: Vec<Channel>,
-    first_channel: Vec<u32>,
-    device_tier: Vec<u8>,
+    devices: Vec<Device>,
     pub counts: NetworkCounts,
+    pub visits: Option<Vec<TableVisit>>,
 }
 
 impl Network {
-    pub(crate) fn new(machine: &Machine) -> Self {
+    /// The network of `machine`, for requests to those devices for which `used` holds.
+    pub(crate) fn new(machine: &Machine, used: impl Fn(DeviceIndex) -> bool) -> Self {
         let mut channels = Vec::new();
-        let mut first_channel = Vec::new();
-        let mut device_tier = Vec::new();
+        let mut devices = Vec::new();
         for (index, tier) in machine.tiers.iter().map(|(_, tier)| tier).enumerate() {
             for device in 0..tier.devices {
-                first_channel.push(channels.len() as u32);
-                device_tier.push(index as u8);
-                for channel in 0..tier.channels {
+                let used = used(devices.len() as DeviceIndex);
+                devices.push(Device {
+                    first_channel: channels.len() as u32,
+                    tier: index as u8,
+                });
+                for channel in (0..tier.channels).filter(|_| used) {
                     let place = device * tier.channels + channel;
                     let of = tier.devices * tier.channels;
                     let phase = ps(tier.refresh_interval_ns) * u64::from(place) / u64::from(of);
@@ -152,15 +196,13 @@ impl Network {
                         completions: Completions::new(
                             machine.core.request_table_entries as usize + 1,
                         ),
-                        tier: index as u8,
                     });
                 }
             }
         }
-        let devices = device_tier.len();
         Self {
             entries: machine.core.request_table_entries,
-            in_flight: 0,
+            in_use: 0,
             admitted_at: 0,
             tiers: machine
                 .tiers
@@ -168,14 +210,27 @@ impl Network {
                 .map(|(_, tier)| TierTimes::new(tier))
                 .collect(),
             channels,
-            first_channel,
-            device_tier,
             counts: NetworkCounts {
-                reads: vec![0; devices],
-                writes: vec![0; devices],
+                reads: vec![0; devices.len()],
+                writes: vec![0; devices.len()],
                 ..NetworkCounts::default()
             },
+            devices,
+            visits: None,
         }
+    }
+
+    /// No request to those devices for which `used` holds is answered earlier.
+    pub(crate) fn shortest_answer(&self, used: impl Fn(DeviceIndex) -> bool) -> Ps {
+        let devices = self.devices.iter().enumerate();
+        devices
+            .filter(|(index, _)| used(*index as DeviceIndex))
+            .flat_map(|(_, device)| {
+                let times = &self.tiers[usize::from(device.tier)];
+                [&times.read, &times.write].map(|way| way.out + way.back)
+            })
+            .min()
+            .unwrap_or(0)
     }
 
     /// Sends a request that is ready at `now` and returns when its answer is back at the core.
@@ -188,57 +243,58 @@ impl Network {
         now: Ps,
         line: u64,
         device: DeviceIndex,
-        kind: Transfer,
+        transfer: Transfer,
     ) -> Ps {
         let admitted = self.admit(now);
-        let device = usize::from(device);
-        let times = &self.tiers[usize::from(self.device_tier[device])];
+        let Device {
+            first_channel,
+            tier,
+        } = self.devices[usize::from(device)];
+        let times = &self.tiers[usize::from(tier)];
         let hash = mix(line);
-        // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
-        let channel = self.first_channel[device]
-            + ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as u32;
-        let channel = &mut self.channels[channel as usize];
-        debug_assert_eq!(channel.tier, self.device_tier[device]);
-        let (out, back, service) = match kind {
-            Transfer::Read => (times.read_out, times.read_back, times.read_service),
-            Transfer::Write => (times.write_out, times.write_back, times.write_service),
-        };
-        let arrival = admitted + out;
-        let backlog = channel.free_at.saturating_sub(arrival);
-        let slowed = service as f64 * (1.0 + backlog as f64 * 1e-6 * times.slowdown_per_us);
-        let slowed =
-            slowed * (1.0 + times.variation * ((hash >> 40 & 0xffff) as f64 / 32768.0 - 1.0));
-        let queued = arrival.max(channel.free_at);
-        let mut start = queued;
-        while start >= channel.refresh_at {
-            start = start.max(channel.refresh_at + times.refresh);
-            // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
-            let jitter =
-                u128::from(mix(channel.refresh_at) >> 32) * u128::from(times.refresh_interval);
-            channel.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
+        let mut channel = first_channel as usize;
+        if times.channels > 1 {
+            // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
+            channel += ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as usize;
         }
-        channel.free_at = start + slowed as Ps;
-        // A write is acknowledged when it is buffered; only its place in the queue waits for refresh.
-        let done = match kind {
-            Transfer::Read => channel.free_at + back,
-            Transfer::Write => queued + service + back,
+        let channel = &mut self.channels[channel];
+        let way = match transfer {
+            Transfer::Read => &times.read,
+            Transfer::Write => &times.write,
         };
-        // A write's data have left the table once the device takes them.
-        let release = match kind {
-            Transfer::Read => done,
-            Transfer::Write => channel.free_at,
+        let arrival = admitted + way.out;
+        let backlog = channel.free_at.saturating_sub(arrival);
+        let queued = arrival.max(channel.free_at);
+        let start = if queued >= channel.refresh_at {
+            channel.refresh(queued, times)
+        } else {
+            queued
+        };
+        channel.free_at = start + times.service(way.service, backlog, hash);
+        let (done, release) = match transfer {
+            Transfer::Read => (channel.free_at + way.back, channel.free_at + way.back),
+            // A write is acknowledged when it is buffered, only its place in the queue waits for
+            // refresh; its data have left the table once the device takes them.
+            Transfer::Write => (queued + way.service + way.back, channel.free_at),
         };
         let release = release.max(channel.last_release);
         channel.last_release = release;
         channel.completions.push(release);
-        self.in_flight += 1;
+        self.in_use += 1;
+        match transfer {
+            Transfer::Read => self.counts.reads[usize::from(device)] += 1,
+            Transfer::Write => self.counts.writes[usize::from(device)] += 1,
+        }
         self.counts.admitted += 1;
-        self.counts.in_flight_max = self.counts.in_flight_max.max(self.in_flight);
         self.counts.last_release = self.counts.last_release.max(release);
-        self.counts.occupancy_ps += u128::from(release - admitted);
-        match kind {
-            Transfer::Read => self.counts.reads[device] += 1,
-            Transfer::Write => self.counts.writes[device] += 1,
+        self.counts.occupancy_ps += release - admitted;
+        if let Some(visits) = &mut self.visits {
+            visits.push(TableVisit {
+                device,
+                ready_ns: ns(now),
+                admitted_ns: ns(admitted),
+                released_ns: ns(release),
+            });
         }
         // The way from the table's slice to the core does not hold the entry.
         done + (((hash & 0xffff) * times.spread) >> 16)
@@ -248,9 +304,6 @@ impl Network {
     pub(crate) fn table_counts(&self) -> TableCounts {
         TableCounts {
             admitted: self.counts.admitted,
-            released: self.counts.released,
-            in_flight: u64::from(self.in_flight),
-            in_flight_max: u64::from(self.counts.in_flight_max),
             occupancy_ns: self.counts.occupancy_ps as f64 / 1_000.0,
             span_ns: ns(self.counts.last_release),
         }
@@ -260,31 +313,48 @@ impl Network {
     #[inline]
     fn admit(&mut self, now: Ps) -> Ps {
         let mut at = now.max(self.admitted_at);
-        if self.in_flight == self.entries {
-            let mut first = Ps::MAX;
-            for channel in &mut self.channels {
-                while channel.completions.front() <= at {
-                    channel.completions.pop();
-                    self.in_flight -= 1;
-                    self.counts.released += 1;
-                }
-                first = first.min(channel.completions.front());
-            }
-            if self.in_flight == self.entries {
-                at = first;
-                let channel = self
-                    .channels
-                    .iter_mut()
-                    .find(|channel| channel.completions.front() == first);
-                channel
-                    .into_iter()
-                    .for_each(|channel| channel.completions.pop());
-                self.in_flight -= 1;
-                self.counts.released += 1;
-            }
+        if self.in_use == self.entries {
+            at = self.admit_to_full(at);
         }
         self.admitted_at = at;
         at
+    }
+
+    /// Entries that were given back are counted only when the table seems full.
+    fn admit_to_full(&mut self, at: Ps) -> Ps {
+        let (mut first, mut first_channel) = (Ps::MAX, 0);
+        for (index, channel) in self.channels.iter_mut().enumerate() {
+            while channel.completions.front() <= at {
+                channel.completions.pop();
+                self.in_use -= 1;
+            }
+            if channel.completions.front() < first {
+                first = channel.completions.front();
+                first_channel = index;
+            }
+        }
+        if self.in_use < self.entries {
+            return at;
+        }
+        self.channels[first_channel].completions.pop();
+        self.in_use -= 1;
+        first
+    }
+}
+
+impl Channel {
+    /// When a request whose turn is at `at` begins, after the refreshes that are due.
+    #[cold]
+    fn refresh(&mut self, at: Ps, times: &TierTimes) -> Ps {
+        let mut start = at;
+        while start >= self.refresh_at {
+            start = start.max(self.refresh_at + times.refresh);
+            // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
+            let jitter =
+                u128::from(mix(self.refresh_at) >> 32) * u128::from(times.refresh_interval);
+            self.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
+        }
+        start
     }
 }
 

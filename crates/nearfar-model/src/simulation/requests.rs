@@ -1,0 +1,148 @@
+//! What cores ask of memory in one round, put into the order of time.
+
+use super::network::{DeviceIndex, Transfer};
+use super::time::Ps;
+
+/// Parts of a round into which requests are sorted first.
+const BUCKETS: usize = 256;
+
+/// Where a prefetched line is noted by its core (see [`super::prefetch::Streams`]).
+pub(crate) type Place = u16;
+
+/// One request of a core.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub at: Ps,
+    pub line: u64,
+    /// When the answer is back at the core; nothing before the end of the round.
+    pub answer: Ps,
+    pub device: DeviceIndex,
+    pub transfer: Transfer,
+    /// Set for prefetches.
+    pub place: Option<Place>,
+}
+
+/// The requests of a round: core after core, and those of a core in the order of time.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    list: Vec<Request>,
+    /// Time since the start of the round, then the place in the list.
+    order: Vec<u64>,
+    buckets: Box<[u32; BUCKETS + 1]>,
+}
+
+impl Requests {
+    pub(crate) fn new() -> Self {
+        Self {
+            list: Vec::new(),
+            order: Vec::new(),
+            buckets: Box::new([0; BUCKETS + 1]),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Adds a request and returns its place in the list.
+    #[inline]
+    pub(crate) fn push(&mut self, request: Request) -> usize {
+        self.list.push(request);
+        self.list.len() - 1
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &Request {
+        &self.list[index]
+    }
+
+    /// Calls `answer` for every request in the order of time, and among equal times in the order
+    /// of cores.
+    #[inline]
+    pub(crate) fn answer(
+        &mut self,
+        start: Ps,
+        length: Ps,
+        one_core: bool,
+        mut answer: impl FnMut(&Request) -> Ps,
+    ) {
+        if one_core {
+            for request in &mut self.list {
+                request.answer = answer(request);
+            }
+            return;
+        }
+        self.sort(start, length);
+        for key in &self.order {
+            let request = &mut self.list[(key & u64::from(u32::MAX)) as usize];
+            request.answer = answer(request);
+        }
+    }
+
+    /// By buckets first, then by insertion, which has little left to do.
+    fn sort(&mut self, start: Ps, length: Ps) {
+        let shift = (length / BUCKETS as u64 + 1).next_power_of_two().ilog2();
+        let bucket = |at: Ps| (((at - start) >> shift) as usize).min(BUCKETS - 1);
+        self.buckets.fill(0);
+        for request in &self.list {
+            self.buckets[bucket(request.at) + 1] += 1;
+        }
+        let mut sum = 0;
+        for count in self.buckets.iter_mut() {
+            sum += *count;
+            *count = sum;
+        }
+        self.order.resize(self.list.len(), 0);
+        for (index, request) in self.list.iter().enumerate() {
+            let place = &mut self.buckets[bucket(request.at)];
+            self.order[*place as usize] = (request.at - start) << 32 | index as u64;
+            *place += 1;
+        }
+        for end in 1..self.order.len() {
+            let key = self.order[end];
+            let mut at = end;
+            while at > 0 && self.order[at - 1] > key {
+                self.order[at] = self.order[at - 1];
+                at -= 1;
+            }
+            self.order[at] = key;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_answered_in_the_order_of_time() {
+        let mut requests = Requests::new();
+        let times = [105_u64, 900, 1_099, 100, 900, 901, 100, 101];
+        for (line, at) in times.into_iter().enumerate() {
+            requests.push(Request {
+                at,
+                line: line as u64,
+                answer: 0,
+                device: 0,
+                transfer: Transfer::Read,
+                place: None,
+            });
+        }
+        let mut seen = Vec::new();
+        requests.answer(100, 1_000, false, |request| {
+            seen.push((request.at, request.line));
+            request.at + 7
+        });
+        let mut expected: Vec<_> = (0..)
+            .map(|line| (times[line as usize], line))
+            .take(8)
+            .collect();
+        expected.sort_unstable();
+        assert_eq!(seen, expected);
+        assert!((0..8).all(|index| requests.get(index).answer == times[index] + 7));
+    }
+}
