@@ -7,19 +7,15 @@
 use nearfar_topology::SimulatedCores;
 
 use super::cache::{Cache, Level, PrivateCaches};
-use super::network::{DeviceIndex, Transfer, mix};
+use super::network::mix;
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
 use super::program::{Access, Operation, Program};
-use super::requests::{Place, Request, Requests};
-use super::time::{Ps, ps};
-use super::times::Times;
+use super::requests::{Purpose, Request, Requests, Target};
+use super::time::{NEVER, Ps, ps};
+use super::times::{FillBuffers, Times};
 
 const LINE_BYTES_LOG2: u32 = 6;
-/// A line of a modified set and its device in one word: addresses end at 2^64.
-const DEVICE_SHIFT: u32 = 64 - LINE_BYTES_LOG2;
-/// Later than everything, and so that times can still be added.
-pub(crate) const NEVER: Ps = 1 << 62;
 /// Marks a time that is not known yet; the place of the request is in the bits below.
 const UNANSWERED: Ps = 1 << 63;
 
@@ -38,7 +34,7 @@ pub(crate) struct Shared {
 pub(crate) enum CoreCaches {
     /// Nothing that is used again: programs over regions much larger than all caches. Of the
     /// modified lines some are kept, and each further store pushes one of them out.
-    Streaming { modified: Vec<u64> },
+    Streaming { modified: Vec<Target> },
     /// Every line, by sets.
     Simulated(PrivateCaches),
 }
@@ -80,16 +76,16 @@ struct Entering {
 #[derive(Debug, Clone, Copy)]
 enum Done {
     At(Ps),
-    /// So long after the answer to this request.
-    After(usize, Ps),
+    /// So long after the answer to this request of the round.
+    After(u32, Ps),
 }
 
 /// A line that was issued and waits for its answer.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     issued_at: Ps,
-    request: usize,
     more: Ps,
+    request: u32,
     store: bool,
     sampled: bool,
     fenced: bool,
@@ -136,8 +132,7 @@ pub(crate) struct VirtualCore {
     head: u64,
     seen: u64,
     tail: u64,
-    /// When fill buffers are free; those of lines that wait for an answer are in none of both.
-    fill_buffers: Times,
+    fill_buffers: FillBuffers,
     l2_queue: Times,
     /// Places of the L2 queue that wait for an answer.
     l2_unanswered: usize,
@@ -148,7 +143,9 @@ pub(crate) struct VirtualCore {
     /// Place of this round's first request.
     first_request: usize,
     /// The head waits for a place in the L2 queue.
-    l2_blocked: bool,
+    head_blocked: bool,
+    /// A load ahead of the head does.
+    ahead_blocked: bool,
     issued_at: Ps,
     previous_done: Ps,
     all_done: Ps,
@@ -186,8 +183,6 @@ impl VirtualCore {
             sampled: false,
             fenced: false,
         };
-        let mut fill_buffers = Times::new(parameters.fill_buffers as usize);
-        (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
         let thread = |program| Thread {
             program,
             last_line: u64::MAX,
@@ -205,7 +200,7 @@ impl VirtualCore {
             head: 0,
             seen: 0,
             tail: 0,
-            fill_buffers,
+            fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
             l2_queue: Times::new(parameters.l2_queue_entries as usize),
             l2_unanswered: 0,
             streams: Streams::new(),
@@ -213,7 +208,8 @@ impl VirtualCore {
             evicted: Vec::new(),
             waiting: Vec::new(),
             first_request: 0,
-            l2_blocked: false,
+            head_blocked: false,
+            ahead_blocked: false,
             issued_at: 0,
             previous_done: 0,
             all_done: 0,
@@ -236,24 +232,29 @@ impl VirtualCore {
     /// Does all that there is to do from `now` on, before `end`.
     pub(crate) fn run(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
         self.first_request = shared.requests.len();
-        while now < end {
-            self.l2_queue.drop_until(now);
-            self.l2_blocked = false;
-            loop {
-                self.fill(shared);
-                self.expose(now, shared);
-                if self.head == self.tail {
+        self.head_blocked = false;
+        loop {
+            self.fill(shared);
+            self.expose(now, shared);
+            if self.head == self.tail {
+                return;
+            }
+            let ready = self.head_ready();
+            if ready > now {
+                let next = self.wake(ready);
+                if next >= end {
                     return;
                 }
-                let ready = self.head_ready();
-                if ready > now {
-                    now = self.wake(ready);
-                    break;
+                now = next;
+                if self.ahead_blocked {
+                    continue;
                 }
-                if !self.issue(now, shared) {
-                    self.l2_blocked = true;
-                    now = self.l2_queue.first().unwrap_or(NEVER);
-                    break;
+            }
+            if !self.issue(now, shared) {
+                now = self.l2_queue.first();
+                if now >= end {
+                    self.head_blocked = true;
+                    return;
                 }
             }
         }
@@ -264,31 +265,35 @@ impl VirtualCore {
     pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
         for index in self.first_request..end {
             let request = requests.get(index);
-            if request.transfer == Transfer::Read {
-                self.l2_queue.insert(request.answer);
-                if let Some(place) = request.place {
-                    let mark = UNANSWERED | index as u64;
-                    self.streams.answer(place, mark, request.answer);
-                }
+            if request.purpose != Purpose::Write {
+                self.l2_queue.insert(request.time);
+            }
+            if let Purpose::Prefetch(place) = request.purpose {
+                self.streams
+                    .answer(place, UNANSWERED | index as u64, request.time);
             }
         }
         self.l2_unanswered = 0;
-        for index in 0..self.waiting.len() {
-            let waiting = self.waiting[index];
-            let done = requests.get(waiting.request).answer + waiting.more;
-            self.release_fill_buffer(waiting.issued_at, done, waiting.store);
-            self.complete(waiting.issued_at, done, waiting.sampled, waiting.fenced);
-            if self.previous_done == NEVER && index + 1 == self.waiting.len() {
-                self.previous_done = done;
-            }
+        let mut last_done = 0;
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for line in &waiting {
+            let done = requests.get(line.request as usize).time + line.more;
+            self.release_fill_buffer(line.issued_at, done, line.store);
+            self.complete(line.issued_at, done, line.sampled, line.fenced);
+            last_done = done;
         }
-        self.waiting.clear();
+        if self.previous_done == NEVER {
+            self.previous_done = last_done;
+        }
+        waiting.clear();
+        self.waiting = waiting;
         if self.head == self.tail {
             NEVER
-        } else if self.l2_blocked {
-            self.l2_queue.first().unwrap_or(NEVER)
+        } else if self.head_blocked {
+            self.l2_queue.first()
         } else {
-            self.wake(self.head_ready())
+            let ready = self.head_ready();
+            self.wake(ready)
         }
     }
 
@@ -379,21 +384,23 @@ impl VirtualCore {
         }
     }
 
+    /// Places that have become free are looked for only when there seems to be none.
     #[inline]
-    fn is_l2_full(&self) -> bool {
+    fn is_l2_full(&mut self, now: Ps) -> bool {
+        if self.l2_queue.len() + self.l2_unanswered < self.limits.l2_queue {
+            return false;
+        }
+        self.l2_queue.drop_until(now);
         self.l2_queue.len() + self.l2_unanswered >= self.limits.l2_queue
     }
 
     /// When there is something to do, given when the head is ready.
     #[inline]
     fn wake(&self, ready: Ps) -> Ps {
-        let blocked = self.seen < self.tail
-            && self.seen < self.head + self.limits.window
-            && self.is_l2_full()
-            && self.is_exposable(self.seen);
-        match self.l2_queue.first() {
-            Some(release) if blocked => ready.min(release),
-            _ => ready,
+        if self.ahead_blocked {
+            ready.min(self.l2_queue.first())
+        } else {
+            ready
         }
     }
 
@@ -406,6 +413,7 @@ impl VirtualCore {
     /// Shows loads ahead of the head to the prefetchers, in program order.
     #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
+        self.ahead_blocked = false;
         let end = self.tail.min(self.head + self.limits.window);
         while self.seen < end {
             let ahead = self.seen > self.head;
@@ -415,7 +423,8 @@ impl VirtualCore {
             let slot = self.slot(self.seen);
             if slot.access == Access::Load && slot.level == Level::Memory {
                 let line = slot.line;
-                if ahead && self.is_l2_full() {
+                if ahead && self.is_l2_full(now) {
+                    self.ahead_blocked = true;
                     return;
                 }
                 let (stream, covered) = self.follow(now, line, shared);
@@ -457,7 +466,7 @@ impl VirtualCore {
         while frontier < until {
             let wanted = page + u64::from(frontier);
             if !self.streams.is_under_way(at, frontier) && !self.is_cached(wanted, shared) {
-                if self.is_l2_full() {
+                if self.is_l2_full(now) {
                     break;
                 }
                 self.prefetch(now, at, wanted, shared);
@@ -479,40 +488,20 @@ impl VirtualCore {
     fn prefetch(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
         let mark = UNANSWERED | shared.requests.len() as u64;
         let place = self.streams.insert(at, line_in_page(line), mark);
-        let device = self.streams.get(at).device;
-        self.fetch(now, line, device, Some(place), shared);
-    }
-
-    /// Asks for a line, which takes a place in the L2 queue.
-    #[inline]
-    fn fetch(
-        &mut self,
-        now: Ps,
-        line: u64,
-        device: DeviceIndex,
-        place: Option<Place>,
-        shared: &mut Shared,
-    ) -> usize {
+        let target = Target::new(line, self.streams.get(at).device);
         self.l2_unanswered += 1;
-        shared.requests.push(Request {
-            at: now,
-            line,
-            answer: NEVER,
-            device,
-            transfer: Transfer::Read,
-            place,
-        })
+        ask(now, target, Purpose::Prefetch(place), shared);
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there;
     /// [`NEVER`] where an answer of this round decides.
     #[inline]
-    fn head_ready(&self) -> Ps {
-        let slot = self.slot(self.head);
+    fn head_ready(&mut self) -> Ps {
+        let slot = *self.slot(self.head);
         let compute = Ps::from(slot.compute);
         let mut ready = (self.issued_at + compute).max(self.fence_until);
         if slot.level != Level::L1 && slot.access != Access::Compute {
-            ready = ready.max(self.fill_buffers.first().unwrap_or(NEVER));
+            ready = ready.max(self.fill_buffers.first());
         }
         if slot.depends {
             ready = ready.max(self.previous_done + compute);
@@ -533,14 +522,15 @@ impl VirtualCore {
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
         while let Some(line) = self.evicted.pop() {
             let device = shared.map.device(line >> PAGE_LINES_LOG2);
-            write(now, line, device, shared);
+            ask(now, Target::new(line, device), Purpose::Write, shared);
         }
         let slot = *self.slot(self.head);
         let done = match (slot.access, slot.level) {
             (Access::Compute, _) => Done::At(now),
             (Access::NonTemporalStore, _) | (Access::Flush, Level::Memory) => {
                 let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
-                Done::After(write(now, slot.line, device, shared), 0)
+                let target = Target::new(slot.line, device);
+                Done::After(ask(now, target, Purpose::Write, shared), 0)
             }
             (_, Level::L1) => Done::At(now + self.limits.l1_hit),
             (_, Level::L2) => Done::At(now + self.limits.l2_hit),
@@ -570,16 +560,18 @@ impl VirtualCore {
             Some(at) => self.streams.get(at).device,
             None => shared.map.device(page),
         };
+        let target = Target::new(slot.line, device);
         let done = match ready {
-            Some(mark) if mark & UNANSWERED != 0 => {
-                Done::After((mark & !UNANSWERED) as usize, self.limits.l2_hit)
-            }
+            Some(mark) if mark & UNANSWERED != 0 => Done::After(mark as u32, self.limits.l2_hit),
             Some(ready) => Done::At(ready.max(now) + self.limits.l2_hit),
-            None if self.is_l2_full() => return None,
-            None => Done::After(self.fetch(now, slot.line, device, None, shared), 0),
+            None if self.is_l2_full(now) => return None,
+            None => {
+                self.l2_unanswered += 1;
+                Done::After(ask(now, target, Purpose::Demand, shared), 0)
+            }
         };
         if slot.access == Access::Store {
-            self.modify(now, slot.line, device, shared);
+            self.modify(now, target, shared);
         }
         Some(done)
     }
@@ -602,7 +594,7 @@ impl VirtualCore {
     fn hold_fill_buffer(&mut self, now: Ps, slot: &Slot, done: Done) {
         let buffered = slot.level != Level::L1 && slot.access != Access::Compute;
         if buffered {
-            self.fill_buffers.pop_first();
+            self.fill_buffers.take();
         }
         let store = slot.access == Access::Store;
         match done {
@@ -632,15 +624,14 @@ impl VirtualCore {
 
     #[inline]
     fn release_fill_buffer(&mut self, issued_at: Ps, done: Ps, store: bool) {
-        let mut release = done;
         // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
-        if done > issued_at + self.limits.l2_hit {
-            release += self.limits.turnaround;
-            if store {
-                release += self.limits.store_commit;
-            }
+        if done <= issued_at + self.limits.l2_hit {
+            self.fill_buffers.release_hit(done);
+        } else {
+            let commit = if store { self.limits.store_commit } else { 0 };
+            let release = done + self.limits.turnaround + commit;
+            self.fill_buffers.release_fill(release);
         }
-        self.fill_buffers.insert(release);
     }
 
     #[inline]
@@ -658,19 +649,17 @@ impl VirtualCore {
     ///
     /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
     #[inline]
-    fn modify(&mut self, now: Ps, line: u64, device: DeviceIndex, shared: &mut Shared) {
+    fn modify(&mut self, now: Ps, target: Target, shared: &mut Shared) {
         let CoreCaches::Streaming { modified } = &mut self.caches else {
             return;
         };
-        let packed = line | u64::from(device) << DEVICE_SHIFT;
         if modified.len() < CoreCaches::MODIFIED {
-            modified.push(packed);
+            modified.push(target);
             return;
         }
-        let place = (mix(line ^ self.head) >> 16) as usize % CoreCaches::MODIFIED;
-        let evicted = std::mem::replace(&mut modified[place], packed);
-        let device = (evicted >> DEVICE_SHIFT) as DeviceIndex;
-        write(now, evicted & ((1 << DEVICE_SHIFT) - 1), device, shared);
+        let place = (mix(target.line() ^ self.head) >> 16) as usize % CoreCaches::MODIFIED;
+        let evicted = std::mem::replace(&mut modified[place], target);
+        ask(now, evicted, Purpose::Write, shared);
     }
 }
 
@@ -679,15 +668,12 @@ fn line_in_page(line: u64) -> u8 {
     (line & ((1 << PAGE_LINES_LOG2) - 1)) as u8
 }
 
-/// Sends a line to memory and returns the place of the request.
+/// Notes a request and returns its place in the round.
 #[inline]
-fn write(now: Ps, line: u64, device: DeviceIndex, shared: &mut Shared) -> usize {
+fn ask(now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> u32 {
     shared.requests.push(Request {
-        at: now,
-        line,
-        answer: NEVER,
-        device,
-        transfer: Transfer::Write,
-        place: None,
-    })
+        time: now,
+        target,
+        purpose,
+    }) as u32
 }

@@ -3,64 +3,48 @@
 use nearfar_topology::SimulatedTier;
 
 use super::machine::Machine;
+use super::requests::Target;
 use super::scheduler::TableCounts;
-use super::time::{Ps, ns, ps};
+use super::time::{NEVER, Ps, ns, ps};
 
 /// Index of a device among all devices of all tiers.
 pub type DeviceIndex = u8;
 
-/// Completions of one channel in their order, a ring.
-#[derive(Debug)]
-struct Completions {
-    times: Box<[Ps]>,
-    head: u32,
-    len: u32,
-}
-
-impl Completions {
-    fn new(capacity: usize) -> Self {
-        let capacity = capacity.next_power_of_two();
-        Self {
-            times: vec![0; capacity].into(),
-            head: 0,
-            len: 0,
-        }
-    }
-
-    fn front(&self) -> Ps {
-        if self.len == 0 {
-            Ps::MAX
-        } else {
-            self.times[self.head as usize]
-        }
-    }
-
-    fn pop(&mut self) {
-        self.head = (self.head + 1) & (self.times.len() as u32 - 1);
-        self.len -= 1;
-    }
-
-    fn push(&mut self, time: Ps) {
-        let at = (self.head + self.len) & (self.times.len() as u32 - 1);
-        self.times[at as usize] = time;
-        self.len += 1;
-    }
-}
-
 /// One channel of a device: a single server, first come, first served.
 #[derive(Debug)]
 struct Channel {
+    times: TierTimes,
     free_at: Ps,
     last_release: Ps,
     refresh_at: Ps,
-    completions: Completions,
+    reads: u64,
+    writes: u64,
+    /// When its requests give back their entries, in order: a ring.
+    releases: Box<[Ps]>,
+    head: usize,
+    tail: usize,
 }
 
-/// Where a device's channels and times are.
+/// The channels of a device.
 #[derive(Debug)]
 struct Device {
     first_channel: u32,
-    tier: u8,
+    channels: u32,
+}
+
+/// Fractions are whole numbers of parts: floating-point numbers would lengthen the chain from one
+/// request of a channel to the next.
+const SHARE_LOG2: u32 = 32;
+const SLOWDOWN_LOG2: u32 = 40;
+
+fn parts(fraction: f64, log2: u32) -> u64 {
+    (fraction * (1_u64 << log2) as f64).round() as u64
+}
+
+/// `(a * b) >> log2` of whole numbers that may be large.
+#[inline]
+fn scaled(a: u64, b: u64, log2: u32) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> log2) as u64
 }
 
 /// A request's way to the device and back, and its time there.
@@ -69,25 +53,23 @@ struct Way {
     out: Ps,
     back: Ps,
     service: Ps,
+    /// Parts of a picosecond that each picosecond of backlog adds to the service.
+    slowdown: u64,
 }
 
 impl Way {
     fn new(latency_ns: f64, service_ns: f64, tier: &SimulatedTier) -> Self {
         let service = ps(service_ns * f64::from(tier.channels));
         let idle = ps(latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(service);
+        let slowdown = tier.backlog_slowdown_per_us * 1e-6 * service as f64;
         Self {
             out: idle / 2,
             back: idle - idle / 2,
             service,
+            slowdown: parts(slowdown, SLOWDOWN_LOG2),
         }
     }
 }
-
-/// Fractions are whole numbers of this many parts: floating-point numbers would lengthen the chain
-/// from one request of a channel to the next.
-const PARTS_LOG2: u32 = 32;
-/// Parts of the slowdown per picosecond of backlog.
-const BACKLOG_PARTS_LOG2: u32 = 40;
 
 /// Picoseconds of one tier.
 #[derive(Debug, Clone)]
@@ -95,45 +77,25 @@ struct TierTimes {
     read: Way,
     write: Way,
     spread: Ps,
-    slowdown: u64,
     /// Shortest service as a share of the mean, and what each of 65,536 steps adds.
     shortest: u64,
     step: u64,
     refresh_interval: Ps,
     refresh: Ps,
-    channels: u64,
 }
 
 impl TierTimes {
     fn new(tier: &SimulatedTier) -> Self {
-        let parts = |share: f64, log2: u32| (share * (1_u64 << log2) as f64).round() as u64;
         Self {
             read: Way::new(tier.read_latency_ns, tier.read_service_ns, tier),
             write: Way::new(tier.write_latency_ns, tier.write_service_ns, tier),
             spread: ps(tier.latency_spread_ns),
-            slowdown: parts(tier.backlog_slowdown_per_us * 1e-6, BACKLOG_PARTS_LOG2),
-            shortest: parts(1.0 - tier.service_variation, PARTS_LOG2),
-            step: parts(tier.service_variation / 32768.0, PARTS_LOG2),
+            shortest: parts(1.0 - tier.service_variation, SHARE_LOG2),
+            step: parts(tier.service_variation / 32768.0, SHARE_LOG2),
             refresh_interval: ps(tier.refresh_interval_ns).max(1),
             refresh: ps(tier.refresh_ns),
-            channels: u64::from(tier.channels),
         }
     }
-
-    /// The time of one request at its channel.
-    #[inline]
-    fn service(&self, mean: Ps, backlog: Ps, hash: u64) -> Ps {
-        let slowed =
-            mean + ((mean * ((backlog * self.slowdown) >> 20)) >> (BACKLOG_PARTS_LOG2 - 20));
-        (slowed * (self.shortest + self.step * (hash >> 40 & 0xffff))) >> PARTS_LOG2
-    }
-}
-
-/// What a request does at the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transfer {
-    Read,
-    Write,
 }
 
 /// A request's stay in the request table.
@@ -149,16 +111,6 @@ pub struct TableVisit {
     pub released_ns: f64,
 }
 
-/// Counters of the network.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NetworkCounts {
-    pub admitted: u64,
-    pub reads: Vec<u64>,
-    pub writes: Vec<u64>,
-    pub occupancy_ps: u64,
-    pub last_release: Ps,
-}
-
 /// Request table and devices.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -166,71 +118,57 @@ pub(crate) struct Network {
     /// Entries in use, but for those that were given back since the table was full.
     in_use: u32,
     admitted_at: Ps,
-    tiers: Vec<TierTimes>,
-    channels: Vec<Channel>,
     devices: Vec<Device>,
-    pub counts: NetworkCounts,
+    channels: Vec<Channel>,
+    /// When each channel gives back its next entry, or [`NEVER`].
+    next_release: Vec<Ps>,
+    occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
 }
 
 impl Network {
     /// The network of `machine`, for requests to those devices for which `used` holds.
     pub(crate) fn new(machine: &Machine, used: impl Fn(DeviceIndex) -> bool) -> Self {
+        let entries = machine.core.request_table_entries;
         let mut channels = Vec::new();
         let mut devices = Vec::new();
-        for (index, tier) in machine.tiers.iter().map(|(_, tier)| tier).enumerate() {
+        for tier in machine.tiers.iter().map(|(_, tier)| tier) {
             for device in 0..tier.devices {
-                let used = used(devices.len() as DeviceIndex);
+                let count = if used(devices.len() as DeviceIndex) {
+                    tier.channels
+                } else {
+                    0
+                };
                 devices.push(Device {
                     first_channel: channels.len() as u32,
-                    tier: index as u8,
+                    channels: count,
                 });
-                for channel in (0..tier.channels).filter(|_| used) {
+                channels.extend((0..count).map(|channel| {
                     let place = device * tier.channels + channel;
                     let of = tier.devices * tier.channels;
                     let phase = ps(tier.refresh_interval_ns) * u64::from(place) / u64::from(of);
-                    channels.push(Channel {
-                        free_at: 0,
-                        last_release: 0,
-                        refresh_at: phase,
-                        completions: Completions::new(
-                            machine.core.request_table_entries as usize + 1,
-                        ),
-                    });
-                }
+                    Channel::new(TierTimes::new(tier), phase, entries as usize)
+                }));
             }
         }
         Self {
-            entries: machine.core.request_table_entries,
+            entries,
             in_use: 0,
             admitted_at: 0,
-            tiers: machine
-                .tiers
-                .iter()
-                .map(|(_, tier)| TierTimes::new(tier))
-                .collect(),
+            next_release: vec![NEVER; channels.len()],
             channels,
-            counts: NetworkCounts {
-                reads: vec![0; devices.len()],
-                writes: vec![0; devices.len()],
-                ..NetworkCounts::default()
-            },
             devices,
+            occupancy_ps: 0,
             visits: None,
         }
     }
 
-    /// No request to those devices for which `used` holds is answered earlier.
-    pub(crate) fn shortest_answer(&self, used: impl Fn(DeviceIndex) -> bool) -> Ps {
-        let devices = self.devices.iter().enumerate();
-        devices
-            .filter(|(index, _)| used(*index as DeviceIndex))
-            .flat_map(|(_, device)| {
-                let times = &self.tiers[usize::from(device.tier)];
-                [&times.read, &times.write].map(|way| way.out + way.back)
-            })
-            .min()
-            .unwrap_or(0)
+    /// No request is answered earlier.
+    pub(crate) fn shortest_answer(&self) -> Ps {
+        let ways = self.channels.iter().flat_map(|channel| {
+            [&channel.times.read, &channel.times.write].map(|way| way.out + way.back)
+        });
+        ways.min().unwrap_or(0)
     }
 
     /// Sends a request that is ready at `now` and returns when its answer is back at the core.
@@ -238,74 +176,64 @@ impl Network {
     /// Calls come in the order of `now`, which makes the table and every server first come, first
     /// served.
     #[inline]
-    pub(crate) fn request(
-        &mut self,
-        now: Ps,
-        line: u64,
-        device: DeviceIndex,
-        transfer: Transfer,
-    ) -> Ps {
+    pub(crate) fn request(&mut self, now: Ps, target: Target, write: bool) -> Ps {
         let admitted = self.admit(now);
-        let Device {
-            first_channel,
-            tier,
-        } = self.devices[usize::from(device)];
-        let times = &self.tiers[usize::from(tier)];
-        let hash = mix(line);
-        let mut channel = first_channel as usize;
-        if times.channels > 1 {
+        let line = target.line();
+        let device = &self.devices[usize::from(target.device())];
+        let mut index = device.first_channel as usize;
+        if device.channels > 1 {
             // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
-            channel += ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as usize;
+            index += scaled(mix(line >> 2), u64::from(device.channels), 64) as usize;
         }
-        let channel = &mut self.channels[channel];
-        let way = match transfer {
-            Transfer::Read => &times.read,
-            Transfer::Write => &times.write,
-        };
-        let arrival = admitted + way.out;
-        let backlog = channel.free_at.saturating_sub(arrival);
-        let queued = arrival.max(channel.free_at);
-        let start = if queued >= channel.refresh_at {
-            channel.refresh(queued, times)
-        } else {
-            queued
-        };
-        channel.free_at = start + times.service(way.service, backlog, hash);
-        let (done, release) = match transfer {
-            Transfer::Read => (channel.free_at + way.back, channel.free_at + way.back),
-            // A write is acknowledged when it is buffered, only its place in the queue waits for
-            // refresh; its data have left the table once the device takes them.
-            Transfer::Write => (queued + way.service + way.back, channel.free_at),
-        };
-        let release = release.max(channel.last_release);
-        channel.last_release = release;
-        channel.completions.push(release);
+        let channel = &mut self.channels[index];
+        let hash = mix(line);
+        let (done, release) = channel.serve(admitted, write, hash);
+        if channel.head == channel.tail {
+            self.next_release[index] = release;
+        }
+        let ring = channel.releases.len() - 1;
+        channel.releases[channel.tail & ring] = release;
+        channel.tail += 1;
         self.in_use += 1;
-        match transfer {
-            Transfer::Read => self.counts.reads[usize::from(device)] += 1,
-            Transfer::Write => self.counts.writes[usize::from(device)] += 1,
-        }
-        self.counts.admitted += 1;
-        self.counts.last_release = self.counts.last_release.max(release);
-        self.counts.occupancy_ps += release - admitted;
+        self.occupancy_ps += release - admitted;
         if let Some(visits) = &mut self.visits {
             visits.push(TableVisit {
-                device,
+                device: target.device(),
                 ready_ns: ns(now),
                 admitted_ns: ns(admitted),
                 released_ns: ns(release),
             });
         }
         // The way from the table's slice to the core does not hold the entry.
-        done + (((hash & 0xffff) * times.spread) >> 16)
+        done + (((hash & 0xffff) * channel.times.spread) >> 16)
+    }
+
+    /// Lines read from each device, and lines written.
+    pub(crate) fn lines(&self) -> (Vec<u64>, Vec<u64>) {
+        let devices = self.devices.iter().map(|device| {
+            let first = device.first_channel as usize;
+            let channels = &self.channels[first..first + device.channels as usize];
+            (
+                channels.iter().map(|channel| channel.reads).sum::<u64>(),
+                channels.iter().map(|channel| channel.writes).sum::<u64>(),
+            )
+        });
+        devices.unzip()
     }
 
     /// What the table has seen.
     pub(crate) fn table_counts(&self) -> TableCounts {
+        let channels = self.channels.iter();
         TableCounts {
-            admitted: self.counts.admitted,
-            occupancy_ns: self.counts.occupancy_ps as f64 / 1_000.0,
-            span_ns: ns(self.counts.last_release),
+            admitted: channels
+                .clone()
+                .map(|channel| channel.reads + channel.writes)
+                .sum(),
+            occupancy_ns: ns(self.occupancy_ps),
+            span_ns: ns(channels
+                .map(|channel| channel.last_release)
+                .max()
+                .unwrap_or(0)),
         }
     }
 
@@ -322,39 +250,96 @@ impl Network {
 
     /// Entries that were given back are counted only when the table seems full.
     fn admit_to_full(&mut self, at: Ps) -> Ps {
-        let (mut first, mut first_channel) = (Ps::MAX, 0);
-        for (index, channel) in self.channels.iter_mut().enumerate() {
-            while channel.completions.front() <= at {
-                channel.completions.pop();
-                self.in_use -= 1;
+        loop {
+            let (mut first, mut first_channel) = (NEVER, 0);
+            for (index, release) in self.next_release.iter().enumerate() {
+                if *release < first {
+                    (first, first_channel) = (*release, index);
+                }
             }
-            if channel.completions.front() < first {
-                first = channel.completions.front();
-                first_channel = index;
+            if first > at && self.in_use < self.entries {
+                return at;
+            }
+            self.in_use -= 1;
+            self.next_release[first_channel] = self.channels[first_channel].pop();
+            if first >= at {
+                return first;
             }
         }
-        if self.in_use < self.entries {
-            return at;
-        }
-        self.channels[first_channel].completions.pop();
-        self.in_use -= 1;
-        first
     }
 }
 
 impl Channel {
+    fn new(times: TierTimes, refresh_at: Ps, entries: usize) -> Self {
+        Self {
+            times,
+            free_at: 0,
+            last_release: 0,
+            refresh_at,
+            reads: 0,
+            writes: 0,
+            releases: vec![0; entries.next_power_of_two()].into(),
+            head: 0,
+            tail: 0,
+        }
+    }
+
+    /// Serves a request that got its entry at `admitted`: when it is answered but for the last part
+    /// of its way, and when it gives back the entry.
+    #[inline]
+    fn serve(&mut self, admitted: Ps, write: bool, hash: u64) -> (Ps, Ps) {
+        let way = if write {
+            &self.times.write
+        } else {
+            &self.times.read
+        };
+        let arrival = admitted + way.out;
+        let queued = arrival.max(self.free_at);
+        let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
+        let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
+        let service = scaled(slowed, share, SHARE_LOG2);
+        let back = way.back;
+        // A write is acknowledged when it is buffered: only its place in the queue waits for
+        // refresh.
+        let acknowledged = queued + way.service + back;
+        let mut start = queued;
+        if queued >= self.refresh_at {
+            start = self.refresh(queued);
+        }
+        self.free_at = start + service;
+        // A write's data have left the table once the device takes them.
+        let (done, release) = if write {
+            self.writes += 1;
+            (acknowledged, self.free_at)
+        } else {
+            self.reads += 1;
+            (self.free_at + back, self.free_at + back)
+        };
+        self.last_release = self.last_release.max(release);
+        (done, self.last_release)
+    }
+
     /// When a request whose turn is at `at` begins, after the refreshes that are due.
     #[cold]
-    fn refresh(&mut self, at: Ps, times: &TierTimes) -> Ps {
+    fn refresh(&mut self, at: Ps) -> Ps {
         let mut start = at;
         while start >= self.refresh_at {
-            start = start.max(self.refresh_at + times.refresh);
+            start = start.max(self.refresh_at + self.times.refresh);
             // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
-            let jitter =
-                u128::from(mix(self.refresh_at) >> 32) * u128::from(times.refresh_interval);
-            self.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
+            let jitter = scaled(mix(self.refresh_at) >> 32, self.times.refresh_interval, 32);
+            self.refresh_at += self.times.refresh_interval / 2 + jitter;
         }
         start
+    }
+
+    /// Takes the next entry that is given back, and returns when the one after it is.
+    #[inline]
+    fn pop(&mut self) -> Ps {
+        self.head += 1;
+        if self.head == self.tail {
+            return NEVER;
+        }
+        self.releases[self.head & (self.releases.len() - 1)]
     }
 }
 

@@ -1,6 +1,6 @@
 //! What cores ask of memory in one round, put into the order of time.
 
-use super::network::{DeviceIndex, Transfer};
+use super::network::DeviceIndex;
 use super::time::Ps;
 
 /// Parts of a round into which requests are sorted first.
@@ -9,17 +9,46 @@ const BUCKETS: usize = 256;
 /// Where a prefetched line is noted by its core (see [`super::prefetch::Streams`]).
 pub(crate) type Place = u16;
 
+/// Bits of a line number: addresses end at 2^64.
+const LINE_BITS: u32 = 58;
+
+/// A line and the device that has it, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Target(u64);
+
+impl Target {
+    #[inline]
+    pub(crate) fn new(line: u64, device: DeviceIndex) -> Self {
+        Self(line | u64::from(device) << LINE_BITS)
+    }
+
+    #[inline]
+    pub(crate) fn line(self) -> u64 {
+        self.0 & ((1 << LINE_BITS) - 1)
+    }
+
+    #[inline]
+    pub(crate) fn device(self) -> DeviceIndex {
+        (self.0 >> LINE_BITS) as DeviceIndex
+    }
+}
+
+/// What a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Demand,
+    Prefetch(Place),
+    Write,
+}
+
 /// One request of a core.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
-    pub at: Ps,
-    pub line: u64,
-    /// When the answer is back at the core; nothing before the end of the round.
-    pub answer: Ps,
-    pub device: DeviceIndex,
-    pub transfer: Transfer,
-    /// Set for prefetches.
-    pub place: Option<Place>,
+    /// When it is ready; once it is answered, when the answer is back at the core, which is not
+    /// before the end of the round.
+    pub time: Ps,
+    pub target: Target,
+    pub purpose: Purpose,
 }
 
 /// The requests of a round: core after core, and those of a core in the order of time.
@@ -72,14 +101,14 @@ impl Requests {
     ) {
         if one_core {
             for request in &mut self.list {
-                request.answer = answer(request);
+                request.time = answer(request);
             }
             return;
         }
         self.sort(start, length);
         for key in &self.order {
             let request = &mut self.list[(key & u64::from(u32::MAX)) as usize];
-            request.answer = answer(request);
+            request.time = answer(request);
         }
     }
 
@@ -89,7 +118,7 @@ impl Requests {
         let bucket = |at: Ps| (((at - start) >> shift) as usize).min(BUCKETS - 1);
         self.buckets.fill(0);
         for request in &self.list {
-            self.buckets[bucket(request.at) + 1] += 1;
+            self.buckets[bucket(request.time) + 1] += 1;
         }
         let mut sum = 0;
         for count in self.buckets.iter_mut() {
@@ -98,8 +127,8 @@ impl Requests {
         }
         self.order.resize(self.list.len(), 0);
         for (index, request) in self.list.iter().enumerate() {
-            let place = &mut self.buckets[bucket(request.at)];
-            self.order[*place as usize] = (request.at - start) << 32 | index as u64;
+            let place = &mut self.buckets[bucket(request.time)];
+            self.order[*place as usize] = (request.time - start) << 32 | index as u64;
             *place += 1;
         }
         for end in 1..self.order.len() {
@@ -124,18 +153,15 @@ mod tests {
         let times = [105_u64, 900, 1_099, 100, 900, 901, 100, 101];
         for (line, at) in times.into_iter().enumerate() {
             requests.push(Request {
-                at,
-                line: line as u64,
-                answer: 0,
-                device: 0,
-                transfer: Transfer::Read,
-                place: None,
+                time: at,
+                target: Target::new(line as u64, 3),
+                purpose: Purpose::Demand,
             });
         }
         let mut seen = Vec::new();
         requests.answer(100, 1_000, false, |request| {
-            seen.push((request.at, request.line));
-            request.at + 7
+            seen.push((request.time, request.target.line()));
+            request.time + 7
         });
         let mut expected: Vec<_> = (0..)
             .map(|line| (times[line as usize], line))
@@ -143,6 +169,6 @@ mod tests {
             .collect();
         expected.sort_unstable();
         assert_eq!(seen, expected);
-        assert!((0..8).all(|index| requests.get(index).answer == times[index] + 7));
+        assert!((0..8).all(|index| requests.get(index).time == times[index] + 7));
     }
 }

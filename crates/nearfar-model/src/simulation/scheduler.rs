@@ -5,13 +5,13 @@
 //! all cores are answered in the order of time when the round is over.
 
 use super::cache::{Cache, PrivateCaches};
-use super::core::{CoreCaches, CoreCounts, NEVER, Shared, VirtualCore};
+use super::core::{CoreCaches, CoreCounts, Shared, VirtualCore};
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
 use super::program::Program;
-use super::requests::Requests;
-use super::time::{Ps, ns};
+use super::requests::{Purpose, Requests};
+use super::time::{NEVER, Ps, ns};
 
 /// What the request table has seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -122,7 +122,7 @@ impl Simulation {
         };
         let network = Network::new(machine, |device| map.uses(device));
         Ok(Self {
-            round: network.shortest_answer(|device| map.uses(device)).max(1),
+            round: network.shortest_answer().max(1),
             network,
             shared: Shared {
                 map,
@@ -175,7 +175,11 @@ impl Simulation {
         self.shared
             .requests
             .answer(start, self.round, one_core, |request| {
-                network.request(request.at, request.line, request.device, request.transfer)
+                network.request(
+                    request.time,
+                    request.target,
+                    request.purpose == Purpose::Write,
+                )
             });
         for (index, requests_end) in &self.ran {
             self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);
@@ -206,14 +210,14 @@ impl Simulation {
     }
 
     fn outcome(&mut self, elapsed: Ps, before: &[CoreCounts]) -> Outcome {
-        let network = &self.network.counts;
+        let (lines_read, lines_written) = self.network.lines();
         let mut outcome = Outcome {
             elapsed_ns: ns(elapsed),
             load_bytes: 0,
             store_bytes: 0,
             lines: self.lines(),
-            lines_read: network.reads.clone(),
-            lines_written: network.writes.clone(),
+            lines_read,
+            lines_written,
             load_bytes_by_core: Vec::new(),
             table: self.network.table_counts(),
             samples_ns: Vec::new(),
