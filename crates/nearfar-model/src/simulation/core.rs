@@ -52,43 +52,61 @@ impl CoreCaches {
     }
 }
 
+/// What becomes of a line at the head of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    /// Time passes.
+    Compute,
+    /// It is in L1.
+    HitL1,
+    HitL2,
+    HitL3,
+    /// It is brought from memory.
+    Load,
+    /// It is brought from memory and modified.
+    Store,
+    /// It is sent to memory.
+    Write,
+}
+
+/// Properties of a line in the window, in one byte.
+mod flags {
+    pub const DEPENDS: u8 = 1;
+    pub const FENCED: u8 = 1 << 1;
+    pub const SAMPLED: u8 = 1 << 2;
+    /// Its bytes count as stored.
+    pub const STORED: u8 = 1 << 3;
+    /// It holds its fill buffer until it is committed.
+    pub const COMMITTED: u8 = 1 << 4;
+    /// Prefetchers see it before it is at the head.
+    pub const SEEN_AHEAD: u8 = 1 << 5;
+    pub const FILL_BUFFER: u8 = 1 << 6;
+}
+
 /// Where a line is in its way through the core.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     line: u64,
-    bytes: u32,
     compute: u32,
-    access: Access,
-    level: Level,
-    depends: bool,
-    sampled: bool,
-    fenced: bool,
+    bytes: u16,
+    action: Action,
+    flags: u8,
 }
 
-/// An operation of which some lines are not in the window yet.
-#[derive(Debug, Clone, Copy)]
-struct Entering {
-    slot: Slot,
-    lines: u64,
-}
-
-/// When something is done.
+/// When a line was done, or by which request of the round it will be.
 #[derive(Debug, Clone, Copy)]
 enum Done {
     At(Ps),
-    /// So long after the answer to this request of the round.
-    After(u32, Ps),
+    Answer { request: u32, more: Ps },
 }
 
-/// A line that was issued and waits for its answer.
+/// A line that waits for the answer to a request, and is not the one that made a demand request.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     issued_at: Ps,
     more: Ps,
     request: u32,
-    store: bool,
-    sampled: bool,
-    fenced: bool,
+    flags: u8,
 }
 
 /// Picoseconds and counts of [`SimulatedCores`].
@@ -126,7 +144,10 @@ pub(crate) struct VirtualCore {
     limits: Limits,
     threads: Vec<Thread>,
     turn: usize,
-    entering: Entering,
+    access: Access,
+    /// Lines of the last operation that are not in the window yet, and the first of them.
+    entering: u64,
+    next: Slot,
     window: Box<[Slot]>,
     /// Sequence numbers of slots: next to issue, next to expose, next to fill.
     head: u64,
@@ -146,8 +167,10 @@ pub(crate) struct VirtualCore {
     head_blocked: bool,
     /// A load ahead of the head does.
     ahead_blocked: bool,
+    /// Lines of this round that were issued and wait for answers.
+    unanswered: usize,
     issued_at: Ps,
-    previous_done: Ps,
+    previous: Done,
     all_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
@@ -175,13 +198,10 @@ impl VirtualCore {
         };
         let empty = Slot {
             line: 0,
-            bytes: 0,
             compute: 0,
-            access: Access::Load,
-            level: Level::Memory,
-            depends: false,
-            sampled: false,
-            fenced: false,
+            bytes: 0,
+            action: Action::Compute,
+            flags: 0,
         };
         let thread = |program| Thread {
             program,
@@ -193,10 +213,9 @@ impl VirtualCore {
             limits,
             threads: programs.into_iter().map(thread).collect(),
             turn: 0,
-            entering: Entering {
-                slot: empty,
-                lines: 0,
-            },
+            access: Access::Compute,
+            entering: 0,
+            next: empty,
             head: 0,
             seen: 0,
             tail: 0,
@@ -210,8 +229,9 @@ impl VirtualCore {
             first_request: 0,
             head_blocked: false,
             ahead_blocked: false,
+            unanswered: 0,
             issued_at: 0,
-            previous_done: 0,
+            previous: Done::At(0),
             all_done: 0,
             fence_until: 0,
             samples: Vec::new(),
@@ -263,37 +283,40 @@ impl VirtualCore {
     /// Takes the answers to the round's requests and returns when there is more to do, or
     /// [`NEVER`].
     pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
-        for index in self.first_request..end {
-            let request = requests.get(index);
-            if request.purpose != Purpose::Write {
-                self.l2_queue.insert(request.time);
+        let mine = requests.range(self.first_request..end);
+        for (index, request) in mine.iter().enumerate() {
+            match request.purpose {
+                Purpose::Write => continue,
+                Purpose::Demand { store } => {
+                    self.all_done = self.all_done.max(request.time);
+                    let commit = if store { self.limits.store_commit } else { 0 };
+                    let release = request.time + self.limits.turnaround + commit;
+                    self.fill_buffers.release_fill(release);
+                }
+                Purpose::Prefetch(place) => {
+                    let mark = UNANSWERED | index as u64;
+                    self.streams.answer(place, mark, request.time);
+                }
             }
-            if let Purpose::Prefetch(place) = request.purpose {
-                self.streams
-                    .answer(place, UNANSWERED | index as u64, request.time);
-            }
+            self.l2_queue.insert(request.time);
         }
         self.l2_unanswered = 0;
-        let mut last_done = 0;
+        self.unanswered = 0;
+        if let Done::Answer { request, more } = self.previous {
+            self.previous = Done::At(mine[request as usize].time + more);
+        }
         let mut waiting = std::mem::take(&mut self.waiting);
-        for line in &waiting {
-            let done = requests.get(line.request as usize).time + line.more;
-            self.release_fill_buffer(line.issued_at, done, line.store);
-            self.complete(line.issued_at, done, line.sampled, line.fenced);
-            last_done = done;
+        for line in waiting.drain(..) {
+            let done = mine[line.request as usize].time + line.more;
+            self.complete(line.issued_at, done, line.flags);
         }
-        if self.previous_done == NEVER {
-            self.previous_done = last_done;
-        }
-        waiting.clear();
         self.waiting = waiting;
         if self.head == self.tail {
             NEVER
         } else if self.head_blocked {
             self.l2_queue.first()
         } else {
-            let ready = self.head_ready();
-            self.wake(ready)
+            self.wake(self.head_ready())
         }
     }
 
@@ -301,18 +324,28 @@ impl VirtualCore {
     #[inline]
     fn fill(&mut self, shared: &mut Shared) {
         while self.tail <= self.head + self.limits.window {
-            if self.entering.lines == 0 && !self.enter() {
+            if self.entering == 0 && !self.enter() {
                 return;
             }
-            let mut slot = self.entering.slot;
-            self.entering.slot.line += 1;
-            self.entering.slot.compute = self.limits.line;
-            self.entering.slot.depends = false;
-            self.entering.lines -= 1;
-            slot.level = self.find(&slot, shared);
+            self.entering -= 1;
+            let mut slot = self.next;
+            if let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) {
+                let (level, evicted) = (caches, &mut self.evicted);
+                let level = find(level, l3, slot.line, self.access, evicted);
+                slot.hit(self.access, level);
+            }
             let place = self.tail as usize & (self.window.len() - 1);
             self.window[place] = slot;
             self.tail += 1;
+            if self.entering > 0 {
+                self.next = Slot {
+                    line: slot.line + 1,
+                    compute: self.limits.line,
+                    flags: self.next.flags & !flags::DEPENDS,
+                    ..self.next
+                };
+                self.next.hit(self.access, Level::Memory);
+            }
         }
     }
 
@@ -322,29 +355,31 @@ impl VirtualCore {
         let Some(operation) = self.next_operation() else {
             return false;
         };
+        let bytes = operation.bytes;
         let first = operation.address >> LINE_BYTES_LOG2;
-        let last = (operation.address + u64::from(operation.bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
-        let lines = last - first + 1;
+        let last = (operation.address + u64::from(bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
+        self.entering = last - first + 1;
+        self.access = operation.access;
+        self.next = Slot {
+            line: first,
+            compute: operation.compute_ps + self.limits.access + self.limits.line,
+            bytes: match operation.access {
+                Access::Compute | Access::Flush => 0,
+                _ if last == first => bytes as u16,
+                _ => (bytes / self.entering as u32) as u16,
+            },
+            action: Action::Compute,
+            flags: u8::from(operation.depends) * flags::DEPENDS
+                | u8::from(operation.fenced) * flags::FENCED
+                | u8::from(operation.sampled) * flags::SAMPLED,
+        };
         // Parts of one line, one after the other, where caches are not simulated.
         let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
         let part = previous == first && matches!(operation.access, Access::Load | Access::Store);
-        self.entering = Entering {
-            slot: Slot {
-                line: first,
-                bytes: if lines == 1 {
-                    operation.bytes
-                } else {
-                    operation.bytes / lines as u32
-                },
-                compute: operation.compute_ps + self.limits.access + self.limits.line,
-                access: operation.access,
-                level: if part { Level::L1 } else { Level::Memory },
-                depends: operation.depends,
-                sampled: operation.sampled,
-                fenced: operation.fenced,
-            },
-            lines,
-        };
+        self.next.hit(
+            operation.access,
+            if part { Level::L1 } else { Level::Memory },
+        );
         true
     }
 
@@ -364,24 +399,6 @@ impl VirtualCore {
             }
         }
         None
-    }
-
-    /// Where the caches find a line, in program order.
-    #[inline]
-    fn find(&mut self, slot: &Slot, shared: &mut Shared) -> Level {
-        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
-            let level = slot.level;
-            self.entering.slot.level = Level::Memory;
-            return level;
-        };
-        match slot.access {
-            Access::Load | Access::Prefetch => {
-                caches.access(l3, slot.line, false, &mut self.evicted)
-            }
-            Access::Store => caches.access(l3, slot.line, true, &mut self.evicted),
-            Access::Flush if !caches.clean(l3, slot.line) => Level::L1,
-            Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
-        }
     }
 
     /// Places that have become free are looked for only when there seems to be none.
@@ -404,32 +421,25 @@ impl VirtualCore {
         }
     }
 
-    #[inline]
-    fn is_exposable(&self, sequence: u64) -> bool {
-        let slot = self.slot(sequence);
-        !(slot.depends || slot.fenced)
-    }
-
     /// Shows loads ahead of the head to the prefetchers, in program order.
     #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
         self.ahead_blocked = false;
         let end = self.tail.min(self.head + self.limits.window);
         while self.seen < end {
+            let slot = self.slot(self.seen);
             let ahead = self.seen > self.head;
-            if ahead && !self.is_exposable(self.seen) {
+            if ahead && slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
                 return;
             }
-            let slot = self.slot(self.seen);
-            if slot.access == Access::Load && slot.level == Level::Memory {
+            if slot.flags & flags::SEEN_AHEAD != 0 {
                 let line = slot.line;
                 if ahead && self.is_l2_full(now) {
                     self.ahead_blocked = true;
                     return;
                 }
                 let (stream, covered) = self.follow(now, line, shared);
-                let in_page = line_in_page(line);
-                if ahead && covered && !self.streams.is_under_way(stream, in_page) {
+                if ahead && covered && !self.streams.is_under_way(stream, line_in_page(line)) {
                     self.prefetch(now, stream, line, shared);
                 }
             }
@@ -486,33 +496,36 @@ impl VirtualCore {
 
     #[inline]
     fn prefetch(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
-        let mark = UNANSWERED | shared.requests.len() as u64;
+        let request = shared.requests.len() - self.first_request;
+        let mark = UNANSWERED | request as u64;
         let place = self.streams.insert(at, line_in_page(line), mark);
         let target = Target::new(line, self.streams.get(at).device);
         self.l2_unanswered += 1;
-        ask(now, target, Purpose::Prefetch(place), shared);
+        self.ask(now, target, Purpose::Prefetch(place), shared);
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there;
     /// [`NEVER`] where an answer of this round decides.
     #[inline]
-    fn head_ready(&mut self) -> Ps {
-        let slot = *self.slot(self.head);
+    fn head_ready(&self) -> Ps {
+        let slot = self.slot(self.head);
         let compute = Ps::from(slot.compute);
         let mut ready = (self.issued_at + compute).max(self.fence_until);
-        if slot.level != Level::L1 && slot.access != Access::Compute {
+        if slot.flags & flags::FILL_BUFFER != 0 {
             ready = ready.max(self.fill_buffers.first());
         }
-        if slot.depends {
-            ready = ready.max(self.previous_done + compute);
+        if slot.flags & flags::DEPENDS != 0 {
+            ready = match self.previous {
+                Done::At(done) => ready.max(done + compute),
+                Done::Answer { .. } => NEVER,
+            };
         }
-        if slot.fenced {
-            let all_done = if self.waiting.is_empty() {
-                self.all_done
+        if slot.flags & flags::FENCED != 0 {
+            ready = if self.unanswered == 0 {
+                ready.max(self.all_done + compute)
             } else {
                 NEVER
             };
-            ready = ready.max(all_done + compute);
         }
         ready
     }
@@ -520,128 +533,125 @@ impl VirtualCore {
     /// Issues the head; false if the L2 queue has no place for it.
     #[inline]
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
-        while let Some(line) = self.evicted.pop() {
-            let device = shared.map.device(line >> PAGE_LINES_LOG2);
-            ask(now, Target::new(line, device), Purpose::Write, shared);
-        }
         let slot = *self.slot(self.head);
-        let done = match (slot.access, slot.level) {
-            (Access::Compute, _) => Done::At(now),
-            (Access::NonTemporalStore, _) | (Access::Flush, Level::Memory) => {
-                let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
-                let target = Target::new(slot.line, device);
-                Done::After(ask(now, target, Purpose::Write, shared), 0)
-            }
-            (_, Level::L1) => Done::At(now + self.limits.l1_hit),
-            (_, Level::L2) => Done::At(now + self.limits.l2_hit),
-            (_, Level::L3) => Done::At(now + self.limits.l3_hit),
-            (_, Level::Memory) => match self.bring(now, &slot, shared) {
+        let done = match slot.action {
+            Action::Load | Action::Store => match self.bring(now, slot, shared) {
                 Some(done) => done,
                 None => return false,
             },
+            Action::Compute => Done::At(now),
+            Action::HitL1 => Done::At(now + self.limits.l1_hit),
+            Action::HitL2 => Done::At(now + self.limits.l2_hit),
+            Action::HitL3 => Done::At(now + self.limits.l3_hit),
+            Action::Write => {
+                let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
+                let target = Target::new(slot.line, device);
+                let request = self.ask(now, target, Purpose::Write, shared);
+                self.wait(now, request, 0, slot.flags)
+            }
         };
-        self.count(&slot);
-        self.hold_fill_buffer(now, &slot, done);
+        if slot.flags & flags::FILL_BUFFER != 0 {
+            self.fill_buffers.take();
+        }
+        if let Done::At(done) = done {
+            self.complete(now, done, slot.flags);
+        }
+        self.previous = done;
+        if slot.flags & flags::STORED != 0 {
+            self.counts.store_bytes += u64::from(slot.bytes);
+        } else {
+            self.counts.load_bytes += u64::from(slot.bytes);
+        }
+        self.counts.lines += u64::from(slot.action != Action::Compute);
         self.issued_at = now;
         self.head += 1;
+        while let Some(line) = self.evicted.pop() {
+            let device = shared.map.device(line >> PAGE_LINES_LOG2);
+            self.ask(now, Target::new(line, device), Purpose::Write, shared);
+        }
         true
     }
 
     /// Brings a line to L1; `None` if the L2 queue is full.
     #[inline]
-    fn bring(&mut self, now: Ps, slot: &Slot, shared: &mut Shared) -> Option<Done> {
+    fn bring(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Option<Done> {
         let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
-        let stream = match slot.access {
-            Access::Store => Some(self.follow(now, slot.line, shared).0),
-            _ => self.streams.find(page),
+        let store = slot.action == Action::Store;
+        let stream = if store {
+            Some(self.follow(now, slot.line, shared).0)
+        } else {
+            self.streams.find(page)
         };
-        let ready = stream.and_then(|at| self.streams.take(at, in_page));
-        let device = match stream {
-            Some(at) => self.streams.get(at).device,
-            None => shared.map.device(page),
+        let (ready, device) = match stream {
+            Some(at) => (self.streams.take(at, in_page), self.streams.get(at).device),
+            None => (None, shared.map.device(page)),
         };
         let target = Target::new(slot.line, device);
         let done = match ready {
-            Some(mark) if mark & UNANSWERED != 0 => Done::After(mark as u32, self.limits.l2_hit),
+            Some(mark) if mark & UNANSWERED != 0 => {
+                self.wait(now, mark as u32, self.limits.l2_hit, slot.flags)
+            }
             Some(ready) => Done::At(ready.max(now) + self.limits.l2_hit),
             None if self.is_l2_full(now) => return None,
             None => {
                 self.l2_unanswered += 1;
-                Done::After(ask(now, target, Purpose::Demand, shared), 0)
+                let request = self.ask(now, target, Purpose::Demand { store }, shared);
+                if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
+                    self.wait(now, request, 0, slot.flags & !flags::FILL_BUFFER)
+                } else {
+                    self.unanswered += 1;
+                    Done::Answer { request, more: 0 }
+                }
             }
         };
-        if slot.access == Access::Store {
+        if store {
             self.modify(now, target, shared);
         }
         Some(done)
     }
 
-    #[inline]
-    fn count(&mut self, slot: &Slot) {
-        match slot.access {
-            Access::Load | Access::Prefetch => self.counts.load_bytes += u64::from(slot.bytes),
-            Access::Store | Access::NonTemporalStore => {
-                self.counts.store_bytes += u64::from(slot.bytes);
-            }
-            Access::Flush => {}
-            Access::Compute => return,
+    /// Notes that the line at the head is done `more` after the answer to a request.
+    fn wait(&mut self, now: Ps, request: u32, more: Ps, flags: u8) -> Done {
+        self.unanswered += 1;
+        if flags & flags::FENCED != 0 {
+            self.fence_until = NEVER;
         }
-        self.counts.lines += 1;
+        self.waiting.push(Waiting {
+            issued_at: now,
+            more,
+            request,
+            flags,
+        });
+        Done::Answer { request, more }
     }
 
-    /// Takes a fill buffer for as long as the line needs one.
+    /// Notes when a line is done.
     #[inline]
-    fn hold_fill_buffer(&mut self, now: Ps, slot: &Slot, done: Done) {
-        let buffered = slot.level != Level::L1 && slot.access != Access::Compute;
-        if buffered {
-            self.fill_buffers.take();
-        }
-        let store = slot.access == Access::Store;
-        match done {
-            Done::At(done) => {
-                if buffered {
-                    self.release_fill_buffer(now, done, store);
-                }
-                self.previous_done = done;
-                self.complete(now, done, slot.sampled, slot.fenced);
-            }
-            Done::After(request, more) => {
-                self.previous_done = NEVER;
-                if slot.fenced {
-                    self.fence_until = NEVER;
-                }
-                self.waiting.push(Waiting {
-                    issued_at: now,
-                    request,
-                    more,
-                    store,
-                    sampled: slot.sampled,
-                    fenced: slot.fenced,
-                });
-            }
-        }
-    }
-
-    #[inline]
-    fn release_fill_buffer(&mut self, issued_at: Ps, done: Ps, store: bool) {
-        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
-        if done <= issued_at + self.limits.l2_hit {
-            self.fill_buffers.release_hit(done);
-        } else {
-            let commit = if store { self.limits.store_commit } else { 0 };
-            let release = done + self.limits.turnaround + commit;
-            self.fill_buffers.release_fill(release);
-        }
-    }
-
-    #[inline]
-    fn complete(&mut self, issued_at: Ps, done: Ps, sampled: bool, fenced: bool) {
+    fn complete(&mut self, issued_at: Ps, done: Ps, flags: u8) {
         self.all_done = self.all_done.max(done);
-        if sampled {
-            self.samples.push(done - issued_at);
+        if flags & flags::FILL_BUFFER != 0 {
+            // A line that waits in L2 is handed over at once; one from memory is filled and
+            // replayed.
+            if done <= issued_at + self.limits.l2_hit {
+                self.fill_buffers.release_hit(done);
+            } else {
+                let committed = flags & flags::COMMITTED != 0;
+                let commit = if committed {
+                    self.limits.store_commit
+                } else {
+                    0
+                };
+                self.fill_buffers
+                    .release_fill(done + self.limits.turnaround + commit);
+            }
         }
-        if fenced {
-            self.fence_until = done;
+        if flags & (flags::SAMPLED | flags::FENCED) != 0 {
+            if flags & flags::SAMPLED != 0 {
+                self.samples.push(done - issued_at);
+            }
+            if flags & flags::FENCED != 0 {
+                self.fence_until = done;
+            }
         }
     }
 
@@ -659,21 +669,72 @@ impl VirtualCore {
         }
         let place = (mix(target.line() ^ self.head) >> 16) as usize % CoreCaches::MODIFIED;
         let evicted = std::mem::replace(&mut modified[place], target);
-        ask(now, evicted, Purpose::Write, shared);
+        self.ask(now, evicted, Purpose::Write, shared);
+    }
+
+    /// Notes a request and returns its place among those of this core and round.
+    #[inline]
+    fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> u32 {
+        let place = shared.requests.push(Request {
+            time: now,
+            target,
+            purpose,
+        });
+        (place - self.first_request) as u32
+    }
+}
+
+impl Slot {
+    /// Sets what becomes of the line, now that it is known where it is.
+    #[inline]
+    fn hit(&mut self, access: Access, level: Level) {
+        use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
+        let (action, of_access) = match access {
+            Access::Load => (Action::Load, SEEN_AHEAD),
+            Access::Prefetch => (Action::Load, 0),
+            Access::Store => (Action::Store, STORED | COMMITTED),
+            Access::NonTemporalStore => (Action::Write, STORED),
+            Access::Flush => (Action::Write, 0),
+            Access::Compute => (Action::Compute, 0),
+        };
+        let of_level = match level {
+            Level::L1 => 0,
+            _ => FILL_BUFFER,
+        };
+        self.action = match level {
+            Level::Memory => action,
+            Level::L1 => Action::HitL1,
+            Level::L2 => Action::HitL2,
+            Level::L3 => Action::HitL3,
+        };
+        self.flags &= !(COMMITTED | FILL_BUFFER | SEEN_AHEAD | STORED);
+        self.flags |= of_access | of_level;
+        if access == Access::Compute {
+            self.flags &= !FILL_BUFFER;
+        }
+        if level != Level::Memory {
+            self.flags &= !SEEN_AHEAD;
+        }
+    }
+}
+
+/// Where the caches find a line, in program order.
+fn find(
+    caches: &mut PrivateCaches,
+    l3: &mut Cache,
+    line: u64,
+    access: Access,
+    evicted: &mut Vec<u64>,
+) -> Level {
+    match access {
+        Access::Load | Access::Prefetch => caches.access(l3, line, false, evicted),
+        Access::Store => caches.access(l3, line, true, evicted),
+        Access::Flush if !caches.clean(l3, line) => Level::L1,
+        Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
     }
 }
 
 #[inline]
 fn line_in_page(line: u64) -> u8 {
     (line & ((1 << PAGE_LINES_LOG2) - 1)) as u8
-}
-
-/// Notes a request and returns its place in the round.
-#[inline]
-fn ask(now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> u32 {
-    shared.requests.push(Request {
-        time: now,
-        target,
-        purpose,
-    }) as u32
 }

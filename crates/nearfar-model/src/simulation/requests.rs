@@ -1,5 +1,7 @@
 //! What cores ask of memory in one round, put into the order of time.
 
+use std::ops::Range;
+
 use super::network::DeviceIndex;
 use super::time::Ps;
 
@@ -36,7 +38,10 @@ impl Target {
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Demand,
+    /// A line that a load or store has missed; stores hold their fill buffer longer.
+    Demand {
+        store: bool,
+    },
     Prefetch(Place),
     Write,
 }
@@ -84,9 +89,10 @@ impl Requests {
         self.list.len() - 1
     }
 
+    /// Some of the requests, answered.
     #[inline]
-    pub(crate) fn get(&self, index: usize) -> &Request {
-        &self.list[index]
+    pub(crate) fn range(&self, range: Range<usize>) -> &[Request] {
+        &self.list[range]
     }
 
     /// Calls `answer` for every request in the order of time, and among equal times in the order
@@ -155,7 +161,7 @@ mod tests {
             requests.push(Request {
                 time: at,
                 target: Target::new(line as u64, 3),
-                purpose: Purpose::Demand,
+                purpose: Purpose::Demand { store: false },
             });
         }
         let mut seen = Vec::new();
@@ -169,6 +175,6 @@ mod tests {
             .collect();
         expected.sort_unstable();
         assert_eq!(seen, expected);
-        assert!((0..8).all(|index| requests.get(index).time == times[index] + 7));
+        assert!((0..8).all(|index| requests.range(0..8)[index].time == times[index] + 7));
     }
 }
