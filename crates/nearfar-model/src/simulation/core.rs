@@ -16,8 +16,12 @@ use super::time::{NEVER, Ps, ps};
 use super::times::{FillBuffers, Times};
 
 const LINE_BYTES_LOG2: u32 = 6;
-/// Marks a time that is not known yet; the place of the request is in the bits below.
+/// Marks a time that is not known yet: the place of a request is in the bits below.
 const UNANSWERED: Ps = 1 << 63;
+/// Marks an unknown time that is a hit of L2 after the answer.
+const AFTER_ANSWER: Ps = 1 << 62;
+/// Slots of the window, more than any profile asks for.
+const SLOTS: usize = 256;
 
 /// What all cores share beside the network.
 #[derive(Debug)]
@@ -93,19 +97,12 @@ struct Slot {
     flags: u8,
 }
 
-/// When a line was done, or by which request of the round it will be.
-#[derive(Debug, Clone, Copy)]
-enum Done {
-    At(Ps),
-    Answer { request: u32, more: Ps },
-}
-
 /// A line that waits for the answer to a request, and is not the one that made a demand request.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     issued_at: Ps,
-    more: Ps,
-    request: u32,
+    /// With the marks of times that are not known.
+    done: Ps,
     flags: u8,
 }
 
@@ -115,7 +112,7 @@ struct Limits {
     l2_queue: usize,
     turnaround: Ps,
     store_commit: Ps,
-    window: u64,
+    window: u8,
     trigger: u32,
     distance: u8,
     l1_hit: Ps,
@@ -128,8 +125,8 @@ struct Limits {
 /// What a core has done.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoreCounts {
-    pub load_bytes: u64,
-    pub store_bytes: u64,
+    /// Loaded, stored.
+    pub bytes: [u64; 2],
     pub lines: u64,
 }
 
@@ -148,11 +145,11 @@ pub(crate) struct VirtualCore {
     /// Lines of the last operation that are not in the window yet, and the first of them.
     entering: u64,
     next: Slot,
-    window: Box<[Slot]>,
-    /// Sequence numbers of slots: next to issue, next to expose, next to fill.
-    head: u64,
-    seen: u64,
-    tail: u64,
+    window: Box<[Slot; SLOTS]>,
+    /// Slots in a ring: next to issue, next to expose, next to fill.
+    head: u8,
+    seen: u8,
+    tail: u8,
     fill_buffers: FillBuffers,
     l2_queue: Times,
     /// Places of the L2 queue that wait for an answer.
@@ -170,7 +167,8 @@ pub(crate) struct VirtualCore {
     /// Lines of this round that were issued and wait for answers.
     unanswered: usize,
     issued_at: Ps,
-    previous: Done,
+    /// When the line issued last is done, marked where that is not known.
+    previous_done: Ps,
     all_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
@@ -187,7 +185,7 @@ impl VirtualCore {
             l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
             store_commit: ps(parameters.store_commit_ns),
-            window: u64::from(parameters.window_lines),
+            window: parameters.window_lines.min(SLOTS as u32 / 2) as u8,
             trigger: parameters.stream_trigger_lines,
             distance: parameters.streamer_distance_lines.min(1 << PAGE_LINES_LOG2) as u8,
             l1_hit: ps(parameters.l1_hit_ns),
@@ -209,7 +207,7 @@ impl VirtualCore {
             done: false,
         };
         Self {
-            window: vec![empty; (limits.window as usize + 1).next_power_of_two()].into(),
+            window: Box::new([empty; SLOTS]),
             limits,
             threads: programs.into_iter().map(thread).collect(),
             turn: 0,
@@ -231,7 +229,7 @@ impl VirtualCore {
             ahead_blocked: false,
             unanswered: 0,
             issued_at: 0,
-            previous: Done::At(0),
+            previous_done: 0,
             all_done: 0,
             fence_until: 0,
             samples: Vec::new(),
@@ -245,8 +243,8 @@ impl VirtualCore {
     }
 
     #[inline]
-    fn slot(&self, sequence: u64) -> &Slot {
-        &self.window[sequence as usize & (self.window.len() - 1)]
+    fn slot(&self, place: u8) -> &Slot {
+        &self.window[usize::from(place)]
     }
 
     /// Does all that there is to do from `now` on, before `end`.
@@ -283,6 +281,7 @@ impl VirtualCore {
     /// Takes the answers to the round's requests and returns when there is more to do, or
     /// [`NEVER`].
     pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
+        let l2_hit = self.limits.l2_hit;
         let mine = requests.range(self.first_request..end);
         for (index, request) in mine.iter().enumerate() {
             match request.purpose {
@@ -302,13 +301,16 @@ impl VirtualCore {
         }
         self.l2_unanswered = 0;
         self.unanswered = 0;
-        if let Done::Answer { request, more } = self.previous {
-            self.previous = Done::At(mine[request as usize].time + more);
+        let answer = |done: Ps| {
+            let more = if done & AFTER_ANSWER == 0 { 0 } else { l2_hit };
+            mine[(done & !(UNANSWERED | AFTER_ANSWER)) as usize].time + more
+        };
+        if self.previous_done & UNANSWERED != 0 {
+            self.previous_done = answer(self.previous_done);
         }
         let mut waiting = std::mem::take(&mut self.waiting);
         for line in waiting.drain(..) {
-            let done = mine[line.request as usize].time + line.more;
-            self.complete(line.issued_at, done, line.flags);
+            self.complete(line.issued_at, answer(line.done), line.flags);
         }
         self.waiting = waiting;
         if self.head == self.tail {
@@ -323,28 +325,23 @@ impl VirtualCore {
     /// Fills the window with what can be exposed.
     #[inline]
     fn fill(&mut self, shared: &mut Shared) {
-        while self.tail <= self.head + self.limits.window {
+        while self.tail.wrapping_sub(self.head) <= self.limits.window {
             if self.entering == 0 && !self.enter() {
                 return;
             }
-            self.entering -= 1;
             let mut slot = self.next;
             if let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) {
-                let (level, evicted) = (caches, &mut self.evicted);
-                let level = find(level, l3, slot.line, self.access, evicted);
-                slot.hit(self.access, level);
+                let level = find(caches, l3, slot.line, self.access, &mut self.evicted);
+                slot.place(self.access, level);
             }
-            let place = self.tail as usize & (self.window.len() - 1);
-            self.window[place] = slot;
-            self.tail += 1;
-            if self.entering > 0 {
-                self.next = Slot {
-                    line: slot.line + 1,
-                    compute: self.limits.line,
-                    flags: self.next.flags & !flags::DEPENDS,
-                    ..self.next
-                };
-                self.next.hit(self.access, Level::Memory);
+            self.window[usize::from(self.tail)] = slot;
+            self.tail = self.tail.wrapping_add(1);
+            self.entering -= 1;
+            self.next.line += 1;
+            if self.entering > 0 && slot.compute != self.limits.line {
+                self.next.compute = self.limits.line;
+                self.next.flags &= !flags::DEPENDS;
+                self.next.place(self.access, Level::Memory);
             }
         }
     }
@@ -376,10 +373,8 @@ impl VirtualCore {
         // Parts of one line, one after the other, where caches are not simulated.
         let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
         let part = previous == first && matches!(operation.access, Access::Load | Access::Store);
-        self.next.hit(
-            operation.access,
-            if part { Level::L1 } else { Level::Memory },
-        );
+        let level = if part { Level::L1 } else { Level::Memory };
+        self.next.place(operation.access, level);
         true
     }
 
@@ -425,10 +420,11 @@ impl VirtualCore {
     #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
         self.ahead_blocked = false;
-        let end = self.tail.min(self.head + self.limits.window);
-        while self.seen < end {
+        let filled = self.tail.wrapping_sub(self.head);
+        let end = self.head.wrapping_add(filled.min(self.limits.window));
+        while self.seen != end {
             let slot = self.slot(self.seen);
-            let ahead = self.seen > self.head;
+            let ahead = self.seen != self.head;
             if ahead && slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
                 return;
             }
@@ -443,7 +439,7 @@ impl VirtualCore {
                     self.prefetch(now, stream, line, shared);
                 }
             }
-            self.seen += 1;
+            self.seen = self.seen.wrapping_add(1);
         }
     }
 
@@ -515,9 +511,10 @@ impl VirtualCore {
             ready = ready.max(self.fill_buffers.first());
         }
         if slot.flags & flags::DEPENDS != 0 {
-            ready = match self.previous {
-                Done::At(done) => ready.max(done + compute),
-                Done::Answer { .. } => NEVER,
+            ready = if self.previous_done & UNANSWERED == 0 {
+                ready.max(self.previous_done + compute)
+            } else {
+                NEVER
             };
         }
         if slot.flags & flags::FENCED != 0 {
@@ -539,32 +536,29 @@ impl VirtualCore {
                 Some(done) => done,
                 None => return false,
             },
-            Action::Compute => Done::At(now),
-            Action::HitL1 => Done::At(now + self.limits.l1_hit),
-            Action::HitL2 => Done::At(now + self.limits.l2_hit),
-            Action::HitL3 => Done::At(now + self.limits.l3_hit),
+            Action::Compute => now,
+            Action::HitL1 => now + self.limits.l1_hit,
+            Action::HitL2 => now + self.limits.l2_hit,
+            Action::HitL3 => now + self.limits.l3_hit,
             Action::Write => {
                 let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
                 let target = Target::new(slot.line, device);
-                let request = self.ask(now, target, Purpose::Write, shared);
-                self.wait(now, request, 0, slot.flags)
+                let done = self.ask(now, target, Purpose::Write, shared);
+                self.wait(now, done, slot.flags)
             }
         };
         if slot.flags & flags::FILL_BUFFER != 0 {
             self.fill_buffers.take();
         }
-        if let Done::At(done) = done {
+        if done & UNANSWERED == 0 {
             self.complete(now, done, slot.flags);
         }
-        self.previous = done;
-        if slot.flags & flags::STORED != 0 {
-            self.counts.store_bytes += u64::from(slot.bytes);
-        } else {
-            self.counts.load_bytes += u64::from(slot.bytes);
-        }
+        self.previous_done = done;
+        let stored = slot.flags & flags::STORED != 0;
+        self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
         self.counts.lines += u64::from(slot.action != Action::Compute);
         self.issued_at = now;
-        self.head += 1;
+        self.head = self.head.wrapping_add(1);
         while let Some(line) = self.evicted.pop() {
             let device = shared.map.device(line >> PAGE_LINES_LOG2);
             self.ask(now, Target::new(line, device), Purpose::Write, shared);
@@ -574,7 +568,7 @@ impl VirtualCore {
 
     /// Brings a line to L1; `None` if the L2 queue is full.
     #[inline]
-    fn bring(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Option<Done> {
+    fn bring(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Option<Ps> {
         let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
         let store = slot.action == Action::Store;
         let stream = if store {
@@ -588,19 +582,17 @@ impl VirtualCore {
         };
         let target = Target::new(slot.line, device);
         let done = match ready {
-            Some(mark) if mark & UNANSWERED != 0 => {
-                self.wait(now, mark as u32, self.limits.l2_hit, slot.flags)
-            }
-            Some(ready) => Done::At(ready.max(now) + self.limits.l2_hit),
+            Some(mark) if mark & UNANSWERED != 0 => self.wait(now, mark | AFTER_ANSWER, slot.flags),
+            Some(ready) => ready.max(now) + self.limits.l2_hit,
             None if self.is_l2_full(now) => return None,
             None => {
                 self.l2_unanswered += 1;
-                let request = self.ask(now, target, Purpose::Demand { store }, shared);
+                let done = self.ask(now, target, Purpose::Demand { store }, shared);
                 if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
-                    self.wait(now, request, 0, slot.flags & !flags::FILL_BUFFER)
+                    self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
                 } else {
                     self.unanswered += 1;
-                    Done::Answer { request, more: 0 }
+                    done
                 }
             }
         };
@@ -610,19 +602,19 @@ impl VirtualCore {
         Some(done)
     }
 
-    /// Notes that the line at the head is done `more` after the answer to a request.
-    fn wait(&mut self, now: Ps, request: u32, more: Ps, flags: u8) -> Done {
+    /// Notes that the line at the head waits for the answer to a request.
+    #[inline]
+    fn wait(&mut self, now: Ps, done: Ps, flags: u8) -> Ps {
         self.unanswered += 1;
         if flags & flags::FENCED != 0 {
             self.fence_until = NEVER;
         }
         self.waiting.push(Waiting {
             issued_at: now,
-            more,
-            request,
+            done,
             flags,
         });
-        Done::Answer { request, more }
+        done
     }
 
     /// Notes when a line is done.
@@ -667,27 +659,27 @@ impl VirtualCore {
             modified.push(target);
             return;
         }
-        let place = (mix(target.line() ^ self.head) >> 16) as usize % CoreCaches::MODIFIED;
+        let place = (mix(target.line() ^ self.counts.lines) >> 16) as usize % CoreCaches::MODIFIED;
         let evicted = std::mem::replace(&mut modified[place], target);
         self.ask(now, evicted, Purpose::Write, shared);
     }
 
-    /// Notes a request and returns its place among those of this core and round.
+    /// Notes a request and returns the mark of its answer.
     #[inline]
-    fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> u32 {
+    fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> Ps {
         let place = shared.requests.push(Request {
             time: now,
             target,
             purpose,
         });
-        (place - self.first_request) as u32
+        UNANSWERED | (place - self.first_request) as u64
     }
 }
 
 impl Slot {
     /// Sets what becomes of the line, now that it is known where it is.
     #[inline]
-    fn hit(&mut self, access: Access, level: Level) {
+    fn place(&mut self, access: Access, level: Level) {
         use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
         let (action, of_access) = match access {
             Access::Load => (Action::Load, SEEN_AHEAD),

@@ -121,7 +121,9 @@ pub(crate) struct Network {
     devices: Vec<Device>,
     channels: Vec<Channel>,
     /// When each channel gives back its next entry, or [`NEVER`].
-    next_release: Vec<Ps>,
+    next_releases: Vec<Ps>,
+    /// The first of them, and its channel.
+    next_release: (Ps, usize),
     occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
 }
@@ -155,7 +157,8 @@ impl Network {
             entries,
             in_use: 0,
             admitted_at: 0,
-            next_release: vec![NEVER; channels.len()],
+            next_releases: vec![NEVER; channels.len()],
+            next_release: (NEVER, 0),
             channels,
             devices,
             occupancy_ps: 0,
@@ -189,7 +192,8 @@ impl Network {
         let hash = mix(line);
         let (done, release) = channel.serve(admitted, write, hash);
         if channel.head == channel.tail {
-            self.next_release[index] = release;
+            self.next_releases[index] = release;
+            self.next_release = self.next_release.min((release, index));
         }
         let ring = channel.releases.len() - 1;
         channel.releases[channel.tail & ring] = release;
@@ -249,22 +253,29 @@ impl Network {
     }
 
     /// Entries that were given back are counted only when the table seems full.
-    fn admit_to_full(&mut self, at: Ps) -> Ps {
+    fn admit_to_full(&mut self, mut at: Ps) -> Ps {
         loop {
-            let (mut first, mut first_channel) = (NEVER, 0);
-            for (index, release) in self.next_release.iter().enumerate() {
-                if *release < first {
-                    (first, first_channel) = (*release, index);
+            let (first, index) = self.next_release;
+            if first > at {
+                if self.in_use < self.entries {
+                    return at;
+                }
+                at = first;
+            }
+            let channel = &mut self.channels[index];
+            let mut next = first;
+            while next <= at {
+                next = channel.pop();
+                self.in_use -= 1;
+            }
+            self.next_releases[index] = next;
+            let mut first = (NEVER, 0);
+            for (index, release) in self.next_releases.iter().enumerate() {
+                if *release < first.0 {
+                    first = (*release, index);
                 }
             }
-            if first > at && self.in_use < self.entries {
-                return at;
-            }
-            self.in_use -= 1;
-            self.next_release[first_channel] = self.channels[first_channel].pop();
-            if first >= at {
-                return first;
-            }
+            self.next_release = first;
         }
     }
 }

@@ -225,10 +225,10 @@ impl Simulation {
         };
         for (index, core) in self.cores.iter().enumerate() {
             let before = before.get(index).cloned().unwrap_or_default();
-            let load_bytes = core.counts.load_bytes - before.load_bytes;
+            let load_bytes = core.counts.bytes[0] - before.bytes[0];
             outcome.load_bytes += load_bytes;
             outcome.load_bytes_by_core.push(load_bytes);
-            outcome.store_bytes += core.counts.store_bytes - before.store_bytes;
+            outcome.store_bytes += core.counts.bytes[1] - before.bytes[1];
             outcome
                 .samples_ns
                 .extend(core.samples.iter().map(|sample| ns(*sample)));

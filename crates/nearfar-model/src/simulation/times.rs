@@ -8,17 +8,19 @@ use super::time::{NEVER, Ps};
 /// ends after those before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
-    buffer: Box<[Ps]>,
+    first: Ps,
     head: usize,
     tail: usize,
+    buffer: Box<[Ps]>,
 }
 
 impl Times {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            buffer: vec![NEVER; 8 * capacity.max(1)].into(),
+            first: NEVER,
             head: 0,
             tail: 0,
+            buffer: vec![NEVER; 8 * capacity.max(1)].into(),
         }
     }
 
@@ -30,44 +32,48 @@ impl Times {
     /// The earliest, or [`NEVER`].
     #[inline]
     pub(crate) fn first(&self) -> Ps {
-        self.buffer[self.head]
+        self.first
     }
 
     /// Drops the earliest, of which there must be one.
     #[inline]
     pub(crate) fn drop_first(&mut self) {
         self.head += 1;
+        self.first = self.buffer[self.head];
     }
 
     /// Drops all moments up to `now`.
     #[inline]
     pub(crate) fn drop_until(&mut self, now: Ps) {
-        while self.first() <= now {
-            self.head += 1;
+        while self.first <= now {
+            self.drop_first();
         }
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, time: Ps) {
-        if self.tail + 1 == self.buffer.len() {
-            self.compact();
+        let mut at = self.tail;
+        if at + 1 >= self.buffer.len() {
+            at = self.compact();
         }
-        let times = &mut self.buffer[self.head..self.tail + 2];
-        let mut at = times.len() - 2;
+        let times = &mut self.buffer[..at + 2];
         times[at + 1] = NEVER;
-        while at > 0 && times[at - 1] > time {
+        self.tail = at + 1;
+        while at > self.head && times[at - 1] > time {
             times[at] = times[at - 1];
             at -= 1;
         }
         times[at] = time;
-        self.tail += 1;
+        self.first = self.first.min(time);
     }
 
+    /// Makes room and returns the new end.
     #[cold]
-    fn compact(&mut self) {
+    fn compact(&mut self) -> usize {
         self.buffer.copy_within(self.head..self.tail, 0);
         self.tail -= self.head;
         self.head = 0;
+        self.tail
     }
 }
 
