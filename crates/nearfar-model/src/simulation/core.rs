@@ -141,10 +141,10 @@ pub(crate) struct VirtualCore {
     limits: Limits,
     threads: Vec<Thread>,
     turn: usize,
-    access: Access,
-    /// Lines of the last operation that are not in the window yet, and the first of them.
+    /// Lines of the last operation that are not in the window yet; the first and second of them.
     entering: u64,
     next: Slot,
+    rest: Slot,
     window: Box<[Slot; SLOTS]>,
     /// Slots in a ring: next to issue, next to expose, next to fill.
     head: u8,
@@ -152,8 +152,8 @@ pub(crate) struct VirtualCore {
     tail: u8,
     fill_buffers: FillBuffers,
     l2_queue: Times,
-    /// Places of the L2 queue that wait for an answer.
-    l2_unanswered: usize,
+    /// Places of the L2 queue that are taken, those included that wait for an answer.
+    l2_taken: usize,
     streams: Streams,
     caches: CoreCaches,
     evicted: Vec<u64>,
@@ -211,15 +211,15 @@ impl VirtualCore {
             limits,
             threads: programs.into_iter().map(thread).collect(),
             turn: 0,
-            access: Access::Compute,
             entering: 0,
             next: empty,
+            rest: empty,
             head: 0,
             seen: 0,
             tail: 0,
             fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
             l2_queue: Times::new(parameters.l2_queue_entries as usize),
-            l2_unanswered: 0,
+            l2_taken: 0,
             streams: Streams::new(),
             caches,
             evicted: Vec::new(),
@@ -299,7 +299,6 @@ impl VirtualCore {
             }
             self.l2_queue.insert(request.time);
         }
-        self.l2_unanswered = 0;
         self.unanswered = 0;
         let answer = |done: Ps| {
             let more = if done & AFTER_ANSWER == 0 { 0 } else { l2_hit };
@@ -329,19 +328,16 @@ impl VirtualCore {
             if self.entering == 0 && !self.enter() {
                 return;
             }
-            let mut slot = self.next;
-            if let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) {
-                let level = find(caches, l3, slot.line, self.access, &mut self.evicted);
-                slot.place(self.access, level);
-            }
-            self.window[usize::from(self.tail)] = slot;
+            let place = usize::from(self.tail);
+            self.window[place] = self.next;
             self.tail = self.tail.wrapping_add(1);
             self.entering -= 1;
-            self.next.line += 1;
-            if self.entering > 0 && slot.compute != self.limits.line {
-                self.next.compute = self.limits.line;
-                self.next.flags &= !flags::DEPENDS;
-                self.next.place(self.access, Level::Memory);
+            if self.entering > 0 {
+                self.next = self.rest;
+                self.rest.line += 1;
+            }
+            if shared.l3.is_some() {
+                self.look_up(place, shared);
             }
         }
     }
@@ -352,29 +348,41 @@ impl VirtualCore {
         let Some(operation) = self.next_operation() else {
             return false;
         };
-        let bytes = operation.bytes;
-        let first = operation.address >> LINE_BYTES_LOG2;
-        let last = (operation.address + u64::from(bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
-        self.entering = last - first + 1;
-        self.access = operation.access;
-        self.next = Slot {
-            line: first,
+        let (action, of_access) = action(operation.access);
+        let line = operation.address >> LINE_BYTES_LOG2;
+        let mut slot = Slot {
+            line,
             compute: operation.compute_ps + self.limits.access + self.limits.line,
             bytes: match operation.access {
-                Access::Compute | Access::Flush => 0,
-                _ if last == first => bytes as u16,
-                _ => (bytes / self.entering as u32) as u16,
+                Access::Flush => 0,
+                _ => operation.bytes as u16,
             },
-            action: Action::Compute,
-            flags: u8::from(operation.depends) * flags::DEPENDS
+            action,
+            flags: of_access
+                | u8::from(operation.depends) * flags::DEPENDS
                 | u8::from(operation.fenced) * flags::FENCED
                 | u8::from(operation.sampled) * flags::SAMPLED,
         };
+        let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
+        let end = in_line + u64::from(operation.bytes);
+        self.entering = 1;
+        if end > 1 << LINE_BYTES_LOG2 {
+            self.entering = (end - 1 >> LINE_BYTES_LOG2) + 1;
+            slot.bytes = (u64::from(slot.bytes) / self.entering) as u16;
+            self.rest = Slot {
+                line: line + 1,
+                compute: self.limits.line,
+                flags: slot.flags & !flags::DEPENDS,
+                ..slot
+            };
+        }
         // Parts of one line, one after the other, where caches are not simulated.
+        let last = line + self.entering - 1;
         let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
-        let part = previous == first && matches!(operation.access, Access::Load | Access::Store);
-        let level = if part { Level::L1 } else { Level::Memory };
-        self.next.place(operation.access, level);
+        if previous == line && matches!(action, Action::Load | Action::Store) {
+            slot.find(Level::L1);
+        }
+        self.next = slot;
         true
     }
 
@@ -396,14 +404,34 @@ impl VirtualCore {
         None
     }
 
+    /// Looks a line up in the caches, in program order.
+    #[inline(never)]
+    fn look_up(&mut self, place: usize, shared: &mut Shared) {
+        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
+            return;
+        };
+        let slot = &mut self.window[place];
+        let level = match slot.action {
+            Action::Compute => return,
+            Action::Write if slot.flags & flags::STORED != 0 => return,
+            Action::Write if caches.clean(l3, slot.line) => return,
+            Action::Write => Level::L1,
+            _ => {
+                let store = slot.flags & flags::STORED != 0;
+                caches.access(l3, slot.line, store, &mut self.evicted)
+            }
+        };
+        slot.find(level);
+    }
+
     /// Places that have become free are looked for only when there seems to be none.
     #[inline]
     fn is_l2_full(&mut self, now: Ps) -> bool {
-        if self.l2_queue.len() + self.l2_unanswered < self.limits.l2_queue {
+        if self.l2_taken < self.limits.l2_queue {
             return false;
         }
-        self.l2_queue.drop_until(now);
-        self.l2_queue.len() + self.l2_unanswered >= self.limits.l2_queue
+        self.l2_taken -= self.l2_queue.drop_until(now);
+        self.l2_taken >= self.limits.l2_queue
     }
 
     /// When there is something to do, given when the head is ready.
@@ -462,7 +490,7 @@ impl VirtualCore {
     }
 
     /// Prefetches the next lines of a page that the streamer follows.
-    #[inline]
+    #[inline(never)]
     fn run_ahead(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
         let in_page = line_in_page(line);
         let page = line - u64::from(in_page);
@@ -496,7 +524,7 @@ impl VirtualCore {
         let mark = UNANSWERED | request as u64;
         let place = self.streams.insert(at, line_in_page(line), mark);
         let target = Target::new(line, self.streams.get(at).device);
-        self.l2_unanswered += 1;
+        self.l2_taken += 1;
         self.ask(now, target, Purpose::Prefetch(place), shared);
     }
 
@@ -510,19 +538,27 @@ impl VirtualCore {
         if slot.flags & flags::FILL_BUFFER != 0 {
             ready = ready.max(self.fill_buffers.first());
         }
+        if slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
+            ready = self.head_waits(slot, ready);
+        }
+        ready
+    }
+
+    /// When the lines are done that the head waits for, not before `ready`.
+    #[inline(never)]
+    fn head_waits(&self, slot: &Slot, mut ready: Ps) -> Ps {
+        let compute = Ps::from(slot.compute);
         if slot.flags & flags::DEPENDS != 0 {
-            ready = if self.previous_done & UNANSWERED == 0 {
-                ready.max(self.previous_done + compute)
-            } else {
-                NEVER
-            };
+            if self.previous_done & UNANSWERED != 0 {
+                return NEVER;
+            }
+            ready = ready.max(self.previous_done + compute);
         }
         if slot.flags & flags::FENCED != 0 {
-            ready = if self.unanswered == 0 {
-                ready.max(self.all_done + compute)
-            } else {
-                NEVER
-            };
+            if self.unanswered > 0 {
+                return NEVER;
+            }
+            ready = ready.max(self.all_done + compute);
         }
         ready
     }
@@ -555,15 +591,25 @@ impl VirtualCore {
         }
         self.previous_done = done;
         let stored = slot.flags & flags::STORED != 0;
-        self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
-        self.counts.lines += u64::from(slot.action != Action::Compute);
+        if slot.action != Action::Compute {
+            self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
+            self.counts.lines += 1;
+        }
         self.issued_at = now;
         self.head = self.head.wrapping_add(1);
+        if !self.evicted.is_empty() {
+            self.write_evicted(now, shared);
+        }
+        true
+    }
+
+    /// Sends modified lines to memory that have left the caches.
+    #[inline(never)]
+    fn write_evicted(&mut self, now: Ps, shared: &mut Shared) {
         while let Some(line) = self.evicted.pop() {
             let device = shared.map.device(line >> PAGE_LINES_LOG2);
             self.ask(now, Target::new(line, device), Purpose::Write, shared);
         }
-        true
     }
 
     /// Brings a line to L1; `None` if the L2 queue is full.
@@ -586,7 +632,7 @@ impl VirtualCore {
             Some(ready) => ready.max(now) + self.limits.l2_hit,
             None if self.is_l2_full(now) => return None,
             None => {
-                self.l2_unanswered += 1;
+                self.l2_taken += 1;
                 let done = self.ask(now, target, Purpose::Demand { store }, shared);
                 if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
                     self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
@@ -677,52 +723,33 @@ impl VirtualCore {
 }
 
 impl Slot {
-    /// Sets what becomes of the line, now that it is known where it is.
+    /// Notes where the caches have found the line.
     #[inline]
-    fn place(&mut self, access: Access, level: Level) {
-        use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
-        let (action, of_access) = match access {
-            Access::Load => (Action::Load, SEEN_AHEAD),
-            Access::Prefetch => (Action::Load, 0),
-            Access::Store => (Action::Store, STORED | COMMITTED),
-            Access::NonTemporalStore => (Action::Write, STORED),
-            Access::Flush => (Action::Write, 0),
-            Access::Compute => (Action::Compute, 0),
-        };
-        let of_level = match level {
-            Level::L1 => 0,
-            _ => FILL_BUFFER,
-        };
+    fn find(&mut self, level: Level) {
         self.action = match level {
-            Level::Memory => action,
             Level::L1 => Action::HitL1,
             Level::L2 => Action::HitL2,
             Level::L3 => Action::HitL3,
+            Level::Memory => return,
         };
-        self.flags &= !(COMMITTED | FILL_BUFFER | SEEN_AHEAD | STORED);
-        self.flags |= of_access | of_level;
-        if access == Access::Compute {
-            self.flags &= !FILL_BUFFER;
-        }
-        if level != Level::Memory {
-            self.flags &= !SEEN_AHEAD;
+        self.flags &= !flags::SEEN_AHEAD;
+        if level == Level::L1 {
+            self.flags &= !flags::FILL_BUFFER;
         }
     }
 }
 
-/// Where the caches find a line, in program order.
-fn find(
-    caches: &mut PrivateCaches,
-    l3: &mut Cache,
-    line: u64,
-    access: Access,
-    evicted: &mut Vec<u64>,
-) -> Level {
+/// What becomes of a line that no cache has.
+#[inline]
+fn action(access: Access) -> (Action, u8) {
+    use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
     match access {
-        Access::Load | Access::Prefetch => caches.access(l3, line, false, evicted),
-        Access::Store => caches.access(l3, line, true, evicted),
-        Access::Flush if !caches.clean(l3, line) => Level::L1,
-        Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
+        Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
+        Access::Prefetch => (Action::Load, FILL_BUFFER),
+        Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
+        Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
+        Access::Flush => (Action::Write, FILL_BUFFER),
+        Access::Compute => (Action::Compute, 0),
     }
 }
 
