@@ -473,7 +473,7 @@ impl VirtualCore {
 
     /// Lets the streamer see an access to `line`; where it follows the page, and whether it had
     /// predicted the line.
-    #[inline]
+    #[inline(always)]
     fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> (usize, bool) {
         let page = line >> PAGE_LINES_LOG2;
         let map = &shared.map;

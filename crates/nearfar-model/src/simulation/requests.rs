@@ -6,7 +6,7 @@ use super::network::DeviceIndex;
 use super::time::Ps;
 
 /// Parts of a round into which requests are sorted first.
-const BUCKETS: usize = 256;
+const BUCKETS: usize = 512;
 
 /// Where a prefetched line is noted by its core (see [`super::prefetch::Streams`]).
 pub(crate) type Place = u16;
@@ -62,7 +62,7 @@ pub(crate) struct Requests {
     list: Vec<Request>,
     /// Time since the start of the round, then the place in the list.
     order: Vec<u64>,
-    buckets: Box<[u32; BUCKETS + 1]>,
+    buckets: Box<[u32; BUCKETS]>,
 }
 
 impl Requests {
@@ -70,7 +70,7 @@ impl Requests {
         Self {
             list: Vec::new(),
             order: Vec::new(),
-            buckets: Box::new([0; BUCKETS + 1]),
+            buckets: Box::new([0; BUCKETS]),
         }
     }
 
@@ -105,15 +105,14 @@ impl Requests {
         one_core: bool,
         mut answer: impl FnMut(&Request) -> Ps,
     ) {
+        self.order.clear();
         if one_core {
-            for request in &mut self.list {
-                request.time = answer(request);
-            }
-            return;
+            self.order.extend(0..self.list.len() as u64);
+        } else {
+            self.sort(start, length);
         }
-        self.sort(start, length);
         for key in &self.order {
-            let request = &mut self.list[(key & u64::from(u32::MAX)) as usize];
+            let request = &mut self.list[*key as u32 as usize];
             request.time = answer(request);
         }
     }
@@ -121,15 +120,14 @@ impl Requests {
     /// By buckets first, then by insertion, which has little left to do.
     fn sort(&mut self, start: Ps, length: Ps) {
         let shift = (length / BUCKETS as u64 + 1).next_power_of_two().ilog2();
-        let bucket = |at: Ps| (((at - start) >> shift) as usize).min(BUCKETS - 1);
+        let bucket = |at: Ps| ((at - start) >> shift) as usize % BUCKETS;
         self.buckets.fill(0);
         for request in &self.list {
-            self.buckets[bucket(request.time) + 1] += 1;
+            self.buckets[bucket(request.time)] += 1;
         }
         let mut sum = 0;
         for count in self.buckets.iter_mut() {
-            sum += *count;
-            *count = sum;
+            sum += std::mem::replace(count, sum);
         }
         self.order.resize(self.list.len(), 0);
         for (index, request) in self.list.iter().enumerate() {
@@ -137,14 +135,15 @@ impl Requests {
             self.order[*place as usize] = (request.time - start) << 32 | index as u64;
             *place += 1;
         }
-        for end in 1..self.order.len() {
+        let mut before = 0;
+        for end in 0..self.order.len() {
             let key = self.order[end];
-            let mut at = end;
-            while at > 0 && self.order[at - 1] > key {
-                self.order[at] = self.order[at - 1];
-                at -= 1;
+            if key < before {
+                let at = self.order[..end].partition_point(|other| *other < key);
+                self.order[at..=end].rotate_right(1);
+            } else {
+                before = key;
             }
-            self.order[at] = key;
         }
     }
 }

@@ -53,14 +53,35 @@ impl Times {
         if at + 1 >= self.buffer.len() {
             at = self.compact();
         }
-        let times = &mut self.buffer[..at + 2];
-        times[at + 1] = NEVER;
         self.tail = at + 1;
-        while at > self.head && times[at - 1] > time {
-            times[at] = times[at - 1];
-            at -= 1;
+        self.buffer[at + 1] = NEVER;
+        let mut times = &mut self.buffer[self.head..=at];
+        while let [earlier @ .., last, free] = times {
+            if *last <= time {
+                *free = time;
+                return;
+            }
+            *free = *last;
+            let more = earlier.len() + 1;
+            times = &mut times[..more];
         }
-        times[at] = time;
+        if let [free] = times {
+            *free = time;
+        }
+        self.first = time;
+    }
+
+    /// Adds a moment that is not before any other.
+    #[inline]
+    pub(crate) fn push(&mut self, time: Ps) {
+        let mut at = self.tail;
+        if at + 1 >= self.buffer.len() {
+            at = self.compact();
+        }
+        debug_assert!(at == self.head || self.buffer[at - 1] <= time);
+        self.tail = at + 1;
+        self.buffer[at + 1] = NEVER;
+        self.buffer[at] = time;
         self.first = self.first.min(time);
     }
 
@@ -111,7 +132,7 @@ impl FillBuffers {
     /// Gives back the one of a line from L2.
     #[inline]
     pub(crate) fn release_hit(&mut self, time: Ps) {
-        self.hits.insert(time);
+        self.hits.push(time);
     }
 
     /// Gives back the one of a line from memory.
