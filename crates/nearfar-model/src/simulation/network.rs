@@ -120,10 +120,8 @@ pub(crate) struct Network {
     admitted_at: Ps,
     devices: Vec<Device>,
     channels: Vec<Channel>,
-    /// When each channel gives back its next entry, or [`NEVER`].
-    next_releases: Vec<Ps>,
-    /// The first of them, and its channel.
-    next_release: (Ps, usize),
+    /// When each channel gives back its next entry, or [`NEVER`], earliest first.
+    next_releases: Vec<(Ps, usize)>,
     occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
 }
@@ -157,8 +155,9 @@ impl Network {
             entries,
             in_use: 0,
             admitted_at: 0,
-            next_releases: vec![NEVER; channels.len()],
-            next_release: (NEVER, 0),
+            next_releases: (0..channels.len())
+                .map(|channel| (NEVER, channel))
+                .collect(),
             channels,
             devices,
             occupancy_ps: 0,
@@ -191,13 +190,10 @@ impl Network {
         let channel = &mut self.channels[index];
         let hash = mix(line);
         let (done, release) = channel.serve(admitted, write, hash);
-        if channel.head == channel.tail {
-            self.next_releases[index] = release;
-            self.next_release = self.next_release.min((release, index));
+        let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
+        if channel.push(release) {
+            self.first_release(index, release);
         }
-        let ring = channel.releases.len() - 1;
-        channel.releases[channel.tail & ring] = release;
-        channel.tail += 1;
         self.in_use += 1;
         self.occupancy_ps += release - admitted;
         if let Some(visits) = &mut self.visits {
@@ -209,7 +205,7 @@ impl Network {
             });
         }
         // The way from the table's slice to the core does not hold the entry.
-        done + (((hash & 0xffff) * channel.times.spread) >> 16)
+        done + spread
     }
 
     /// Lines read from each device, and lines written.
@@ -253,30 +249,37 @@ impl Network {
     }
 
     /// Entries that were given back are counted only when the table seems full.
+    #[inline(never)]
     fn admit_to_full(&mut self, mut at: Ps) -> Ps {
         loop {
-            let (first, index) = self.next_release;
+            let (first, channel) = self.next_releases[0];
             if first > at {
                 if self.in_use < self.entries {
                     return at;
                 }
                 at = first;
             }
-            let channel = &mut self.channels[index];
-            let mut next = first;
-            while next <= at {
-                next = channel.pop();
-                self.in_use -= 1;
+            self.in_use -= 1;
+            let release = self.channels[channel].pop();
+            let mut place = 0;
+            while let Some(later) = self.next_releases.get(place + 1)
+                && later.0 < release
+            {
+                self.next_releases[place] = *later;
+                place += 1;
             }
-            self.next_releases[index] = next;
-            let mut first = (NEVER, 0);
-            for (index, release) in self.next_releases.iter().enumerate() {
-                if *release < first.0 {
-                    first = (*release, index);
-                }
-            }
-            self.next_release = first;
+            self.next_releases[place] = (release, channel);
         }
+    }
+
+    /// Notes the release of a channel that had none.
+    #[cold]
+    fn first_release(&mut self, channel: usize, release: Ps) {
+        self.next_releases.retain(|(_, other)| *other != channel);
+        let place = self
+            .next_releases
+            .partition_point(|(other, _)| *other <= release);
+        self.next_releases.insert(place, (release, channel));
     }
 }
 
@@ -341,6 +344,15 @@ impl Channel {
             self.refresh_at += self.times.refresh_interval / 2 + jitter;
         }
         start
+    }
+
+    /// Adds the release of an entry; true if there is no other.
+    #[inline]
+    fn push(&mut self, release: Ps) -> bool {
+        let ring = self.releases.len() - 1;
+        self.releases[self.tail & ring] = release;
+        self.tail += 1;
+        self.tail == self.head + 1
     }
 
     /// Takes the next entry that is given back, and returns when the one after it is.
