@@ -6,7 +6,7 @@ use super::requests::Place;
 use super::time::Ps;
 
 const PAGE_LINES: usize = 1 << PAGE_LINES_LOG2;
-const SETS_LOG2: u32 = 5;
+const SETS_LOG2: u32 = 4;
 const WAYS: usize = 2;
 const PAGES: usize = WAYS << SETS_LOG2;
 /// No line of a page comes after this one.
