@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::network::mix;
+use super::placement::PAGE_LINES_LOG2;
 
 const INVALID: u64 = u64::MAX;
 const DIRTY: u64 = 1 << 63;
@@ -29,8 +30,15 @@ impl Cache {
 
     #[inline]
     fn set_of(&self, line: u64) -> Range<usize> {
-        // Multiplication instead of a modulus: sets need not be a power of two.
-        let set = ((u128::from(mix(line)) * u128::from(self.sets)) >> 64) as usize;
+        // Pages begin anywhere, their lines are in sets one after the other. Multiplication instead
+        // of a modulus: sets need not be a power of two.
+        let first = (u128::from(mix(line >> PAGE_LINES_LOG2)) * u128::from(self.sets)) >> 64;
+        let set = first as u64 + (line & ((1 << PAGE_LINES_LOG2) - 1));
+        let set = if set < self.sets {
+            set
+        } else {
+            set % self.sets
+        } as usize;
         set * self.ways..(set + 1) * self.ways
     }
 
@@ -45,6 +53,10 @@ impl Cache {
     pub(crate) fn touch(&mut self, line: u64, dirty: bool) -> bool {
         let mark = if dirty { DIRTY } else { 0 };
         let set = self.set(line);
+        if set[0] & !DIRTY == line {
+            set[0] |= mark;
+            return true;
+        }
         let Some(way) = set.iter().position(|entry| *entry & !DIRTY == line) else {
             return false;
         };
