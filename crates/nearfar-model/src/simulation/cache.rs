@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use super::network::mix;
 use super::placement::PAGE_LINES_LOG2;
+use super::requests::Target;
+use super::window::{Action, Slot, flags};
 
 const INVALID: u64 = u64::MAX;
 const DIRTY: u64 = 1 << 63;
@@ -179,6 +181,74 @@ impl PrivateCaches {
                 dirty
             }),
         }
+    }
+}
+
+/// What the caches of one core hold.
+#[derive(Debug)]
+pub(crate) enum CoreCaches {
+    /// Nothing that is used again: programs over regions much larger than all caches. Of the
+    /// modified lines some are kept, and each further store pushes one of them out.
+    Streaming { modified: Vec<Target> },
+    /// Every line, by sets.
+    Simulated(PrivateCaches),
+}
+
+impl CoreCaches {
+    /// Lines that stay modified until others push them out. Fewer than a core's share of the
+    /// caches, so that write-backs are steady early; how many does not matter where nothing is
+    /// used again.
+    const MODIFIED: usize = 512;
+
+    pub(crate) fn streaming() -> Self {
+        Self::Streaming {
+            modified: Vec::with_capacity(Self::MODIFIED),
+        }
+    }
+
+    /// Looks a line up in program order and notes where it is.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        slot: &mut Slot,
+        l3: Option<&mut Cache>,
+        evict: &mut Vec<u64>,
+    ) {
+        let (Self::Simulated(caches), Some(l3)) = (self, l3) else {
+            return;
+        };
+        let stored = slot.flags & flags::STORED != 0;
+        slot.find(match slot.action {
+            Action::Load | Action::Store => caches.access(l3, slot.line, stored, evict),
+            Action::Write if !stored && !caches.clean(l3, slot.line) => Level::L1,
+            _ => Level::Memory,
+        });
+    }
+
+    /// Whether a prefetch of the line would bring nothing.
+    #[inline]
+    pub(crate) fn contains(&self, line: u64, l3: Option<&Cache>) -> bool {
+        match (self, l3) {
+            (Self::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
+            _ => false,
+        }
+    }
+
+    /// Where programs stream: notes a stored line, and returns the one that it pushes out.
+    ///
+    /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest:
+    /// `random` decides.
+    #[inline]
+    pub(crate) fn modify(&mut self, target: Target, random: u64) -> Option<Target> {
+        let Self::Streaming { modified } = self else {
+            return None;
+        };
+        if modified.len() < Self::MODIFIED {
+            modified.push(target);
+            return None;
+        }
+        let place = (random >> 16) as usize % Self::MODIFIED;
+        Some(std::mem::replace(&mut modified[place], target))
     }
 }
 

@@ -6,22 +6,20 @@
 
 use nearfar_topology::SimulatedCores;
 
-use super::cache::{Cache, Level, PrivateCaches};
+use super::cache::{Cache, CoreCaches};
 use super::network::mix;
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
-use super::program::{Access, Operation, Program};
+use super::program::Program;
 use super::requests::{Purpose, Request, Requests, Target};
 use super::time::{NEVER, Ps, ps};
 use super::times::{FillBuffers, Times};
+use super::window::{Action, Slot, Window, flags};
 
-const LINE_BYTES_LOG2: u32 = 6;
 /// Marks a time that is not known yet: the place of a request is in the bits below.
 const UNANSWERED: Ps = 1 << 63;
 /// Marks an unknown time that is a hit of L2 after the answer.
 const AFTER_ANSWER: Ps = 1 << 62;
-/// Slots of the window, more than any profile asks for.
-const SLOTS: usize = 256;
 
 /// What all cores share beside the network.
 #[derive(Debug)]
@@ -31,70 +29,6 @@ pub(crate) struct Shared {
     pub l3: Option<Cache>,
     /// The requests of this round.
     pub requests: Requests,
-}
-
-/// What the caches of one core hold.
-#[derive(Debug)]
-pub(crate) enum CoreCaches {
-    /// Nothing that is used again: programs over regions much larger than all caches. Of the
-    /// modified lines some are kept, and each further store pushes one of them out.
-    Streaming { modified: Vec<Target> },
-    /// Every line, by sets.
-    Simulated(PrivateCaches),
-}
-
-impl CoreCaches {
-    /// Lines that stay modified until others push them out. Fewer than a core's share of the
-    /// caches, so that write-backs are steady early; how many does not matter where nothing is
-    /// used again.
-    const MODIFIED: usize = 512;
-
-    pub(crate) fn streaming() -> Self {
-        Self::Streaming {
-            modified: Vec::with_capacity(Self::MODIFIED),
-        }
-    }
-}
-
-/// What becomes of a line at the head of the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Action {
-    /// Time passes.
-    Compute,
-    /// It is in L1.
-    HitL1,
-    HitL2,
-    HitL3,
-    /// It is brought from memory.
-    Load,
-    /// It is brought from memory and modified.
-    Store,
-    /// It is sent to memory.
-    Write,
-}
-
-/// Properties of a line in the window, in one byte.
-mod flags {
-    pub const DEPENDS: u8 = 1;
-    pub const FENCED: u8 = 1 << 1;
-    pub const SAMPLED: u8 = 1 << 2;
-    /// Its bytes count as stored.
-    pub const STORED: u8 = 1 << 3;
-    /// It holds its fill buffer until it is committed.
-    pub const COMMITTED: u8 = 1 << 4;
-    /// Prefetchers see it before it is at the head.
-    pub const SEEN_AHEAD: u8 = 1 << 5;
-    pub const FILL_BUFFER: u8 = 1 << 6;
-}
-
-/// Where a line is in its way through the core.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    line: u64,
-    compute: u32,
-    bytes: u16,
-    action: Action,
-    flags: u8,
 }
 
 /// A line that waits for the answer to a request, and is not the one that made a demand request.
@@ -112,14 +46,11 @@ struct Limits {
     l2_queue: usize,
     turnaround: Ps,
     store_commit: Ps,
-    window: u8,
     trigger: u32,
     distance: u8,
     l1_hit: Ps,
     l2_hit: Ps,
     l3_hit: Ps,
-    access: u32,
-    line: u32,
 }
 
 /// What a core has done.
@@ -130,26 +61,9 @@ pub(crate) struct CoreCounts {
     pub lines: u64,
 }
 
-/// A thread of the core.
-struct Thread {
-    program: Box<dyn Program>,
-    last_line: u64,
-    done: bool,
-}
-
 pub(crate) struct VirtualCore {
     limits: Limits,
-    threads: Vec<Thread>,
-    turn: usize,
-    /// Lines of the last operation that are not in the window yet; the first and second of them.
-    entering: u64,
-    next: Slot,
-    rest: Slot,
-    window: Box<[Slot; SLOTS]>,
-    /// Slots in a ring: next to issue, next to expose, next to fill.
-    head: u8,
-    seen: u8,
-    tail: u8,
+    window: Window,
     fill_buffers: FillBuffers,
     l2_queue: Times,
     /// Places of the L2 queue that are taken, those included that wait for an answer.
@@ -185,38 +99,20 @@ impl VirtualCore {
             l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
             store_commit: ps(parameters.store_commit_ns),
-            window: parameters.window_lines.min(SLOTS as u32 / 2) as u8,
             trigger: parameters.stream_trigger_lines,
             distance: parameters.streamer_distance_lines.min(1 << PAGE_LINES_LOG2) as u8,
             l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
             l3_hit: ps(parameters.l3_hit_ns),
-            access: ps(parameters.access_ns) as u32,
-            line: ps(parameters.line_ns) as u32,
-        };
-        let empty = Slot {
-            line: 0,
-            compute: 0,
-            bytes: 0,
-            action: Action::Compute,
-            flags: 0,
-        };
-        let thread = |program| Thread {
-            program,
-            last_line: u64::MAX,
-            done: false,
         };
         Self {
-            window: Box::new([empty; SLOTS]),
             limits,
-            threads: programs.into_iter().map(thread).collect(),
-            turn: 0,
-            entering: 0,
-            next: empty,
-            rest: empty,
-            head: 0,
-            seen: 0,
-            tail: 0,
+            window: Window::new(
+                programs,
+                parameters.window_lines,
+                ps(parameters.access_ns),
+                ps(parameters.line_ns),
+            ),
             fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
             l2_queue: Times::new(parameters.l2_queue_entries as usize),
             l2_taken: 0,
@@ -242,19 +138,16 @@ impl VirtualCore {
         self.all_done
     }
 
-    #[inline]
-    fn slot(&self, place: u8) -> &Slot {
-        &self.window[usize::from(place)]
-    }
-
     /// Does all that there is to do from `now` on, before `end`.
     pub(crate) fn run(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
         self.first_request = shared.requests.len();
         self.head_blocked = false;
         loop {
-            self.fill(shared);
+            let (caches, evicted) = (&mut self.caches, &mut self.evicted);
+            self.window
+                .fill(|slot| caches.look_up(slot, shared.l3.as_mut(), evicted));
             self.expose(now, shared);
-            if self.head == self.tail {
+            if self.window.is_empty() {
                 return;
             }
             let ready = self.head_ready();
@@ -312,116 +205,13 @@ impl VirtualCore {
             self.complete(line.issued_at, answer(line.done), line.flags);
         }
         self.waiting = waiting;
-        if self.head == self.tail {
+        if self.window.is_empty() {
             NEVER
         } else if self.head_blocked {
             self.l2_queue.first()
         } else {
             self.wake(self.head_ready())
         }
-    }
-
-    /// Fills the window with what can be exposed.
-    #[inline]
-    fn fill(&mut self, shared: &mut Shared) {
-        while self.tail.wrapping_sub(self.head) <= self.limits.window {
-            if self.entering == 0 && !self.enter() {
-                return;
-            }
-            let place = usize::from(self.tail);
-            self.window[place] = self.next;
-            self.tail = self.tail.wrapping_add(1);
-            self.entering -= 1;
-            if self.entering > 0 {
-                self.next = self.rest;
-                self.rest.line += 1;
-            }
-            if shared.l3.is_some() {
-                self.look_up(place, shared);
-            }
-        }
-    }
-
-    /// Begins with the next operation; false if there is none.
-    #[inline]
-    fn enter(&mut self) -> bool {
-        let Some(operation) = self.next_operation() else {
-            return false;
-        };
-        let (action, of_access) = action(operation.access);
-        let line = operation.address >> LINE_BYTES_LOG2;
-        let mut slot = Slot {
-            line,
-            compute: operation.compute_ps + self.limits.access + self.limits.line,
-            bytes: match operation.access {
-                Access::Flush => 0,
-                _ => operation.bytes as u16,
-            },
-            action,
-            flags: of_access
-                | u8::from(operation.depends) * flags::DEPENDS
-                | u8::from(operation.fenced) * flags::FENCED
-                | u8::from(operation.sampled) * flags::SAMPLED,
-        };
-        let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
-        let end = in_line + u64::from(operation.bytes);
-        self.entering = 1;
-        if end > 1 << LINE_BYTES_LOG2 {
-            self.entering = (end - 1 >> LINE_BYTES_LOG2) + 1;
-            slot.bytes = (u64::from(slot.bytes) / self.entering) as u16;
-            self.rest = Slot {
-                line: line + 1,
-                compute: self.limits.line,
-                flags: slot.flags & !flags::DEPENDS,
-                ..slot
-            };
-        }
-        // Parts of one line, one after the other, where caches are not simulated.
-        let last = line + self.entering - 1;
-        let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
-        if previous == line && matches!(action, Action::Load | Action::Store) {
-            slot.find(Level::L1);
-        }
-        self.next = slot;
-        true
-    }
-
-    #[inline]
-    fn next_operation(&mut self) -> Option<Operation> {
-        for _ in 0..self.threads.len() {
-            self.turn += 1;
-            if self.turn >= self.threads.len() {
-                self.turn = 0;
-            }
-            let thread = &mut self.threads[self.turn];
-            if !thread.done {
-                match thread.program.next_operation() {
-                    Some(operation) => return Some(operation),
-                    None => thread.done = true,
-                }
-            }
-        }
-        None
-    }
-
-    /// Looks a line up in the caches, in program order.
-    #[inline(never)]
-    fn look_up(&mut self, place: usize, shared: &mut Shared) {
-        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
-            return;
-        };
-        let slot = &mut self.window[place];
-        let level = match slot.action {
-            Action::Compute => return,
-            Action::Write if slot.flags & flags::STORED != 0 => return,
-            Action::Write if caches.clean(l3, slot.line) => return,
-            Action::Write => Level::L1,
-            _ => {
-                let store = slot.flags & flags::STORED != 0;
-                caches.access(l3, slot.line, store, &mut self.evicted)
-            }
-        };
-        slot.find(level);
     }
 
     /// Places that have become free are looked for only when there seems to be none.
@@ -448,11 +238,7 @@ impl VirtualCore {
     #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
         self.ahead_blocked = false;
-        let filled = self.tail.wrapping_sub(self.head);
-        let end = self.head.wrapping_add(filled.min(self.limits.window));
-        while self.seen != end {
-            let slot = self.slot(self.seen);
-            let ahead = self.seen != self.head;
+        while let Some((slot, ahead)) = self.window.unseen() {
             if ahead && slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
                 return;
             }
@@ -467,7 +253,7 @@ impl VirtualCore {
                     self.prefetch(now, stream, line, shared);
                 }
             }
-            self.seen = self.seen.wrapping_add(1);
+            self.window.mark_seen();
         }
     }
 
@@ -499,7 +285,9 @@ impl VirtualCore {
         let until = end.min(frontier + 2);
         while frontier < until {
             let wanted = page + u64::from(frontier);
-            if !self.streams.is_under_way(at, frontier) && !self.is_cached(wanted, shared) {
+            if !self.streams.is_under_way(at, frontier)
+                && !self.caches.contains(wanted, shared.l3.as_ref())
+            {
                 if self.is_l2_full(now) {
                     break;
                 }
@@ -508,14 +296,6 @@ impl VirtualCore {
             frontier += 1;
         }
         self.streams.set_frontier(at, frontier);
-    }
-
-    #[inline]
-    fn is_cached(&self, line: u64, shared: &Shared) -> bool {
-        match (&self.caches, &shared.l3) {
-            (CoreCaches::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
-            _ => false,
-        }
     }
 
     #[inline]
@@ -532,7 +312,7 @@ impl VirtualCore {
     /// [`NEVER`] where an answer of this round decides.
     #[inline]
     fn head_ready(&self) -> Ps {
-        let slot = self.slot(self.head);
+        let slot = self.window.head();
         let compute = Ps::from(slot.compute);
         let mut ready = (self.issued_at + compute).max(self.fence_until);
         if slot.flags & flags::FILL_BUFFER != 0 {
@@ -566,7 +346,7 @@ impl VirtualCore {
     /// Issues the head; false if the L2 queue has no place for it.
     #[inline]
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
-        let slot = *self.slot(self.head);
+        let slot = *self.window.head();
         let done = match slot.action {
             Action::Load | Action::Store => match self.bring(now, slot, shared) {
                 Some(done) => done,
@@ -596,7 +376,7 @@ impl VirtualCore {
             self.counts.lines += 1;
         }
         self.issued_at = now;
-        self.head = self.head.wrapping_add(1);
+        self.window.drop_head();
         if !self.evicted.is_empty() {
             self.write_evicted(now, shared);
         }
@@ -643,7 +423,10 @@ impl VirtualCore {
             }
         };
         if store {
-            self.modify(now, target, shared);
+            let random = mix(slot.line ^ self.counts.lines);
+            if let Some(evicted) = self.caches.modify(target, random) {
+                self.ask(now, evicted, Purpose::Write, shared);
+            }
         }
         Some(done)
     }
@@ -693,23 +476,6 @@ impl VirtualCore {
         }
     }
 
-    /// Where programs stream: a stored line replaces a modified one, which is written back.
-    ///
-    /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
-    #[inline]
-    fn modify(&mut self, now: Ps, target: Target, shared: &mut Shared) {
-        let CoreCaches::Streaming { modified } = &mut self.caches else {
-            return;
-        };
-        if modified.len() < CoreCaches::MODIFIED {
-            modified.push(target);
-            return;
-        }
-        let place = (mix(target.line() ^ self.counts.lines) >> 16) as usize % CoreCaches::MODIFIED;
-        let evicted = std::mem::replace(&mut modified[place], target);
-        self.ask(now, evicted, Purpose::Write, shared);
-    }
-
     /// Notes a request and returns the mark of its answer.
     #[inline]
     fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> Ps {
@@ -719,37 +485,6 @@ impl VirtualCore {
             purpose,
         });
         UNANSWERED | (place - self.first_request) as u64
-    }
-}
-
-impl Slot {
-    /// Notes where the caches have found the line.
-    #[inline]
-    fn find(&mut self, level: Level) {
-        self.action = match level {
-            Level::L1 => Action::HitL1,
-            Level::L2 => Action::HitL2,
-            Level::L3 => Action::HitL3,
-            Level::Memory => return,
-        };
-        self.flags &= !flags::SEEN_AHEAD;
-        if level == Level::L1 {
-            self.flags &= !flags::FILL_BUFFER;
-        }
-    }
-}
-
-/// What becomes of a line that no cache has.
-#[inline]
-fn action(access: Access) -> (Action, u8) {
-    use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
-    match access {
-        Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
-        Access::Prefetch => (Action::Load, FILL_BUFFER),
-        Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
-        Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
-        Access::Flush => (Action::Write, FILL_BUFFER),
-        Access::Compute => (Action::Compute, 0),
     }
 }
 

@@ -21,6 +21,7 @@ mod scheduler;
 mod threads;
 mod time;
 mod times;
+mod window;
 
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
 pub use self::network::{DeviceIndex, TableVisit};

@@ -4,8 +4,8 @@
 //! therefore not depend on what others ask for in it, and nobody has to go back: the requests of
 //! all cores are answered in the order of time when the round is over.
 
-use super::cache::{Cache, PrivateCaches};
-use super::core::{CoreCaches, CoreCounts, Shared, VirtualCore};
+use super::cache::{Cache, CoreCaches, PrivateCaches};
+use super::core::{CoreCounts, Shared, VirtualCore};
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;

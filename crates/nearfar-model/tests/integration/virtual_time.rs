@@ -189,6 +189,7 @@ proptest! {
     // queues in a row, only true of what programs do here.
     #![proptest_config(ProptestConfig {
         rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
         ..ProptestConfig::with_cases(64)
     })]
 
