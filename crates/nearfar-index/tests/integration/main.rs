@@ -1,1 +1,3 @@
 //! Tests of the trees through their public interface.
+
+mod art;
