@@ -86,7 +86,7 @@ fn write<V: Checked>(tree: &Art<V>, me: u64) -> BTreeMap<Vec<u8>, V> {
             continue;
         }
         // Long times of growing and of shrinking.
-        let is_growing = step / (STEPS / 6) % 2 == 0;
+        let is_growing = (step / (STEPS / 6)).is_multiple_of(2);
         let is_insert = random >> 40 & 3 != 0;
         if is_insert == is_growing {
             let value = V::of(&key, random >> 50);
