@@ -10,8 +10,8 @@ use nearfar_index::{Art, BlockValue, TreeValue};
 
 use super::{mix, tier, tiered};
 
-const KEYS: u64 = if cfg!(miri) { 60 } else { 3000 };
-const STEPS: u64 = if cfg!(miri) { 150 } else { 60_000 };
+const KEYS: u64 = if cfg!(miri) { 40 } else { 2000 };
+const STEPS: u64 = if cfg!(miri) { 100 } else { 30_000 };
 
 /// Keys of several shapes in one space: dense, sparse, with long common parts, ending in others.
 fn key(number: u64) -> Vec<u8> {
