@@ -90,6 +90,12 @@ impl Child {
         self.0.is_null()
     }
 
+    /// The address of the block.
+    #[inline(always)]
+    pub(super) fn address(self) -> *const u8 {
+        self.0.map_addr(|addr| addr & !TAG_MASK)
+    }
+
     /// What it is.
     ///
     /// # Safety

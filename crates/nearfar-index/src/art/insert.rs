@@ -1,6 +1,6 @@
 //! Inserting: over a value, into a leaf, or as a new leaf.
 
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
@@ -150,7 +150,7 @@ impl<V: TreeValue> Art<V> {
         self.frontend.use_leaf(leaf.counter(), context.probe);
         let value = leaf.value(index);
         let old = value.load(Relaxed);
-        value.store(word, SeqCst);
+        value.store(word, Release);
         context.probe.write(std::ptr::from_ref(value).addr(), 8);
         drop(held);
         // SAFETY: the word was in this tree until now, and this thread took it out.
@@ -405,7 +405,7 @@ impl<V: TreeValue> Art<V> {
             let word = changed.clone().into_word(context, leaf.tier())?;
             let held = leaf.lock(|| context.waiting(leaf.base().as_ptr()));
             if held.is_ok() && leaf.is_live(index) && value.load(Relaxed) == seen {
-                value.store(word, SeqCst);
+                value.store(word, Release);
                 drop(held);
                 self.frontend.use_leaf(leaf.counter(), context.probe);
                 context.probe.write(std::ptr::from_ref(value).addr(), 8);

@@ -285,9 +285,11 @@ impl<'g> Node<'g> {
     /// The slot of the key that ends here.
     #[inline]
     pub(super) fn end_slot(self) -> Option<&'g Slot> {
+        if !self.has_end() {
+            return None;
+        }
         // SAFETY: nodes that say so have the slot there; it is accessed as an atomic only.
-        let slot = unsafe { self.base.add(self.kind.tail_at()).cast::<Slot>().as_ref() };
-        self.has_end().then_some(slot)
+        Some(unsafe { self.base.add(self.kind.tail_at()).cast::<Slot>().as_ref() })
     }
 
     /// Slot `index`, of those that the kind has.

@@ -144,8 +144,8 @@ impl<V: TreeValue> Art<V> {
         }
         let only = first.filter(|_| all.next().is_none());
         if node.kind() == Kind::Small5 {
-            // SAFETY: children of a node that is locked and so part of the tree.
             if let Some((Some(byte), child)) = only
+                // SAFETY: a child of a node that is locked and so part of the tree.
                 && let Target::Plain(lower) | Target::Prefixed(lower) = unsafe { child.target() }
             {
                 return merge(above, held, byte, lower, context);

@@ -13,12 +13,14 @@ use super::Art;
 use super::child::{Child, Target};
 use super::children::Direction;
 use super::leaf::Leaf;
-use super::node::Node;
+use super::node::{Kind, Node};
 use crate::context::Context;
 use crate::value::TreeValue;
 
 /// Leaves that are visited under one guard: what others retire meanwhile is not freed.
 const LEAVES_PER_GUARD: usize = 1024;
+/// Children of a node that are asked for before they are visited.
+const CHILDREN_AHEAD: u8 = 6;
 
 /// A node on the way, with what is still to be visited of it.
 #[derive(Debug)]
@@ -27,7 +29,54 @@ struct Frame<'g> {
     /// Bytes of the path down to the node's children, less the byte of the child.
     path_bytes: usize,
     next: Next,
+    ahead: Ahead,
 }
+
+/// The children of a large node that were asked for and not visited yet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Ahead {
+    /// How many.
+    children: u8,
+    /// Where to look for the next one to ask for; `None` where the next to visit is that one.
+    next: Option<Next>,
+}
+
+impl<'g> Frame<'g> {
+    fn new(node: Node<'g>, path_bytes: usize, next: Next) -> Self {
+        Self {
+            node,
+            path_bytes,
+            next,
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// Asks for children that come after the one that is visited now, so that a walk does not wait
+    /// for each of them in turn.
+    #[inline]
+    fn ask_ahead<P: Probe>(&mut self, direction: Direction, context: &Context<'_, '_, P>) {
+        if matches!(self.node.kind(), Kind::Small5 | Kind::Small16) {
+            return;
+        }
+        self.ahead.children = self.ahead.children.saturating_sub(1);
+        while self.ahead.children < CHILDREN_AHEAD {
+            let Next::Byte(from) = self.ahead.next.unwrap_or(self.next) else {
+                return;
+            };
+            let found = self.node.next(from, direction, context);
+            self.ahead.next =
+                Some(found.map_or(Next::Nothing, |(byte, _)| Next::after(byte, direction)));
+            let Some((_, child)) = found else {
+                return;
+            };
+            context.prefetch(child.address(), CHILD_HEAD_BYTES);
+            self.ahead.children += 1;
+        }
+    }
+}
+
+/// What is asked for of a child: most leaves, and the beginning of a node.
+const CHILD_HEAD_BYTES: usize = 16;
 
 #[derive(Debug, Clone, Copy)]
 enum Next {
@@ -124,11 +173,7 @@ impl<'g, 'c, P: Probe> Walk<'g, 'c, P> {
             let next = below
                 .first()
                 .map_or(Next::End, |byte| Next::after(*byte, self.direction));
-            self.frames.push(Frame {
-                node,
-                path_bytes,
-                next,
-            });
+            self.frames.push(Frame::new(node, path_bytes, next));
             let Some((byte, below)) = below.split_first() else {
                 return;
             };
@@ -146,11 +191,8 @@ impl<'g, 'c, P: Probe> Walk<'g, 'c, P> {
             Target::Leaf(leaf) => self.first = Some(leaf),
             Target::Plain(node) | Target::Prefixed(node) => {
                 self.path.extend_from_slice(node.prefix());
-                self.frames.push(Frame {
-                    node,
-                    path_bytes: self.path.len(),
-                    next: Next::first(self.direction),
-                });
+                let next = Next::first(self.direction);
+                self.frames.push(Frame::new(node, self.path.len(), next));
             }
         }
     }
@@ -176,6 +218,7 @@ impl<'g, 'c, P: Probe> Walk<'g, 'c, P> {
                     let found = frame.node.next(from, direction, self.context);
                     if let Some((byte, child)) = found {
                         frame.next = Next::after(byte, direction);
+                        frame.ask_ahead(direction, self.context);
                         self.path.push(byte);
                         Some(child)
                     } else {

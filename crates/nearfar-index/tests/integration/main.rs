@@ -1,5 +1,6 @@
 //! Tests of the trees and of the placement of their nodes, through their public interfaces.
 
+mod art;
 mod btree;
 mod masstree;
 mod placement;

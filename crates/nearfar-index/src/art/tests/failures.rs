@@ -49,7 +49,7 @@ fn fill<V: TreeValue + PartialEq + std::fmt::Debug>(
 }
 
 fn budgets() -> impl Iterator<Item = u64> {
-    (0..40_000).step_by(if cfg!(miri) { 9_001 } else { 509 })
+    (0..40_000).step_by(if cfg!(miri) { 9_001 } else { 1_021 })
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn values_in_blocks_are_not_lost_or_leaked() {
 
 #[test]
 fn a_migration_works_or_leaves_the_tree_as_it_was() {
-    for budget in (0..20_000).step_by(if cfg!(miri) { 9_001 } else { 1_009 }) {
+    for budget in (0..20_000).step_by(if cfg!(miri) { 9_001 } else { 2_003 }) {
         let memory = NodeMemory::platform_with_budgets(&[1 << 20, budget]);
         let tree = Art::<BlockValue>::with_memory(memory, Frontend::all_near());
         let there = fill(&tree, |key| BlockValue::new(key).unwrap());
