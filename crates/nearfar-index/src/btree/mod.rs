@@ -10,6 +10,8 @@
 
 mod batch;
 mod build;
+#[cfg(test)]
+mod check;
 mod descent;
 mod geometry;
 mod insert;

@@ -17,7 +17,7 @@ pub struct BPlusTreeOptions {
 impl Default for BPlusTreeOptions {
     fn default() -> Self {
         Self {
-            node_bytes: 1024,
+            node_bytes: 4096,
             fill_factor: 0.9,
         }
     }

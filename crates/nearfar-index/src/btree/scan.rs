@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nearfar_model::Probe;
 
-use super::geometry::WORD_BYTES;
+use super::geometry::{GROUP_KEYS, WORD_BYTES};
 use super::node::{KeyRange, Node, Restart};
 use super::tree::BPlusTree;
 use crate::context::Context;
@@ -14,6 +14,9 @@ use crate::value::TreeValue;
 
 /// Pairs that are copied and validated at once, then handed out.
 const CHUNK_PAIRS: usize = 16;
+
+/// Pairs that a scan asks for ahead of those that it copies, in its leaf and the next.
+const AHEAD_PAIRS: usize = 2 * CHUNK_PAIRS;
 
 /// Leaves that a scan visits under one guard, so that what others retire meanwhile can be freed.
 pub(super) const LEAVES_PER_GUARD: usize = 64;
@@ -43,6 +46,20 @@ impl Cursor<'_> {
     /// Whether everything read in the leaf is of one state.
     pub(super) fn validate(&self) -> bool {
         self.leaf.validate(self.version).is_ok()
+    }
+}
+
+impl<'g> Cursor<'g> {
+    /// Asks for the first pairs of the next leaf, if it has the same parent.
+    #[inline(always)]
+    fn prefetch_next<P: Probe>(&self, context: &'g Context<'_, '_, P>) {
+        if let Some(parent) = &self.parent
+            && parent.index < parent.node.count()
+            && let Ok(next) = parent.node.child(parent.index + 1, parent.version, context)
+        {
+            next.prefetch_first(context);
+            next.prefetch_pairs(0, AHEAD_PAIRS, context);
+        }
     }
 }
 
@@ -139,10 +156,10 @@ impl<V: TreeValue> BPlusTree<V> {
 
     /// Visits the pairs of a leaf from `next` on, which moves along.
     #[inline(always)]
-    fn scan_leaf<P: Probe>(
-        &self,
-        context: &Context<'_, '_, P>,
-        cursor: &Cursor<'_>,
+    fn scan_leaf<'g, P: Probe>(
+        &'g self,
+        context: &'g Context<'_, '_, P>,
+        cursor: &Cursor<'g>,
         next: &mut Option<u64>,
         direction: Direction,
         visit: &mut impl FnMut(u64, V) -> ControlFlow<()>,
@@ -155,11 +172,21 @@ impl<V: TreeValue> BPlusTree<V> {
         // The pairs to visit.
         let (mut start, mut end) = match direction {
             Direction::Up if from == cursor.range.low => (0, leaf.count()),
-            Direction::Up => (leaf.rank_below(from, context), leaf.count()),
+            Direction::Up => (leaf.rank_and_prefetch(from, context), leaf.count()),
             Direction::Down => (0, leaf.rank(from, context)),
         };
         self.frontend.use_leaf(leaf.counter(), context.probe);
+        let mut has_asked = direction == Direction::Down;
         loop {
+            if direction == Direction::Up {
+                let ahead = start + AHEAD_PAIRS;
+                if ahead < end {
+                    leaf.prefetch_pairs(ahead, CHUNK_PAIRS, context);
+                } else if !has_asked {
+                    has_asked = true;
+                    cursor.prefetch_next(context);
+                }
+            }
             let count = end.saturating_sub(start).min(CHUNK_PAIRS);
             let first = match direction {
                 Direction::Up => start,
@@ -304,11 +331,17 @@ impl<V: TreeValue> BPlusTree<V> {
 }
 
 impl Node<'_> {
-    /// The number of keys below `key`.
+    /// The number of keys below `key`, of a leaf that is scanned from there: all that the scan
+    /// needs first is asked for at once.
     #[inline(always)]
-    fn rank_below<P: Probe>(self, key: u64, context: &Context<'_, '_, P>) -> usize {
-        key.checked_sub(1)
-            .map_or(0, |before| self.rank(before, context))
+    fn rank_and_prefetch<P: Probe>(self, key: u64, context: &Context<'_, '_, P>) -> usize {
+        let Some(below) = key.checked_sub(1) else {
+            return 0;
+        };
+        let group = self.group_of(below);
+        let start = self.geometry().group_start(group);
+        self.prefetch_pairs(start, AHEAD_PAIRS + GROUP_KEYS, context);
+        self.rank_in_group(group, below, context)
     }
 
     /// Copies the pairs from `first` on: to be validated.
@@ -324,6 +357,16 @@ impl Node<'_> {
         let values = self.values().iter().skip(first);
         for (pair, (key, value)) in pairs.iter_mut().zip(keys.zip(values)) {
             *pair = (key.load(Relaxed), value.load(Relaxed));
+        }
+    }
+
+    /// Asks for pairs from `first` on, as far as there may be some.
+    #[inline(always)]
+    fn prefetch_pairs<P: Probe>(self, first: usize, count: usize, context: &Context<'_, '_, P>) {
+        let geometry = self.geometry();
+        let count = count.min(geometry.leaf_capacity().saturating_sub(first));
+        for word in [geometry.first_key_word(), geometry.first_slot_word()] {
+            context.prefetch(self.word_address(word + first), count * WORD_BYTES);
         }
     }
 
