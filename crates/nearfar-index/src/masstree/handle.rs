@@ -333,15 +333,16 @@ pub(super) fn enter<'g, P: Probe>(
 /// searched the first ones.
 #[inline(always)]
 fn prefetch<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    context.probe.prefetch(node.addr() + 128, 128);
-    prefetch_line(node.wrapping_byte_add(128));
-    prefetch_line(node.wrapping_byte_add(192));
+    context.probe.prefetch(node.addr() + 128, INNER_BYTES - 128);
+    for offset in (128..INNER_BYTES).step_by(LINE_BYTES) {
+        prefetch_line(node.wrapping_byte_add(offset));
+    }
 }
 
 /// Begins to fetch a whole node.
 #[inline(always)]
 pub(super) fn prefetch_node<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    prefetch_bytes(node, LEAF_BYTES, context);
+    prefetch_bytes(node, INNER_BYTES, context);
 }
 
 /// Begins to fetch the first bytes of something.

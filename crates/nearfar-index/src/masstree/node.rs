@@ -25,7 +25,7 @@ pub(super) struct Node {
 }
 
 /// Separators that an inner node has at most.
-pub(super) const INNER_WIDTH: usize = 14;
+pub(super) const INNER_WIDTH: usize = 22;
 
 /// An inner node of one layer's B+tree: child `i` has the slices from separator `i - 1` on and
 /// below separator `i`. Separators that are not in use are the greatest number, so that a search
@@ -38,10 +38,9 @@ pub(super) struct Inner {
     children: [AtomicPtr<Node>; INNER_WIDTH + 1],
 }
 
-pub(super) const INNER_BYTES: usize = 256;
+pub(super) const INNER_BYTES: usize = size_of::<Inner>().next_multiple_of(64);
 
 const _: () = assert!(size_of::<Node>() == 16);
-const _: () = assert!(size_of::<Inner>() == 248 && INNER_BYTES == 256);
 
 impl Node {
     pub(super) fn new(tier: TierId, height: u8, uses: u16) -> Self {
