@@ -21,6 +21,7 @@ pub mod lock;
 mod masstree;
 pub mod memory;
 pub mod placement;
+mod prefetch;
 mod sync;
 mod value;
 
