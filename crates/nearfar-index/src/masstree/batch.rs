@@ -2,7 +2,7 @@
 
 use nearfar_model::Probe;
 
-use super::handle::{Kind, Restart, enter, prefetch_bytes, prefetch_node};
+use super::handle::{Kind, NODE_BYTES_MAX, Restart, enter};
 use super::leaf::{Found, Leaf};
 use super::node::Node;
 use super::record::{Record, pointer_to_word};
@@ -148,7 +148,7 @@ impl<V: TreeValue> Masstree<V> {
                 let position = inner.position(slice.bits);
                 inner.report_search(position, context);
                 lookup.pointer = context.guard.load(inner.get().child(position));
-                prefetch_node(lookup.pointer, context);
+                context.prefetch(lookup.pointer, NODE_BYTES_MAX);
                 Ok(None)
             }
             Kind::Leaf(leaf) => self.advance_in_leaf(context, lookup, leaf.get(), slice),
@@ -175,7 +175,7 @@ impl<V: TreeValue> Masstree<V> {
         }
         if let Some(Found { class: LAYER, .. }) = found {
             lookup.depth += SLICE_BYTES;
-            prefetch_node(lookup.pointer, context);
+            context.prefetch(lookup.pointer, NODE_BYTES_MAX);
             return Ok(None);
         }
         self.frontend.use_leaf(&leaf.node.counter, context.probe);
@@ -184,7 +184,7 @@ impl<V: TreeValue> Masstree<V> {
             Some(found) if found.class == SUFFIX => {
                 lookup.next = Next::Record;
                 let length = lookup.key.as_ref().len() - lookup.depth;
-                prefetch_bytes(lookup.pointer, length + SLICE_BYTES, context);
+                context.prefetch(lookup.pointer, length + SLICE_BYTES);
                 Ok(None)
             }
             Some(_) => Ok(finish(context, lookup)),
@@ -204,6 +204,6 @@ fn finish<V: TreeValue, P: Probe>(
         return Some(Some(unsafe { V::from_word(word, context) }));
     }
     lookup.next = Next::Value;
-    prefetch_bytes(lookup.pointer, size_of::<u64>(), context);
+    context.prefetch(lookup.pointer, size_of::<u64>());
     None
 }

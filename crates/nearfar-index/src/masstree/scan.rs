@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use nearfar_model::Probe;
 
 use super::descend::{Parent, Spot, next_edge};
-use super::handle::{Kind, Restart, enter, prefetch_node};
-use super::leaf::{Entry, Found, Page};
+use super::handle::{Kind, Restart, enter};
+use super::leaf::{Entry, Found, LEAF_BYTES, Page};
 use super::record::{Record, pointer_to_word};
 use super::slice::{LAYER, SLICE_BYTES, SUFFIX, Slice, advance_past};
 use super::tree::Masstree;
@@ -108,7 +108,7 @@ impl Cursor {
     }
 
     /// Goes on at a slice of the layer at `depth`.
-    fn set(&mut self, depth: usize, slice: Slice, limit: Limit) {
+    pub(super) fn set(&mut self, depth: usize, slice: Slice, limit: Limit) {
         self.key.truncate(depth);
         slice.append_to(&mut self.key);
         self.limit = limit;
@@ -319,6 +319,6 @@ fn prefetch_sibling<P: Probe, const BACK: bool>(
     distance: usize,
 ) {
     if let Some((parent, position)) = sibling::<BACK>(spot, distance) {
-        prefetch_node(parent.node.child(position).load(Relaxed), context);
+        context.prefetch(parent.node.child(position).load(Relaxed), LEAF_BYTES);
     }
 }

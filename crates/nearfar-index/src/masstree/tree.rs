@@ -239,9 +239,11 @@ impl<V: TreeValue> Drop for Masstree<V> {
 }
 
 impl<V: TreeValue> Masstree<V> {
+    /// Frees a record with its value.
+    ///
     /// # Safety
     /// The word is a record's, which nobody can reach.
-    unsafe fn free_record(&self, word: *mut Node) {
+    pub(super) unsafe fn free_record(&self, word: *mut Node) {
         // SAFETY: the caller's promise.
         unsafe {
             let value = Record::of(word).value.load(Relaxed);

@@ -1,6 +1,9 @@
 //! The Masstree.
 
+mod concurrency;
+mod failure;
 mod operations;
+mod placement;
 
 use std::collections::BTreeMap;
 
