@@ -41,15 +41,16 @@ struct Lookup<'g, 'k> {
 }
 
 impl<V: TreeValue> Masstree<V> {
-    /// Looks `keys` up and fills `values` with what they have.
+    /// Looks `keys` up and appends what they have to `values`.
     pub(super) fn get_batch_in<P: Probe, K: Key>(
         &self,
         context: &Context<'_, '_, P>,
         keys: &[K],
         values: &mut Vec<Option<V>>,
     ) {
-        values.clear();
-        values.resize(keys.len(), None);
+        let start = values.len();
+        values.resize(start + keys.len(), None);
+        let values = &mut values[start..];
         let mut waiting = keys.iter().enumerate();
         let mut group: Vec<Lookup<'_, '_>> = Vec::with_capacity(GROUP.min(keys.len()));
         for (index, key) in waiting.by_ref().take(GROUP) {

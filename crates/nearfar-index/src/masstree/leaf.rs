@@ -16,10 +16,10 @@ pub(super) const LEAF_WIDTH: usize = 14;
 /// A leaf of one layer's B+tree. Entries stay in their slots; the permutation says their order, and
 /// the classes what the words are:
 ///
-/// * up to [`WHOLE`](super::slice::WHOLE): the word of a value,
-/// * [`SUFFIX`]: the address of a [`Record`](super::record::Record),
-/// * [`LAYER`]: the address of a node, the root of the next layer,
-/// * [`FREE`]: nothing.
+/// * the word of a value, up to [`WHOLE`](super::slice::WHOLE),
+/// * the address of a [`Record`](super::record::Record), where it is [`SUFFIX`],
+/// * the address of a node, the root of the next layer, where it is [`LAYER`],
+/// * nothing, where it is [`FREE`].
 ///
 /// All keys with equal slices are in the same leaf: there are at most ten, a key of each length and
 /// one entry for those that go on.

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use nearfar_model::Probe;
 
 use super::insert::Existing;
-use super::scan::{Cursor, Limit};
 use super::tree::Masstree;
 use crate::context::Context;
 use crate::error::TreeError;
@@ -83,15 +82,37 @@ impl<'t, 'p, V: TreeValue, P: Probe> Probed<'t, 'p, V, P> {
         self.tree.remove_in(&self.context(), key.as_ref())
     }
 
-    /// As [`Masstree::scan`].
-    pub fn scan(
+    /// As [`Masstree::get_or_insert`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn get_or_insert(
         &self,
-        from: &(impl Key + ?Sized),
-        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let mut cursor = Cursor::new(from.key_bytes().as_ref(), Limit::Included);
+        key: &(impl Key + ?Sized),
+        value: V,
+    ) -> Result<Option<V>, TreeError> {
+        let key = key.key_bytes();
+        let context = self.context();
+        self.tree.put(&context, key.as_ref(), value, Existing::Keep)
+    }
+
+    /// As [`Masstree::scan`].
+    pub fn scan(&self, from: &(impl Key + ?Sized), visit: impl FnMut(&[u8], V) -> ControlFlow<()>) {
+        let from = from.key_bytes();
         let mut context = self.context();
         self.tree
-            .scan_in::<P, false>(&mut context, &mut cursor, &mut visit)
+            .scan_from::<P, false>(&mut context, from.as_ref(), visit);
+    }
+
+    /// As [`Masstree::scan_back`].
+    pub fn scan_back(
+        &self,
+        from: &(impl Key + ?Sized),
+        visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+    ) {
+        let from = from.key_bytes();
+        let mut context = self.context();
+        self.tree
+            .scan_from::<P, true>(&mut context, from.as_ref(), visit);
     }
 }

@@ -33,6 +33,10 @@ pub(super) struct Cursor {
 }
 
 /// Where a scan goes after a leaf.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives for a moment, on the stack"
+)]
 pub(super) enum Onward<'g> {
     /// To the leaf beside it.
     Leaf(Spot<'g>),
@@ -46,10 +50,8 @@ pub(super) enum Onward<'g> {
 enum Step {
     /// The cursor says where to go on.
     More,
-    /// There are no more keys.
+    /// There are no more keys, or the visitor has had enough.
     End,
-    /// The visitor has had enough.
-    Stopped,
 }
 
 impl Limit {
@@ -123,11 +125,10 @@ impl<V: TreeValue> Masstree<V> {
         context: &mut Context<'_, '_, P>,
         cursor: &mut Cursor,
         visit: &mut impl FnMut(&[u8], V) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    ) {
         loop {
             match self.scan_run::<P, BACK>(context, cursor, visit) {
-                Ok(Step::End) => return ControlFlow::Continue(()),
-                Ok(Step::Stopped) => return ControlFlow::Break(()),
+                Ok(Step::End) => return,
                 // What was passed need not be kept any longer.
                 Ok(Step::More) => context.guard.refresh(),
                 Err(Restart) => {}
@@ -176,7 +177,7 @@ impl<V: TreeValue> Masstree<V> {
                 if let Some(value) = value
                     && visit(&cursor.key, value).is_break()
                 {
-                    return Ok(Step::Stopped);
+                    return Ok(Step::End);
                 }
             }
             (from, to) = (Slice::LEAST, Slice::GREATEST);

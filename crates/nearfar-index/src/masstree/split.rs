@@ -93,7 +93,7 @@ impl<V: TreeValue> Masstree<V> {
             true => &*right,
             false => &*leaf,
         };
-        let entry = value.into_entry(&key[spot.depth..], context, home.node.tier)?;
+        let entry = value.make_entry(&key[spot.depth..], context, home.node.tier)?;
         leaf.split_off(cut.position, &right);
         home.insert(entry);
         leaf.report_insert(context);

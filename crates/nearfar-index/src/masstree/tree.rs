@@ -122,7 +122,7 @@ impl<V: TreeValue> Masstree<V> {
         self.get(key).is_some()
     }
 
-    /// Looks up many keys at once, and replaces what is in `values` by what they have, in order.
+    /// Looks up many keys at once, and appends what they have to `values`, in order.
     ///
     /// Lookups take turns while their nodes are on the way from memory, which makes this several
     /// times as fast as [`Self::get`] where the tree is much larger than the cache.

@@ -49,6 +49,7 @@ fn read(tree: &Masstree<BlockValue>, done: &AtomicBool) {
             assert_is_of(&key, &tree.get(&key).expect("a key that is never removed"));
         }
         let keys: Vec<_> = (0..KEYS).map(key).collect();
+        values.clear();
         tree.get_batch(&keys, &mut values);
         for (number, value) in (0..).zip(&values) {
             assert!(value.is_some() || !is_kept(number));
@@ -63,7 +64,7 @@ fn scan(tree: &Masstree<BlockValue>, done: &AtomicBool) {
     let kept = (0..KEYS).filter(|number| is_kept(*number)).count();
     while !done.load(Ordering::Relaxed) {
         let (mut seen, mut last) = (0, Vec::new());
-        let _ = tree.scan(&[][..], |key, value| {
+        tree.scan(&[][..], |key, value| {
             assert_is_of(key, &value);
             assert!(last.as_slice() < key);
             seen += usize::from(is_kept_key(key));
