@@ -140,16 +140,16 @@ impl<V: TreeValue> Masstree<V> {
         if lookup.pointer.is_null() && lookup.lock.validate(lookup.version) {
             return Ok(Some(None));
         }
-        let (node, own) = enter(context, lookup.pointer, lookup.lock, lookup.version)?;
+        let (node, own) = enter(context, lookup.pointer, lookup.lock, lookup.version, 0)?;
         lookup.version = own;
         lookup.lock = &node.get().lock;
         let slice = Slice::of(&lookup.key.as_ref()[lookup.depth..]);
         match node.kind() {
             Kind::Inner(inner) => {
-                let position = inner.position(slice.bits);
+                let (position, _) = inner.position(slice.bits);
                 inner.report_search(position, context);
                 lookup.pointer = context.guard.load(inner.get().child(position));
-                context.prefetch(lookup.pointer, NODE_BYTES_MAX);
+                context.prefetch(lookup.pointer, inner.node.child_bytes());
                 Ok(None)
             }
             Kind::Leaf(leaf) => self.advance_in_leaf(context, lookup, leaf.get(), slice),

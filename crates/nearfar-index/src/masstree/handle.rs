@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::lock::{OptimisticLock, Version};
 use crate::memory::{NodeMemory, OutOfMemory, Purpose};
 use crate::placement::{Frontend, NewNode};
-use crate::prefetch::LINE_BYTES;
+use crate::prefetch::{LINE_BYTES, prefetch_line};
 
 /// Bytes of the larger kind of node: which one it is, is not known before it is there.
 pub(super) const NODE_BYTES_MAX: usize = if INNER_BYTES > LEAF_BYTES {
@@ -307,18 +307,20 @@ impl Drop for Locked<'_> {
 
 /// Goes from a pointer to its node: the pointer was loaded from what `lock` protects since
 /// `version`. What is read in the node means something if the version that comes back is validated
-/// afterwards; the key sought then belongs below the node.
+/// afterwards; the key sought then belongs below the node. Its `bytes` say
+/// how much of it is still to be asked for.
 #[inline(always)]
 pub(super) fn enter<'g, P: Probe>(
     context: &'g Context<'_, '_, P>,
     pointer: *mut Node,
     lock: &OptimisticLock,
     version: Version,
+    bytes: usize,
 ) -> Result<(At<'g, Node>, Version), Restart> {
     if !lock.validate(version) {
         return Err(Restart);
     }
-    prefetch_end(pointer, context);
+    prefetch_end(pointer, bytes, context);
     // SAFETY: the lock says that the pointer was in the tree after the guard was made, so the node
     // is not freed as long as the guard is there.
     let node = unsafe { At::new(pointer) };
@@ -337,8 +339,15 @@ pub(super) fn enter<'g, P: Probe>(
 /// Asks for those lines of a node whose addresses a search knows only once it has searched the
 /// first two.
 #[inline(always)]
-fn prefetch_end<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    const HEAD_BYTES: usize = 2 * LINE_BYTES;
-    let end = node.wrapping_byte_add(HEAD_BYTES);
-    context.prefetch(end, NODE_BYTES_MAX - HEAD_BYTES);
+fn prefetch_end<P: Probe>(node: *const Node, bytes: usize, context: &Context<'_, '_, P>) {
+    let start = node.cast::<u8>();
+    if bytes > 2 * LINE_BYTES {
+        let end = start.addr() + 2 * LINE_BYTES;
+        context.probe.prefetch(end, bytes - 2 * LINE_BYTES);
+    }
+    for line in 2..NODE_BYTES_MAX / LINE_BYTES {
+        if line * LINE_BYTES < bytes {
+            prefetch_line(start.wrapping_add(line * LINE_BYTES));
+        }
+    }
 }

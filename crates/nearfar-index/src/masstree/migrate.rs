@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
-use super::handle::{Allocation, At, Kind, Locked, Restart, bytes_of, enter};
+use super::handle::{Allocation, At, Kind, Locked, NODE_BYTES_MAX, Restart, bytes_of, enter};
 use super::leaf::{Entry, Found, Leaf};
 use super::node::{Inner, Node};
 use super::record::{Record, pointer_to_word, word_to_pointer};
@@ -44,7 +44,7 @@ impl<V: TreeValue> Masstree<V> {
             if pointer.is_null() {
                 break;
             }
-            let (node, own) = enter(context, pointer, lock, version)?;
+            let (node, own) = enter(context, pointer, lock, version, NODE_BYTES_MAX)?;
             if level == name.level {
                 return Ok(Some(Located {
                     lock,
@@ -58,7 +58,7 @@ impl<V: TreeValue> Masstree<V> {
             let slice = Slice::of(&name.key[depth..]);
             match node.kind() {
                 Kind::Inner(inner) => {
-                    let position = inner.position(slice.bits);
+                    let (position, _) = inner.position(slice.bits);
                     inner.report_search(position, context);
                     slot = inner.get().child(position);
                 }

@@ -203,7 +203,7 @@ impl<V: TreeValue> Masstree<V> {
             let Some(bound) = cursor.bound::<BACK>(depth) else {
                 return Ok(None);
             };
-            let spot = self.descend_layer(context, edge, bound, depth, |_| ())?;
+            let spot = self.descend_layer::<P, true>(context, edge, bound, depth, |_| ())?;
             let Some(spot) = spot else {
                 return Ok(None);
             };
@@ -271,7 +271,13 @@ pub(super) fn step<'g, P: Probe, const BACK: bool>(
     let pointer = context.guard.load(node.child(position));
     let lower = node.lower(position).or(parent.lower);
     let upper = node.upper(position).or(parent.upper);
-    let (leaf, version) = enter(context, pointer, &node.node.lock, parent.version)?;
+    let (leaf, version) = enter(
+        context,
+        pointer,
+        &node.node.lock,
+        parent.version,
+        LEAF_BYTES,
+    )?;
     let Kind::Leaf(leaf) = leaf.kind() else {
         return Err(Restart);
     };
