@@ -37,5 +37,5 @@ pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
 #[cfg(not(loom))]
-pub use masstree::{Masstree, MasstreeRange};
+pub use masstree::{Masstree, MasstreeRange, ProbedMasstree};
 pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};

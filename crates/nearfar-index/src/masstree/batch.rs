@@ -2,7 +2,7 @@
 
 use nearfar_model::Probe;
 
-use super::handle::{Kind, Restart, enter, prefetch_bytes, prefetch_node};
+use super::handle::{Kind, NODE_BYTES_MAX, Restart, enter};
 use super::leaf::{Found, Leaf};
 use super::node::Node;
 use super::record::{Record, pointer_to_word};
@@ -41,15 +41,16 @@ struct Lookup<'g, 'k> {
 }
 
 impl<V: TreeValue> Masstree<V> {
-    /// Looks `keys` up and fills `values` with what they have.
+    /// Looks `keys` up and appends what they have to `values`.
     pub(super) fn get_batch_in<P: Probe, K: Key>(
         &self,
         context: &Context<'_, '_, P>,
         keys: &[K],
         values: &mut Vec<Option<V>>,
     ) {
-        values.clear();
-        values.resize(keys.len(), None);
+        let start = values.len();
+        values.resize(start + keys.len(), None);
+        let values = &mut values[start..];
         let mut waiting = keys.iter().enumerate();
         let mut group: Vec<Lookup<'_, '_>> = Vec::with_capacity(GROUP.min(keys.len()));
         for (index, key) in waiting.by_ref().take(GROUP) {
@@ -139,16 +140,16 @@ impl<V: TreeValue> Masstree<V> {
         if lookup.pointer.is_null() && lookup.lock.validate(lookup.version) {
             return Ok(Some(None));
         }
-        let (node, own) = enter(context, lookup.pointer, lookup.lock, lookup.version)?;
+        let (node, own) = enter(context, lookup.pointer, lookup.lock, lookup.version, 0)?;
         lookup.version = own;
         lookup.lock = &node.get().lock;
         let slice = Slice::of(&lookup.key.as_ref()[lookup.depth..]);
         match node.kind() {
             Kind::Inner(inner) => {
-                let position = inner.position(slice.bits);
+                let (position, _) = inner.position(slice.bits);
                 inner.report_search(position, context);
                 lookup.pointer = context.guard.load(inner.get().child(position));
-                prefetch_node(lookup.pointer, context);
+                context.prefetch(lookup.pointer, inner.node.child_bytes());
                 Ok(None)
             }
             Kind::Leaf(leaf) => self.advance_in_leaf(context, lookup, leaf.get(), slice),
@@ -175,7 +176,7 @@ impl<V: TreeValue> Masstree<V> {
         }
         if let Some(Found { class: LAYER, .. }) = found {
             lookup.depth += SLICE_BYTES;
-            prefetch_node(lookup.pointer, context);
+            context.prefetch(lookup.pointer, NODE_BYTES_MAX);
             return Ok(None);
         }
         self.frontend.use_leaf(&leaf.node.counter, context.probe);
@@ -184,7 +185,7 @@ impl<V: TreeValue> Masstree<V> {
             Some(found) if found.class == SUFFIX => {
                 lookup.next = Next::Record;
                 let length = lookup.key.as_ref().len() - lookup.depth;
-                prefetch_bytes(lookup.pointer, length + SLICE_BYTES, context);
+                context.prefetch(lookup.pointer, length + SLICE_BYTES);
                 Ok(None)
             }
             Some(_) => Ok(finish(context, lookup)),
@@ -204,6 +205,6 @@ fn finish<V: TreeValue, P: Probe>(
         return Some(Some(unsafe { V::from_word(word, context) }));
     }
     lookup.next = Next::Value;
-    prefetch_bytes(lookup.pointer, size_of::<u64>(), context);
+    context.prefetch(lookup.pointer, size_of::<u64>());
     None
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicPtr;
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
-use super::handle::{At, Kind, Restart, enter};
+use super::handle::{At, Kind, NODE_BYTES_MAX, Restart, enter};
 use super::leaf::{Found, Leaf};
 use super::node::{Inner, Node};
 use super::record::Record;
@@ -66,10 +66,14 @@ pub(super) struct Spot<'g> {
     pub(super) version: Version,
     /// The level of the leaf.
     pub(super) level: u32,
-    /// The least slice of the leaf; none for the first one of its layer.
+    /// The least slice of the leaf; none for the first one of its layer, or where it was not asked
+    /// for.
     pub(super) lower: Option<u64>,
-    /// The least slice above the leaf; none for the last one of its layer.
+    /// The least slice above the leaf; none for the last one of its layer, or where it was not
+    /// asked for.
     pub(super) upper: Option<u64>,
+    /// Whether it is the last leaf of its layer.
+    pub(super) is_last: bool,
     /// Bytes of the key in the layers above.
     pub(super) depth: usize,
     /// What this layer sees of the key.
@@ -107,9 +111,10 @@ impl<V: TreeValue> Masstree<V> {
         })
     }
 
-    /// Goes down one layer to the leaf for `slice`, past the inner nodes that `pass` gets. `None` where the tree has no root yet.
+    /// Goes down one layer to the leaf for `slice`, past the inner nodes that `pass` gets, and finds the
+    /// leaf's `FENCES` where asked to. `None` where the tree has no root yet.
     #[inline(always)]
-    pub(super) fn descend_layer<'g, P: Probe>(
+    pub(super) fn descend_layer<'g, P: Probe, const FENCES: bool>(
         &self,
         context: &'g Context<'_, '_, P>,
         edge: Edge<'g>,
@@ -123,12 +128,12 @@ impl<V: TreeValue> Masstree<V> {
             return edge.has_no_root();
         }
         let (mut parent, mut lower, mut upper) = (None, None, None);
-        let mut level = edge.level;
+        let (mut level, mut is_last, mut bytes) = (edge.level, true, NODE_BYTES_MAX);
         loop {
-            let (node, own) = enter(context, pointer, lock, version)?;
+            let (node, own) = enter(context, pointer, lock, version, bytes)?;
             match node.kind() {
                 Kind::Inner(inner) => {
-                    let position = inner.position(slice.bits);
+                    let (position, is_last_child) = inner.position(slice.bits);
                     inner.report_search(position, context);
                     pointer = context.guard.load(inner.get().child(position));
                     let passed = Parent {
@@ -140,8 +145,12 @@ impl<V: TreeValue> Masstree<V> {
                     };
                     pass(passed);
                     parent = Some(passed);
-                    lower = inner.lower(position).or(lower);
-                    upper = inner.upper(position).or(upper);
+                    if FENCES {
+                        lower = inner.lower(position).or(lower);
+                        upper = inner.upper(position).or(upper);
+                    }
+                    is_last &= is_last_child;
+                    bytes = inner.node.child_bytes();
                     (lock, version) = (&inner.get().node.lock, own);
                     level += 1;
                 }
@@ -154,6 +163,7 @@ impl<V: TreeValue> Masstree<V> {
                         level,
                         lower,
                         upper,
+                        is_last,
                         depth,
                         slice,
                         found: None,
@@ -175,7 +185,8 @@ impl<V: TreeValue> Masstree<V> {
         let mut depth = 0;
         loop {
             let slice = Slice::of(&key[depth..]);
-            let Some(spot) = self.descend_layer(context, edge, slice, depth, |_| ())? else {
+            let Some(spot) = self.descend_layer::<P, false>(context, edge, slice, depth, |_| ())?
+            else {
                 return Ok(None);
             };
             spot.leaf.report_search(context);

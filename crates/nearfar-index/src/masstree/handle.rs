@@ -13,9 +13,14 @@ use crate::context::Context;
 use crate::lock::{OptimisticLock, Version};
 use crate::memory::{NodeMemory, OutOfMemory, Purpose};
 use crate::placement::{Frontend, NewNode};
+use crate::prefetch::{LINE_BYTES, prefetch_line};
 
-/// Bytes of a line of the cache.
-const LINE_BYTES: usize = 64;
+/// Bytes of the larger kind of node: which one it is, is not known before it is there.
+pub(super) const NODE_BYTES_MAX: usize = if INNER_BYTES > LEAF_BYTES {
+    INNER_BYTES
+} else {
+    LEAF_BYTES
+};
 
 /// What was read is of no use: somebody wrote meanwhile. The operation begins again.
 #[derive(Debug, Clone, Copy)]
@@ -302,18 +307,20 @@ impl Drop for Locked<'_> {
 
 /// Goes from a pointer to its node: the pointer was loaded from what `lock` protects since
 /// `version`. What is read in the node means something if the version that comes back is validated
-/// afterwards; the key sought then belongs below the node.
+/// afterwards; the key sought then belongs below the node. Its `bytes` say
+/// how much of it is still to be asked for.
 #[inline(always)]
 pub(super) fn enter<'g, P: Probe>(
     context: &'g Context<'_, '_, P>,
     pointer: *mut Node,
     lock: &OptimisticLock,
     version: Version,
+    bytes: usize,
 ) -> Result<(At<'g, Node>, Version), Restart> {
     if !lock.validate(version) {
         return Err(Restart);
     }
-    prefetch(pointer, context);
+    prefetch_end(pointer, bytes, context);
     // SAFETY: the lock says that the pointer was in the tree after the guard was made, so the node
     // is not freed as long as the guard is there.
     let node = unsafe { At::new(pointer) };
@@ -329,43 +336,18 @@ pub(super) fn enter<'g, P: Probe>(
     Ok((node, own))
 }
 
-/// Begins to fetch those lines of a node that a search knows the addresses of only once it has
-/// searched the first ones.
+/// Asks for those lines of a node whose addresses a search knows only once it has searched the
+/// first two.
 #[inline(always)]
-fn prefetch<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    context.probe.prefetch(node.addr() + 128, 128);
-    prefetch_line(node.wrapping_byte_add(128));
-    prefetch_line(node.wrapping_byte_add(192));
-}
-
-/// Begins to fetch a whole node.
-#[inline(always)]
-pub(super) fn prefetch_node<P: Probe>(node: *const Node, context: &Context<'_, '_, P>) {
-    prefetch_bytes(node, LEAF_BYTES, context);
-}
-
-/// Begins to fetch the first bytes of something.
-#[inline(always)]
-pub(super) fn prefetch_bytes<P: Probe>(
-    start: *const Node,
-    bytes: usize,
-    context: &Context<'_, '_, P>,
-) {
-    context.probe.prefetch(start.addr(), bytes);
-    for offset in (0..bytes).step_by(LINE_BYTES) {
-        prefetch_line(start.wrapping_byte_add(offset));
+fn prefetch_end<P: Probe>(node: *const Node, bytes: usize, context: &Context<'_, '_, P>) {
+    let start = node.cast::<u8>();
+    if bytes > 2 * LINE_BYTES {
+        let end = start.addr() + 2 * LINE_BYTES;
+        context.probe.prefetch(end, bytes - 2 * LINE_BYTES);
     }
-}
-
-/// Begins to fetch a line.
-#[inline(always)]
-fn prefetch_line<T>(address: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    for line in 2..NODE_BYTES_MAX / LINE_BYTES {
+        if line * LINE_BYTES < bytes {
+            prefetch_line(start.wrapping_add(line * LINE_BYTES));
+        }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = address;
 }

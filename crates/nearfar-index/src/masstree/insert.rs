@@ -36,7 +36,7 @@ impl<V: TreeValue> Incoming<V> {
     }
 
     #[inline]
-    fn into_pointer<P: Probe>(
+    fn make_pointer<P: Probe>(
         &mut self,
         context: &Context<'_, '_, P>,
         tier: TierId,
@@ -46,7 +46,7 @@ impl<V: TreeValue> Incoming<V> {
     }
 
     /// The entry for what is left of a key.
-    pub(super) fn into_entry<P: Probe>(
+    pub(super) fn make_entry<P: Probe>(
         &mut self,
         rest: &[u8],
         context: &Context<'_, '_, P>,
@@ -54,13 +54,13 @@ impl<V: TreeValue> Incoming<V> {
     ) -> Result<Entry, OutOfMemory> {
         let Slice { bits, class } = Slice::of(rest);
         if class < SUFFIX {
-            let word = self.into_pointer(context, tier)?;
+            let word = self.make_pointer(context, tier)?;
             return Ok(Entry { bits, class, word });
         }
         let suffix = &rest[SLICE_BYTES..];
         let record = Record::place(suffix, std::ptr::null_mut(), context, tier)?;
         let word = Record::word(record);
-        match self.into_pointer(context, tier) {
+        match self.make_pointer(context, tier) {
             // SAFETY: the record was just made.
             Ok(value) => unsafe { Record::of(word) }
                 .value
@@ -134,7 +134,7 @@ impl<V: TreeValue> Masstree<V> {
             return Ok(Some(unsafe { V::from_word(word, context) }));
         }
         let locked = Locked::new(&spot.leaf.get().node.lock, spot.version, context)?;
-        let word = value.into_pointer(context, spot.leaf.node.tier)?;
+        let word = value.make_pointer(context, spot.leaf.node.tier)?;
         context.probe.write(std::ptr::from_ref(cell).addr(), 8);
         let old = exchange(cell, word);
         drop(locked);
@@ -232,7 +232,7 @@ impl<V: TreeValue> Masstree<V> {
             self.split_leaf(context, key, spot, value)?;
         } else {
             let locked = Locked::new(&leaf.node.lock, spot.version, context)?;
-            let entry = value.into_entry(&key[spot.depth..], context, leaf.node.tier)?;
+            let entry = value.make_entry(&key[spot.depth..], context, leaf.node.tier)?;
             leaf.insert(entry);
             leaf.report_insert(context);
             locked.changed();
@@ -311,7 +311,7 @@ impl<V: TreeValue> Masstree<V> {
             let record = Record::place(their_suffix, theirs.word, context, last.node.tier)?;
             theirs.word = Record::word(record);
         }
-        match value.into_entry(ours, context, last.node.tier) {
+        match value.make_entry(ours, context, last.node.tier) {
             Ok(entry) => {
                 last.insert(theirs);
                 last.insert(entry);

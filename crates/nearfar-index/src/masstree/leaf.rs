@@ -1,5 +1,6 @@
 //! Leaves (border nodes of mao-2012).
 
+use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
 use nearfar_memory::TierId;
@@ -16,10 +17,10 @@ pub(super) const LEAF_WIDTH: usize = 14;
 /// A leaf of one layer's B+tree. Entries stay in their slots; the permutation says their order, and
 /// the classes what the words are:
 ///
-/// * up to [`WHOLE`](super::slice::WHOLE): the word of a value,
-/// * [`SUFFIX`]: the address of a [`Record`](super::record::Record),
-/// * [`LAYER`]: the address of a node, the root of the next layer,
-/// * [`FREE`]: nothing.
+/// * the word of a value, up to [`WHOLE`](super::slice::WHOLE),
+/// * the address of a [`Record`](super::record::Record), where it is [`SUFFIX`],
+/// * the address of a node, the root of the next layer, where it is [`LAYER`],
+/// * nothing, where it is [`FREE`].
 ///
 /// All keys with equal slices are in the same leaf: there are at most ten, a key of each length and
 /// one entry for those that go on.
@@ -97,6 +98,12 @@ fn class_in(classes: u64, slot: usize) -> u8 {
     ((classes >> (4 * slot)) & 15) as u8
 }
 
+/// Whether an entry of this class, with the same bits, is the one for the slice.
+#[inline(always)]
+fn is_for(class: u8, slice: Slice) -> bool {
+    class == slice.class || (class == LAYER && slice.class == SUFFIX)
+}
+
 impl Leaf {
     pub(super) fn new(tier: TierId, uses: u16) -> Self {
         Self {
@@ -117,23 +124,39 @@ impl Leaf {
         self.permutation().count() == LEAF_WIDTH
     }
 
-    /// The entry for a slice. Order does not matter for that: all slots are compared at once.
+    /// The entry for a slice. Order does not matter for that: all slots are compared.
     #[inline(always)]
     pub(super) fn find(&self, slice: Slice) -> Option<Found> {
         let classes = self.classes.load(Relaxed);
-        let mut equal = 0_u32;
-        for (slot, bits) in self.slices.iter().enumerate() {
-            equal |= u32::from(bits.load(Relaxed) == slice.bits) << slot;
+        let equal = |slot: usize| self.slices[slot].load(Relaxed) == slice.bits;
+        // Two chains of half the length, since each comparison waits for the one before.
+        let (mut even, mut odd) = (usize::MAX, usize::MAX);
+        for slot in (0..LEAF_WIDTH).step_by(2) {
+            even = select_unpredictable(equal(slot), slot, even);
+            odd = select_unpredictable(equal(slot + 1), slot + 1, odd);
         }
-        while equal != 0 {
-            let slot = equal.trailing_zeros() as usize;
-            let class = class_in(classes, slot);
-            if class == slice.class || (class == LAYER && slice.class == SUFFIX) {
-                return Some(Found { slot, class });
-            }
-            equal &= equal - 1;
+        let slot = select_unpredictable(even == usize::MAX, odd, even);
+        if slot == usize::MAX {
+            return None;
         }
-        None
+        let class = class_in(classes, slot);
+        if is_for(class, slice) {
+            return Some(Found { slot, class });
+        }
+        self.find_among_equals(slice, classes)
+    }
+
+    /// As [`Self::find`], where a free slot or a key of another length has the same slice.
+    #[cold]
+    fn find_among_equals(&self, slice: Slice, classes: u64) -> Option<Found> {
+        (0..LEAF_WIDTH)
+            .map(|slot| Found {
+                slot,
+                class: class_in(classes, slot),
+            })
+            .find(|found| {
+                is_for(found.class, slice) && self.slices[found.slot].load(Relaxed) == slice.bits
+            })
     }
 
     /// Reports to the probe what [`Self::find`] touches.

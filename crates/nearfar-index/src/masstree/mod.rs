@@ -6,8 +6,11 @@ mod handle;
 mod insert;
 mod leaf;
 mod lookup;
+mod migrate;
 mod node;
 mod permutation;
+mod placed;
+mod probed;
 mod range;
 mod record;
 mod remove;
@@ -16,5 +19,6 @@ mod slice;
 mod split;
 mod tree;
 
+pub use probed::Probed as ProbedMasstree;
 pub use range::Range as MasstreeRange;
 pub use tree::Masstree;

@@ -1,10 +1,12 @@
 //! Nodes: what all begin with, and inner nodes.
 
+use std::hint::select_unpredictable;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
+use super::leaf::LEAF_BYTES;
 use crate::context::Context;
 use crate::lock::OptimisticLock;
 use crate::placement::LeafCounter;
@@ -25,7 +27,7 @@ pub(super) struct Node {
 }
 
 /// Separators that an inner node has at most.
-pub(super) const INNER_WIDTH: usize = 14;
+pub(super) const INNER_WIDTH: usize = 22;
 
 /// An inner node of one layer's B+tree: child `i` has the slices from separator `i - 1` on and
 /// below separator `i`. Separators that are not in use are the greatest number, so that a search
@@ -38,10 +40,16 @@ pub(super) struct Inner {
     children: [AtomicPtr<Node>; INNER_WIDTH + 1],
 }
 
-pub(super) const INNER_BYTES: usize = 256;
+pub(super) const INNER_BYTES: usize = size_of::<Inner>().next_multiple_of(64);
 
 const _: () = assert!(size_of::<Node>() == 16);
-const _: () = assert!(size_of::<Inner>() == 248 && INNER_BYTES == 256);
+
+/// The most separators of a third of an inner node.
+const THIRD: usize = 7;
+/// The separators between the thirds.
+const PIVOTS: [usize; 2] = [THIRD, 2 * THIRD];
+
+const _: () = assert!(PIVOTS[1] + 1 + THIRD == INNER_WIDTH);
 
 impl Node {
     pub(super) fn new(tier: TierId, height: u8, uses: u16) -> Self {
@@ -61,6 +69,16 @@ impl Node {
 
     pub(super) fn height(&self) -> u8 {
         self.height
+    }
+
+    /// Bytes of the nodes right below.
+    #[inline(always)]
+    pub(super) fn child_bytes(&self) -> usize {
+        if self.height == 1 {
+            LEAF_BYTES
+        } else {
+            INNER_BYTES
+        }
     }
 }
 
@@ -91,14 +109,21 @@ impl Inner {
         self.count() == INNER_WIDTH
     }
 
-    /// Which child has the slice.
+    /// Which child has the slice, and whether it is the last one.
+    ///
+    /// Two separators tell in which third the slice belongs; within it, all are compared. Written
+    /// so that it needs no branches, nor more comparisons in a row than there are levels in it.
     #[inline(always)]
-    pub(super) fn position(&self, bits: u64) -> usize {
-        let below = self
-            .separators
-            .iter()
-            .map(|separator| usize::from(separator.load(Relaxed) <= bits));
-        below.sum::<usize>().min(self.count())
+    pub(super) fn position(&self, bits: u64) -> (usize, bool) {
+        let is_below = |index: usize| self.separators[index].load(Relaxed) <= bits;
+        let base = select_unpredictable(is_below(PIVOTS[0]), PIVOTS[0] + 1, 0);
+        let base = select_unpredictable(is_below(PIVOTS[1]), PIVOTS[1] + 1, base);
+        let mut position = base;
+        for index in 0..THIRD {
+            position = select_unpredictable(is_below(base + index), base + index + 1, position);
+        }
+        let count = self.count();
+        (position.min(count), position >= count)
     }
 
     /// Reports to the probe what [`Self::position`] and the load of a child after it touch.

@@ -5,6 +5,8 @@ use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 
+use nearfar_model::Probe;
+
 use super::scan::{Cursor, Limit};
 use super::slice::advance_past;
 use super::tree::Masstree;
@@ -73,8 +75,7 @@ impl<'t, V: TreeValue> Range<'t, V> {
                 false => ControlFlow::Continue(()),
             }
         };
-        let _ = self
-            .tree
+        self.tree
             .scan_in::<_, false>(&mut context, &mut self.front, &mut visit);
         self.is_done = !is_full;
     }
@@ -98,8 +99,7 @@ impl<'t, V: TreeValue> Range<'t, V> {
                 false => ControlFlow::Continue(()),
             }
         };
-        let _ = self
-            .tree
+        self.tree
             .scan_in::<_, true>(&mut context, &mut self.back, &mut visit);
         self.is_done = !is_full;
     }
@@ -193,7 +193,7 @@ impl<V: TreeValue> Masstree<V> {
     #[must_use]
     pub fn first(&self) -> Option<(Vec<u8>, V)> {
         let mut found = None;
-        let _ = self.scan(&[][..], |key, value| {
+        self.scan(&[][..], |key, value| {
             found = Some((key.to_vec(), value));
             ControlFlow::Break(())
         });
@@ -210,7 +210,7 @@ impl<V: TreeValue> Masstree<V> {
             found = Some((key.to_vec(), value));
             ControlFlow::Break(())
         };
-        let _ = self.scan_in::<_, true>(&mut context, &mut cursor, &mut visit);
+        self.scan_in::<_, true>(&mut context, &mut cursor, &mut visit);
         found
     }
 
@@ -224,21 +224,16 @@ impl<V: TreeValue> Masstree<V> {
     ///
     /// let tree: nearfar_index::Masstree<u64> = (0..100_u64).map(|n| (n, n)).collect();
     /// let mut sum = 0;
-    /// let end = tree.scan(&10_u64, |_key, value| {
+    /// tree.scan(&10_u64, |_key, value| {
     ///     sum += value;
     ///     if value < 12 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     /// });
-    /// assert_eq!((sum, end), (10 + 11 + 12, ControlFlow::Break(())));
+    /// assert_eq!(sum, 10 + 11 + 12);
     /// ```
     #[inline]
-    pub fn scan(
-        &self,
-        from: &(impl Key + ?Sized),
-        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub fn scan(&self, from: &(impl Key + ?Sized), visit: impl FnMut(&[u8], V) -> ControlFlow<()>) {
         let mut context = Context::native(&self.memory);
-        let mut cursor = lower(Bound::Included(from.key_bytes().as_ref()));
-        self.scan_in::<_, false>(&mut context, &mut cursor, &mut visit)
+        self.scan_from::<_, false>(&mut context, from.key_bytes().as_ref(), visit);
     }
 
     /// As [`Self::scan`], downwards from `from` on.
@@ -246,11 +241,21 @@ impl<V: TreeValue> Masstree<V> {
     pub fn scan_back(
         &self,
         from: &(impl Key + ?Sized),
-        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+        visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+    ) {
         let mut context = Context::native(&self.memory);
-        let mut cursor = upper(Bound::Included(from.key_bytes().as_ref()));
-        self.scan_in::<_, true>(&mut context, &mut cursor, &mut visit)
+        self.scan_from::<_, true>(&mut context, from.key_bytes().as_ref(), visit);
+    }
+
+    #[inline]
+    pub(super) fn scan_from<P: Probe, const BACK: bool>(
+        &self,
+        context: &mut Context<'_, '_, P>,
+        from: &[u8],
+        mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
+    ) {
+        let mut cursor = Cursor::new(from, Limit::Included);
+        self.scan_in::<P, BACK>(context, &mut cursor, &mut visit);
     }
 }
 

@@ -120,9 +120,9 @@ impl Record {
         unsafe { slice::from_raw_parts(word.cast::<u8>().add(HEADER_BYTES), length) }
     }
 
-    /// Bytes of the block.
+    /// Bytes of the block, in whole words.
     pub(super) fn bytes(&self) -> usize {
-        HEADER_BYTES + self.length as usize
+        (HEADER_BYTES + self.length as usize).next_multiple_of(size_of::<u64>())
     }
 
     /// Gives up a record that was taken out of its leaf; its value is another matter.

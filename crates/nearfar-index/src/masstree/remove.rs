@@ -78,7 +78,8 @@ impl<V: TreeValue> Masstree<V> {
         for depth in (0..).step_by(SLICE_BYTES) {
             let slice = Slice::of(&key[depth..]);
             let mut path: Vec<Parent<'_>> = Vec::new();
-            let spot = self.descend_layer(context, edge, slice, depth, |node| path.push(node))?;
+            let spot = self
+                .descend_layer::<P, false>(context, edge, slice, depth, |node| path.push(node))?;
             let Some(spot) = spot else {
                 return Ok(false);
             };

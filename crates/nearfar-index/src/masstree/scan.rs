@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use nearfar_model::Probe;
 
 use super::descend::{Parent, Spot, next_edge};
-use super::handle::{Kind, Restart, enter, prefetch_node};
-use super::leaf::{Entry, Found, Page};
+use super::handle::{Kind, Restart, enter};
+use super::leaf::{Entry, Found, LEAF_BYTES, Page};
 use super::record::{Record, pointer_to_word};
 use super::slice::{LAYER, SLICE_BYTES, SUFFIX, Slice, advance_past};
 use super::tree::Masstree;
@@ -33,6 +33,10 @@ pub(super) struct Cursor {
 }
 
 /// Where a scan goes after a leaf.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives for a moment, on the stack"
+)]
 pub(super) enum Onward<'g> {
     /// To the leaf beside it.
     Leaf(Spot<'g>),
@@ -46,10 +50,8 @@ pub(super) enum Onward<'g> {
 enum Step {
     /// The cursor says where to go on.
     More,
-    /// There are no more keys.
+    /// There are no more keys, or the visitor has had enough.
     End,
-    /// The visitor has had enough.
-    Stopped,
 }
 
 impl Limit {
@@ -108,7 +110,7 @@ impl Cursor {
     }
 
     /// Goes on at a slice of the layer at `depth`.
-    fn set(&mut self, depth: usize, slice: Slice, limit: Limit) {
+    pub(super) fn set(&mut self, depth: usize, slice: Slice, limit: Limit) {
         self.key.truncate(depth);
         slice.append_to(&mut self.key);
         self.limit = limit;
@@ -123,11 +125,10 @@ impl<V: TreeValue> Masstree<V> {
         context: &mut Context<'_, '_, P>,
         cursor: &mut Cursor,
         visit: &mut impl FnMut(&[u8], V) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    ) {
         loop {
             match self.scan_run::<P, BACK>(context, cursor, visit) {
-                Ok(Step::End) => return ControlFlow::Continue(()),
-                Ok(Step::Stopped) => return ControlFlow::Break(()),
+                Ok(Step::End) => return,
                 // What was passed need not be kept any longer.
                 Ok(Step::More) => context.guard.refresh(),
                 Err(Restart) => {}
@@ -176,7 +177,7 @@ impl<V: TreeValue> Masstree<V> {
                 if let Some(value) = value
                     && visit(&cursor.key, value).is_break()
                 {
-                    return Ok(Step::Stopped);
+                    return Ok(Step::End);
                 }
             }
             (from, to) = (Slice::LEAST, Slice::GREATEST);
@@ -202,7 +203,7 @@ impl<V: TreeValue> Masstree<V> {
             let Some(bound) = cursor.bound::<BACK>(depth) else {
                 return Ok(None);
             };
-            let spot = self.descend_layer(context, edge, bound, depth, |_| ())?;
+            let spot = self.descend_layer::<P, true>(context, edge, bound, depth, |_| ())?;
             let Some(spot) = spot else {
                 return Ok(None);
             };
@@ -270,7 +271,13 @@ pub(super) fn step<'g, P: Probe, const BACK: bool>(
     let pointer = context.guard.load(node.child(position));
     let lower = node.lower(position).or(parent.lower);
     let upper = node.upper(position).or(parent.upper);
-    let (leaf, version) = enter(context, pointer, &node.node.lock, parent.version)?;
+    let (leaf, version) = enter(
+        context,
+        pointer,
+        &node.node.lock,
+        parent.version,
+        LEAF_BYTES,
+    )?;
     let Kind::Leaf(leaf) = leaf.kind() else {
         return Err(Restart);
     };
@@ -319,6 +326,6 @@ fn prefetch_sibling<P: Probe, const BACK: bool>(
     distance: usize,
 ) {
     if let Some((parent, position)) = sibling::<BACK>(spot, distance) {
-        prefetch_node(parent.node.child(position).load(Relaxed), context);
+        context.prefetch(parent.node.child(position).load(Relaxed), LEAF_BYTES);
     }
 }

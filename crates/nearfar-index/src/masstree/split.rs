@@ -88,12 +88,12 @@ impl<V: TreeValue> Masstree<V> {
         };
         let uses = leaf.node.counter.uses();
         let right = Allocation::leaf(context, &self.frontend, level, tier, uses)?;
-        let cut = cut(&leaf, spot.slice, spot.upper.is_none());
+        let cut = cut(&leaf, spot.slice, spot.is_last);
         let home = match spot.slice.bits >= cut.separator {
             true => &*right,
             false => &*leaf,
         };
-        let entry = value.into_entry(&key[spot.depth..], context, home.node.tier)?;
+        let entry = value.make_entry(&key[spot.depth..], context, home.node.tier)?;
         leaf.split_off(cut.position, &right);
         home.insert(entry);
         leaf.report_insert(context);
@@ -134,7 +134,7 @@ impl<V: TreeValue> Masstree<V> {
     ) -> Result<(), Failure> {
         let (mut above, mut full, mut level) = (None, None, edge.level);
         let slice = Slice { bits, class: 0 };
-        self.descend_layer(context, *edge, slice, 0, |node| {
+        self.descend_layer::<P, true>(context, *edge, slice, 0, |node| {
             full = match node.node.is_full() {
                 true => full.take().or(Some(Full { above, node, level })),
                 false => None,

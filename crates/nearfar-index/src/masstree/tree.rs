@@ -122,7 +122,7 @@ impl<V: TreeValue> Masstree<V> {
         self.get(key).is_some()
     }
 
-    /// Looks up many keys at once, and replaces what is in `values` by what they have, in order.
+    /// Looks up many keys at once, and appends what they have to `values`, in order.
     ///
     /// Lookups take turns while their nodes are on the way from memory, which makes this several
     /// times as fast as [`Self::get`] where the tree is much larger than the cache.
@@ -239,9 +239,11 @@ impl<V: TreeValue> Drop for Masstree<V> {
 }
 
 impl<V: TreeValue> Masstree<V> {
+    /// Frees a record with its value.
+    ///
     /// # Safety
     /// The word is a record's, which nobody can reach.
-    unsafe fn free_record(&self, word: *mut Node) {
+    pub(super) unsafe fn free_record(&self, word: *mut Node) {
         // SAFETY: the caller's promise.
         unsafe {
             let value = Record::of(word).value.load(Relaxed);

@@ -1,6 +1,9 @@
 //! The Masstree.
 
+mod concurrency;
+mod failure;
 mod operations;
+mod placement;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +22,13 @@ fn assert_same(tree: &Masstree<u64>, oracle: &Oracle) {
     for (key, value) in oracle {
         assert_eq!(tree.get(key), Some(*value), "{key:?}");
     }
+    let (keys, values): (Vec<_>, Vec<_>) = oracle
+        .iter()
+        .map(|(key, value)| (key, Some(*value)))
+        .unzip();
+    let mut found = Vec::new();
+    tree.get_batch(&keys, &mut found);
+    assert_eq!(found, values);
     let expected = || oracle.iter().map(|(key, value)| (key.clone(), *value));
     assert!(tree.iter().eq(expected()));
     assert!(tree.iter().rev().eq(expected().rev()));
