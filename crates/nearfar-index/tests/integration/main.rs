@@ -4,3 +4,4 @@ mod art;
 mod btree;
 mod masstree;
 mod placement;
+mod specification;
