@@ -3,10 +3,13 @@
 //! * [`map`]: the maps under test, behind one pair of traits.
 //! * [`workload`]: what is asked of them.
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
+//! * [`modelled`]: runs of our trees in virtual time, under placement policies.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod map;
+pub mod modelled;
 pub mod native;
+mod perform;
 pub mod workload;

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 
-use super::contestant::{self, Contestant, Opened, Visitor};
+use super::contestant::{self, Contestant, Opened, PlacedVisitor, Visitor};
 use super::ground::Ground;
 
 /// A key as maps borrow it, and as maps that own their keys keep it.
@@ -18,6 +18,16 @@ pub trait TestKey: Ord + Send + Sync + 'static {
     /// # Errors
     /// [`OpenError`](super::OpenError): it takes no such keys, or gets no memory.
     fn open<V: Visitor<Self>>(
+        contestant: Contestant,
+        ground: &dyn Ground,
+        visitor: V,
+    ) -> Opened<V::Output>;
+
+    /// As [`TestKey::open`], for contestants whose nodes can be moved.
+    ///
+    /// # Errors
+    /// [`OpenError`](super::OpenError).
+    fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
         ground: &dyn Ground,
         visitor: V,
@@ -39,6 +49,14 @@ impl TestKey for u64 {
     ) -> Opened<V::Output> {
         contestant::open_integers(contestant, ground, visitor)
     }
+
+    fn open_placed<V: PlacedVisitor<Self>>(
+        contestant: Contestant,
+        ground: &dyn Ground,
+        visitor: V,
+    ) -> Opened<V::Output> {
+        contestant::open_placed_integers(contestant, ground, visitor)
+    }
 }
 
 impl TestKey for [u8] {
@@ -54,5 +72,13 @@ impl TestKey for [u8] {
         visitor: V,
     ) -> Opened<V::Output> {
         contestant::open_bytes(contestant, ground, visitor)
+    }
+
+    fn open_placed<V: PlacedVisitor<Self>>(
+        contestant: Contestant,
+        ground: &dyn Ground,
+        visitor: V,
+    ) -> Opened<V::Output> {
+        contestant::open_placed_bytes(contestant, ground, visitor)
     }
 }

@@ -11,11 +11,16 @@ mod key;
 mod ours;
 mod rivals;
 
-pub use contestant::{Contestant, OpenError, Opened, UnknownContestant, Visitor};
+pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContestant, Visitor};
 pub use error::MapError;
 pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
 
+use std::sync::Arc;
+
+use nearfar_index::memory::NodeMemory;
+use nearfar_index::placement::PlacedTree;
+use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
 /// Operations after which a thread's session is renewed, so that memory can be reclaimed.
@@ -30,6 +35,21 @@ pub trait OrderedMap<K: ?Sized>: Send + Sync {
     fn own_bytes(&self) -> Option<u64> {
         None
     }
+}
+
+/// One of our trees, whose nodes can be moved.
+pub trait PlacedMap<K: ?Sized>: OrderedMap<K> + 'static {
+    /// The tree.
+    type Tree: PlacedTree + Send + 'static;
+
+    /// A handle to it.
+    fn tree(&self) -> &Arc<Self::Tree>;
+}
+
+/// All bytes that are taken of a tree's memory.
+pub(crate) fn own_bytes(memory: &NodeMemory) -> u64 {
+    let tiers = (0..memory.tiers()).filter_map(TierId::from_index);
+    tiers.map(|tier| memory.ledger(tier).used_bytes()).sum()
 }
 
 /// One thread's use of a map.

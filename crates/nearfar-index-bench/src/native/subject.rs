@@ -10,6 +10,7 @@ use nearfar_measure::probe::Waiting;
 use nearfar_model::Native;
 
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS, Session, Visitor};
+use crate::perform::{Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Pick, Request, Trace};
 
 /// Every so many operations one is timed by itself.
@@ -109,7 +110,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Subject<S> for Tested<M, S> {
             operations_per_s: operations as f64 / seconds,
             waited_share: most,
             latencies_ns,
-            lost: parts.iter().map(|part| part.3.lost).sum(),
+            lost: parts.iter().map(|part| part.3.found.lost).sum(),
         })
     }
 
@@ -122,8 +123,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Subject<S> for Tested<M, S> {
 #[derive(Debug, Default)]
 struct Part {
     latencies_ns: Vec<u32>,
-    lost: u64,
-    checksum: u64,
+    found: Found,
 }
 
 impl<S: KeySpace, M: OrderedMap<S::Key>> Tested<M, S> {
@@ -144,42 +144,23 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Tested<M, S> {
     }
 
     fn run_trace(&self, trace: &Trace, batch: usize, part: &mut Part) -> Result<(), MapError> {
+        let mut values = Vec::with_capacity(batch);
         for requests in trace.requests.chunks(SESSION_OPERATIONS) {
             let mut session = self.map.session(&Native);
             let reads_only = requests
                 .iter()
                 .all(|request| request.action == Action::Read);
             if batch > 1 && reads_only {
-                run_batches::<S, _>(&mut session, requests, &trace.arena, batch, part);
+                for requests in requests.chunks(batch) {
+                    let (arena, found) = (&trace.arena, &mut part.found);
+                    read_batch::<S, _>(&mut session, requests, arena, &mut values, found);
+                }
             } else {
                 run_one_by_one::<S, _>(&mut session, requests, &trace.arena, part)?;
             }
         }
-        black_box(part.checksum);
+        black_box(part.found.checksum);
         Ok(())
-    }
-}
-
-fn run_batches<S: KeySpace, M: Session<S::Key>>(
-    session: &mut M,
-    requests: &[Request],
-    arena: &[u8],
-    batch: usize,
-    part: &mut Part,
-) {
-    let mut values = Vec::with_capacity(batch);
-    for requests in requests.chunks(batch) {
-        let keys: Vec<&S::Key> = requests
-            .iter()
-            .map(|request| S::resolve(&request.token, arena))
-            .collect();
-        session.get_batch(&keys, &mut values);
-        for value in &values {
-            match value {
-                Some(value) => part.checksum = part.checksum.wrapping_add(*value),
-                None => part.lost += 1,
-            }
-        }
     }
 }
 
@@ -194,42 +175,13 @@ fn run_one_by_one<S: KeySpace, M: Session<S::Key>>(
             continue;
         };
         let began = Instant::now();
-        perform::<S, M>(session, timed, arena, part)?;
+        perform::<S, M>(session, timed, arena, &mut part.found)?;
         let took_ns = began.elapsed().as_nanos();
         part.latencies_ns
             .push(took_ns.min(u128::from(u32::MAX)) as u32);
         for request in others {
-            perform::<S, M>(session, request, arena, part)?;
+            perform::<S, M>(session, request, arena, &mut part.found)?;
         }
-    }
-    Ok(())
-}
-
-#[inline(always)]
-fn perform<S: KeySpace, M: Session<S::Key>>(
-    session: &mut M,
-    request: &Request,
-    arena: &[u8],
-    part: &mut Part,
-) -> Result<(), MapError> {
-    let key = S::resolve(&request.token, arena);
-    let value = request.token >> 8;
-    match request.action {
-        Action::Read => match session.get(key) {
-            Some(value) => part.checksum = part.checksum.wrapping_add(value),
-            None => part.lost += 1,
-        },
-        Action::Update => part.lost += u64::from(!session.update(key, value)?),
-        Action::Insert => session.insert(key, value)?,
-        Action::Scan(count) => {
-            let (seen, sum) = session.scan(key, usize::from(count));
-            part.lost += u64::from(seen == 0);
-            part.checksum = part.checksum.wrapping_add(sum);
-        }
-        Action::ReadModifyWrite => match session.get(key) {
-            Some(old) => part.lost += u64::from(!session.update(key, old.wrapping_add(value))?),
-            None => part.lost += 1,
-        },
     }
     Ok(())
 }
