@@ -235,7 +235,11 @@ pub fn generate_block_trace(
             let rank = zipf.draw(&mut random);
             (rank / 64 * 2_654_435_761 % extents * 64 + rank % 64) % blocks
         };
-        let opcode = if random.share() < WRITE_SHARE { 'W' } else { 'R' };
+        let opcode = if random.share() < WRITE_SHARE {
+            'W'
+        } else {
+            'R'
+        };
         let device = block % DEVICES;
         let offset = block / DEVICES * BLOCK_BYTES;
         let length = BLOCK_BYTES << random.below(4);
@@ -276,7 +280,10 @@ mod tests {
     #[test]
     fn bad_lines_are_named() {
         let cases: [(&[u8], &str); 6] = [
-            (b"1,R,0,1,2\n1,R,zero,1,2\n", "t, line 2: offset is \"zero\""),
+            (
+                b"1,R,0,1,2\n1,R,zero,1,2\n",
+                "t, line 2: offset is \"zero\"",
+            ),
             (b"1,R,0,1\n", "t, line 1: 4 field(s)"),
             (b"8\n1\n", "t, line 2: op,key"),
             (b"1,R,0,1,2\n\xff\n", "t, line 2: not UTF-8"),

@@ -110,7 +110,11 @@ impl Requests {
             let index = (self.drawn * self.threads + self.thread) % trace.requests.len() as u64;
             let (key, is_write) = trace.requests[index as usize];
             self.drawn += 1;
-            let action = if is_write { Action::Update } else { Action::Read };
+            let action = if is_write {
+                Action::Update
+            } else {
+                Action::Read
+            };
             return (Pick::Id(u64::from(key)), action);
         }
         let action = self.action();
