@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ComputeCosts, ModelledOptions, Policy, Scale, run};
+use nearfar_index_bench::modelled::{ComputeCosts, ModelledOptions, Policy, ScaleRule, run};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -50,6 +50,9 @@ struct Arguments {
     /// The machine.
     #[arg(long, default_value = "cxl-card")]
     profile: String,
+    /// Make caches smaller by the tree's bytes instead of its keys.
+    #[arg(long)]
+    by_bytes: bool,
     /// Virtual milliseconds before figures are taken.
     #[arg(long, default_value_t = 20.0)]
     warm_up_ms: f64,
@@ -92,7 +95,10 @@ fn main() -> anyhow::Result<()> {
                     slice: Duration::from_micros(100),
                     shift: arguments.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
                     machine: machine.clone(),
-                    scale: Scale::of_keys(arguments.keys),
+                    scale: match arguments.by_bytes {
+                        true => ScaleRule::Bytes,
+                        false => ScaleRule::Keys,
+                    },
                     costs: ComputeCosts::default(),
                     seed: 1,
                 };

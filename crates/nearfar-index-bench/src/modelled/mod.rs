@@ -23,4 +23,4 @@ pub use pages::PageRule;
 pub use policy::{Policy, PolicyError};
 pub use recorder::ComputeCosts;
 pub use run::{ModelledError, ModelledOptions, ModelledOutcome, Moment, run};
-pub use scale::Scale;
+pub use scale::{Scale, ScaleRule};

@@ -108,13 +108,14 @@ impl Policy {
         let far = TierId::from_index(1).unwrap_or(TierId::NEAR);
         match self {
             Self::AllNear | Self::Pages { .. } | Self::Random => Allocation::Bound(TierId::NEAR),
-            Self::AllFar => Allocation::Bound(far),
+            // The oracle promotes what is hot into near memory that is empty.
+            Self::AllFar | Self::Oracle => Allocation::Bound(far),
             Self::Interleave => {
                 let near = u32::from(near_percent);
                 Allocation::Interleaved(vec![near, 100 - near])
             }
             Self::InnerNear => Allocation::InnerNear,
-            Self::Layered | Self::Sidle | Self::Fitted | Self::Oracle => Allocation::Layered,
+            Self::Layered | Self::Sidle | Self::Fitted => Allocation::Layered,
         }
     }
 
@@ -127,9 +128,16 @@ impl Policy {
         match self {
             Self::Sidle => Some(PlacementOptions::default()),
             Self::Fitted => Some(PlacementOptions::fitted()),
-            Self::Layered | Self::Oracle => Some(with(Mechanisms {
+            Self::Layered => Some(with(Mechanisms {
                 migrates: false,
                 tracking: Tracking::Off,
+                ..Mechanisms::default()
+            })),
+            Self::Oracle => Some(with(Mechanisms {
+                migrates: false,
+                tracking: Tracking::Off,
+                is_layered: false,
+                has_watermarks: false,
                 ..Mechanisms::default()
             })),
             Self::Random => Some(PlacementOptions {

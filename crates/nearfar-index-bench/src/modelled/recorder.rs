@@ -115,6 +115,10 @@ impl Probe for Recorder {
         self.push(Access::Store, addr, bytes);
     }
 
+    fn write_non_temporal(&self, addr: usize, bytes: usize) {
+        self.push(Access::NonTemporalStore, addr, bytes);
+    }
+
     fn stream(&self, addr: usize, bytes: usize) {
         self.push(Access::Load, addr, bytes);
     }

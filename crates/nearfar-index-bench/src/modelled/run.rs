@@ -15,7 +15,7 @@ use super::keeper::Keeper;
 use super::oracle;
 use super::policy::{Policy, PolicyGround, two_tiers};
 use super::recorder::{ComputeCosts, Recorder};
-use super::scale::Scale;
+use super::scale::{Scale, ScaleRule};
 use super::space::Space;
 use crate::map::{
     Contestant, MapError, OpenError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS,
@@ -48,8 +48,8 @@ pub struct ModelledOptions {
     pub shift: Option<(Duration, f64)>,
     /// The machine, before it is scaled.
     pub machine: Machine,
-    /// How much smaller keys, caches and intervals are.
-    pub scale: Scale,
+    /// By what caches and intervals are made smaller.
+    pub scale: ScaleRule,
     /// Core time beside accesses.
     pub costs: ComputeCosts,
     /// Begins the random numbers.
@@ -111,6 +111,8 @@ pub struct ModelledOutcome {
     /// Sums of the latencies of the dependent accesses of sampled operations, ascending, without
     /// the core's own time.
     pub latencies_ns: Vec<f64>,
+    /// How much smaller the run was than the published experiment.
+    pub scale: Scale,
     /// Bytes of the loaded tree.
     pub tree_bytes: u64,
     /// The most of them that may be near.
@@ -153,6 +155,7 @@ pub fn run<S: KeySpace>(
     let tree_bytes = S::Key::open_placed(contestant, &ground(Policy::AllNear, None), size)??;
     let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
     let run = Run {
+        scale: Scale::new(options.scale, keys.count(), tree_bytes),
         options,
         keys,
         tree_bytes,
@@ -232,6 +235,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Sizing<'_, S> {
 
 struct Run<'r, S, O> {
     options: &'r ModelledOptions,
+    scale: Scale,
     keys: &'r Rc<S>,
     tree_bytes: u64,
     near_bytes: u64,
@@ -275,7 +279,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             traffic: Rc::clone(&traffic),
             board: Rc::clone(&board),
         }));
-        let machine = self.options.scale.machine(&self.options.machine);
+        let machine = self.scale.machine(&self.options.machine);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
         let course = Course {
@@ -336,7 +340,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             &mut intervals.cooler,
             &mut intervals.maintainer,
         ] {
-            *interval = self.options.scale.interval(*interval);
+            *interval = self.scale.interval(*interval);
         }
         let step = framework.intervals.maintainer;
         let placer = Placer::new(Arc::clone(map.tree()), framework)?;
@@ -368,7 +372,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             return Space::new(heaps, None);
         };
         let share = f64::from(self.options.near_percent) / 100.0;
-        let look_every = self.options.scale.interval(Keeper::<M::Tree>::PAGE_LOOK);
+        let look_every = self.scale.interval(Keeper::<M::Tree>::PAGE_LOOK);
         keeper.with_pages::<S, M>((rule, shift), heaps, (map, self.keys), (share, look_every))
     }
 }
@@ -476,6 +480,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
         Ok(ModelledOutcome {
             operations_per_s: operations as f64 / (end - from).as_secs_f64(),
             latencies_ns,
+            scale: self.run.scale,
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
             moved_bytes,

@@ -1,5 +1,6 @@
 //! What is asked of a map: its keys, which of them are asked for, and how.
 
+mod block_trace;
 mod distribution;
 mod keys;
 mod random;
@@ -7,6 +8,7 @@ mod requests;
 mod spec;
 mod zipf;
 
+pub use block_trace::{BlockTrace, TraceError, TraceKeys, generate_block_trace};
 pub use distribution::{Distribution, HotRegion};
 pub use keys::{Bytes, Integers, KeySpace, Pick, Urls};
 pub(crate) use random::Random;

@@ -57,6 +57,7 @@ pub struct Requests {
     threads: u64,
     fresh: u64,
     inserted: u64,
+    drawn: u64,
 }
 
 impl Requests {
@@ -79,6 +80,7 @@ impl Requests {
             threads,
             fresh,
             inserted: 0,
+            drawn: 0,
         }
     }
 
@@ -104,6 +106,17 @@ impl Requests {
     }
 
     fn next(&mut self) -> (Pick, Action) {
+        if let Some(trace) = &self.workload.replay {
+            let index = (self.drawn * self.threads + self.thread) % trace.requests.len() as u64;
+            let (key, is_write) = trace.requests[index as usize];
+            self.drawn += 1;
+            let action = if is_write {
+                Action::Update
+            } else {
+                Action::Read
+            };
+            return (Pick::Id(u64::from(key)), action);
+        }
         let action = self.action();
         if action == Action::Insert {
             let id = self.own(self.inserted);

@@ -1,5 +1,8 @@
 //! Workloads by name.
 
+use std::sync::Arc;
+
+use super::block_trace::BlockTrace;
 use super::distribution::{Distribution, HotRegion};
 
 /// Requests of each kind, in percent.
@@ -43,6 +46,9 @@ pub struct Workload {
     pub distribution: Distribution,
     /// Keys of a scan: 1 to so many, all alike.
     pub scan_keys_max: u16,
+    /// Requests that are taken from a trace, from its beginning again and again, instead of all
+    /// the above.
+    pub replay: Option<Arc<BlockTrace>>,
 }
 
 /// A name that no workload has.
@@ -60,8 +66,9 @@ pub const ZIPF_YCSB: f64 = 0.99;
 const SCAN_KEYS_MAX: u16 = 100;
 
 impl Workload {
-    /// All names. `read-latest` and `short-ranges` are zhao-2026's for YCSB D and E.
-    pub const NAMES: [&'static str; 13] = [
+    /// All names. `read-latest` and `short-ranges` are zhao-2026's for YCSB D and E; `read-heavy`
+    /// and `write-heavy` are those of weisgut-2025, section 5.4.
+    pub const NAMES: [&'static str; 15] = [
         "ycsb-a",
         "ycsb-b",
         "ycsb-c",
@@ -74,6 +81,8 @@ impl Workload {
         "hotspot-read-mostly",
         "hotspot-read-only",
         "hotspot-insert",
+        "read-heavy",
+        "write-heavy",
         "load",
     ];
 
@@ -100,6 +109,8 @@ impl Workload {
             "ycsb-b" | "hotspot-read-mostly" => (95, 5, 0, 0, 0),
             "ycsb-c" | "hotspot-read-only" => (100, 0, 0, 0, 0),
             "ycsb-d" | "read-latest" | "hotspot-insert" => (95, 0, 5, 0, 0),
+            "read-heavy" => (95, 0, 5, 0, 0),
+            "write-heavy" => (5, 0, 95, 0, 0),
             "ycsb-e" | "short-ranges" => (0, 0, 5, 95, 0),
             "ycsb-f" => (50, 0, 0, 0, 50),
             "load" => (0, 0, 100, 0, 0),
@@ -123,7 +134,36 @@ impl Workload {
             },
             distribution,
             scan_keys_max: SCAN_KEYS_MAX,
+            replay: None,
         })
+    }
+
+    /// The replay of a trace, whose keys are [`TraceKeys`](super::TraceKeys). Threads take its
+    /// requests in turn.
+    #[must_use]
+    pub fn replay(trace: Arc<BlockTrace>) -> Self {
+        Self {
+            name: "block-trace",
+            mix: Mix::default(),
+            distribution: Distribution::Uniform,
+            scan_keys_max: SCAN_KEYS_MAX,
+            replay: Some(trace),
+        }
+    }
+
+    /// What is asked for, in a word for results.
+    #[must_use]
+    pub fn distribution_name(&self) -> String {
+        if self.replay.is_some() {
+            return "trace".to_owned();
+        }
+        match self.distribution {
+            Distribution::Uniform => "uniform".to_owned(),
+            Distribution::Zipf { coefficient: 0.0 } => "uniform".to_owned(),
+            Distribution::Zipf { coefficient } => format!("zipf-{coefficient}"),
+            Distribution::Latest { coefficient } => format!("latest-{coefficient}"),
+            Distribution::HotRegion(_) => "hot-region".to_owned(),
+        }
     }
 
     /// The same with another Zipf exponent, where it has one; 0 asks for all keys alike.
