@@ -15,6 +15,8 @@ use crate::Probe;
 
 /// Operations that a closure is ahead of the simulation, at most.
 const BATCH: usize = 512;
+/// The same for a closure that is alone: nothing can depend on when it gets how far.
+const BATCH_ALONE: usize = 8_192;
 const PAGE_BYTES: u64 = 4096;
 /// Addresses that are not of any placed buffer begin here, on near memory.
 const UNPLACED: u64 = 1 << 44;
@@ -33,6 +35,7 @@ pub struct PlacedBuffer {
 pub struct VirtualProbe {
     buffers: Vec<(Range<usize>, u64)>,
     batch: RefCell<Vec<Operation>>,
+    batch_operations: usize,
     depends: Cell<bool>,
     compute_ps: Cell<u32>,
     requests: Receiver<()>,
@@ -75,7 +78,7 @@ impl VirtualProbe {
             self.batch.borrow_mut().push(operation);
             at += part;
             left -= part;
-            if self.batch.borrow().len() >= BATCH {
+            if self.batch.borrow().len() >= self.batch_operations {
                 self.flush();
             }
         }
@@ -84,7 +87,8 @@ impl VirtualProbe {
     /// Hands the batch over and waits until the simulation wants the next.
     fn flush(&self) {
         // Where the simulation has ended early, nobody waits for what the closure still does.
-        let _ = self.batches.send(self.batch.take());
+        let next = Vec::with_capacity(self.batch_operations);
+        let _ = self.batches.send(self.batch.replace(next));
         let _ = self.requests.recv();
     }
 }
@@ -190,12 +194,18 @@ impl Machine {
         thread::scope(|scope| {
             let mut programs: Vec<Box<dyn Program>> = Vec::new();
             let mut workers = Vec::new();
+            let batch_operations = if closures.len() == 1 {
+                BATCH_ALONE
+            } else {
+                BATCH
+            };
             for closure in closures {
                 let (request, requests) = sync_channel(0);
                 let (batch, batches) = sync_channel(0);
                 let probe = VirtualProbe {
                     buffers: bases.clone(),
-                    batch: RefCell::new(Vec::with_capacity(BATCH)),
+                    batch: RefCell::new(Vec::with_capacity(batch_operations)),
+                    batch_operations,
                     depends: Cell::new(false),
                     compute_ps: Cell::new(0),
                     requests,
