@@ -1,10 +1,12 @@
-//! How many lines of memory the simulator follows per second of one core.
+//! How many accesses to lines the simulator follows per second on one core: the benchmarks of
+//! weisgut-2025, figure 4, on four devices, and real code through the probe.
 //!
 //! ```console
 //! $ cargo run --release -p nearfar-model --example simulation-speed
 //! ```
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
+use std::error::Error;
 use std::time::Instant;
 
 use nearfar_model::Probe;
@@ -15,16 +17,16 @@ use nearfar_model::simulation::{
 };
 use nearfar_topology::Profile;
 
-/// Region and devices of weisgut-2025, figure 4.
 const REGION_BYTES: u64 = 7 << 30;
 const DEVICES: u32 = 4;
-const LINES: u64 = 2_000_000;
+const LINES: u64 = 1_000_000;
+const DATA_BYTES: usize = 32 << 20;
 const RUNS: usize = 5;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let machine = Machine::new(&Profile::builtin("cxl-blades-4")?)?;
     println!(
-        "{:<34} {:>7} {:>14} {:>17}",
+        "{:<28} {:>7} {:>9} {:>17}",
         "workload", "threads", "million/s", "requests per line"
     );
     let operations = [
@@ -42,27 +44,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    let data = vec![0_u8; 64 << 20];
-    for threads in [1_usize, 24] {
-        report("real code, reads of 8 B", threads as u64, || {
-            real_code(&machine, &data, threads, 8, |probe, at| probe.read(at, 8))
-        })?;
-        report("real code, streams of 4 KiB", threads as u64, || {
-            real_code(&machine, &data, threads, 4096, |probe, at| {
-                probe.stream(at, 4096);
-            })
-        })?;
+    let data = vec![0_u8; DATA_BYTES];
+    for bytes in [8, 4096] {
+        for threads in [1, 24] {
+            report(&format!("real code, reads of {bytes} B"), threads, || {
+                real_code(&machine, &data, bytes, threads as usize)
+            })?;
+        }
     }
     Ok(())
 }
 
-type Result2 = Result<Outcome, Box<dyn std::error::Error>>;
-
+/// Prints the median of some runs.
 fn report(
-    name: &str,
+    workload: &str,
     threads: u64,
-    run: impl Fn() -> Result2,
-) -> Result<(), Box<dyn std::error::Error>> {
+    run: impl Fn() -> Result<Outcome, Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
     let mut rates = Vec::new();
     let mut requests_per_line = 0.0;
     for _ in 0..RUNS {
@@ -72,24 +70,25 @@ fn report(
         requests_per_line = outcome.requests() as f64 / outcome.lines as f64;
     }
     rates.sort_by(f64::total_cmp);
-    println!(
-        "{name:<34} {threads:>7} {:>14.1} {requests_per_line:>17.2}",
-        rates[RUNS / 2]
-    );
+    let median = rates[RUNS / 2];
+    println!("{workload:<28} {threads:>7} {median:>9.1} {requests_per_line:>17.2}");
     Ok(())
 }
 
-fn pattern(machine: &Machine, order: Order, access: Access, bytes: u32, threads: u64) -> Result2 {
+fn pattern(
+    machine: &Machine,
+    order: Order,
+    access: Access,
+    bytes: u32,
+    threads: u64,
+) -> Result<Outcome, Box<dyn Error>> {
     let programs = (0..threads).map(|thread| {
         let pattern = Pattern::new(access, order, bytes, REGION_BYTES, thread, threads, 1);
         Box::new(pattern) as Box<dyn Program>
     });
+    let devices = machine.devices(TierName::Far, DEVICES)?;
     let mut map = AddressMap::new();
-    map.add(
-        0,
-        REGION_BYTES >> 12,
-        machine.devices(TierName::Far, DEVICES)?,
-    );
+    map.add(0, REGION_BYTES >> 12, devices);
     let simulation = Simulation::new(machine, map, programs.collect(), Caches::Streaming)?;
     Ok(simulation.measure(0, LINES))
 }
@@ -98,10 +97,9 @@ fn pattern(machine: &Machine, order: Order, access: Access, bytes: u32, threads:
 fn real_code(
     machine: &Machine,
     data: &[u8],
+    bytes: usize,
     threads: usize,
-    step: usize,
-    touch: impl Fn(&VirtualProbe, usize) + Copy + Send,
-) -> Result2 {
+) -> Result<Outcome, Box<dyn Error>> {
     let range = data.as_ptr_range();
     let buffer = PlacedBuffer {
         addresses: range.start.addr()..range.end.addr(),
@@ -109,11 +107,11 @@ fn real_code(
     };
     let part = data.len() / threads / 4096 * 4096;
     let closures = (0..threads).map(|thread| {
-        let base = range.start.addr() + thread * part;
+        let first = range.start.addr() + thread * part;
         move |probe: &VirtualProbe| {
-            (0..part)
-                .step_by(step)
-                .for_each(|at| touch(probe, base + at))
+            for at in (0..part).step_by(bytes) {
+                probe.read(first + at, bytes);
+            }
         }
     });
     Ok(machine.run(&[buffer], closures.collect())?)
