@@ -206,7 +206,6 @@ fn broken(mutation: Mutation, ops: Vec<Vec<Op>>) -> Vec<&'static str> {
 #[test]
 fn migration_is_right_beside_a_reader_and_a_split() {
     let states = holds(vec![vec![GET_1], vec![PUT_2], vec![LEAF_NEAR, INNER_FAR]]);
-    println!("STATES {states}");
     assert!(states > 1000, "{states} states");
 }
 
@@ -230,7 +229,6 @@ fn migration_is_right_beside_a_reader_and_two_writers() {
         vec![REMOVE_3, PUT_0],
         vec![LEAF_FAR, INNER_FAR],
     ]);
-    println!("STATES {states}");
     assert!(states > 100_000, "{states} states");
 }
 
