@@ -163,7 +163,7 @@ impl<V: TreeValue> Art<V> {
     /// use nearfar_index::Art;
     ///
     /// let map: Art<u32> = (0..100_u16).map(|key| (key, u32::from(key))).collect();
-    /// let values = map.range(&10_u16..&13).map(|(_, value)| value);
+    /// let values = map.range(10_u16..13).map(|(_, value)| value);
     /// assert_eq!(values.collect::<Vec<_>>(), [10, 11, 12]);
     /// assert_eq!(map.range(..=5_u16).next_back(), Some((vec![0, 5], 5)));
     /// ```
