@@ -41,20 +41,36 @@ pub(crate) fn perform<S: KeySpace, M: Session<S::Key>>(
     Ok(())
 }
 
+/// Room for the keys and values of a batch, so that no lookup allocates.
+pub(crate) struct Batch<'t, K: ?Sized> {
+    keys: Vec<&'t K>,
+    values: Vec<Option<u64>>,
+}
+
+impl<K: ?Sized> Batch<'_, K> {
+    /// Room for so many keys.
+    pub(crate) fn new(keys: usize) -> Self {
+        Self {
+            keys: Vec::with_capacity(keys),
+            values: Vec::with_capacity(keys),
+        }
+    }
+}
+
 /// Looks up the keys of all requests at once.
-pub(crate) fn read_batch<S: KeySpace, M: Session<S::Key>>(
+pub(crate) fn read_batch<'t, S: KeySpace, M: Session<S::Key>>(
     session: &mut M,
-    requests: &[Request],
-    arena: &[u8],
-    values: &mut Vec<Option<u64>>,
+    requests: &'t [Request],
+    arena: &'t [u8],
+    batch: &mut Batch<'t, S::Key>,
     found: &mut Found,
 ) {
-    let keys: Vec<&S::Key> = requests
-        .iter()
-        .map(|request| S::resolve(&request.token, arena))
-        .collect();
-    session.get_batch(&keys, values);
-    for value in values.iter() {
+    let keys = requests.iter();
+    let keys = keys.map(|request| S::resolve(&request.token, arena));
+    batch.keys.clear();
+    batch.keys.extend(keys);
+    session.get_batch(&batch.keys, &mut batch.values);
+    for value in &batch.values {
         match value {
             Some(value) => found.checksum = found.checksum.wrapping_add(*value),
             None => found.lost += 1,

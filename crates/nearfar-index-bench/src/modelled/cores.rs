@@ -9,7 +9,7 @@ use nearfar_model::simulation::{Access, Operation, Program};
 use super::recorder::Recorder;
 use super::space::window;
 use crate::map::{MapError, OrderedMap};
-use crate::perform::{Found, perform, read_batch};
+use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Requests, Trace};
 
 /// Requests that are drawn at once.
@@ -69,7 +69,8 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         let found = &mut *self.board.found.borrow_mut();
         let arena = &self.trace.arena;
         let done = if self.batch > 1 && reads > 1 {
-            read_batch::<S, _>(&mut session, &rest[..reads], arena, &mut Vec::new(), found);
+            let room = &mut Batch::new(reads);
+            read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
             reads
         } else {
             perform::<S, _>(&mut session, &rest[0], arena, found)?;

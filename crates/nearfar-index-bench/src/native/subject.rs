@@ -10,7 +10,7 @@ use nearfar_measure::probe::Waiting;
 use nearfar_model::Native;
 
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS, Session, Visitor};
-use crate::perform::{Found, perform, read_batch};
+use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Pick, Request, Trace};
 
 /// Every so many operations one is timed by itself.
@@ -144,7 +144,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Tested<M, S> {
     }
 
     fn run_trace(&self, trace: &Trace, batch: usize, part: &mut Part) -> Result<(), MapError> {
-        let mut values = Vec::with_capacity(batch);
+        let mut room = Batch::new(batch);
         for requests in trace.requests.chunks(SESSION_OPERATIONS) {
             let mut session = self.map.session(&Native);
             let reads_only = requests
@@ -153,7 +153,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Tested<M, S> {
             if batch > 1 && reads_only {
                 for requests in requests.chunks(batch) {
                     let (arena, found) = (&trace.arena, &mut part.found);
-                    read_batch::<S, _>(&mut session, requests, arena, &mut values, found);
+                    read_batch::<S, _>(&mut session, requests, arena, &mut room, found);
                 }
             } else {
                 run_one_by_one::<S, _>(&mut session, requests, &trace.arena, part)?;
