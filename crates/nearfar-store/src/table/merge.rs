@@ -1,7 +1,7 @@
 //! Merges: from delta and marked segments to new segments.
 //!
 //! A merge goes step by step. A step rewrites segments of the main storage that lie side by side, or
-//! the delta with the last segment where that is small, and never more than the rows of one segment
+//! the delta with the last segments where they are small, and never more than the rows of one segment
 //! at a time but for what comes in one piece. It reads a snapshot without a lock, and takes the lock
 //! for commits only to put its result in: rows that others have deleted meanwhile are marked in it.
 
@@ -66,45 +66,40 @@ impl Work {
         self.main.is_empty() && self.delta.is_empty()
     }
 
-    /// The next step: parts of the main storage that lie side by side, or parts of the delta and
-    /// perhaps one of the main storage. Of what is gone meanwhile there is nothing to do.
+    /// The next step: parts of the delta and perhaps the last of the main storage, or parts of the
+    /// main storage that lie side by side. Of what is gone meanwhile there is nothing to do.
     fn step(&mut self, snapshot: &Snapshot) -> Option<Vec<Part>> {
-        let position = |parts: &[Part], segment: &Arc<Segment>| {
-            parts
-                .iter()
-                .position(|part| Arc::ptr_eq(&part.segment, segment))
-        };
+        if let Some(step) = self.delta_step(snapshot) {
+            return Some(step);
+        }
         while let Some(segment) = self.main.pop() {
-            let Some(last) = position(snapshot.main(), &segment) else {
-                continue;
-            };
-            return Some(self.neighbours(snapshot, last));
+            if let Some(last) = position(snapshot.main(), &segment) {
+                return Some(self.neighbours(snapshot, last));
+            }
         }
-        let mut rows = 0;
-        let mut step = Vec::new();
-        if let Some(last) = snapshot.main().last()
-            && !self.delta.is_empty()
-            && last.rows() < SEGMENT_ROWS / 2
-        {
-            rows = last.rows();
-            step.push(last.clone());
-        }
-        let before = step.len();
+        None
+    }
+
+    /// As much of the delta as fits into a segment, behind the last parts of the main storage where
+    /// they are small.
+    fn delta_step(&mut self, snapshot: &Snapshot) -> Option<Vec<Part>> {
+        let tail = small_tail(snapshot.main());
+        let mut rows: usize = tail.iter().map(Part::rows).sum();
+        let mut step = tail.to_vec();
         let mut taken = 0;
         for segment in &self.delta {
-            let Some(at) = position(snapshot.delta(), segment) else {
-                taken += 1;
-                continue;
-            };
-            let part = &snapshot.delta()[at];
-            if step.len() > before && rows + part.rows() > SEGMENT_ROWS {
-                break;
+            if let Some(at) = position(snapshot.delta(), segment) {
+                let part = &snapshot.delta()[at];
+                if step.len() > tail.len() && rows + part.rows() > SEGMENT_ROWS {
+                    break;
+                }
+                rows += part.rows();
+                step.push(part.clone());
             }
-            (rows, taken) = (rows + part.rows(), taken + 1);
-            step.push(part.clone());
+            taken += 1;
         }
         self.delta.drain(..taken);
-        (step.len() > before).then_some(step)
+        (step.len() > tail.len()).then_some(step)
     }
 
     /// The part of the main storage at `last` with those before it that are to be rewritten too, or
@@ -127,6 +122,23 @@ impl Work {
         }
         parts[first..=last].to_vec()
     }
+}
+
+fn position(parts: &[Part], segment: &Arc<Segment>) -> Option<usize> {
+    parts
+        .iter()
+        .position(|part| Arc::ptr_eq(&part.segment, segment))
+}
+
+/// The last parts that together have no more rows than half a segment.
+fn small_tail(parts: &[Part]) -> &[Part] {
+    let mut rows = 0;
+    let is_small = |part: &&Part| {
+        rows += part.rows();
+        rows <= SEGMENT_ROWS / 2
+    };
+    let small = parts.iter().rev().take_while(is_small).count();
+    &parts[parts.len() - small..]
 }
 
 impl Table {

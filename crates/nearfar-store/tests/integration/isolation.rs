@@ -307,7 +307,7 @@ async fn interleave(engine: Arc<Engine>, steps: Vec<(usize, Step)>) -> Result<()
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn interleaved_transactions_agree_with_the_model(

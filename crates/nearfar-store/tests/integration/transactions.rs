@@ -7,7 +7,8 @@ use nearfar_store::error::StoreError;
 use nearfar_store::transaction::TransactionError;
 use std::time::Duration;
 
-const T: &str = "CREATE TABLE t AS SELECT value AS k, value % 10 AS v, 'row ' || value AS s
+const T: &str = "CREATE TABLE t AS SELECT value AS k, nullif(value % 10, 10) AS v,
+                                         nullif('row ' || value, '') AS s
                  FROM generate_series(1, 20000)";
 
 async fn failure(session: &Session, sql: &str) -> TransactionError {
@@ -85,10 +86,7 @@ async fn deleted_rows_are_in_no_statistic() {
     assert_eq!(value(&session, bounds).await, "11 30000 19980 row 100");
     let counts = "SELECT count(*) || ' ' || count(v) || ' ' || count(DISTINCT v) FROM t";
     assert_eq!(value(&session, counts).await, "19981 19980 10");
-    assert_eq!(
-        value(&session, "CALL nearfar.merge('t'); SELECT 1").await,
-        ""
-    );
+    run(&session, "CALL nearfar.merge('t')").await;
     assert_eq!(value(&session, bounds).await, "11 30000 19980 row 100");
     assert_eq!(value(&session, counts).await, "19981 19980 10");
 }
@@ -204,7 +202,7 @@ async fn an_error_fails_the_transaction() {
     for wrong in [
         "SELECT nothing FROM t",
         "INSERT INTO t VALUES ('no number', 1, 'a')",
-        "SELECT 1 / (k - 1) FROM t",
+        "SELECT 1 / (k - 100) FROM t",
         "SELEC",
         "CREATE TABLE u (a INT)",
         "DROP TABLE t",
@@ -298,14 +296,11 @@ async fn what_is_given_up_leaves_nothing_behind() {
     let session = engine.session();
     run(&session, T).await;
     let before = region_bytes(&engine);
-    let slow = "FROM t a, t b WHERE a.k + b.k + t.k < 0";
+    let some = "k IN (SELECT a.k FROM t a, t b WHERE a.k + b.k < 0)";
     for statement in [
-        format!("DELETE FROM t WHERE (SELECT count(*) FROM t a, t b WHERE a.s || b.s = 'x') > k"),
-        format!("UPDATE t SET v = (SELECT count(*) FROM t a, t b WHERE a.s || b.s = 'x')"),
-        format!(
-            "INSERT INTO t SELECT a.k, b.v, a.s || b.s {}",
-            &slow.replace("+ t.k ", "- 9 ")
-        ),
+        format!("DELETE FROM t WHERE {some}"),
+        format!("UPDATE t SET v = 1 WHERE {some}"),
+        "INSERT INTO t SELECT value, 1, 'x' FROM generate_series(1, 1000000000)".to_owned(),
     ] {
         for begin in ["", "BEGIN; DELETE FROM t WHERE k = 1"] {
             run(&session, begin).await;
