@@ -291,6 +291,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Unreadable { .. } | StoreError::UnknownFormat { .. } => Some(Exit::Input),
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
+        StoreError::Transaction(_) => Some(Exit::Statement),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
         StoreError::UnknownTpchTable { .. } => Some(Exit::Name),
