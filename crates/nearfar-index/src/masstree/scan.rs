@@ -14,6 +14,9 @@ use super::tree::Masstree;
 use crate::context::Context;
 use crate::value::TreeValue;
 
+/// Leaves that are asked for before a scan gets to them.
+const LEAVES_AHEAD: usize = 2;
+
 /// How a cursor's key limits what is still to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
@@ -154,9 +157,11 @@ impl<V: TreeValue> Masstree<V> {
         };
         let mut is_bounded = cursor.goes_on(depth);
         let mut page = Page::new();
-        prefetch_sibling::<P, BACK>(&spot, context, 1);
+        for distance in 1..LEAVES_AHEAD {
+            prefetch_sibling::<P, BACK>(&spot, context, distance);
+        }
         loop {
-            prefetch_sibling::<P, BACK>(&spot, context, 2);
+            prefetch_sibling::<P, BACK>(&spot, context, LEAVES_AHEAD);
             spot.leaf.copy(from, to, context, &mut page);
             spot.validate()?;
             self.frontend
