@@ -52,7 +52,12 @@ pub struct BenchIndexArgs {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys"])]
     pub trace: Option<PathBuf>,
     /// Exponents of Zipfian distributions; 0 asks for all keys alike [default: 0.99].
-    #[arg(long, value_name = "LIST", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
     pub zipf: Vec<f64>,
     /// Loaded keys [default: 10000000, in virtual time 200000].
     #[arg(long, value_name = "N")]
@@ -85,10 +90,20 @@ pub struct BenchIndexArgs {
     #[arg(long, value_enum, default_value_t = ScaleName::Keys)]
     pub scale: ScaleName,
     /// Virtual milliseconds before figures are taken.
-    #[arg(long, value_name = "MS", default_value_t = 20.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 20.0,
+        allow_negative_numbers = true
+    )]
     pub warm_up: f64,
     /// Virtual milliseconds over which figures are taken.
-    #[arg(long, value_name = "MS", default_value_t = 10.0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 10.0,
+        allow_negative_numbers = true
+    )]
     pub measured: f64,
     /// Virtual milliseconds after which the hot region moves by its own width, again and again.
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]

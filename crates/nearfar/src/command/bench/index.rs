@@ -36,9 +36,15 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
     let spinner = Spinner::new(move || shown.text());
     let outcome = run_until_interrupted(move || {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
-            let left = progress.left.map(|left| format!(", {} left", Elapsed(left)));
+            let left = progress
+                .left
+                .map(|left| format!(", {} left", Elapsed(left)));
             let percent = progress.share * 100.0;
-            let text = format!("{percent:.0} %{}: {}", left.unwrap_or_default(), progress.what);
+            let text = format!(
+                "{percent:.0} %{}: {}",
+                left.unwrap_or_default(),
+                progress.what
+            );
             live.say(text);
         };
         Ok(execute(&plan, system.as_ref(), &mut observe)?)
@@ -101,7 +107,11 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
 
 /// What was given, or what is usual.
 fn or_usual<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
-    if given.is_empty() { usual } else { given.to_vec() }
+    if given.is_empty() {
+        usual
+    } else {
+        given.to_vec()
+    }
 }
 
 fn milliseconds(field: &str, ms: f64) -> Result<Duration, Failed> {
@@ -125,7 +135,9 @@ fn dry_run(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
             run.workload.name.to_owned(),
             run.workload.distribution_name(),
             run.threads.to_string(),
-            run.policy.map(|policy| policy.to_string()).unwrap_or_default(),
+            run.policy
+                .map(|policy| policy.to_string())
+                .unwrap_or_default(),
         ]);
     }
     grid.write_page(out)
