@@ -75,7 +75,8 @@ pub trait Session<K: ?Sized> {
     /// Removes a key; whether it was there.
     fn remove(&mut self, key: &K) -> bool;
 
-    /// The values of many keys, for maps that can look them up at once.
+    /// The values of many keys, in place of what `values` held: for maps that can look them up at
+    /// once.
     fn get_batch(&mut self, keys: &[&K], values: &mut Vec<Option<u64>>) {
         values.clear();
         values.extend(keys.iter().map(|key| self.get(key)));

@@ -43,6 +43,7 @@ impl Check<'_> {
         let mut oracle = BTreeMap::new();
         let mut session = map.session(&Native);
         let who = self.who;
+        let mut batch = Vec::new();
         for step in self.steps {
             match *step {
                 Step::Insert(key, value) if !oracle.contains_key(&key) => {
@@ -57,6 +58,11 @@ impl Check<'_> {
                 }
                 Step::Get(key) => {
                     let expected = oracle.get(&key).copied();
+                    // Twice, since what an earlier batch gave is to be forgotten.
+                    for _ in 0..2 {
+                        key_of(key, &mut |key| session.get_batch(&[key, key], &mut batch));
+                        assert_eq!(batch, [expected, expected], "{who}");
+                    }
                     key_of(key, &mut |key| {
                         assert_eq!(session.get(key), expected, "{who}")
                     });

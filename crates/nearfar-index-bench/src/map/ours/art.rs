@@ -77,6 +77,7 @@ impl<K: Key + ?Sized, P: Probe> Session<K> for ArtSession<'_, P> {
     }
 
     fn get_batch(&mut self, keys: &[&K], values: &mut Vec<Option<u64>>) {
+        values.clear();
         self.0.get_batch(keys, values);
     }
 }

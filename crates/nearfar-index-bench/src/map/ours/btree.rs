@@ -87,6 +87,7 @@ impl<P: Probe> Session<u64> for BPlusTreeSession<'_, P> {
     }
 
     fn get_batch(&mut self, keys: &[&u64], values: &mut Vec<Option<u64>>) {
+        values.clear();
         self.keys.clear();
         self.keys.extend(keys.iter().map(|key| **key));
         self.view.get_batch(&self.keys, values);
