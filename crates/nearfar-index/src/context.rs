@@ -3,6 +3,7 @@
 use nearfar_model::{Native, Probe};
 
 use crate::memory::{Guard, NodeMemory};
+use crate::prefetch::{LINE_BYTES, prefetch_line};
 
 /// One operation of one thread: its guard, and the probe that hears of its accesses.
 #[derive(Debug)]
@@ -41,6 +42,16 @@ impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
     pub fn follow<T>(&self, part: *const T, bytes: usize) {
         self.probe.depends();
         self.probe.read(part.addr(), bytes);
+    }
+
+    /// Asks for the lines of `part`, which are needed later.
+    #[inline(always)]
+    pub fn prefetch<T>(&self, part: *const T, bytes: usize) {
+        let first = part.cast::<u8>().map_addr(|addr| addr & !(LINE_BYTES - 1));
+        for offset in (0..part.addr() + bytes - first.addr()).step_by(LINE_BYTES) {
+            prefetch_line(first.wrapping_add(offset));
+        }
+        self.probe.prefetch(part.addr(), bytes);
     }
 
     /// Reports a look at a lock that somebody else holds.

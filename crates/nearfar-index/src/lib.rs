@@ -12,17 +12,30 @@
 
 #![warn(missing_docs)]
 
+#[cfg(not(loom))]
+mod art;
+#[cfg(not(loom))]
+mod btree;
 mod context;
 mod count;
 mod error;
 mod key;
 pub mod lock;
+#[cfg(not(loom))]
+mod masstree;
 pub mod memory;
 pub mod placement;
+mod prefetch;
 mod sync;
 mod value;
 
+#[cfg(not(loom))]
+pub use art::{Art, ArtRange, ProbedArt};
+#[cfg(not(loom))]
+pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
 pub use context::Context;
 pub use error::TreeError;
 pub use key::{Key, KeyBytes};
+#[cfg(not(loom))]
+pub use masstree::{Masstree, MasstreeRange, ProbedMasstree};
 pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};

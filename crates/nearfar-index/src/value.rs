@@ -62,6 +62,12 @@ pub trait TreeValue: sealed::Sealed + Clone + Send + Sync + 'static {
         tier: TierId,
     ) -> Result<u64, OutOfMemory>;
 
+    /// Bytes beside the leaf that belong to a word: none where it is the value.
+    ///
+    /// # Safety
+    /// As [`Self::from_word`].
+    unsafe fn bytes_beside<P: Probe>(word: u64, context: &Context<'_, '_, P>) -> usize;
+
     /// Frees a word that was never published, or whose tree nobody can reach any more.
     ///
     /// # Safety
@@ -104,6 +110,14 @@ macro_rules! inline_values {
                 _tier: TierId,
             ) -> Result<u64, OutOfMemory> {
                 Ok(word)
+            }
+
+            #[inline(always)]
+            unsafe fn bytes_beside<P: Probe>(
+                _word: u64,
+                _context: &Context<'_, '_, P>,
+            ) -> usize {
+                0
             }
 
             #[inline(always)]
@@ -284,6 +298,13 @@ impl TreeValue for BlockValue {
             .probe
             .read(word as usize, HEADER_BYTES + bytes.len());
         ValueBlock::place(bytes, context, tier, true).map(ValueBlock::into_word)
+    }
+
+    unsafe fn bytes_beside<P: Probe>(word: u64, context: &Context<'_, '_, P>) -> usize {
+        context.probe.read(word as usize, HEADER_BYTES);
+        // SAFETY: the caller says that the word is good and protected.
+        let (length, _) = unsafe { ValueBlock::from_word(word).header() };
+        (HEADER_BYTES + length).next_multiple_of(HEADER_BYTES)
     }
 
     unsafe fn free_word(word: u64, memory: &NodeMemory) {

@@ -18,6 +18,7 @@ mod layout;
 mod ledger;
 mod machine;
 mod placement;
+pub mod pool;
 mod region;
 pub mod sys;
 mod system;

@@ -12,6 +12,9 @@ pub trait Probe {
     /// A write of `bytes` at `addr`: a store that fetches the line first.
     fn write(&self, addr: usize, bytes: usize);
 
+    /// A write of `bytes` at `addr` past the caches: a non-temporal store, which fetches nothing.
+    fn write_non_temporal(&self, addr: usize, bytes: usize);
+
     /// A sequential read of `bytes` from `addr` on, which hardware prefetchers follow.
     fn stream(&self, addr: usize, bytes: usize);
 
@@ -35,6 +38,9 @@ impl Probe for Native {
     fn write(&self, _addr: usize, _bytes: usize) {}
 
     #[inline(always)]
+    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
     fn stream(&self, _addr: usize, _bytes: usize) {}
 
     #[inline(always)]
@@ -54,6 +60,7 @@ mod tests {
         let probe = Native;
         probe.read(0, 8);
         probe.write(0, 8);
+        probe.write_non_temporal(0, 64);
         probe.stream(0, 64);
         probe.prefetch(0, 64);
         probe.depends();

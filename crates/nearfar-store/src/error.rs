@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::engine::Refusal;
 use crate::placement::StrategyError;
 use crate::sql::SqlError;
+use crate::transaction::TransactionError;
 
 /// Errors of tables, their loading and their placement, and of statements.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub enum StoreError {
     /// A statement that can't be read or carried out as it is written.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// A transaction that can't go on.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -83,6 +87,7 @@ impl StoreError {
         match self {
             Self::Region(error) => Some(Self::Region(error.clone())),
             Self::Sql(error) => Some(Self::Sql(error.clone())),
+            Self::Transaction(error) => Some(Self::Transaction(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,
         }

@@ -1,8 +1,8 @@
 //! Tables whose column segments lie on near and far memory, and SQL over them.
 //!
-//! A [`table::Table`] is a list of immutable segments; each column of each segment is encoded
-//! ([`segment`]) into a region of `nearfar-memory` with its own placement ([`placement`]). Queries
-//! are DataFusion's: [`scan`] is the data source that reads segments, with filters evaluated on
+//! A [`table::Table`] is a list of immutable segments, each column of which is encoded ([`segment`])
+//! into a region of `nearfar-memory` with its own placement ([`placement`]), and a delta of what was
+//! written since. Changes are made in transactions ([`transaction`]). Queries are DataFusion's: [`scan`] is the data source that reads segments, with filters evaluated on
 //! the encoded values, and [`engine`] puts tables, settings and optimizer rules together.
 #![forbid(unsafe_code)]
 
@@ -15,3 +15,4 @@ pub mod scan;
 pub mod segment;
 pub mod sql;
 pub mod table;
+pub mod transaction;

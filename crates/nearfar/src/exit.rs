@@ -7,6 +7,10 @@ use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
+use nearfar_index_bench::bench::IndexBenchError;
+use nearfar_index_bench::map::OpenError;
+use nearfar_index_bench::modelled::ModelledError;
+use nearfar_index_bench::native::NativeError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::probe::ProbeError;
@@ -155,6 +159,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<ScanBenchError>() {
         return of_scan_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<IndexBenchError>() {
+        return of_index_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<PlanError>() {
         return of_plan(error);
     }
@@ -192,11 +199,37 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
     }
 }
 
+/// Errors that only pass another on leave the code to that.
+fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
+    let of_open = |error: &OpenError| match error {
+        OpenError::KeysNotTaken { .. } | OpenError::NotOurs { .. } => Exit::Usage,
+        _ => Exit::Memory,
+    };
+    match error {
+        IndexBenchError::Options(_) => Some(Exit::Usage),
+        IndexBenchError::Trace(_) => Some(Exit::Input),
+        IndexBenchError::Machine(_) => Some(Exit::Unavailable),
+        IndexBenchError::Native(NativeError::Open(error))
+        | IndexBenchError::Modelled {
+            source: ModelledError::Open(error),
+            ..
+        } => Some(of_open(error)),
+        IndexBenchError::Native(_) => Some(Exit::Memory),
+        IndexBenchError::Modelled { source, .. } => match source {
+            ModelledError::Options { .. } | ModelledError::Placement(_) => Some(Exit::Usage),
+            ModelledError::Machine(_) => Some(Exit::Unavailable),
+            _ => Some(Exit::Memory),
+        },
+        _ => None,
+    }
+}
+
 fn of_plan(error: &PlanError) -> Option<Exit> {
     match error {
         PlanError::Spec(_) if error.is_missing_tier() => Some(Exit::Name),
         PlanError::Spec(_) => Some(Exit::Usage),
         PlanError::System(error) => Some(of_system(error)),
+        PlanError::Machine(_) => Some(Exit::Unavailable),
         _ => None,
     }
 }
@@ -240,7 +273,7 @@ fn of_tpch(error: &TpchError) -> Option<Exit> {
 
 fn of_reproduction(error: &ReproduceError) -> Exit {
     match error {
-        ReproduceError::Point { .. } => Exit::Input,
+        ReproduceError::Point { .. } | ReproduceError::Specification { .. } => Exit::Input,
         _ => Exit::Unavailable,
     }
 }
@@ -258,6 +291,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Unreadable { .. } | StoreError::UnknownFormat { .. } => Some(Exit::Input),
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
+        StoreError::Transaction(_) => Some(Exit::Statement),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
         StoreError::UnknownTpchTable { .. } => Some(Exit::Name),

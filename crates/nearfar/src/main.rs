@@ -48,6 +48,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Sql(args) => sql::run(args),
         Command::Tpch(args) => command::tpch::run(args),
         Command::Bench(args) => command::bench::run(args),
+        Command::Index(args) => command::bench::run_index(args),
         Command::Measure(args) => command::measure::run(args),
         Command::Reproduce(args) => command::reproduce::run(args),
     }

@@ -140,16 +140,15 @@ fn register(
 pub fn column_accesses(tables: &[LoadedTable]) -> Vec<ColumnAccess> {
     let mut columns = Vec::new();
     for LoadedTable { table, .. } in tables {
-        let segments = table.snapshot().segments;
+        let snapshot = table.snapshot();
         for (index, field) in table.schema().fields().iter().enumerate() {
-            let slots = || segments.iter().map(|segment| &segment.columns()[index]);
+            let parts = snapshot.parts().iter();
+            let slots = parts.map(|part| part.segment.columns()[index].current());
             columns.push(ColumnAccess {
                 table: table.name().to_owned(),
                 column: field.name().clone(),
-                bytes: slots()
-                    .map(|slot| slot.current().tier_bytes().total())
-                    .sum(),
-                accesses: slots().map(|slot| slot.counters().read().total()).sum(),
+                bytes: slots.map(|column| column.tier_bytes().total()).sum(),
+                accesses: table.access_counts(index).total(),
             });
         }
     }
@@ -159,12 +158,7 @@ pub fn column_accesses(tables: &[LoadedTable]) -> Vec<ColumnAccess> {
 /// Starts counting accesses from nothing.
 pub fn reset_counters(tables: &[LoadedTable]) {
     for loaded in tables {
-        for segment in loaded.table.snapshot().segments.iter() {
-            segment
-                .columns()
-                .iter()
-                .for_each(|slot| slot.counters().reset());
-        }
+        loaded.table.reset_access_counts();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Whole runs over small data.
 
 mod answers;
+mod changes;
 mod contenders;
 mod machine;
 mod placements;

@@ -42,11 +42,11 @@ impl Block {
         }
     }
 
-    /// Size and alignment. Powers of two from a cache line on are aligned to lines, so that a node
-    /// touches no more of them than it must; the alignment follows from the size alone, so that a
+    /// Size and alignment. Whole cache lines are aligned to lines, so that a node touches no more of
+    /// them than it must; the alignment follows from the size alone, so that a
     /// block's end needs to know nothing else.
     pub(super) fn layout(self) -> Layout {
-        let align = if self.bytes.is_power_of_two() && self.bytes >= 64 {
+        let align = if self.bytes.is_multiple_of(64) {
             64
         } else if self.bytes.is_multiple_of(16) {
             16

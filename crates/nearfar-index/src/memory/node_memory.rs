@@ -16,6 +16,10 @@ use super::reclaim::Guard;
 /// the other processors, which must not weigh on every retirement.
 const RETIRE_BATCH: usize = 256;
 
+/// Entries that are added to a batch so that it can be handed over; with more threads active than
+/// this, it may take several attempts.
+const ACTIVE_THREADS_LIKELY: usize = 64;
+
 /// A tier, and those behind it, have no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -259,6 +263,11 @@ impl NodeMemory {
     /// What other threads have retired since they last filled a batch stays with them.
     pub fn quiesce(&self) {
         let guard = self.shared().collector.enter();
+        // A batch is handed over once it has an entry for every active thread.
+        for _ in 0..ACTIVE_THREADS_LIKELY {
+            // SAFETY: `nothing` ignores its pointer.
+            unsafe { guard.defer_retire(NonNull::<u8>::dangling().as_ptr(), nothing) };
+        }
         guard.flush();
     }
 }
@@ -273,6 +282,9 @@ impl Drop for NodeMemory {
         drop(unsafe { Box::from_raw(shared) });
     }
 }
+
+/// Reclaims nothing.
+unsafe fn nothing(_pointer: *mut u8, _collector: &Collector) {}
 
 /// Frees a retired block.
 ///
@@ -357,6 +369,48 @@ mod tests {
         drop(looking);
         memory.quiesce();
         assert_eq!(memory.ledger(tier).used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_single_block_is_freed_while_others_are_active_on_later_blocks() {
+        let memory = NodeMemory::platform();
+        let (block, tier) = {
+            let guard = memory.enter();
+            guard.allocate(64, TierId::NEAR, Purpose::Node).unwrap()
+        };
+        let barrier = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            let guard = memory.enter();
+            // SAFETY: as it was allocated, and nobody else knows of it.
+            unsafe { guard.retire(block, 64, tier, Purpose::Node) };
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let mut guard = memory.enter();
+                    barrier.wait();
+                    barrier.wait();
+                    guard.refresh();
+                    barrier.wait();
+                    barrier.wait();
+                });
+            }
+            barrier.wait();
+            drop(guard);
+            memory.quiesce();
+            assert_eq!(
+                memory.ledger(tier).retired_bytes,
+                64,
+                "they may have seen it"
+            );
+            barrier.wait();
+            barrier.wait();
+            memory.quiesce();
+            assert_eq!(
+                memory.ledger(tier).retired_bytes,
+                0,
+                "they look at later blocks only"
+            );
+            barrier.wait();
+        });
     }
 
     #[test]

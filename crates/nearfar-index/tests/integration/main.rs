@@ -1,4 +1,7 @@
-//! What users of the crate rely on.
+//! Tests of the trees and of the placement of their nodes, through their public interfaces.
 
+mod art;
+mod btree;
+mod masstree;
 mod placement;
 mod specification;

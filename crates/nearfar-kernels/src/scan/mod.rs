@@ -115,8 +115,7 @@ impl Scan {
         }
     }
 
-    /// With positions stored in this way. A probe knows one kind of store: in a model, where
-    /// [`Stores::Streaming`] would be charged for fetching lines, choose [`Stores::Cached`].
+    /// With positions stored in this way.
     #[must_use]
     pub fn with_stores(self, stores: Stores) -> Self {
         Self { stores, ..self }

@@ -100,7 +100,7 @@ impl<'a> Staged<'a> {
     fn write_lines<P: Probe>(&mut self, from: usize, to: usize, probe: &P) {
         let words = &self.staging.0[from..to];
         let out = &mut self.positions[self.written..][..words.len()];
-        tell!(probe.write(out.as_ptr().addr(), size_of_val(out)));
+        tell!(probe.write_non_temporal(out.as_ptr().addr(), size_of_val(out)));
         stream(words, out);
         self.written += words.len();
     }

@@ -157,6 +157,13 @@ impl Probe for Bytes {
     fn write(&self, addr: usize, bytes: usize) {
         self.written.borrow_mut().push((addr, bytes));
     }
+    fn write_non_temporal(&self, addr: usize, bytes: usize) {
+        assert!(
+            addr.is_multiple_of(64) && bytes.is_multiple_of(64),
+            "whole lines"
+        );
+        self.write(addr, bytes);
+    }
     fn stream(&self, addr: usize, bytes: usize) {
         self.read(addr, bytes);
     }

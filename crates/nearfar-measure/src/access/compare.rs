@@ -137,6 +137,16 @@ pub fn page(names: [&str; 2], headers: [&Header; 2], comparison: &Comparison) ->
         let note = "The two results come from different machines or kernels.";
         report.note(Note::Warning, note);
     }
+    let differing = comparison.pairs.iter();
+    let differing = differing.filter(|pair| pair.first.kind != pair.second.kind);
+    let (differing, all) = (differing.count(), comparison.pairs.len());
+    if differing > 0 {
+        let note = format!(
+            "{differing} of {all} pairs hold figures of different kinds, such as a measured and a \
+             modelled one: see the columns Kind."
+        );
+        report.note(Note::Warning, note);
+    }
     let noisy = comparison
         .pairs
         .iter()

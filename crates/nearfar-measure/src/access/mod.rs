@@ -1,8 +1,8 @@
-//! Access benchmarks on real memory: what a machine's tiers give to a workload that is described
-//! field by field (weisgut-2025, section 3).
+//! Access benchmarks: what a machine's tiers give to a workload that is described field by field
+//! (weisgut-2025, section 3), in the memory of this machine or in virtual time on a profile's.
 //!
-//! * A [`Document`] is a specification as it was written, in TOML or as flags; it expands to one
-//!   [`RunSpec`] per point of its matrix.
+//! * A [`Document`] is a specification as it was written, in TOML, YAML or as flags; it expands to
+//!   one [`RunSpec`] per point of its matrix.
 //! * A [`Plan`] has those checked against the machine: everything impossible is refused before
 //!   anything runs, with the field's name and line.
 //! * [`execute`] runs a plan and gives an [`Outcome`] per point, with what disturbed it.
@@ -19,14 +19,18 @@ mod presets;
 pub mod report;
 pub mod resume;
 mod run;
+mod simulate;
 pub mod spec;
 mod units;
 
 pub use self::cpus::CpuList;
 pub use self::kernels::{Operation, Pattern};
 pub use self::noise::{Noise, NoiseReport};
-pub use self::outcome::{Latencies, Outcome, TaskOutcome};
-pub use self::plan::{Plan, PlanError, PlannedRun};
+pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome};
+pub use self::plan::{
+    DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
+};
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
+pub(crate) use self::simulate::simulate;
 pub use self::spec::{Document, Flag, RunSpec, SpecError};

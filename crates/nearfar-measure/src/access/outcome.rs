@@ -17,8 +17,20 @@ use crate::statistics::{Summary, confidence_95};
 pub(crate) struct Repetition {
     /// By task and thread.
     pub tasks: Vec<Vec<Worked>>,
-    pub noise: NoiseReport,
+    /// What disturbed it; nothing disturbs a simulation.
+    pub noise: Option<NoiseReport>,
+    /// In wall-clock time.
     pub elapsed: Duration,
+    pub simulated: Option<Simulated>,
+}
+
+/// What was followed of one repetition in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Simulated {
+    /// Virtual time, without the warm-up.
+    pub elapsed_ns: f64,
+    /// Lines that threads touched, warm-up included.
+    pub lines: u64,
 }
 
 /// What is known of a region.
@@ -88,6 +100,8 @@ pub struct Outcome {
     pub noise_reasons: Vec<String>,
     /// By region.
     pub regions: Vec<RegionFacts>,
+    /// By repetition, of runs in virtual time.
+    pub simulated: Vec<Simulated>,
     /// How long all repetitions took.
     pub elapsed: Duration,
 }
@@ -130,18 +144,24 @@ impl Outcome {
         let tasks = tasks.collect();
         let mut noise_reasons = Vec::new();
         let mut noise = Vec::new();
+        let simulated = repetitions.iter().filter_map(|one| one.simulated);
+        let simulated = simulated.collect();
         for (index, repetition) in repetitions.into_iter().enumerate() {
-            let reasons = repetition.noise.reasons(repetition.elapsed.as_secs_f64());
+            let Some(report) = repetition.noise else {
+                continue;
+            };
+            let reasons = report.reasons(repetition.elapsed.as_secs_f64());
             if !reasons.is_empty() {
                 noise_reasons.push(format!("repetition {}: {}", index + 1, reasons.join("; ")));
             }
-            noise.push(repetition.noise);
+            noise.push(report);
         }
         Self {
             tasks,
             noise,
             noise_reasons,
             regions,
+            simulated,
             elapsed,
         }
     }
@@ -167,7 +187,7 @@ impl Outcome {
                 metric
             }));
         }
-        let seconds = Metric::new(
+        let mut seconds = Metric::new(
             "run_seconds",
             self.elapsed.as_secs_f64(),
             "s",
@@ -176,6 +196,14 @@ impl Outcome {
         .with("disturbances", json!(self.noise))
         .with("noise", json!(self.noise_reasons))
         .with("regions", self.region_values(run));
+        if !self.simulated.is_empty() {
+            let all = self.simulated.iter();
+            let seconds_of_all: f64 = all.clone().map(|one| one.elapsed_ns * 1e-9).sum();
+            let lines: u64 = all.map(|one| one.lines).sum();
+            seconds = seconds
+                .with("simulated_seconds", seconds_of_all)
+                .with("simulated_lines", lines);
+        }
         metrics.push(seconds);
         let parameters = run.spec.parameters.iter();
         let parameters: Value = parameters
@@ -212,7 +240,6 @@ impl Outcome {
 
 fn task_dimensions(run: &PlannedRun, task: &TaskSpec) -> Vec<(String, Value)> {
     let first = &task.steps[0];
-    let kernel = Kernel::new(first.operation, first.access_bytes);
     let operation = if task.is_chain() {
         let names = task.steps.iter().map(|step| step.operation.name());
         names.collect::<Vec<_>>().join("+")
@@ -235,7 +262,6 @@ fn task_dimensions(run: &PlannedRun, task: &TaskSpec) -> Vec<(String, Value)> {
         ("operation".to_owned(), operation.into()),
         ("pattern".to_owned(), first.pattern.name().into()),
         ("access_bytes".to_owned(), first.access_bytes.into()),
-        ("instruction_bytes".to_owned(), kernel.unit_bytes().into()),
         ("threads".to_owned(), task.threads.into()),
         (
             "placement".to_owned(),
@@ -244,6 +270,10 @@ fn task_dimensions(run: &PlannedRun, task: &TaskSpec) -> Vec<(String, Value)> {
         ("region_bytes".to_owned(), bytes.into()),
         ("region_size".to_owned(), bytes_text(bytes).into()),
     ];
+    if run.window.is_none() {
+        let kernel = Kernel::new(first.operation, first.access_bytes);
+        dimensions.push(("instruction_bytes".to_owned(), kernel.unit_bytes().into()));
+    }
     if let Some(share) = task.writes_share {
         dimensions.push(("writes_percent".to_owned(), (share * 100.0).into()));
     }
@@ -264,7 +294,7 @@ fn task_metrics(task: &TaskSpec, outcome: &TaskOutcome, kind: Kind) -> Vec<Metri
         repeated("accesses_per_s", &outcome.accesses_per_s, "1/s", kind),
     ];
     if task.steps[0].operation == super::Operation::Chase {
-        let rates = outcome.accesses_per_s.iter();
+        let rates = outcome.accesses_per_s.iter().filter(|rate| **rate > 0.0);
         let latencies: Vec<f64> = rates.map(|rate| task.threads as f64 * 1e9 / rate).collect();
         metrics.push(repeated("latency_ns", &latencies, "ns", kind));
     }
@@ -285,7 +315,7 @@ fn task_metrics(task: &TaskSpec, outcome: &TaskOutcome, kind: Kind) -> Vec<Metri
 /// The median over repetitions, with the confidence interval of their mean.
 fn repeated(name: &str, values: &[f64], unit: &str, kind: Kind) -> Metric {
     let Some(summary) = Summary::of(values.iter().copied()) else {
-        return Metric::unavailable(name, "no repetition was made", unit, kind);
+        return Metric::unavailable(name, "no access was complete", unit, kind);
     };
     let metric = Metric::of_runs(name, &summary, unit, kind);
     match confidence_95(values) {

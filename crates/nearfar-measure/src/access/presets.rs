@@ -56,6 +56,7 @@ mod tests {
     fn presets_are_specifications() {
         let context = Context {
             cpus: 48,
+            rest_cpus: 48,
             tiers: vec!["near".to_owned(), "far".to_owned()],
         };
         for preset in Preset::ALL {

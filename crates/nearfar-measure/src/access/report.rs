@@ -18,6 +18,12 @@ pub fn page(header: &Header, metrics: &[Metric]) -> Report {
     let mut report = Report::new(format!("Access benchmark: {name}"));
     let kinds: BTreeSet<Kind> = metrics.iter().map(|metric| metric.kind).collect();
     report.legend(kinds);
+    if let Some(profile) = virtual_profile(header) {
+        report.subtitle(format!(
+            "Run in virtual time on the machine of profile {profile}; the machine in the end only \
+             computed it."
+        ));
+    }
     noise(&mut report, metrics);
     heat_maps(&mut report, metrics);
     splits(&mut report, metrics);
@@ -27,6 +33,13 @@ pub fn page(header: &Header, metrics: &[Metric]) -> Report {
     report.heading("Machine and specification").header(header);
     report.footer(format!("nearfar {}", header.version));
     report
+}
+
+/// The profile whose machine was simulated.
+fn virtual_profile(header: &Header) -> Option<&str> {
+    let settings = header.configuration.get("settings")?;
+    let is_virtual = settings.get("clock")?.as_str()? == "virtual";
+    settings.get("profile")?.as_str().filter(|_| is_virtual)
 }
 
 fn text(metric: &Metric, dimension: &str) -> String {

@@ -2,6 +2,8 @@
 
 use nearfar_model::simulation::MachineError;
 
+use crate::access::PlanError;
+
 /// A file of points cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -36,7 +38,7 @@ pub enum PointsError {
 }
 
 /// Points cannot be held against a profile.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReproduceError {
     /// The profile cannot be simulated.
@@ -51,5 +53,15 @@ pub enum ReproduceError {
         line: usize,
         /// What is asked too much.
         source: MachineError,
+    },
+    /// The specification of a point cannot be run on the profile's machine.
+    #[error("{name}, line {line}: {source}")]
+    Specification {
+        /// The figure or file.
+        name: String,
+        /// Line of the point.
+        line: usize,
+        /// Why.
+        source: Box<PlanError>,
     },
 }

@@ -2,17 +2,16 @@
 //!
 //! [`Points`] are read from CSV: those of the product's own [`Figure`]s, or anybody's. Every point
 //! names one experiment; [`reproduce`] runs it in the model of a profile and sets both values side
-//! by side. Nothing here is fitted: all parameters come from the profile.
+//! by side. Access benchmarks run as the same specifications that [`crate::access`] reads. Nothing here is fitted: all parameters come from the profile.
 
-mod access;
 mod chart;
 mod error;
 mod figures;
-mod latency;
 mod metrics;
 mod outcome;
 mod points;
 mod scan;
+mod specification;
 
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;

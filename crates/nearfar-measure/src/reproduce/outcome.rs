@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use nearfar_model::simulation::{Machine, MachineError};
 use nearfar_topology::Profile;
 
-use super::access::AccessRun;
 use super::error::ReproduceError;
-use super::latency::Latencies;
-use super::points::{Experiment, Point, Points};
-use super::scan::ScanRun;
+use super::points::{Experiment, Point, Points, Statistic};
+use super::scan::{ScanRun, far_devices};
+use super::specification::{Simulated, run};
+use crate::access::PlanError;
 
 /// One point with what the model says.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,10 +131,20 @@ pub fn reproduce(
     }
     let mut runner = Runner {
         machine,
-        latencies: Vec::new(),
+        profile,
+        last: None,
     };
     for (done, point) in runnable.iter().enumerate() {
-        let modelled = runner.run(&point.experiment).map_err(of_point(point))?;
+        let modelled = runner
+            .run(&point.experiment)
+            .map_err(|source| match source {
+                PlanError::Machine(source) => of_point(point)(source),
+                source => ReproduceError::Specification {
+                    name: name.to_owned(),
+                    line: point.line,
+                    source: Box::new(source),
+                },
+            })?;
         add(&mut reproduction, point, modelled);
         progress(done + 1, runnable.len());
     }
@@ -175,74 +185,70 @@ fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
             devices, threads, ..
         } => {
             machine.check_threads(threads)?;
-            super::access::far_devices(machine, devices)?;
+            far_devices(machine, devices)?;
         }
         Experiment::Scan {
             placement, threads, ..
         } => {
             machine.check_threads(threads)?;
-            super::access::far_devices(machine, placement.column_devices)?;
-            super::access::far_devices(machine, placement.position_devices)?;
+            far_devices(machine, placement.column_devices)?;
+            far_devices(machine, placement.position_devices)?;
         }
         Experiment::Latency { .. } | Experiment::Unavailable(_) => {}
     }
     Ok(())
 }
 
-type LatencyRun = (super::points::LatencyOp, super::points::LatencyTier);
-
-struct Runner {
+struct Runner<'a> {
     machine: Machine,
-    /// One simulation serves all percentiles of a benchmark.
-    latencies: Vec<(LatencyRun, Latencies)>,
+    profile: &'a Profile,
+    /// The last specification and what it gave: one simulation serves all percentiles of a
+    /// benchmark.
+    last: Option<(String, Simulated)>,
 }
 
-impl Runner {
-    fn run(&mut self, experiment: &Experiment) -> Result<f64, MachineError> {
-        match *experiment {
-            Experiment::Access {
-                op,
-                devices,
-                access_bytes,
-                threads,
-                cxl_percent,
-            } => {
-                let run = AccessRun {
-                    op,
-                    devices,
-                    access_bytes,
-                    threads,
-                    cxl_percent,
-                };
-                run.gb_per_s(&self.machine)
-            }
-            Experiment::Scan {
+impl Runner<'_> {
+    fn run(&mut self, experiment: &Experiment) -> Result<f64, PlanError> {
+        if let Experiment::Scan {
+            selectivity_percent,
+            placement,
+            threads,
+            cxl_columns_percent,
+        } = *experiment
+        {
+            let run = ScanRun {
                 selectivity_percent,
                 placement,
                 threads,
                 cxl_columns_percent,
-            } => {
-                let run = ScanRun {
-                    selectivity_percent,
-                    placement,
-                    threads,
-                    cxl_columns_percent,
-                };
-                run.gb_per_s(&self.machine)
+            };
+            return Ok(run.gb_per_s(&self.machine)?);
+        }
+        let Some(text) = experiment.specification() else {
+            return Ok(f64::NAN);
+        };
+        let simulated = match self.last.take() {
+            Some((last, simulated)) if last == text => simulated,
+            _ => run(&text, self.profile)?,
+        };
+        let value = match experiment {
+            Experiment::Latency { statistic, .. } => {
+                // The published times hold that of the timer.
+                statistic_ns(*statistic, &simulated.sorted_ns) + self.machine.core.timer_ns
             }
-            Experiment::Latency {
-                op,
-                tier,
-                statistic,
-            } => {
-                if !self.latencies.iter().any(|(run, _)| *run == (op, tier)) {
-                    let latencies = Latencies::simulate(op, tier, &self.machine)?;
-                    self.latencies.push(((op, tier), latencies));
-                }
-                let found = self.latencies.iter().find(|(run, _)| *run == (op, tier));
-                Ok(found.map_or(f64::NAN, |(_, latencies)| latencies.statistic(statistic)))
-            }
-            Experiment::Unavailable(_) => Ok(f64::NAN),
+            _ => simulated.bandwidth_bytes_per_s * 1e-9,
+        };
+        self.last = Some((text, simulated));
+        Ok(value)
+    }
+}
+
+fn statistic_ns(statistic: Statistic, sorted_ns: &[f64]) -> f64 {
+    match statistic {
+        Statistic::Mean => sorted_ns.iter().sum::<f64>() / sorted_ns.len() as f64,
+        Statistic::Percentile(percentile) => {
+            let rank = percentile / 100.0 * sorted_ns.len() as f64;
+            sorted_ns[(rank as usize).min(sorted_ns.len() - 1)]
         }
     }
 }

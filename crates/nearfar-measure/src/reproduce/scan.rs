@@ -1,18 +1,25 @@
-//! The filtering integer scan in the model (weisgut-2025, sections 5.2 and 5.3).
+//! The filtering integer scan in the model (weisgut-2025, sections 5.2 and 5.3): the kernel of
+//! `nearfar-kernels` on virtual threads.
 
 use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use nearfar_kernels::{Scan, Stores};
+use nearfar_model::Probe;
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
-    Access, AddressMap, Caches, Machine, MachineError, Operation, Program, Simulation, TierName,
+    Caches, DeviceIndex, Machine, MachineError, PlacedBuffer, TierName, VirtualProbe,
 };
 
-use super::access::far_devices;
 use super::points::ScanPlacement;
 
-const LINE_BYTES: u64 = 64;
-const VALUES_PER_LINE: f64 = 16.0;
+const LINE_BYTES: usize = 64;
+const LINE_VALUES: usize = LINE_BYTES / size_of::<u32>();
+/// A page of a column, which the kernel filters in one go.
+const BLOCK_VALUES: usize = 1024;
+const BLOCK_LINES: u64 = (BLOCK_VALUES / LINE_VALUES) as u64;
+const BLOCK_BYTES: usize = BLOCK_VALUES * size_of::<u32>();
+
 /// Core time of comparing one vector: about ten instructions of a loop at four per cycle and
 /// 2.9 GHz.
 const COMPARE_PS: u32 = 900;
@@ -28,6 +35,9 @@ const LINES_IN_ALL: u64 = 480_000;
 const LINES_MIN: u64 = 10_240;
 const LINES_MAX: u64 = 32_768;
 
+/// Blocks of values that the columns of all threads consist of, each from another one on.
+const DATA_BLOCKS: usize = 512;
+
 /// What one scan experiment runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ScanRun {
@@ -41,124 +51,222 @@ impl ScanRun {
     /// Bytes of column values per time until all scans are done, in GB/s.
     pub(super) fn gb_per_s(&self, machine: &Machine) -> Result<f64, MachineError> {
         let lines = (LINES_IN_ALL / self.threads as u64).clamp(LINES_MIN, LINES_MAX);
-        let far_columns = (self.threads as f64 * self.cxl_columns_percent / 100.0).round() as u64;
-        let lines_left = |columns: u64| Rc::new(Cell::new(lines * columns));
-        let far_lines = lines_left(far_columns);
-        let near_lines = lines_left(self.threads as u64 - far_columns);
-        // A column and its positions take as many pages each; a faster thread scans more of them.
-        let pages = 2 * lines.div_ceil(64);
-        let near = machine.devices(TierName::Near, 1)?;
-        let columns = far_devices(machine, self.placement.column_devices)?;
-        let positions = far_devices(machine, self.placement.position_devices)?;
-        let mut map = AddressMap::new();
-        let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        for thread in 0..self.threads as u64 {
-            let far = thread < far_columns;
-            let first = 2 * pages * thread;
-            // Regions of threads begin on any of the devices.
-            let start = |devices: &[u8]| {
-                let mut devices = devices.to_vec();
-                let count = devices.len();
-                devices.rotate_left(thread as usize % count);
-                devices
+        let blocks = lines / BLOCK_LINES;
+        let far_columns = (self.threads as f64 * self.cxl_columns_percent / 100.0).round() as usize;
+        // Threads whose columns lie on the same memory take their work from one pool: the system
+        // moves threads between cores, so none of them stays the one that shares its core.
+        let pool = |columns: usize| AtomicU64::new(blocks * columns as u64);
+        let (far_pool, near_pool) = (pool(far_columns), pool(self.threads - far_columns));
+        let data = Data::new(self.selectivity_percent / 100.0);
+        let mut buffers = Vec::new();
+        let mut threads = Vec::new();
+        for thread in 0..self.threads {
+            let is_far = thread < far_columns;
+            let (column, positions) = self.place(machine, thread, is_far)?;
+            // A faster thread scans more than its share: the addresses suffice for that.
+            let bytes = 2 * blocks as usize * BLOCK_BYTES;
+            let first = (1 + 2 * thread) << 32;
+            let buffer = |first: usize, cycle| PlacedBuffer {
+                addresses: first..first + bytes,
+                cycle,
             };
-            map.add(
-                first,
-                pages,
-                if far { start(&columns) } else { near.clone() },
-            );
-            map.add(
-                first + pages,
-                pages,
-                if far { start(&positions) } else { near.clone() },
-            );
-            programs.push(Box::new(Scan {
-                column: first << 12,
-                positions: (first + pages) << 12,
-                written: 0,
-                owed_bytes: 0.0,
-                line: 0,
-                lines_left: Rc::clone(if far { &far_lines } else { &near_lines }),
-                match_share: self.selectivity_percent / 100.0,
-                random: mix(thread + 1),
-                pending: None,
-                mispredicted: false,
-            }));
+            buffers.push(buffer(first, column));
+            buffers.push(buffer(first + (1 << 32), positions));
+            threads.push(Thread {
+                data: &data,
+                pool: if is_far { &far_pool } else { &near_pool },
+                first_block: thread * 11 % DATA_BLOCKS,
+                column: first,
+                positions: first + (1 << 32),
+            });
         }
-        let outcome = Simulation::new(machine, map, programs, Caches::Streaming)?.run();
-        Ok((lines * LINE_BYTES * self.threads as u64) as f64 / outcome.elapsed_ns)
+        let closures = threads
+            .into_iter()
+            .map(|thread| move |probe: &VirtualProbe| thread.scan(probe));
+        let outcome = machine.run_with(Caches::Streaming, &buffers, closures.collect())?;
+        let bytes = blocks * self.threads as u64 * BLOCK_BYTES as u64;
+        Ok(bytes as f64 / outcome.elapsed_ns)
+    }
+
+    /// Devices of a thread's column and of its positions. Regions of threads begin on any of them.
+    fn place(
+        &self,
+        machine: &Machine,
+        thread: usize,
+        is_far: bool,
+    ) -> Result<(Vec<DeviceIndex>, Vec<DeviceIndex>), MachineError> {
+        let devices = |devices: u32| {
+            let mut devices = far_devices(machine, if is_far { devices } else { 0 })?;
+            let count = devices.len();
+            devices.rotate_left(thread % count);
+            Ok(devices)
+        };
+        Ok((
+            devices(self.placement.column_devices)?,
+            devices(self.placement.position_devices)?,
+        ))
     }
 }
 
-/// One thread's scan: a vector load per line, and a store of positions where values match.
-struct Scan {
-    column: u64,
-    positions: u64,
-    written: u64,
-    owed_bytes: f64,
-    line: u64,
-    /// Lines that threads with columns on the same memory still have to scan. The system moves
-    /// threads between cores, so none of them stays the one that shares its core with another.
-    lines_left: Rc<Cell<u64>>,
+/// That many CXL devices, or near memory for none.
+pub(super) fn far_devices(
+    machine: &Machine,
+    devices: u32,
+) -> Result<Vec<DeviceIndex>, MachineError> {
+    match devices {
+        0 => machine.devices(TierName::Near, 1),
+        _ => machine.devices(TierName::Far, devices),
+    }
+}
+
+/// Uniformly distributed values, of which a share lies below a bound.
+struct Data {
+    values: Vec<u32>,
+    bound: u32,
     match_share: f64,
-    random: u64,
-    pending: Option<Operation>,
-    mispredicted: bool,
 }
 
-impl Scan {
-    /// Whether any value of the next vector matches.
-    fn any_match(&mut self) -> bool {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let uniform = (mix(self.random) >> 11) as f64 / (1_u64 << 53) as f64;
-        // 1 - (1 - p)^16 by squaring four times.
-        let mut none = 1.0 - self.match_share;
-        for _ in 0..4 {
-            none *= none;
+impl Data {
+    fn new(match_share: f64) -> Self {
+        let count = DATA_BLOCKS * BLOCK_VALUES;
+        let values = (0..count as u64).map(|index| (mix(index + 1) >> 32) as u32);
+        Self {
+            values: values.collect(),
+            bound: (match_share * f64::from(u32::MAX)).round() as u32,
+            match_share,
         }
-        uniform >= none
     }
 }
 
-impl Program for Scan {
-    fn next_operation(&mut self) -> Option<Operation> {
-        if let Some(store) = self.pending.take() {
-            return Some(store);
+/// What one thread scans. Its column and positions have addresses in the model only: the values are
+/// those of all threads, and positions of a block overwrite those of the last one.
+struct Thread<'a> {
+    data: &'a Data,
+    pool: &'a AtomicU64,
+    first_block: usize,
+    column: usize,
+    positions: usize,
+}
+
+impl Thread<'_> {
+    fn scan(&self, probe: &VirtualProbe) {
+        let scan = Scan::new().with_stores(Stores::Cached);
+        let mut positions = vec![0; BLOCK_VALUES];
+        let mut told = Told {
+            probe,
+            data: self.data,
+            block: 0,
+            column: self.column,
+            positions: self.positions,
+            is_surprised: Cell::new(false),
+        };
+        let mut block = self.first_block;
+        loop {
+            probe.wait();
+            // One closure runs at a time, so nothing is ordered by this number but itself.
+            let taken = self
+                .pool
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    left.checked_sub(1)
+                });
+            if taken.is_err() {
+                return;
+            }
+            told.block = block;
+            let values = &self.data.values[block * BLOCK_VALUES..][..BLOCK_VALUES];
+            let first_position = (told.column - self.column) / size_of::<u32>();
+            let matches = scan
+                .less_than(
+                    values,
+                    self.data.bound,
+                    first_position as u32,
+                    &mut positions,
+                    &told,
+                )
+                .expect("there is room for the positions of a block");
+            told.column += BLOCK_BYTES;
+            told.positions += matches * size_of::<u32>();
+            block = (block + 1) % DATA_BLOCKS;
         }
-        let lines_left = self.lines_left.get();
-        if lines_left == 0 {
-            return None;
+    }
+}
+
+/// Takes what the kernel tells of a block to the model: at the addresses of the thread, and in the
+/// order in which a core meets it, vector by vector, with the time that the core takes for each.
+struct Told<'a> {
+    probe: &'a VirtualProbe,
+    data: &'a Data,
+    block: usize,
+    column: usize,
+    positions: usize,
+    /// Whether the last vector had matches where matches are rare.
+    is_surprised: Cell<bool>,
+}
+
+impl Told<'_> {
+    /// A load per vector, and a store of its positions.
+    fn vectors(&self, positions_bytes: usize) {
+        let values = &self.data.values[self.block * BLOCK_VALUES..][..BLOCK_VALUES];
+        // Where matches are rare, each comes as a surprise; where they are the rule, none does.
+        let is_rare = self.data.match_share * (LINE_VALUES as f64) < 1.0;
+        let mut positions = self.positions;
+        for (index, vector) in values.chunks_exact(LINE_VALUES).enumerate() {
+            let matches = vector
+                .iter()
+                .filter(|value| **value < self.data.bound)
+                .count();
+            self.probe.compute_ps(COMPARE_PS);
+            if self.is_surprised.replace(is_rare && matches > 0) {
+                // What follows a branch that was not foreseen waits for the values it depends on.
+                self.probe.depends();
+                self.probe.compute_ps(MISPREDICT_PS);
+            }
+            if matches > 0 {
+                self.probe.compute_ps(POSITIONS_PS);
+            }
+            self.probe
+                .read(self.column + index * LINE_BYTES, LINE_BYTES);
+            if matches > 0 {
+                let bytes = matches * size_of::<u32>();
+                self.probe.write(positions, bytes);
+                positions += bytes;
+            }
         }
-        self.lines_left.set(lines_left - 1);
-        let address = self.column + self.line * LINE_BYTES;
-        let mut load = Operation::new(Access::Load, address, LINE_BYTES as u32);
-        load.compute_ps = COMPARE_PS;
-        if self.mispredicted {
-            // What follows a branch that was not foreseen waits for the values it depends on.
-            load.depends = true;
-            load.compute_ps += MISPREDICT_PS;
-            self.mispredicted = false;
-        }
-        self.line += 1;
-        if self.any_match() {
-            // Where matches are rare, each comes as a surprise; where they are the rule, none does.
-            self.mispredicted = self.match_share * VALUES_PER_LINE < 1.0;
-            load.compute_ps += POSITIONS_PS;
-            let per_match = if self.match_share * VALUES_PER_LINE < 1.0 {
-                4.0
-            } else {
-                self.match_share * LINE_BYTES as f64
-            };
-            self.owed_bytes += per_match;
-            let bytes = self.owed_bytes as u32;
-            self.owed_bytes -= f64::from(bytes);
-            self.pending = Some(Operation::new(
-                Access::Store,
-                self.positions + self.written,
-                bytes.max(4),
-            ));
-            self.written += u64::from(bytes);
-        }
-        Some(load)
+        assert_eq!(
+            positions - self.positions,
+            positions_bytes,
+            "what the kernel wrote"
+        );
+    }
+}
+
+impl Probe for Told<'_> {
+    fn read(&self, _addr: usize, _bytes: usize) {
+        unreachable!("a scan streams");
+    }
+
+    fn write(&self, _addr: usize, bytes: usize) {
+        self.vectors(bytes);
+    }
+
+    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
+        unreachable!("the stores of this scan are cached");
+    }
+
+    fn stream(&self, addr: usize, bytes: usize) {
+        let block = &self.data.values[self.block * BLOCK_VALUES..][..BLOCK_VALUES];
+        assert_eq!(
+            (addr, bytes),
+            (block.as_ptr().addr(), BLOCK_BYTES),
+            "what the kernel read"
+        );
+    }
+
+    fn prefetch(&self, _addr: usize, _bytes: usize) {
+        unreachable!("the scan does not prefetch");
+    }
+
+    fn depends(&self) {
+        unreachable!("no access of a scan depends on another");
     }
 }

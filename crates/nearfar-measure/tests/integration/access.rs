@@ -225,6 +225,35 @@ fn a_stopped_plan_keeps_what_is_done() {
 }
 
 #[test]
+fn regions_are_not_filled_to_their_end_once_stopped() {
+    for operation in ["read", "chase"] {
+        let plan = plan(&format!(
+            "[region.data]\nsize = \"512MiB\"\n[task.one]\noperation = \"{operation}\"\n"
+        ));
+        let mut keeper = Keeper::default();
+        let began = std::time::Instant::now();
+        let error = execute(&plan, &AtomicBool::new(true), &mut keeper).unwrap_err();
+        assert!(began.elapsed() < Duration::from_millis(100), "{operation}");
+        assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
+        assert!(keeper.outcomes.is_empty());
+    }
+}
+
+#[test]
+fn every_access_can_be_waited_for() {
+    for pattern in ["sequential", "random"] {
+        let text = |fence| {
+            format!("{SMALL}[task.one]\naccess = 8\npattern = \"{pattern}\"\nfence = {fence}\n")
+        };
+        let rate = |fence| run(&plan(&text(fence))).outcomes[0].1.tasks[0].accesses_per_s[0];
+        assert!(
+            rate(true) < 0.7 * rate(false),
+            "a fence after each access takes time"
+        );
+    }
+}
+
+#[test]
 fn a_modelled_tier_is_paced_and_labelled() {
     let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
                 [task.one]\noperation = \"chase\"\n[matrix]\nplacement = [\"near\", \"far\"]\n";
@@ -323,6 +352,24 @@ fn impossible_specifications_name_field_and_line() {
             "{text}: {found}"
         );
     }
+}
+
+#[test]
+fn yaml_says_the_same_as_toml() {
+    let toml = "repetitions = 2\n[region.a]\nsize = \"64MiB\"\n[region.b]\n[task.copy]\n\
+                region = [\"a\", \"b\"]\nbackground = false\n[[task.copy.steps]]\naccess = 256\n\
+                [[task.copy.steps]]\noperation = \"write-nt\"\ncount = 2\n\
+                [matrix]\n\"task.copy.threads\" = [1, 2]\nbatch = \"64MiB\"\n";
+    let yaml = "repetitions: 2\nregion:\n  a: {size: 64MiB}\n  b:\ntask:\n  copy:\n    region: [a, b]\n    \
+                background: false\n    steps:\n    - access: 256\n    - operation: write-nt\n      count: 2\n\
+                matrix:\n  task.copy.threads: [1, 2]\n  batch: 64MiB\n";
+    let settings = |name, text| Document::parse(name, text).unwrap().settings();
+    assert_eq!(settings("x.toml", toml), settings("x.yml", yaml));
+    let wrong = yaml.replace("access: 256", "access: 24");
+    let document = Document::parse("x.yml", &wrong).unwrap();
+    let error = Plan::new(&document, &Topology::this_machine().unwrap(), None).unwrap_err();
+    let expected = "x.yml, line 10: task.copy.steps.0.access: no instruction accesses 24 bytes";
+    assert!(error.to_string().starts_with(expected), "{error}");
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! Probe, results and reports from the outside.
 
 mod access;
+mod fuzz;
 mod probe;
 mod report;
 mod reproduce;
 mod results;
+mod scan;
+mod shapes;
+mod simulated;

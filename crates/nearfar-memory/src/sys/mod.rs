@@ -8,14 +8,17 @@
 //! accepted and forgotten, and page queries answer "not supported", so that the logic above this
 //! layer can be interpreted.
 
+mod cache_lines;
 mod error;
 mod mapping;
 mod nodes;
 mod pages;
 mod policy;
 mod shared;
+mod shared_file;
 mod threads;
 
+pub use cache_lines::{drop_lines, write_back_lines};
 pub use error::SysError;
 pub use mapping::{
     Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, base_page_bytes,
@@ -24,4 +27,5 @@ pub use nodes::NodeSet;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
 pub use policy::{Policy, bind_range, interleave_weight};
 pub use shared::{Durability, SharedMapping};
+pub use shared_file::{SharedFile, SharedKind};
 pub use threads::{allowed_cpus, pin_thread};

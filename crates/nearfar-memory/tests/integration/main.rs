@@ -5,6 +5,7 @@
 
 mod global_heap;
 mod kernel;
+mod pools;
 mod regions;
 mod stress;
 mod testbed;

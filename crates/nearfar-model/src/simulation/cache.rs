@@ -3,6 +3,9 @@
 use std::ops::Range;
 
 use super::network::mix;
+use super::placement::PAGE_LINES_LOG2;
+use super::requests::Target;
+use super::window::{Action, Slot, flags};
 
 const INVALID: u64 = u64::MAX;
 const DIRTY: u64 = 1 << 63;
@@ -29,8 +32,15 @@ impl Cache {
 
     #[inline]
     fn set_of(&self, line: u64) -> Range<usize> {
-        // Multiplication instead of a modulus: sets need not be a power of two.
-        let set = ((u128::from(mix(line)) * u128::from(self.sets)) >> 64) as usize;
+        // Pages begin anywhere, their lines are in sets one after the other. Multiplication instead
+        // of a modulus: sets need not be a power of two.
+        let first = (u128::from(mix(line >> PAGE_LINES_LOG2)) * u128::from(self.sets)) >> 64;
+        let set = first as u64 + (line & ((1 << PAGE_LINES_LOG2) - 1));
+        let set = if set < self.sets {
+            set
+        } else {
+            set % self.sets
+        } as usize;
         set * self.ways..(set + 1) * self.ways
     }
 
@@ -45,6 +55,10 @@ impl Cache {
     pub(crate) fn touch(&mut self, line: u64, dirty: bool) -> bool {
         let mark = if dirty { DIRTY } else { 0 };
         let set = self.set(line);
+        if set[0] & !DIRTY == line {
+            set[0] |= mark;
+            return true;
+        }
         let Some(way) = set.iter().position(|entry| *entry & !DIRTY == line) else {
             return false;
         };
@@ -167,6 +181,74 @@ impl PrivateCaches {
                 dirty
             }),
         }
+    }
+}
+
+/// What the caches of one core hold.
+#[derive(Debug)]
+pub(crate) enum CoreCaches {
+    /// Nothing that is used again: programs over regions much larger than all caches. Of the
+    /// modified lines some are kept, and each further store pushes one of them out.
+    Streaming { modified: Vec<Target> },
+    /// Every line, by sets.
+    Simulated(PrivateCaches),
+}
+
+impl CoreCaches {
+    /// Lines that stay modified until others push them out. Fewer than a core's share of the
+    /// caches, so that write-backs are steady early; how many does not matter where nothing is
+    /// used again.
+    const MODIFIED: usize = 512;
+
+    pub(crate) fn streaming() -> Self {
+        Self::Streaming {
+            modified: Vec::with_capacity(Self::MODIFIED),
+        }
+    }
+
+    /// Looks a line up in program order and notes where it is.
+    #[inline]
+    pub(crate) fn look_up(
+        &mut self,
+        slot: &mut Slot,
+        l3: Option<&mut Cache>,
+        evict: &mut Vec<u64>,
+    ) {
+        let (Self::Simulated(caches), Some(l3)) = (self, l3) else {
+            return;
+        };
+        let stored = slot.flags & flags::STORED != 0;
+        slot.find(match slot.action {
+            Action::Load | Action::Store => caches.access(l3, slot.line, stored, evict),
+            Action::Write if !stored && !caches.clean(l3, slot.line) => Level::L1,
+            _ => Level::Memory,
+        });
+    }
+
+    /// Whether a prefetch of the line would bring nothing.
+    #[inline]
+    pub(crate) fn contains(&self, line: u64, l3: Option<&Cache>) -> bool {
+        match (self, l3) {
+            (Self::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
+            _ => false,
+        }
+    }
+
+    /// Where programs stream: notes a stored line, and returns the one that it pushes out.
+    ///
+    /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest:
+    /// `random` decides.
+    #[inline]
+    pub(crate) fn modify(&mut self, target: Target, random: u64) -> Option<Target> {
+        let Self::Streaming { modified } = self else {
+            return None;
+        };
+        if modified.len() < Self::MODIFIED {
+            modified.push(target);
+            return None;
+        }
+        let place = (random >> 16) as usize % Self::MODIFIED;
+        Some(std::mem::replace(&mut modified[place], target))
     }
 }
 

@@ -1,51 +1,43 @@
 //! One virtual core: program order, fill buffers, the L2 queue and the prefetchers.
+//!
+//! A core runs on its own for one round of virtual time, which is shorter than any way to memory
+//! and back. So nothing that it asks for in a round is answered in it: requests are collected, the
+//! scheduler has them answered in the order of time, and the core settles what waited for them.
 
 use nearfar_topology::SimulatedCores;
 
-use super::cache::{Cache, Level, PrivateCaches};
-use super::network::{DeviceIndex, Network, Transfer, mix};
+use super::cache::{Cache, CoreCaches};
+use super::network::mix;
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
-use super::prefetch::{PrefetchedLines, Streams};
-use super::program::{Access, Operation, Program};
-use super::time::{Ps, ps};
-use super::times::Times;
+use super::prefetch::Streams;
+use super::program::Program;
+use super::requests::{Purpose, Request, Requests, Target};
+use super::time::{NEVER, Ps, ps};
+use super::times::{FillBuffers, Times};
+use super::window::{Action, Slot, Window, flags};
 
-const LINE_BYTES_LOG2: u32 = 6;
-const WINDOW: usize = 256;
-/// Pages whose device a core remembers.
-const PAGES: usize = 8;
-const NEVER: Ps = Ps::MAX;
+/// Marks a time that is not known yet: the place of a request is in the bits below.
+const UNANSWERED: Ps = 1 << 63;
+/// Marks an unknown time that is a hit of L2 after the answer.
+const AFTER_ANSWER: Ps = 1 << 62;
 
-/// What all cores share.
+/// What all cores share beside the network.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub map: AddressMap,
-    pub network: Network,
     /// The last level, where caches are simulated line by line.
     pub l3: Option<Cache>,
+    /// The requests of this round.
+    pub requests: Requests,
 }
 
-/// What the caches of one core hold.
-#[derive(Debug)]
-pub(crate) enum CoreCaches {
-    /// Nothing that is used again: programs over regions much larger than all caches. Of the
-    /// modified lines some are kept, and each further store pushes one of them out.
-    Streaming { modified: Vec<u64>, capacity: usize },
-    /// Every line, by sets.
-    Simulated(PrivateCaches),
-}
-
-/// Where a line is in its way through the core.
+/// A line that waits for the answer to a request, and is not the one that made a demand request.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
-    line: u64,
-    access: Access,
-    bytes: u32,
-    compute: u32,
-    depends: bool,
-    sampled: bool,
-    fenced: bool,
-    level: Level,
+struct Waiting {
+    issued_at: Ps,
+    /// With the marks of times that are not known.
+    done: Ps,
+    flags: u8,
 }
 
 /// Picoseconds and counts of [`SimulatedCores`].
@@ -54,62 +46,42 @@ struct Limits {
     l2_queue: usize,
     turnaround: Ps,
     store_commit: Ps,
-    load_window: u64,
     trigger: u32,
-    distance: u64,
+    distance: u8,
     l1_hit: Ps,
     l2_hit: Ps,
     l3_hit: Ps,
-    access: u32,
-    line: u32,
-}
-
-impl CoreCaches {
-    /// Lines that stay modified until others push them out. Fewer than a core's share of the
-    /// caches, so that write-backs are steady early; how many does not matter where nothing is
-    /// used again.
-    const MODIFIED: usize = 512;
-
-    pub(crate) fn streaming() -> Self {
-        Self::Streaming {
-            modified: Vec::with_capacity(Self::MODIFIED),
-            capacity: Self::MODIFIED,
-        }
-    }
 }
 
 /// What a core has done.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CoreCounts {
-    pub load_bytes: u64,
-    pub store_bytes: u64,
+    /// Loaded, stored.
+    pub bytes: [u64; 2],
     pub lines: u64,
-}
-
-/// A thread of the core.
-struct Thread {
-    program: Box<dyn Program>,
-    last_line: u64,
-    done: bool,
 }
 
 pub(crate) struct VirtualCore {
     limits: Limits,
-    threads: Vec<Thread>,
-    turn: usize,
-    window: Box<[Slot]>,
-    /// Sequence numbers of slots: next to issue, next to expose, next to fill.
-    head: u64,
-    seen: u64,
-    tail: u64,
-    fill_buffers: Times,
+    window: Window,
+    fill_buffers: FillBuffers,
     l2_queue: Times,
+    /// Places of the L2 queue that are taken, those included that wait for an answer.
+    l2_taken: usize,
     streams: Streams,
-    prefetched: PrefetchedLines,
     caches: CoreCaches,
     evicted: Vec<u64>,
-    pages: [(u64, DeviceIndex); PAGES],
+    waiting: Vec<Waiting>,
+    /// Place of this round's first request.
+    first_request: usize,
+    /// The head waits for a place in the L2 queue.
+    head_blocked: bool,
+    /// A load ahead of the head does.
+    ahead_blocked: bool,
+    /// Lines of this round that were issued and wait for answers.
+    unanswered: usize,
     issued_at: Ps,
+    /// When the line issued last is done, marked where that is not known.
     previous_done: Ps,
     all_done: Ps,
     fence_until: Ps,
@@ -127,49 +99,31 @@ impl VirtualCore {
             l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
             store_commit: ps(parameters.store_commit_ns),
-            load_window: u64::from(parameters.window_lines),
             trigger: parameters.stream_trigger_lines,
-            distance: u64::from(parameters.streamer_distance_lines),
+            distance: parameters.streamer_distance_lines.min(1 << PAGE_LINES_LOG2) as u8,
             l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
             l3_hit: ps(parameters.l3_hit_ns),
-            access: ps(parameters.access_ns) as u32,
-            line: ps(parameters.line_ns) as u32,
         };
-        let empty = Slot {
-            line: 0,
-            access: Access::Load,
-            bytes: 0,
-            compute: 0,
-            depends: false,
-            sampled: false,
-            fenced: false,
-            level: Level::Memory,
-        };
-        let mut fill_buffers = Times::new(parameters.fill_buffers as usize);
-        (0..parameters.fill_buffers).for_each(|_| fill_buffers.insert(0));
         Self {
             limits,
-            threads: programs
-                .into_iter()
-                .map(|program| Thread {
-                    program,
-                    last_line: u64::MAX,
-                    done: false,
-                })
-                .collect(),
-            turn: 0,
-            window: vec![empty; WINDOW].into(),
-            head: 0,
-            seen: 0,
-            tail: 0,
-            fill_buffers,
+            window: Window::new(
+                programs,
+                parameters.window_lines,
+                ps(parameters.access_ns),
+                ps(parameters.line_ns),
+            ),
+            fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
             l2_queue: Times::new(parameters.l2_queue_entries as usize),
+            l2_taken: 0,
             streams: Streams::new(),
-            prefetched: PrefetchedLines::new(),
             caches,
             evicted: Vec::new(),
-            pages: [(u64::MAX, 0); PAGES],
+            waiting: Vec::new(),
+            first_request: 0,
+            head_blocked: false,
+            ahead_blocked: false,
+            unanswered: 0,
             issued_at: 0,
             previous_done: 0,
             all_done: 0,
@@ -184,293 +138,357 @@ impl VirtualCore {
         self.all_done
     }
 
-    #[inline]
-    fn slot(&self, sequence: u64) -> &Slot {
-        &self.window[sequence as usize % WINDOW]
-    }
-
-    /// Fills the window up to what can be exposed.
-    fn fill(&mut self, shared: &mut Shared) {
-        let ahead = self.limits.load_window + 1;
-        while self.tail < self.head + ahead {
-            let Some(operation) = self.next_operation() else {
-                return;
-            };
-            self.push(operation, shared);
-        }
-    }
-
-    fn next_operation(&mut self) -> Option<Operation> {
-        for _ in 0..self.threads.len() {
-            self.turn = (self.turn + 1) % self.threads.len();
-            let thread = &mut self.threads[self.turn];
-            if !thread.done {
-                match thread.program.next_operation() {
-                    Some(operation) => return Some(operation),
-                    None => thread.done = true,
-                }
-            }
-        }
-        None
-    }
-
-    fn push(&mut self, operation: Operation, shared: &mut Shared) {
-        let first = operation.address >> LINE_BYTES_LOG2;
-        let last = (operation.address + u64::from(operation.bytes.max(1)) - 1) >> LINE_BYTES_LOG2;
-        let lines = last - first + 1;
-        let mut compute = operation.compute_ps + self.limits.access;
-        for line in first..=last {
-            let level = self.find(line, operation.access, shared);
-            self.window[self.tail as usize % WINDOW] = Slot {
-                line,
-                access: operation.access,
-                bytes: operation.bytes / lines as u32,
-                compute: compute + self.limits.line,
-                depends: operation.depends && line == first,
-                sampled: operation.sampled,
-                fenced: operation.fenced,
-                level,
-            };
-            compute = 0;
-            self.tail += 1;
-        }
-    }
-
-    /// Does all that can be done at `now` and returns when there is more to do, or [`NEVER`].
-    pub(crate) fn step(&mut self, now: Ps, shared: &mut Shared) -> Ps {
-        self.l2_queue.drop_until(now);
+    /// Does all that there is to do from `now` on, before `end`.
+    pub(crate) fn run(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
+        self.first_request = shared.requests.len();
+        self.head_blocked = false;
         loop {
-            self.fill(shared);
+            let (caches, evicted) = (&mut self.caches, &mut self.evicted);
+            self.window
+                .fill(|slot| caches.look_up(slot, shared.l3.as_mut(), evicted));
             self.expose(now, shared);
-            if self.head == self.tail {
-                return NEVER;
+            if self.window.is_empty() {
+                return;
             }
             let ready = self.head_ready();
             if ready > now {
-                return self.wake(ready);
+                let next = self.wake(ready);
+                if next >= end {
+                    return;
+                }
+                now = next;
+                if self.ahead_blocked {
+                    continue;
+                }
             }
             if !self.issue(now, shared) {
-                return self.l2_queue.first().unwrap_or(NEVER);
+                now = self.l2_queue.first();
+                if now >= end {
+                    self.head_blocked = true;
+                    return;
+                }
             }
         }
+    }
+
+    /// Takes the answers to the round's requests and returns when there is more to do, or
+    /// [`NEVER`].
+    pub(crate) fn settle(&mut self, requests: &Requests, end: usize) -> Ps {
+        let l2_hit = self.limits.l2_hit;
+        let mine = requests.range(self.first_request..end);
+        for (index, request) in mine.iter().enumerate() {
+            match request.purpose {
+                Purpose::Write => continue,
+                Purpose::Demand { store } => {
+                    self.all_done = self.all_done.max(request.time);
+                    let commit = if store { self.limits.store_commit } else { 0 };
+                    let release = request.time + self.limits.turnaround + commit;
+                    self.fill_buffers.release_fill(release);
+                }
+                Purpose::Prefetch(place) => {
+                    let mark = UNANSWERED | index as u64;
+                    self.streams.answer(place, mark, request.time);
+                }
+            }
+            self.l2_queue.insert(request.time);
+        }
+        self.unanswered = 0;
+        let answer = |done: Ps| {
+            let more = if done & AFTER_ANSWER == 0 { 0 } else { l2_hit };
+            mine[(done & !(UNANSWERED | AFTER_ANSWER)) as usize].time + more
+        };
+        if self.previous_done & UNANSWERED != 0 {
+            self.previous_done = answer(self.previous_done);
+        }
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for line in waiting.drain(..) {
+            self.complete(line.issued_at, answer(line.done), line.flags);
+        }
+        self.waiting = waiting;
+        if self.window.is_empty() {
+            NEVER
+        } else if self.head_blocked {
+            self.l2_queue.first()
+        } else {
+            self.wake(self.head_ready())
+        }
+    }
+
+    /// Places that have become free are looked for only when there seems to be none.
+    #[inline]
+    fn is_l2_full(&mut self, now: Ps) -> bool {
+        if self.l2_taken < self.limits.l2_queue {
+            return false;
+        }
+        self.l2_taken -= self.l2_queue.drop_until(now);
+        self.l2_taken >= self.limits.l2_queue
     }
 
     /// When there is something to do, given when the head is ready.
+    #[inline]
     fn wake(&self, ready: Ps) -> Ps {
-        let blocked = self.seen < self.tail
-            && self.seen < self.head + self.limits.load_window
-            && self.l2_queue.len() >= self.limits.l2_queue
-            && self.exposable(self.seen);
-        match self.l2_queue.first() {
-            Some(release) if blocked => ready.min(release),
-            _ => ready,
+        if self.ahead_blocked {
+            ready.min(self.l2_queue.first())
+        } else {
+            ready
         }
-    }
-
-    fn exposable(&self, sequence: u64) -> bool {
-        let slot = self.slot(sequence);
-        !(slot.depends || slot.fenced)
     }
 
     /// Shows loads ahead of the head to the prefetchers, in program order.
+    #[inline]
     fn expose(&mut self, now: Ps, shared: &mut Shared) {
-        self.seen = self.seen.max(self.head);
-        let end = self.tail.min(self.head + self.limits.load_window);
-        while self.seen < end {
-            if self.seen > self.head && !self.exposable(self.seen) {
+        self.ahead_blocked = false;
+        while let Some((slot, ahead)) = self.window.unseen() {
+            if ahead && slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
                 return;
             }
-            let slot = self.slot(self.seen);
-            if slot.access == Access::Load && slot.level == Level::Memory {
-                let line = self.slot(self.seen).line;
-                let full = self.l2_queue.len() >= self.limits.l2_queue;
-                if self.seen > self.head && full {
+            if slot.flags & flags::SEEN_AHEAD != 0 {
+                let line = slot.line;
+                if ahead && self.is_l2_full(now) {
+                    self.ahead_blocked = true;
                     return;
                 }
-                let covered = self.follow(now, line, shared);
-                if self.seen > self.head && covered && !self.prefetched.contains(line) {
-                    self.prefetch(now, line, shared);
+                let (stream, covered) = self.follow(now, line, shared);
+                if ahead && covered && !self.streams.is_under_way(stream, line_in_page(line)) {
+                    self.prefetch(now, stream, line, shared);
                 }
             }
-            self.seen += 1;
+            self.window.mark_seen();
         }
     }
 
-    /// Lets the streamer see an access to `line`; true if it had predicted the line.
-    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> bool {
-        let stream = *self.streams.touch(line);
-        // The spatial prefetcher completes pairs of lines.
-        let covered = stream.run >= self.limits.trigger || (stream.run > 0 && line & 1 == 1);
-        if stream.run < self.limits.trigger {
-            return covered;
+    /// Lets the streamer see an access to `line`; where it follows the page, and whether it had
+    /// predicted the line.
+    #[inline(always)]
+    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> (usize, bool) {
+        let page = line >> PAGE_LINES_LOG2;
+        let map = &shared.map;
+        let at = self
+            .streams
+            .touch(page, line_in_page(line), || map.device(page));
+        let run = self.streams.get(at).run;
+        if run < self.limits.trigger {
+            // The spatial prefetcher completes pairs of lines.
+            return (at, run > 0 && line & 1 == 1);
         }
-        let page_end = ((line >> PAGE_LINES_LOG2) + 1) << PAGE_LINES_LOG2;
-        let end = (line + 1 + self.limits.distance).min(page_end);
-        let mut frontier = stream.frontier.max(line + 1);
+        self.run_ahead(now, at, line, shared);
+        (at, true)
+    }
+
+    /// Prefetches the next lines of a page that the streamer follows.
+    #[inline(never)]
+    fn run_ahead(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+        let in_page = line_in_page(line);
+        let page = line - u64::from(in_page);
+        let end = (in_page + 1 + self.limits.distance).min(1 << PAGE_LINES_LOG2);
+        let mut frontier = self.streams.get(at).frontier;
         let until = end.min(frontier + 2);
         while frontier < until {
-            if self.is_wanted(frontier, shared) {
-                if self.l2_queue.len() >= self.limits.l2_queue {
+            let wanted = page + u64::from(frontier);
+            if !self.streams.is_under_way(at, frontier)
+                && !self.caches.contains(wanted, shared.l3.as_ref())
+            {
+                if self.is_l2_full(now) {
                     break;
                 }
-                self.prefetch(now, frontier, shared);
+                self.prefetch(now, at, wanted, shared);
             }
             frontier += 1;
         }
-        self.streams.touch(line).frontier = frontier;
-        covered
-    }
-
-    /// Whether a prefetch of the line would bring anything: it is in no cache and not under way.
-    fn is_wanted(&self, line: u64, shared: &Shared) -> bool {
-        let cached = match (&self.caches, &shared.l3) {
-            (CoreCaches::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
-            _ => false,
-        };
-        !cached && !self.prefetched.contains(line)
-    }
-
-    fn prefetch(&mut self, now: Ps, line: u64, shared: &mut Shared) {
-        let done = self.request(now, line, Transfer::Read, shared);
-        self.l2_queue.insert(done);
-        self.prefetched.insert(line, done);
+        self.streams.set_frontier(at, frontier);
     }
 
     #[inline]
-    fn request(&mut self, now: Ps, line: u64, kind: Transfer, shared: &mut Shared) -> Ps {
-        let page = line >> PAGE_LINES_LOG2;
-        let known = &mut self.pages[(page ^ (page >> 3) ^ (page >> 16)) as usize % PAGES];
-        if known.0 != page {
-            *known = (page, shared.map.device(page));
-        }
-        shared.network.request(now, line, known.1, kind)
+    fn prefetch(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+        let request = shared.requests.len() - self.first_request;
+        let mark = UNANSWERED | request as u64;
+        let place = self.streams.insert(at, line_in_page(line), mark);
+        let target = Target::new(line, self.streams.get(at).device);
+        self.l2_taken += 1;
+        self.ask(now, target, Purpose::Prefetch(place), shared);
     }
 
-    /// When the head can be issued: its fill buffer is free and what it waits for is there.
+    /// When the head can be issued: its fill buffer is free and what it waits for is there;
+    /// [`NEVER`] where an answer of this round decides.
     #[inline]
     fn head_ready(&self) -> Ps {
-        let slot = self.slot(self.head);
-        let mut ready = (self.issued_at + Ps::from(slot.compute)).max(self.fence_until);
-        if slot.level != Level::L1 && slot.access != Access::Compute {
-            ready = ready.max(self.fill_buffers.first().unwrap_or(0));
+        let slot = self.window.head();
+        let compute = Ps::from(slot.compute);
+        let mut ready = (self.issued_at + compute).max(self.fence_until);
+        if slot.flags & flags::FILL_BUFFER != 0 {
+            ready = ready.max(self.fill_buffers.first());
         }
-        if slot.depends {
-            ready = ready.max(self.previous_done + Ps::from(slot.compute));
+        if slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
+            ready = self.head_waits(slot, ready);
         }
-        if slot.fenced {
-            ready = ready.max(self.all_done + Ps::from(slot.compute));
+        ready
+    }
+
+    /// When the lines are done that the head waits for, not before `ready`.
+    #[inline(never)]
+    fn head_waits(&self, slot: &Slot, mut ready: Ps) -> Ps {
+        let compute = Ps::from(slot.compute);
+        if slot.flags & flags::DEPENDS != 0 {
+            if self.previous_done & UNANSWERED != 0 {
+                return NEVER;
+            }
+            ready = ready.max(self.previous_done + compute);
+        }
+        if slot.flags & flags::FENCED != 0 {
+            if self.unanswered > 0 {
+                return NEVER;
+            }
+            ready = ready.max(self.all_done + compute);
         }
         ready
     }
 
     /// Issues the head; false if the L2 queue has no place for it.
+    #[inline]
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
-        while let Some(line) = self.evicted.pop() {
-            self.request(now, line, Transfer::Write, shared);
-        }
-        let slot = *self.slot(self.head);
-        let done = match (slot.access, slot.level) {
-            (Access::Compute, _) => now,
-            (Access::NonTemporalStore, _) | (Access::Flush, Level::Memory) => {
-                self.request(now, slot.line, Transfer::Write, shared)
-            }
-            (_, Level::L1) => now + self.limits.l1_hit,
-            (_, Level::L2) => now + self.limits.l2_hit,
-            (_, Level::L3) => now + self.limits.l3_hit,
-            (_, Level::Memory) => match self.fetch(now, &slot, shared) {
+        let slot = *self.window.head();
+        let done = match slot.action {
+            Action::Load | Action::Store => match self.bring(now, slot, shared) {
                 Some(done) => done,
                 None => return false,
             },
+            Action::Compute => now,
+            Action::HitL1 => now + self.limits.l1_hit,
+            Action::HitL2 => now + self.limits.l2_hit,
+            Action::HitL3 => now + self.limits.l3_hit,
+            Action::Write => {
+                let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
+                let target = Target::new(slot.line, device);
+                let done = self.ask(now, target, Purpose::Write, shared);
+                self.wait(now, done, slot.flags)
+            }
         };
-        self.account(now, &slot, done, shared);
-        self.issued_at = now;
+        if slot.flags & flags::FILL_BUFFER != 0 {
+            self.fill_buffers.take();
+        }
+        if done & UNANSWERED == 0 {
+            self.complete(now, done, slot.flags);
+        }
         self.previous_done = done;
-        self.all_done = self.all_done.max(done);
-        if slot.sampled {
-            self.samples.push(done - now);
+        let stored = slot.flags & flags::STORED != 0;
+        if slot.action != Action::Compute {
+            self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
+            self.counts.lines += 1;
         }
-        if slot.fenced {
-            self.fence_until = done;
+        self.issued_at = now;
+        self.window.drop_head();
+        if !self.evicted.is_empty() {
+            self.write_evicted(now, shared);
         }
-        self.head += 1;
         true
     }
 
-    /// Counts an issued line and takes a fill buffer for as long as it needs one.
-    fn account(&mut self, now: Ps, slot: &Slot, done: Ps, shared: &mut Shared) {
-        // A line that waits in L2 is handed over at once; one from memory is filled and replayed.
-        let mut release = done;
-        let missed = done > now + self.limits.l2_hit;
-        if missed {
-            release += self.limits.turnaround;
-        }
-        match slot.access {
-            Access::Load | Access::Prefetch => self.counts.load_bytes += u64::from(slot.bytes),
-            Access::Store => {
-                if missed {
-                    release += self.limits.store_commit;
-                }
-                self.counts.store_bytes += u64::from(slot.bytes);
-                if slot.level == Level::Memory {
-                    self.modify(now, slot.line, shared);
-                }
-            }
-            Access::NonTemporalStore => self.counts.store_bytes += u64::from(slot.bytes),
-            Access::Flush => {}
-            Access::Compute => return,
-        }
-        self.counts.lines += 1;
-        if slot.level != Level::L1 {
-            self.fill_buffers.pop_first();
-            self.fill_buffers.insert(release);
+    /// Sends modified lines to memory that have left the caches.
+    #[inline(never)]
+    fn write_evicted(&mut self, now: Ps, shared: &mut Shared) {
+        while let Some(line) = self.evicted.pop() {
+            let device = shared.map.device(line >> PAGE_LINES_LOG2);
+            self.ask(now, Target::new(line, device), Purpose::Write, shared);
         }
     }
 
     /// Brings a line to L1; `None` if the L2 queue is full.
-    fn fetch(&mut self, now: Ps, slot: &Slot, shared: &mut Shared) -> Option<Ps> {
-        if slot.access == Access::Store {
-            self.follow(now, slot.line, shared);
+    #[inline]
+    fn bring(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Option<Ps> {
+        let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
+        let store = slot.action == Action::Store;
+        let stream = if store {
+            Some(self.follow(now, slot.line, shared).0)
+        } else {
+            self.streams.find(page)
+        };
+        let (ready, device) = match stream {
+            Some(at) => (self.streams.take(at, in_page), self.streams.get(at).device),
+            None => (None, shared.map.device(page)),
+        };
+        let target = Target::new(slot.line, device);
+        let done = match ready {
+            Some(mark) if mark & UNANSWERED != 0 => self.wait(now, mark | AFTER_ANSWER, slot.flags),
+            Some(ready) => ready.max(now) + self.limits.l2_hit,
+            None if self.is_l2_full(now) => return None,
+            None => {
+                self.l2_taken += 1;
+                let done = self.ask(now, target, Purpose::Demand { store }, shared);
+                if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
+                    self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
+                } else {
+                    self.unanswered += 1;
+                    done
+                }
+            }
+        };
+        if store {
+            let random = mix(slot.line ^ self.counts.lines);
+            if let Some(evicted) = self.caches.modify(target, random) {
+                self.ask(now, evicted, Purpose::Write, shared);
+            }
         }
-        if let Some(ready) = self.prefetched.take(slot.line) {
-            return Some(ready.max(now) + self.limits.l2_hit);
-        }
-        if self.l2_queue.len() >= self.limits.l2_queue {
-            return None;
-        }
-        let done = self.request(now, slot.line, Transfer::Read, shared);
-        self.l2_queue.insert(done);
         Some(done)
     }
 
-    /// Where the caches find a line, in program order.
-    fn find(&mut self, line: u64, access: Access, shared: &mut Shared) -> Level {
-        let (CoreCaches::Simulated(caches), Some(l3)) = (&mut self.caches, &mut shared.l3) else {
-            // Parts of one line, one after the other.
-            let last = std::mem::replace(&mut self.threads[self.turn].last_line, line);
-            let part = last == line && matches!(access, Access::Load | Access::Store);
-            return if part { Level::L1 } else { Level::Memory };
-        };
-        match access {
-            Access::Load | Access::Prefetch => caches.access(l3, line, false, &mut self.evicted),
-            Access::Store => caches.access(l3, line, true, &mut self.evicted),
-            Access::Flush if !caches.clean(l3, line) => Level::L1,
-            Access::NonTemporalStore | Access::Flush | Access::Compute => Level::Memory,
+    /// Notes that the line at the head waits for the answer to a request.
+    #[inline]
+    fn wait(&mut self, now: Ps, done: Ps, flags: u8) -> Ps {
+        self.unanswered += 1;
+        if flags & flags::FENCED != 0 {
+            self.fence_until = NEVER;
+        }
+        self.waiting.push(Waiting {
+            issued_at: now,
+            done,
+            flags,
+        });
+        done
+    }
+
+    /// Notes when a line is done.
+    #[inline]
+    fn complete(&mut self, issued_at: Ps, done: Ps, flags: u8) {
+        self.all_done = self.all_done.max(done);
+        if flags & flags::FILL_BUFFER != 0 {
+            // A line that waits in L2 is handed over at once; one from memory is filled and
+            // replayed.
+            if done <= issued_at + self.limits.l2_hit {
+                self.fill_buffers.release_hit(done);
+            } else {
+                let committed = flags & flags::COMMITTED != 0;
+                let commit = if committed {
+                    self.limits.store_commit
+                } else {
+                    0
+                };
+                self.fill_buffers
+                    .release_fill(done + self.limits.turnaround + commit);
+            }
+        }
+        if flags & (flags::SAMPLED | flags::FENCED) != 0 {
+            if flags & flags::SAMPLED != 0 {
+                self.samples.push(done - issued_at);
+            }
+            if flags & flags::FENCED != 0 {
+                self.fence_until = done;
+            }
         }
     }
 
-    /// Where programs stream: a stored line replaces a modified one, which is written back.
-    ///
-    /// Sets are hashed, so the line that leaves is any of the modified ones, not the oldest.
-    fn modify(&mut self, now: Ps, line: u64, shared: &mut Shared) {
-        let CoreCaches::Streaming { modified, capacity } = &mut self.caches else {
-            return;
-        };
-        if modified.len() < *capacity {
-            modified.push(line);
-            return;
-        }
-        let place = (mix(line ^ self.head) >> 16) as usize % *capacity;
-        let evicted = std::mem::replace(&mut modified[place], line);
-        self.request(now, evicted, Transfer::Write, shared);
+    /// Notes a request and returns the mark of its answer.
+    #[inline]
+    fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> Ps {
+        let place = shared.requests.push(Request {
+            time: now,
+            target,
+            purpose,
+        });
+        UNANSWERED | (place - self.first_request) as u64
     }
+}
+
+#[inline]
+fn line_in_page(line: u64) -> u8 {
+    (line & ((1 << PAGE_LINES_LOG2) - 1)) as u8
 }

@@ -16,13 +16,15 @@ pub mod pattern;
 mod placement;
 mod prefetch;
 mod program;
+mod requests;
 mod scheduler;
 mod threads;
 mod time;
 mod times;
+mod window;
 
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
-pub use self::network::DeviceIndex;
+pub use self::network::{DeviceIndex, TableVisit};
 pub use self::placement::AddressMap;
 pub use self::program::{Access, Operation, Program};
 pub use self::scheduler::{Caches, Outcome, Simulation, TableCounts};

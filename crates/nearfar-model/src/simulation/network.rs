@@ -3,179 +3,174 @@
 use nearfar_topology::SimulatedTier;
 
 use super::machine::Machine;
+use super::requests::Target;
 use super::scheduler::TableCounts;
-use super::time::{Ps, ns, ps};
+use super::time::{NEVER, Ps, ns, ps};
 
 /// Index of a device among all devices of all tiers.
 pub type DeviceIndex = u8;
 
-/// Completions of one channel in their order, a ring.
-#[derive(Debug)]
-struct Completions {
-    times: Box<[Ps]>,
-    head: u32,
-    len: u32,
-}
-
-impl Completions {
-    fn new(capacity: usize) -> Self {
-        let capacity = capacity.next_power_of_two();
-        Self {
-            times: vec![0; capacity].into(),
-            head: 0,
-            len: 0,
-        }
-    }
-
-    fn front(&self) -> Ps {
-        if self.len == 0 {
-            Ps::MAX
-        } else {
-            self.times[self.head as usize]
-        }
-    }
-
-    fn pop(&mut self) {
-        self.head = (self.head + 1) & (self.times.len() as u32 - 1);
-        self.len -= 1;
-    }
-
-    fn push(&mut self, time: Ps) {
-        let at = (self.head + self.len) & (self.times.len() as u32 - 1);
-        self.times[at as usize] = time;
-        self.len += 1;
-    }
-}
-
 /// One channel of a device: a single server, first come, first served.
 #[derive(Debug)]
 struct Channel {
+    times: TierTimes,
     free_at: Ps,
     last_release: Ps,
     refresh_at: Ps,
-    completions: Completions,
-    tier: u8,
+    reads: u64,
+    writes: u64,
+    /// When its requests give back their entries, in order: a ring.
+    releases: Box<[Ps]>,
+    head: usize,
+    tail: usize,
+}
+
+/// The channels of a device.
+#[derive(Debug)]
+struct Device {
+    first_channel: u32,
+    channels: u32,
+}
+
+/// Fractions are whole numbers of parts: floating-point numbers would lengthen the chain from one
+/// request of a channel to the next.
+const SHARE_LOG2: u32 = 32;
+const SLOWDOWN_LOG2: u32 = 40;
+
+fn parts(fraction: f64, log2: u32) -> u64 {
+    (fraction * (1_u64 << log2) as f64).round() as u64
+}
+
+/// `(a * b) >> log2` of whole numbers that may be large.
+#[inline]
+fn scaled(a: u64, b: u64, log2: u32) -> u64 {
+    ((u128::from(a) * u128::from(b)) >> log2) as u64
+}
+
+/// A request's way to the device and back, and its time there.
+#[derive(Debug, Clone)]
+struct Way {
+    out: Ps,
+    back: Ps,
+    service: Ps,
+    /// Parts of a picosecond that each picosecond of backlog adds to the service.
+    slowdown: u64,
+}
+
+impl Way {
+    fn new(latency_ns: f64, service_ns: f64, tier: &SimulatedTier) -> Self {
+        let service = ps(service_ns * f64::from(tier.channels));
+        let idle = ps(latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(service);
+        let slowdown = tier.backlog_slowdown_per_us * 1e-6 * service as f64;
+        Self {
+            out: idle / 2,
+            back: idle - idle / 2,
+            service,
+            slowdown: parts(slowdown, SLOWDOWN_LOG2),
+        }
+    }
 }
 
 /// Picoseconds of one tier.
 #[derive(Debug, Clone)]
 struct TierTimes {
-    read_out: Ps,
-    read_back: Ps,
-    write_out: Ps,
-    write_back: Ps,
+    read: Way,
+    write: Way,
     spread: Ps,
-    read_service: Ps,
-    write_service: Ps,
-    slowdown_per_us: f64,
+    /// Shortest service as a share of the mean, and what each of 65,536 steps adds.
+    shortest: u64,
+    step: u64,
     refresh_interval: Ps,
     refresh: Ps,
-    channels: u64,
-    variation: f64,
 }
 
 impl TierTimes {
     fn new(tier: &SimulatedTier) -> Self {
-        let channels = f64::from(tier.channels);
-        let read_service = ps(tier.read_service_ns * channels);
-        let write_service = ps(tier.write_service_ns * channels);
-        let read =
-            ps(tier.read_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(read_service);
-        let write =
-            ps(tier.write_latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(write_service);
         Self {
-            read_out: read / 2,
-            read_back: read - read / 2,
-            write_out: write / 2,
-            write_back: write - write / 2,
+            read: Way::new(tier.read_latency_ns, tier.read_service_ns, tier),
+            write: Way::new(tier.write_latency_ns, tier.write_service_ns, tier),
             spread: ps(tier.latency_spread_ns),
-            read_service,
-            write_service,
-            slowdown_per_us: tier.backlog_slowdown_per_us,
+            shortest: parts(1.0 - tier.service_variation, SHARE_LOG2),
+            step: parts(tier.service_variation / 32768.0, SHARE_LOG2),
             refresh_interval: ps(tier.refresh_interval_ns).max(1),
             refresh: ps(tier.refresh_ns),
-            channels: u64::from(tier.channels),
-            variation: tier.service_variation,
         }
     }
 }
 
-/// What a request does at the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transfer {
-    Read,
-    Write,
-}
-
-/// Counters of the network.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NetworkCounts {
-    pub admitted: u64,
-    pub released: u64,
-    pub reads: Vec<u64>,
-    pub writes: Vec<u64>,
-    pub occupancy_ps: u128,
-    pub in_flight_max: u32,
-    pub last_release: Ps,
+/// A request's stay in the request table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TableVisit {
+    /// Where the request went.
+    pub device: DeviceIndex,
+    /// When it was ready at its core.
+    pub ready_ns: f64,
+    /// When it got its entry.
+    pub admitted_ns: f64,
+    /// When it gave the entry back.
+    pub released_ns: f64,
 }
 
 /// Request table and devices.
 #[derive(Debug)]
 pub(crate) struct Network {
     entries: u32,
-    in_flight: u32,
+    /// Entries in use, but for those that were given back since the table was full.
+    in_use: u32,
     admitted_at: Ps,
-    tiers: Vec<TierTimes>,
+    devices: Vec<Device>,
     channels: Vec<Channel>,
-    first_channel: Vec<u32>,
-    device_tier: Vec<u8>,
-    pub counts: NetworkCounts,
+    /// When each channel gives back its next entry, or [`NEVER`], earliest first.
+    next_releases: Vec<(Ps, usize)>,
+    occupancy_ps: u64,
+    pub visits: Option<Vec<TableVisit>>,
 }
 
 impl Network {
-    pub(crate) fn new(machine: &Machine) -> Self {
+    /// The network of `machine`, for requests to those devices for which `used` holds.
+    pub(crate) fn new(machine: &Machine, used: impl Fn(DeviceIndex) -> bool) -> Self {
+        let entries = machine.core.request_table_entries;
         let mut channels = Vec::new();
-        let mut first_channel = Vec::new();
-        let mut device_tier = Vec::new();
-        for (index, tier) in machine.tiers.iter().map(|(_, tier)| tier).enumerate() {
+        let mut devices = Vec::new();
+        for tier in machine.tiers.iter().map(|(_, tier)| tier) {
             for device in 0..tier.devices {
-                first_channel.push(channels.len() as u32);
-                device_tier.push(index as u8);
-                for channel in 0..tier.channels {
+                let count = if used(devices.len() as DeviceIndex) {
+                    tier.channels
+                } else {
+                    0
+                };
+                devices.push(Device {
+                    first_channel: channels.len() as u32,
+                    channels: count,
+                });
+                channels.extend((0..count).map(|channel| {
                     let place = device * tier.channels + channel;
                     let of = tier.devices * tier.channels;
                     let phase = ps(tier.refresh_interval_ns) * u64::from(place) / u64::from(of);
-                    channels.push(Channel {
-                        free_at: 0,
-                        last_release: 0,
-                        refresh_at: phase,
-                        completions: Completions::new(
-                            machine.core.request_table_entries as usize + 1,
-                        ),
-                        tier: index as u8,
-                    });
-                }
+                    Channel::new(TierTimes::new(tier), phase, entries as usize)
+                }));
             }
         }
-        let devices = device_tier.len();
         Self {
-            entries: machine.core.request_table_entries,
-            in_flight: 0,
+            entries,
+            in_use: 0,
             admitted_at: 0,
-            tiers: machine
-                .tiers
-                .iter()
-                .map(|(_, tier)| TierTimes::new(tier))
+            next_releases: (0..channels.len())
+                .map(|channel| (NEVER, channel))
                 .collect(),
             channels,
-            first_channel,
-            device_tier,
-            counts: NetworkCounts {
-                reads: vec![0; devices],
-                writes: vec![0; devices],
-                ..NetworkCounts::default()
-            },
+            devices,
+            occupancy_ps: 0,
+            visits: None,
         }
+    }
+
+    /// No request is answered earlier.
+    pub(crate) fn shortest_answer(&self) -> Ps {
+        let ways = self.channels.iter().flat_map(|channel| {
+            [&channel.times.read, &channel.times.write].map(|way| way.out + way.back)
+        });
+        ways.min().unwrap_or(0)
     }
 
     /// Sends a request that is ready at `now` and returns when its answer is back at the core.
@@ -183,76 +178,62 @@ impl Network {
     /// Calls come in the order of `now`, which makes the table and every server first come, first
     /// served.
     #[inline]
-    pub(crate) fn request(
-        &mut self,
-        now: Ps,
-        line: u64,
-        device: DeviceIndex,
-        kind: Transfer,
-    ) -> Ps {
+    pub(crate) fn request(&mut self, now: Ps, target: Target, write: bool) -> Ps {
         let admitted = self.admit(now);
-        let device = usize::from(device);
-        let times = &self.tiers[usize::from(self.device_tier[device])];
-        let hash = mix(line);
-        // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
-        let channel = self.first_channel[device]
-            + ((u128::from(mix(line >> 2)) * u128::from(times.channels)) >> 64) as u32;
-        let channel = &mut self.channels[channel as usize];
-        debug_assert_eq!(channel.tier, self.device_tier[device]);
-        let (out, back, service) = match kind {
-            Transfer::Read => (times.read_out, times.read_back, times.read_service),
-            Transfer::Write => (times.write_out, times.write_back, times.write_service),
-        };
-        let arrival = admitted + out;
-        let backlog = channel.free_at.saturating_sub(arrival);
-        let slowed = service as f64 * (1.0 + backlog as f64 * 1e-6 * times.slowdown_per_us);
-        let slowed =
-            slowed * (1.0 + times.variation * ((hash >> 40 & 0xffff) as f64 / 32768.0 - 1.0));
-        let queued = arrival.max(channel.free_at);
-        let mut start = queued;
-        while start >= channel.refresh_at {
-            start = start.max(channel.refresh_at + times.refresh);
-            // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
-            let jitter =
-                u128::from(mix(channel.refresh_at) >> 32) * u128::from(times.refresh_interval);
-            channel.refresh_at += times.refresh_interval / 2 + (jitter >> 32) as Ps;
+        let line = target.line();
+        let device = &self.devices[usize::from(target.device())];
+        let mut index = device.first_channel as usize;
+        if device.channels > 1 {
+            // Consecutive 256 bytes share a channel, as address interleaving of controllers does.
+            index += scaled(mix(line >> 2), u64::from(device.channels), 64) as usize;
         }
-        channel.free_at = start + slowed as Ps;
-        // A write is acknowledged when it is buffered; only its place in the queue waits for refresh.
-        let done = match kind {
-            Transfer::Read => channel.free_at + back,
-            Transfer::Write => queued + service + back,
-        };
-        // A write's data have left the table once the device takes them.
-        let release = match kind {
-            Transfer::Read => done,
-            Transfer::Write => channel.free_at,
-        };
-        let release = release.max(channel.last_release);
-        channel.last_release = release;
-        channel.completions.push(release);
-        self.in_flight += 1;
-        self.counts.admitted += 1;
-        self.counts.in_flight_max = self.counts.in_flight_max.max(self.in_flight);
-        self.counts.last_release = self.counts.last_release.max(release);
-        self.counts.occupancy_ps += u128::from(release - admitted);
-        match kind {
-            Transfer::Read => self.counts.reads[device] += 1,
-            Transfer::Write => self.counts.writes[device] += 1,
+        let channel = &mut self.channels[index];
+        let hash = mix(line);
+        let (done, release) = channel.serve(admitted, write, hash);
+        let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
+        if channel.push(release) {
+            self.first_release(index, release);
+        }
+        self.in_use += 1;
+        self.occupancy_ps += release - admitted;
+        if let Some(visits) = &mut self.visits {
+            visits.push(TableVisit {
+                device: target.device(),
+                ready_ns: ns(now),
+                admitted_ns: ns(admitted),
+                released_ns: ns(release),
+            });
         }
         // The way from the table's slice to the core does not hold the entry.
-        done + (((hash & 0xffff) * times.spread) >> 16)
+        done + spread
+    }
+
+    /// Lines read from each device, and lines written.
+    pub(crate) fn lines(&self) -> (Vec<u64>, Vec<u64>) {
+        let devices = self.devices.iter().map(|device| {
+            let first = device.first_channel as usize;
+            let channels = &self.channels[first..first + device.channels as usize];
+            (
+                channels.iter().map(|channel| channel.reads).sum::<u64>(),
+                channels.iter().map(|channel| channel.writes).sum::<u64>(),
+            )
+        });
+        devices.unzip()
     }
 
     /// What the table has seen.
     pub(crate) fn table_counts(&self) -> TableCounts {
+        let channels = self.channels.iter();
         TableCounts {
-            admitted: self.counts.admitted,
-            released: self.counts.released,
-            in_flight: u64::from(self.in_flight),
-            in_flight_max: u64::from(self.counts.in_flight_max),
-            occupancy_ns: self.counts.occupancy_ps as f64 / 1_000.0,
-            span_ns: ns(self.counts.last_release),
+            admitted: channels
+                .clone()
+                .map(|channel| channel.reads + channel.writes)
+                .sum(),
+            occupancy_ns: ns(self.occupancy_ps),
+            span_ns: ns(channels
+                .map(|channel| channel.last_release)
+                .max()
+                .unwrap_or(0)),
         }
     }
 
@@ -260,31 +241,128 @@ impl Network {
     #[inline]
     fn admit(&mut self, now: Ps) -> Ps {
         let mut at = now.max(self.admitted_at);
-        if self.in_flight == self.entries {
-            let mut first = Ps::MAX;
-            for channel in &mut self.channels {
-                while channel.completions.front() <= at {
-                    channel.completions.pop();
-                    self.in_flight -= 1;
-                    self.counts.released += 1;
-                }
-                first = first.min(channel.completions.front());
-            }
-            if self.in_flight == self.entries {
-                at = first;
-                let channel = self
-                    .channels
-                    .iter_mut()
-                    .find(|channel| channel.completions.front() == first);
-                channel
-                    .into_iter()
-                    .for_each(|channel| channel.completions.pop());
-                self.in_flight -= 1;
-                self.counts.released += 1;
-            }
+        if self.in_use == self.entries {
+            at = self.admit_to_full(at);
         }
         self.admitted_at = at;
         at
+    }
+
+    /// Entries that were given back are counted only when the table seems full.
+    #[inline(never)]
+    fn admit_to_full(&mut self, mut at: Ps) -> Ps {
+        loop {
+            let (first, channel) = self.next_releases[0];
+            if first > at {
+                if self.in_use < self.entries {
+                    return at;
+                }
+                at = first;
+            }
+            self.in_use -= 1;
+            let release = self.channels[channel].pop();
+            let mut place = 0;
+            while let Some(later) = self.next_releases.get(place + 1)
+                && later.0 < release
+            {
+                self.next_releases[place] = *later;
+                place += 1;
+            }
+            self.next_releases[place] = (release, channel);
+        }
+    }
+
+    /// Notes the release of a channel that had none.
+    #[cold]
+    fn first_release(&mut self, channel: usize, release: Ps) {
+        self.next_releases.retain(|(_, other)| *other != channel);
+        let place = self
+            .next_releases
+            .partition_point(|(other, _)| *other <= release);
+        self.next_releases.insert(place, (release, channel));
+    }
+}
+
+impl Channel {
+    fn new(times: TierTimes, refresh_at: Ps, entries: usize) -> Self {
+        Self {
+            times,
+            free_at: 0,
+            last_release: 0,
+            refresh_at,
+            reads: 0,
+            writes: 0,
+            releases: vec![0; entries.next_power_of_two()].into(),
+            head: 0,
+            tail: 0,
+        }
+    }
+
+    /// Serves a request that got its entry at `admitted`: when it is answered but for the last part
+    /// of its way, and when it gives back the entry.
+    #[inline]
+    fn serve(&mut self, admitted: Ps, write: bool, hash: u64) -> (Ps, Ps) {
+        let way = if write {
+            &self.times.write
+        } else {
+            &self.times.read
+        };
+        let arrival = admitted + way.out;
+        let queued = arrival.max(self.free_at);
+        let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
+        let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
+        let service = scaled(slowed, share, SHARE_LOG2);
+        let back = way.back;
+        // A write is acknowledged when it is buffered: only its place in the queue waits for
+        // refresh.
+        let acknowledged = queued + way.service + back;
+        let mut start = queued;
+        if queued >= self.refresh_at {
+            start = self.refresh(queued);
+        }
+        self.free_at = start + service;
+        // A write's data have left the table once the device takes them.
+        let (done, release) = if write {
+            self.writes += 1;
+            (acknowledged, self.free_at)
+        } else {
+            self.reads += 1;
+            (self.free_at + back, self.free_at + back)
+        };
+        self.last_release = self.last_release.max(release);
+        (done, self.last_release)
+    }
+
+    /// When a request whose turn is at `at` begins, after the refreshes that are due.
+    #[cold]
+    fn refresh(&mut self, at: Ps) -> Ps {
+        let mut start = at;
+        while start >= self.refresh_at {
+            start = start.max(self.refresh_at + self.times.refresh);
+            // Controllers pull refreshes in and postpone them: JEDEC allows eight intervals.
+            let jitter = scaled(mix(self.refresh_at) >> 32, self.times.refresh_interval, 32);
+            self.refresh_at += self.times.refresh_interval / 2 + jitter;
+        }
+        start
+    }
+
+    /// Adds the release of an entry; true if there is no other.
+    #[inline]
+    fn push(&mut self, release: Ps) -> bool {
+        let ring = self.releases.len() - 1;
+        self.releases[self.tail & ring] = release;
+        self.tail += 1;
+        self.tail == self.head + 1
+    }
+
+    /// Takes the next entry that is given back, and returns when the one after it is.
+    #[inline]
+    fn pop(&mut self) -> Ps {
+        self.head += 1;
+        if self.head == self.tail {
+            return NEVER;
+        }
+        self.releases[self.head & (self.releases.len() - 1)]
     }
 }
 

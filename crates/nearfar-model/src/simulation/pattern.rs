@@ -19,9 +19,13 @@ pub struct Pattern {
     order: Order,
     bytes: u32,
     region_bytes: u64,
+    /// Accesses that the region has place for.
+    places: u64,
     batch_bytes: u64,
     threads: u64,
     batch: u64,
+    /// Address of the batch, and the next offset in it.
+    batch_address: u64,
     offset: u64,
     random: u64,
     dependent: bool,
@@ -48,9 +52,11 @@ impl Pattern {
             order,
             bytes,
             region_bytes,
+            places: region_bytes / u64::from(bytes),
             batch_bytes,
             threads,
             batch: thread,
+            batch_address: thread * batch_bytes % region_bytes,
             offset,
             random,
             dependent: false,
@@ -80,15 +86,18 @@ impl Program for Pattern {
                 if self.offset + u64::from(self.bytes) > self.batch_bytes {
                     self.offset = 0;
                     self.batch += self.threads;
+                    self.batch_address = self.batch * self.batch_bytes % self.region_bytes;
                 }
-                let at = (self.batch * self.batch_bytes + self.offset) % self.region_bytes;
+                let mut at = self.batch_address + self.offset;
+                while at >= self.region_bytes {
+                    at -= self.region_bytes;
+                }
                 self.offset += u64::from(self.bytes);
                 at
             }
             Order::Random => {
                 self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let places = self.region_bytes / u64::from(self.bytes);
-                let high = (u128::from(mix(self.random)) * u128::from(places)) >> 64;
+                let high = (u128::from(mix(self.random)) * u128::from(self.places)) >> 64;
                 high as u64 * u64::from(self.bytes)
             }
         };

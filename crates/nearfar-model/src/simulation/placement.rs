@@ -37,6 +37,11 @@ impl AddressMap {
         }
     }
 
+    /// Whether any page lies on the device.
+    pub(crate) fn uses(&self, device: DeviceIndex) -> bool {
+        self.parts.iter().any(|part| part.cycle.contains(&device))
+    }
+
     /// The device of a page.
     #[inline]
     pub fn device(&self, page: u64) -> DeviceIndex {
@@ -51,6 +56,12 @@ impl AddressMap {
             page.wrapping_sub(part.first_page) < part.pages,
             "page {page} not placed"
         );
-        part.cycle[((page - part.first_page) % part.cycle.len() as u64) as usize]
+        let (page, devices) = (page - part.first_page, part.cycle.len() as u64);
+        let turn = if devices.is_power_of_two() {
+            page & (devices - 1)
+        } else {
+            page % devices
+        };
+        part.cycle[turn as usize]
     }
 }

@@ -1,24 +1,23 @@
-//! The clock: cores are stepped in the order of virtual time.
+//! The clock: rounds of virtual time, in which cores run one after the other.
+//!
+//! A round is no longer than the shortest way to memory and back. What a core does in it can
+//! therefore not depend on what others ask for in it, and nobody has to go back: the requests of
+//! all cores are answered in the order of time when the round is over.
 
-use super::cache::{Cache, PrivateCaches};
-use super::core::{CoreCaches, CoreCounts, Shared, VirtualCore};
+use super::cache::{Cache, CoreCaches, PrivateCaches};
+use super::core::{CoreCounts, Shared, VirtualCore};
 use super::machine::{Machine, MachineError};
-use super::network::Network;
+use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
 use super::program::Program;
-use super::time::{Ps, ns};
+use super::requests::{Purpose, Requests};
+use super::time::{NEVER, Ps, ns, ps};
 
 /// What the request table has seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TableCounts {
     /// Requests that got an entry.
     pub admitted: u64,
-    /// Requests whose entry was freed.
-    pub released: u64,
-    /// Entries in use at the end.
-    pub in_flight: u64,
-    /// Most entries in use at once.
-    pub in_flight_max: u64,
     /// Sum of the times that requests hold their entries.
     pub occupancy_ns: f64,
     /// From the first admission to the last release.
@@ -46,6 +45,9 @@ pub struct Outcome {
     pub table: TableCounts,
     /// Latencies of sampled operations.
     pub samples_ns: Vec<f64>,
+    /// Every visit to the request table in the order of admission, if asked for (see
+    /// [`Simulation::record_visits`]).
+    pub visits: Vec<TableVisit>,
 }
 
 impl Outcome {
@@ -73,8 +75,14 @@ pub enum Caches {
 /// A machine with programs on its cores.
 pub struct Simulation {
     shared: Shared,
+    network: Network,
     cores: Vec<VirtualCore>,
+    /// When each core has something to do.
     next: Vec<Ps>,
+    /// Cores of the round, and where their requests end.
+    ran: Vec<(usize, usize)>,
+    /// Length of a round.
+    round: Ps,
 }
 
 impl Simulation {
@@ -94,6 +102,20 @@ impl Simulation {
         for (index, program) in programs.into_iter().enumerate() {
             threads[index % count].push(program);
         }
+        Self::on_cores(machine, map, threads, caches)
+    }
+
+    /// As [`Simulation::new`], with the programs of each core chosen by the caller.
+    ///
+    /// # Errors
+    /// [`MachineError::Threads`] for no programs, or more than the machine has threads.
+    pub fn on_cores(
+        machine: &Machine,
+        map: AddressMap,
+        threads: Vec<Vec<Box<dyn Program>>>,
+        caches: Caches,
+    ) -> Result<Self, MachineError> {
+        machine.check_threads(threads.iter().map(Vec::len).sum())?;
         let core = &machine.core;
         let cores: Vec<_> = threads
             .into_iter()
@@ -112,104 +134,140 @@ impl Simulation {
             Caches::Streaming => None,
             Caches::Simulated => Some(Cache::new(machine.l3_bytes, core.l3_ways)),
         };
-        let shared = Shared {
-            map,
-            network: Network::new(machine),
-            l3,
-        };
+        let network = Network::new(machine, |device| map.uses(device));
         Ok(Self {
-            shared,
+            round: network.shortest_answer().max(1),
+            network,
+            shared: Shared {
+                map,
+                l3,
+                requests: Requests::new(),
+            },
             next: vec![0; cores.len()],
+            ran: Vec::new(),
             cores,
         })
     }
 
-    fn lines(&self) -> u64 {
+    /// Keeps a record of every request in [`Outcome::visits`].
+    #[must_use]
+    pub fn record_visits(mut self) -> Self {
+        self.network.visits = Some(Vec::new());
+        self
+    }
+
+    /// Lines that programs have touched so far.
+    pub fn lines(&self) -> u64 {
         self.cores.iter().map(|core| core.counts.lines).sum()
     }
 
-    /// Runs until programs have touched `lines` lines in all, or ended; returns the time.
-    fn run_lines(&mut self, lines: u64) -> Ps {
-        let mut now = 0;
+    /// Runs until programs have touched about `lines` lines in all, until the time `until_ns`, or
+    /// to their end; returns the time in ns.
+    pub fn advance(&mut self, lines: u64, until_ns: f64) -> f64 {
+        ns(self.run_lines(lines, ps(until_ns)))
+    }
+
+    /// Whether all programs have ended.
+    pub fn is_done(&self) -> bool {
+        self.next.iter().all(|next| *next >= NEVER)
+    }
+
+    /// Latencies of the sampled operations of a core so far, in its order, in ns.
+    pub fn samples_ns(&self, core: usize) -> impl ExactSizeIterator<Item = f64> + '_ {
+        self.cores[core].samples.iter().map(|sample| ns(*sample))
+    }
+
+    /// Runs until programs have touched `lines` lines in all, until a time, or to their end;
+    /// returns the time.
+    fn run_lines(&mut self, lines: u64, until: Ps) -> Ps {
         loop {
-            for _ in 0..256 {
-                let (index, mut time, limit) = earliest(&self.next);
-                if time == Ps::MAX {
-                    return now;
-                }
-                let core = &mut self.cores[index];
-                for _ in 0..64 {
-                    now = time;
-                    time = core.step(time, &mut self.shared);
-                    if time > limit || time == Ps::MAX {
-                        break;
-                    }
-                }
-                self.next[index] = time;
+            let start = self.next.iter().copied().min().unwrap_or(NEVER);
+            if start >= NEVER {
+                return self.finished_at();
             }
+            if start > until {
+                return until;
+            }
+            self.run_round(start);
             if self.lines() >= lines {
-                return now;
+                return start + self.round;
             }
         }
     }
 
-    /// Runs all programs to their end.
-    pub fn run(mut self) -> Outcome {
-        let end = self.run_lines(u64::MAX);
-        let end = self
-            .cores
+    fn run_round(&mut self, start: Ps) {
+        let end = start + self.round;
+        self.shared.requests.clear();
+        self.ran.clear();
+        for (index, core) in self.cores.iter_mut().enumerate() {
+            if self.next[index] < end {
+                core.run(self.next[index], end, &mut self.shared);
+                self.ran.push((index, self.shared.requests.len()));
+            }
+        }
+        let network = &mut self.network;
+        let one_core = self.ran.len() == 1;
+        self.shared
+            .requests
+            .answer(start, self.round, one_core, |request| {
+                network.request(
+                    request.time,
+                    request.target,
+                    request.purpose == Purpose::Write,
+                )
+            });
+        for (index, requests_end) in &self.ran {
+            self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);
+        }
+    }
+
+    /// When the last operation of all was complete.
+    fn finished_at(&self) -> Ps {
+        self.cores
             .iter()
             .map(VirtualCore::finished_at)
-            .fold(end, Ps::max);
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// Runs all programs to their end.
+    pub fn run(mut self) -> Outcome {
+        let end = self.run_lines(u64::MAX, NEVER);
         self.outcome(end, &[])
     }
 
     /// Warms up for `warm_lines` and measures the `lines` after them.
     pub fn measure(mut self, warm_lines: u64, lines: u64) -> Outcome {
-        let start = self.run_lines(warm_lines);
+        let start = self.run_lines(warm_lines, NEVER);
         let before: Vec<_> = self.cores.iter().map(|core| core.counts.clone()).collect();
-        let end = self.run_lines(warm_lines + lines);
+        let end = self.run_lines(warm_lines + lines, NEVER);
         self.outcome(end - start, &before)
     }
 
-    fn outcome(&self, elapsed: Ps, before: &[CoreCounts]) -> Outcome {
-        let network = &self.shared.network.counts;
+    fn outcome(&mut self, elapsed: Ps, before: &[CoreCounts]) -> Outcome {
+        let (lines_read, lines_written) = self.network.lines();
         let mut outcome = Outcome {
             elapsed_ns: ns(elapsed),
             load_bytes: 0,
             store_bytes: 0,
             lines: self.lines(),
-            lines_read: network.reads.clone(),
-            lines_written: network.writes.clone(),
+            lines_read,
+            lines_written,
             load_bytes_by_core: Vec::new(),
-            table: self.shared.network.table_counts(),
+            table: self.network.table_counts(),
             samples_ns: Vec::new(),
+            visits: self.network.visits.take().unwrap_or_default(),
         };
         for (index, core) in self.cores.iter().enumerate() {
             let before = before.get(index).cloned().unwrap_or_default();
-            let load_bytes = core.counts.load_bytes - before.load_bytes;
+            let load_bytes = core.counts.bytes[0] - before.bytes[0];
             outcome.load_bytes += load_bytes;
             outcome.load_bytes_by_core.push(load_bytes);
-            outcome.store_bytes += core.counts.store_bytes - before.store_bytes;
+            outcome.store_bytes += core.counts.bytes[1] - before.bytes[1];
             outcome
                 .samples_ns
                 .extend(core.samples.iter().map(|sample| ns(*sample)));
         }
         outcome
     }
-}
-
-/// The first of the earliest moments, and the earliest of the others.
-fn earliest(times: &[Ps]) -> (usize, Ps, Ps) {
-    let (mut index, mut first, mut second) = (0, Ps::MAX, Ps::MAX);
-    for (at, time) in times.iter().enumerate() {
-        if *time < first {
-            second = first;
-            first = *time;
-            index = at;
-        } else {
-            second = second.min(*time);
-        }
-    }
-    (index, first, second)
 }

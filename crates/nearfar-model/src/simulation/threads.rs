@@ -15,11 +15,14 @@ use crate::Probe;
 
 /// Operations that a closure is ahead of the simulation, at most.
 const BATCH: usize = 512;
+/// The same for a closure that is alone: nothing can depend on when it gets how far.
+const BATCH_ALONE: usize = 8_192;
 const PAGE_BYTES: u64 = 4096;
 /// Addresses that are not of any placed buffer begin here, on near memory.
 const UNPLACED: u64 = 1 << 44;
 
-/// A buffer of the real process and where its pages lie in the modelled machine.
+/// A buffer of the real process and where its pages lie in the modelled machine. Buffers do not
+/// overlap.
 #[derive(Debug, Clone)]
 pub struct PlacedBuffer {
     /// Its addresses.
@@ -31,8 +34,10 @@ pub struct PlacedBuffer {
 /// The probe of a virtual core: hands every access to the simulation.
 #[derive(Debug)]
 pub struct VirtualProbe {
+    /// Placed buffers by address, and where they begin in the model.
     buffers: Vec<(Range<usize>, u64)>,
     batch: RefCell<Vec<Operation>>,
+    batch_operations: usize,
     depends: Cell<bool>,
     compute_ps: Cell<u32>,
     requests: Receiver<()>,
@@ -46,20 +51,23 @@ impl VirtualProbe {
             .set(self.compute_ps.get().saturating_add(picoseconds));
     }
 
-    /// A non-temporal store of `bytes` at `addr`.
-    pub fn write_non_temporal(&self, addr: usize, bytes: usize) {
-        self.push(Access::NonTemporalStore, addr, bytes);
+    /// Waits until the simulation has taken all accesses so far. What closures share is then seen
+    /// in the order of virtual time, such as the next piece of work of a pool.
+    pub fn wait(&self) {
+        self.flush();
     }
 
     /// Addresses that are the same in every run: those of placed buffers begin at fixed ones.
     fn modelled(&self, addr: usize) -> u64 {
-        let found = self
+        let after = self
             .buffers
-            .iter()
-            .find(|(addresses, _)| addresses.contains(&addr));
+            .partition_point(|(addresses, _)| addresses.start <= addr);
+        let found = after.checked_sub(1).map(|index| &self.buffers[index]);
         match found {
-            Some((addresses, base)) => base + (addr - addresses.start) as u64,
-            None => UNPLACED + addr as u64 % UNPLACED,
+            Some((addresses, base)) if addr < addresses.end => {
+                base + (addr - addresses.start) as u64
+            }
+            _ => UNPLACED + addr as u64 % UNPLACED,
         }
     }
 
@@ -75,7 +83,7 @@ impl VirtualProbe {
             self.batch.borrow_mut().push(operation);
             at += part;
             left -= part;
-            if self.batch.borrow().len() >= BATCH {
+            if self.batch.borrow().len() >= self.batch_operations {
                 self.flush();
             }
         }
@@ -84,7 +92,8 @@ impl VirtualProbe {
     /// Hands the batch over and waits until the simulation wants the next.
     fn flush(&self) {
         // Where the simulation has ended early, nobody waits for what the closure still does.
-        let _ = self.batches.send(self.batch.take());
+        let next = Vec::with_capacity(self.batch_operations);
+        let _ = self.batches.send(self.batch.replace(next));
         let _ = self.requests.recv();
     }
 }
@@ -96,6 +105,10 @@ impl Probe for VirtualProbe {
 
     fn write(&self, addr: usize, bytes: usize) {
         self.push(Access::Store, addr, bytes);
+    }
+
+    fn write_non_temporal(&self, addr: usize, bytes: usize) {
+        self.push(Access::NonTemporalStore, addr, bytes);
     }
 
     fn stream(&self, addr: usize, bytes: usize) {
@@ -174,6 +187,25 @@ impl Machine {
     where
         F: FnOnce(&VirtualProbe) + Send,
     {
+        self.run_with(Caches::Simulated, buffers, closures)
+    }
+
+    /// As [`Machine::run`], with a choice of how caches take part.
+    ///
+    /// # Errors
+    /// [`MachineError::Threads`].
+    ///
+    /// # Panics
+    /// With the panic of a closure.
+    pub fn run_with<F>(
+        &self,
+        caches: Caches,
+        buffers: &[PlacedBuffer],
+        closures: Vec<F>,
+    ) -> Result<Outcome, MachineError>
+    where
+        F: FnOnce(&VirtualProbe) + Send,
+    {
         self.check_threads(closures.len())?;
         let mut map = AddressMap::new();
         let mut bases = Vec::new();
@@ -186,16 +218,23 @@ impl Machine {
             bases.push((buffer.addresses.clone(), base));
             page += bytes.div_ceil(PAGE_BYTES) + 1;
         }
+        bases.sort_by_key(|(addresses, _)| addresses.start);
         map.add(UNPLACED / PAGE_BYTES, UNPLACED / PAGE_BYTES, vec![0]);
         thread::scope(|scope| {
             let mut programs: Vec<Box<dyn Program>> = Vec::new();
             let mut workers = Vec::new();
+            let batch_operations = if closures.len() == 1 {
+                BATCH_ALONE
+            } else {
+                BATCH
+            };
             for closure in closures {
                 let (request, requests) = sync_channel(0);
                 let (batch, batches) = sync_channel(0);
                 let probe = VirtualProbe {
                     buffers: bases.clone(),
-                    batch: RefCell::new(Vec::with_capacity(BATCH)),
+                    batch: RefCell::new(Vec::with_capacity(batch_operations)),
+                    batch_operations,
                     depends: Cell::new(false),
                     compute_ps: Cell::new(0),
                     requests,
@@ -214,7 +253,7 @@ impl Machine {
                     batch,
                 }));
             }
-            let simulation = Simulation::new(self, map, programs, Caches::Simulated)?;
+            let simulation = Simulation::new(self, map, programs, caches)?;
             let outcome = simulation.run();
             for worker in workers {
                 if let Err(panic) = worker.join() {

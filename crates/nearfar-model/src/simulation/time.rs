@@ -3,6 +3,9 @@
 /// Picoseconds of virtual time since the start of a simulation.
 pub(crate) type Ps = u64;
 
+/// Later than everything, and so that durations can still be added.
+pub(crate) const NEVER: Ps = 1 << 62;
+
 /// Picoseconds in a nanosecond.
 const PS_PER_NS: f64 = 1_000.0;
 

@@ -1,63 +1,182 @@
-//! A small sorted set of moments, for queues whose entries mostly end in order.
+//! Small sorted sets of moments, for buffers and queues whose entries mostly end in order.
 
-use super::time::Ps;
+use super::time::{NEVER, Ps};
 
-/// At most `capacity` moments, earliest first.
+/// At most `capacity` moments, earliest first, and [`NEVER`] after the last.
 ///
 /// Insertion moves only the moments that are later, of which there are few: almost every request
 /// ends after those before it.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
-    buffer: Box<[Ps]>,
+    first: Ps,
     head: usize,
     tail: usize,
+    buffer: Box<[Ps]>,
 }
 
 impl Times {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
-            buffer: vec![0; 4 * capacity.max(1)].into(),
+            first: NEVER,
             head: 0,
             tail: 0,
+            buffer: vec![NEVER; 8 * capacity.max(1)].into(),
         }
     }
 
+    /// The earliest, or [`NEVER`].
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.tail - self.head
+    pub(crate) fn first(&self) -> Ps {
+        self.first
     }
 
+    /// Drops the earliest, of which there must be one.
     #[inline]
-    pub(crate) fn first(&self) -> Option<Ps> {
-        (self.head < self.tail).then(|| self.buffer[self.head])
+    pub(crate) fn drop_first(&mut self) {
+        self.head += 1;
+        self.first = self.buffer[self.head];
     }
 
-    /// Drops all moments up to `now`.
+    /// Drops all moments up to `now`, and returns how many.
     #[inline]
-    pub(crate) fn drop_until(&mut self, now: Ps) {
-        while self.head < self.tail && self.buffer[self.head] <= now {
-            self.head += 1;
+    pub(crate) fn drop_until(&mut self, now: Ps) -> usize {
+        let before = self.head;
+        while self.first <= now {
+            self.drop_first();
         }
-    }
-
-    #[inline]
-    pub(crate) fn pop_first(&mut self) {
-        self.head += usize::from(self.head < self.tail);
+        self.head - before
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, time: Ps) {
-        if self.tail == self.buffer.len() {
-            self.buffer.copy_within(self.head..self.tail, 0);
-            self.tail -= self.head;
-            self.head = 0;
-        }
         let mut at = self.tail;
-        while at > self.head && self.buffer[at - 1] > time {
-            self.buffer[at] = self.buffer[at - 1];
-            at -= 1;
+        if at + 1 >= self.buffer.len() {
+            at = self.compact();
         }
+        self.tail = at + 1;
+        self.buffer[at + 1] = NEVER;
+        let mut times = &mut self.buffer[self.head..=at];
+        while let [earlier @ .., last, free] = times {
+            if *last <= time {
+                *free = time;
+                return;
+            }
+            *free = *last;
+            let more = earlier.len() + 1;
+            times = &mut times[..more];
+        }
+        if let [free] = times {
+            *free = time;
+        }
+        self.first = time;
+    }
+
+    /// Adds a moment that is not before any other.
+    #[inline]
+    pub(crate) fn push(&mut self, time: Ps) {
+        let mut at = self.tail;
+        if at + 1 >= self.buffer.len() {
+            at = self.compact();
+        }
+        debug_assert!(at == self.head || self.buffer[at - 1] <= time);
+        self.tail = at + 1;
+        self.buffer[at + 1] = NEVER;
         self.buffer[at] = time;
-        self.tail += 1;
+        self.first = self.first.min(time);
+    }
+
+    /// Makes room and returns the new end.
+    #[cold]
+    fn compact(&mut self) -> usize {
+        self.buffer.copy_within(self.head..self.tail, 0);
+        self.tail -= self.head;
+        self.head = 0;
+        self.tail
+    }
+}
+
+/// When the fill buffers of a core are free; those of lines that wait for an answer are missing.
+#[derive(Debug)]
+pub(crate) struct FillBuffers {
+    /// Those that lines from L2 had, which release them in order.
+    hits: Times,
+    fills: Times,
+}
+
+impl FillBuffers {
+    pub(crate) fn new(count: usize) -> Self {
+        let mut fills = Times::new(count);
+        (0..count).for_each(|_| fills.insert(0));
+        Self {
+            hits: Times::new(count),
+            fills,
+        }
+    }
+
+    /// When one is free, or [`NEVER`] where that is not known yet.
+    #[inline]
+    pub(crate) fn first(&self) -> Ps {
+        self.hits.first().min(self.fills.first())
+    }
+
+    /// Takes the one that is free first.
+    #[inline]
+    pub(crate) fn take(&mut self) {
+        if self.hits.first() <= self.fills.first() {
+            self.hits.drop_first();
+        } else {
+            self.fills.drop_first();
+        }
+    }
+
+    /// Gives back the one of a line from L2.
+    #[inline]
+    pub(crate) fn release_hit(&mut self, time: Ps) {
+        self.hits.push(time);
+    }
+
+    /// Gives back the one of a line from memory.
+    #[inline]
+    pub(crate) fn release_fill(&mut self, time: Ps) {
+        self.fills.insert(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_stay_in_order_whatever_order_they_come_in() {
+        let mut times = Times::new(4);
+        let mut expected = Vec::new();
+        for step in 0..500_u64 {
+            let time = step * 10 + (step * 7 % 5) * 13;
+            times.insert(time);
+            expected.push(time);
+            expected.sort_unstable();
+            if expected.len() == 4 {
+                assert_eq!(times.first(), expected[0]);
+                let dropped = times.drop_until(expected[1]);
+                assert!(dropped >= 2);
+                expected.drain(..dropped);
+            }
+            assert_eq!(times.first(), expected.first().copied().unwrap_or(NEVER));
+        }
+    }
+
+    #[test]
+    fn the_fill_buffer_that_is_free_first_is_taken() {
+        let mut buffers = FillBuffers::new(2);
+        buffers.take();
+        buffers.release_fill(900);
+        buffers.take();
+        assert_eq!(buffers.first(), 900);
+        buffers.release_hit(50);
+        assert_eq!(buffers.first(), 50);
+        buffers.take();
+        assert_eq!(buffers.first(), 900);
+        buffers.take();
+        assert_eq!(buffers.first(), NEVER);
     }
 }

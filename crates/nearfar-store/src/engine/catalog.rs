@@ -16,6 +16,8 @@ use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::scan::table_of;
+
 /// The name of the catalog.
 pub const CATALOG: &str = "nearfar";
 /// The schema of tables that name none.
@@ -37,13 +39,10 @@ impl TableMap {
         self.tables.read().get(name).cloned()
     }
 
-    /// Enters a table; gives the one of the same name that it took the place of.
-    pub fn replace(
-        &self,
-        name: String,
-        table: Arc<dyn TableProvider>,
-    ) -> Option<Arc<dyn TableProvider>> {
-        self.tables.write().insert(name, table)
+    /// Enters a table, in place of one of the same name.
+    pub fn replace(&self, name: String, table: Arc<dyn TableProvider>) {
+        let replaced = self.tables.write().insert(name, table);
+        replaced.iter().for_each(forget);
     }
 
     /// Enters a table unless there is one of the same name; whether it did.
@@ -58,7 +57,9 @@ impl TableMap {
 
     /// Takes a table out.
     pub fn remove(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        self.tables.write().remove(name)
+        let removed = self.tables.write().remove(name);
+        removed.iter().for_each(forget);
+        removed
     }
 
     /// All tables, by name.
@@ -68,6 +69,15 @@ impl TableMap {
             .iter()
             .map(|(name, table)| (name.clone(), Arc::clone(table)))
             .collect()
+    }
+}
+
+/// Takes what is no longer in the catalog out of the database.
+fn forget(provider: &Arc<dyn TableProvider>) {
+    if let Some(table) = table_of(provider.as_ref())
+        && let Some(database) = table.database()
+    {
+        database.forget(table.id());
     }
 }
 
@@ -217,6 +227,7 @@ impl CatalogProvider for SessionCatalog {
                 tables.join(", ")
             ));
         }
+        schema.all().iter().for_each(|(_, table)| forget(table));
         Ok(schemas.remove(name).map(|schema| schema as _))
     }
 }

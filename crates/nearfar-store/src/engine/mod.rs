@@ -39,6 +39,7 @@ use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::sql::SqlError;
 use crate::table::Table;
+use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
@@ -52,6 +53,7 @@ pub struct Engine {
     threads: usize,
     catalog: Arc<SharedCatalog>,
     query_memory: Arc<EngineMemory>,
+    database: Arc<Database>,
     runtime: Arc<RuntimeEnv>,
 }
 
@@ -93,12 +95,14 @@ impl Engine {
             page_size: options.page_size,
             over_budget: options.over_budget,
         };
+        let storage = Storage {
+            system,
+            options: region_options,
+        };
         Ok(Arc::new(Self {
             topology,
-            storage: Storage {
-                system,
-                options: region_options,
-            },
+            database: Database::new(storage.clone(), MergeLimits::default()),
+            storage,
             costs,
             far,
             pacer,
@@ -149,6 +153,11 @@ impl Engine {
         Tablespaces::new(Arc::clone(&self.storage.system), self.far)
     }
 
+    /// The tables' contents, and their changes.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
     /// What queries may take together, and what they hold.
     pub fn query_memory(&self) -> &Arc<EngineMemory> {
         &self.query_memory
@@ -173,8 +182,9 @@ impl Engine {
     }
 
     fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {
+        self.database.add(&table);
         let provider = NearfarTable::new(table, Arc::clone(&self.costs));
-        Arc::new(provider.writable(self.storage.clone()))
+        Arc::new(provider.writable(&self.database))
     }
 
     fn catalog(&self) -> &Arc<SharedCatalog> {
@@ -186,6 +196,14 @@ impl Engine {
     }
 
     fn default_settings(&self) -> Settings {
-        Settings::new(self.tablespaces())
+        let limits = self.database.merges().limits().clone();
+        Settings::new(self.tablespaces(), limits)
+    }
+}
+
+/// Ends merges, so that none goes on without an engine.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.database.merges().stop();
     }
 }

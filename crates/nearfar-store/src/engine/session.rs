@@ -19,8 +19,9 @@ use super::system::SystemTables;
 use super::yielding::YieldingJoins;
 use crate::error::StoreError;
 use crate::optimize::{logical_rules, physical_rules, settings};
-use crate::sql::{SqlError, statements};
+use crate::sql::{SqlError, Statement, statements};
 use crate::table::Table;
+use crate::transaction::Transaction;
 
 /// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
 ///
@@ -50,6 +51,8 @@ pub struct Session {
     context: SessionContext,
     pub(super) temporary: Arc<TableMap>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
+    /// The transaction that `BEGIN` began.
+    pub(super) open: Arc<Mutex<Option<Arc<Transaction>>>>,
 }
 
 impl Session {
@@ -74,6 +77,7 @@ impl Session {
             context,
             temporary,
             loading: Arc::default(),
+            open: Arc::default(),
         }
     }
 
@@ -100,13 +104,26 @@ impl Session {
     ///
     /// # Errors
     /// The first statement that fails; nothing has run if it is not SQL. To keep the results of
-    /// those before it, read the script with [`statements`] and [`Self::run`] them one by one.
+    /// those before it, [`Self::read`] the script and [`Self::run`] its statements one by one.
     pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, StoreError> {
         let mut results = Vec::new();
-        for statement in statements(sql)? {
+        for statement in self.read(sql)? {
             results.push(self.run(&statement).await?);
         }
         Ok(results)
+    }
+
+    /// Reads a script. Nothing of it has run when a statement in it is wrong; a transaction that is
+    /// open has failed then.
+    ///
+    /// # Errors
+    /// The first statement that is not SQL, or that is known not to be supported.
+    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, SqlError> {
+        statements(sql).inspect_err(|_| {
+            if let Some(transaction) = self.open.lock().as_ref() {
+                transaction.fail();
+            }
+        })
     }
 
     /// The table that is being filled at this moment by a statement of this session.
@@ -125,8 +142,8 @@ impl Session {
         own.unwrap_or_else(|| self.engine.default_settings())
     }
 
-    /// Plans a statement of DataFusion's, without Nearfar's statements and without a memory budget
-    /// of the query's own.
+    /// Plans a statement of DataFusion's, without Nearfar's statements, without a memory budget of the
+    /// query's own, and apart from a transaction that is open.
     ///
     /// # Errors
     /// A statement that is wrong, or names what is not there.

@@ -9,9 +9,10 @@ use super::tablespaces::Tablespaces;
 use crate::error::StoreError;
 use crate::placement::parse_bytes;
 use crate::sql::{Place, SqlError};
+use crate::transaction::MergeLimits;
 
 /// The settings and what they are for. Each has a field of [`Settings`].
-const SETTINGS: [(&str, &str); 5] = [
+const SETTINGS: [(&str, &str); 7] = [
     (
         "default_tablespace",
         "Where tables are put that name no tablespace.",
@@ -33,10 +34,19 @@ const SETTINGS: [(&str, &str); 5] = [
         "count_accesses",
         "Whether scans count what they read, by column and by tier.",
     ),
+    (
+        "merge_rows",
+        "Rows that are written to a table before they are merged, or never; for all sessions.",
+    ),
+    (
+        "merge_bytes",
+        "Bytes that are written to a table before they are merged, such as 64MiB, or never; for all \
+         sessions.",
+    ),
 ];
 
 /// The names of the settings, without their namespace.
-pub(crate) fn setting_names() -> [&'static str; 5] {
+pub(crate) fn setting_names() -> [&'static str; 7] {
     SETTINGS.map(|(name, _)| name)
 }
 
@@ -49,11 +59,13 @@ pub struct Settings {
     heap_tablespace: TierId,
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
+    /// Those of the engine.
+    merge_limits: MergeLimits,
 }
 
 impl Settings {
     /// Everything near, no limit but the engine's, and accesses counted.
-    pub fn new(tablespaces: Tablespaces) -> Self {
+    pub fn new(tablespaces: Tablespaces, merge_limits: MergeLimits) -> Self {
         Self {
             tablespaces,
             default_tablespace: Placement::Bind(TierId::NEAR),
@@ -61,6 +73,7 @@ impl Settings {
             heap_tablespace: TierId::NEAR,
             memory_limit_bytes: None,
             count_accesses: true,
+            merge_limits,
         }
     }
 
@@ -93,7 +106,7 @@ impl Settings {
     }
 
     fn assign(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
-        let defaults = || Self::new(self.tablespaces.clone());
+        let defaults = || Self::new(self.tablespaces.clone(), self.merge_limits.clone());
         let is_default = value.is_empty() || value.eq_ignore_ascii_case("default");
         let place = || {
             self.tablespaces
@@ -116,6 +129,12 @@ impl Settings {
             "memory_limit" => self.memory_limit_bytes = Some(bytes(key, value)?),
             "count_accesses" if is_default => self.count_accesses = defaults().count_accesses,
             "count_accesses" => self.count_accesses = boolean(key, value)?,
+            "merge_rows" if is_default => self.merge_limits.set_rows(MergeLimits::ROWS),
+            "merge_rows" => self.merge_limits.set_rows(limit(value, rows(key, value))?),
+            "merge_bytes" if is_default => self.merge_limits.set_bytes(MergeLimits::BYTES),
+            "merge_bytes" => self
+                .merge_limits
+                .set_bytes(limit(value, bytes(key, value))?),
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "there is no setting `nearfar.{key}`; there are: {}",
@@ -138,12 +157,37 @@ impl Settings {
                 .unwrap_or_default(),
             "heap_tablespace" => self.tablespaces.name(self.heap_tablespace),
             "count_accesses" => self.count_accesses.to_string(),
+            "merge_rows" => match self.merge_limits.rows() {
+                MergeLimits::NEVER => "never".to_owned(),
+                rows => rows.to_string(),
+            },
+            "merge_bytes" => match self.merge_limits.bytes() {
+                MergeLimits::NEVER => "never".to_owned(),
+                bytes => format!("{bytes}B"),
+            },
             _ => match self.memory_limit_bytes {
                 Some(bytes) => format!("{bytes}B"),
                 None => "engine".to_owned(),
             },
         }
     }
+}
+
+/// `never`, or what `value` says.
+fn limit(value: &str, read: Result<u64, SqlError>) -> Result<u64, SqlError> {
+    match value.eq_ignore_ascii_case("never") {
+        true => Ok(MergeLimits::NEVER),
+        false => read,
+    }
+}
+
+fn rows(name: &str, value: &str) -> Result<u64, SqlError> {
+    let rows = value.parse().ok().filter(|rows| *rows > 0);
+    rows.ok_or_else(|| SqlError::SettingValue {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        allowed: "use a number of rows, or never".to_owned(),
+    })
 }
 
 fn bytes(name: &str, value: &str) -> Result<u64, SqlError> {

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use super::fault::query_error;
 use super::memory::{CancelOnDrop, QueryMemory};
 use crate::error::StoreError;
+use crate::transaction::Transaction;
 
 /// The result of one statement.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct RowStream {
     batches: SendableRecordBatchStream,
     memory: CancelOnDrop,
     plan: Arc<dyn ExecutionPlan>,
+    /// Fails with the query.
+    transaction: Arc<Transaction>,
 }
 
 impl RowStream {
@@ -61,6 +64,7 @@ impl RowStream {
         plan: Arc<dyn ExecutionPlan>,
         mut batches: SendableRecordBatchStream,
         memory: Arc<QueryMemory>,
+        transaction: Arc<Transaction>,
     ) -> Self {
         let schema = batches.schema();
         let mut receiver =
@@ -80,6 +84,7 @@ impl RowStream {
             batches: receiver.build(),
             memory: CancelOnDrop(memory),
             plan,
+            transaction,
         }
     }
 
@@ -119,8 +124,10 @@ impl Stream for RowStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.batches.poll_next_unpin(cx);
-        let told =
-            |error: DataFusionError| query_error(error.into(), &self.memory.0, self.plan.as_ref());
+        let told = |error: DataFusionError| {
+            self.transaction.fail();
+            query_error(error.into(), &self.memory.0, self.plan.as_ref())
+        };
         next.map(|next| next.map(|batch| batch.map_err(told)))
     }
 }

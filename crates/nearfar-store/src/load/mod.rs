@@ -11,7 +11,7 @@ pub mod tpch;
 pub use files::{FileFormat, file_plan};
 pub use progress::Progress;
 pub(crate) use progress::batch_bytes;
-pub use sink::TableSink;
+pub use sink::{RowWriter, TableSink};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;

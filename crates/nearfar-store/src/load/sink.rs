@@ -11,34 +11,69 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Progress;
+use super::progress::{Progress, batch_bytes};
 use crate::error::StoreError;
-use crate::placement::Storage;
+use crate::placement::{ColumnPlacements, Storage};
 use crate::sql::SqlError;
 use crate::table::{Table, TableBuilder};
+use crate::transaction::{NewRows, Transaction};
 
-/// Adds the rows of a stream to a table, as segments of their own, when the last one is in: a
-/// stream that fails adds nothing. Tells the [`Progress`] among the extensions of the session's
-/// configuration, if there is one.
+/// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
+const SEGMENT_ROWS_MIN: usize = 1 << 16;
+
+/// The same of wide rows, in bytes.
+const SEGMENT_BYTES_MIN: u64 = 32 << 20;
+
+/// Collects the rows that one statement adds: for the delta, or as segments of their own when they
+/// are many. At most one segment's rows are held unencoded.
 #[derive(Debug)]
-pub struct TableSink {
+pub struct RowWriter {
     table: Arc<Table>,
     storage: Storage,
-    /// The table's schema with nulls everywhere: DataFusion checks nulls by this schema too, but
-    /// does not say in which column one is.
-    schema: SchemaRef,
+    placed: ColumnPlacements,
+    batches: Vec<RecordBatch>,
+    batch_bytes: u64,
+    builder: Option<TableBuilder>,
+    rows: usize,
 }
 
-impl TableSink {
-    /// A sink into `table`, whose segments go where its columns do.
+impl RowWriter {
+    /// A writer of rows for `table`.
     pub fn new(table: Arc<Table>, storage: Storage) -> Self {
-        let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
-        let fields: Vec<Field> = table.schema().fields().iter().map(nullable).collect();
         Self {
+            placed: table.placements(),
             table,
             storage,
-            schema: Arc::new(Schema::new(fields)),
+            batches: Vec::new(),
+            batch_bytes: 0,
+            builder: None,
+            rows: 0,
         }
+    }
+
+    /// Adds rows, columns in the order of the table's and of types that cast to them.
+    ///
+    /// # Errors
+    /// A null where none may be; a value that does not cast; a region that is refused.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<(), StoreError> {
+        self.check_nulls(&batch)?;
+        self.rows += batch.num_rows();
+        if let Some(builder) = &mut self.builder {
+            return builder.push(&batch);
+        }
+        self.batch_bytes += batch_bytes(&batch);
+        if batch.num_rows() > 0 {
+            self.batches.push(batch);
+        }
+        if self.rows >= SEGMENT_ROWS_MIN || self.batch_bytes >= SEGMENT_BYTES_MIN {
+            let schema = Arc::clone(self.table.schema());
+            let mut builder = TableBuilder::new(schema, self.placed.clone(), self.storage.clone());
+            for batch in std::mem::take(&mut self.batches) {
+                builder.push(&batch)?;
+            }
+            self.builder = Some(builder);
+        }
+        Ok(())
     }
 
     fn check_nulls(&self, batch: &RecordBatch) -> Result<(), StoreError> {
@@ -54,6 +89,46 @@ impl TableSink {
             }
         }
         Ok(())
+    }
+
+    /// All rows that were added, and how many they are.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(self) -> Result<(NewRows, u64), StoreError> {
+        let segments = self.builder.map(TableBuilder::finish).transpose()?;
+        let rows = NewRows {
+            segments: segments.unwrap_or_default(),
+            placed: self.placed,
+            batches: self.batches,
+        };
+        Ok((rows, self.rows as u64))
+    }
+}
+
+/// Adds the rows of a stream to a table when the last one is in: a stream that fails adds nothing.
+/// Tells the [`Progress`] among the extensions of the session's configuration, if there is one.
+#[derive(Debug)]
+pub struct TableSink {
+    table: Arc<Table>,
+    storage: Storage,
+    transaction: Arc<Transaction>,
+    /// The table's schema with nulls everywhere: DataFusion checks nulls by this schema too, but
+    /// does not say in which column one is.
+    schema: SchemaRef,
+}
+
+impl TableSink {
+    /// A sink into `table` as part of `transaction`, which it commits if that has no other statement.
+    pub fn new(table: Arc<Table>, storage: Storage, transaction: Arc<Transaction>) -> Self {
+        let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+        let fields: Vec<Field> = table.schema().fields().iter().map(nullable).collect();
+        Self {
+            table,
+            storage,
+            transaction,
+            schema: Arc::new(Schema::new(fields)),
+        }
     }
 }
 
@@ -74,22 +149,18 @@ impl DataSink for TableSink {
         mut data: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let schema = Arc::clone(self.table.schema());
-        let placements = self.table.placements();
-        let mut builder = TableBuilder::new(schema, placements.clone(), self.storage.clone());
+        let mut writer = RowWriter::new(Arc::clone(&self.table), self.storage.clone());
         let progress = context.session_config().get_extension::<Progress>();
-        let mut rows = 0;
         while let Some(batch) = data.next().await {
             let batch = batch?;
-            self.check_nulls(&batch)?;
             if let Some(progress) = &progress {
                 progress.add(&batch);
             }
-            builder.push(&batch)?;
-            rows += batch.num_rows() as u64;
+            writer.push(batch)?;
         }
-        self.table
-            .append(builder.finish()?, placements, &self.storage)?;
-        Ok(rows)
+        let (rows, count) = writer.finish()?;
+        self.transaction.insert(&self.table, rows)?;
+        self.transaction.end_statement()?;
+        Ok(count)
     }
 }

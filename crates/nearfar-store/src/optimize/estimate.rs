@@ -65,7 +65,7 @@ pub fn rows_unfiltered(plan: &LogicalPlan) -> f64 {
     match plan {
         LogicalPlan::TableScan(scan) => nearfar_table(scan).map_or_else(
             || scan_rows(scan),
-            |(table, _)| table.snapshot().summary.rows as f64,
+            |(table, _)| table.snapshot().rows() as f64,
         ),
         LogicalPlan::SubqueryAlias(alias) => rows_unfiltered(&alias.input),
         _ => rows(plan),
@@ -82,7 +82,7 @@ pub fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
         LogicalPlan::TableScan(scan) => {
             let (table, _) = nearfar_table(scan)?;
             let index = table.schema().index_of(&column.name).ok()?;
-            Some(table.snapshot().summary.columns[index].distinct as f64)
+            Some(table.snapshot().summary().columns[index].distinct as f64)
         }
         LogicalPlan::SubqueryAlias(alias) => distinct(
             &alias.input,
@@ -123,7 +123,7 @@ fn scan_rows(scan: &TableScan) -> f64 {
     };
     let snapshot = table.snapshot();
     let share = sampled(&table, &schema, &scan.filters).unwrap_or(UNKNOWN_SELECTIVITY);
-    snapshot.summary.rows as f64 * share
+    snapshot.rows() as f64 * share
 }
 
 /// The share of a table's rows that pass `filters`; nothing where they can't be evaluated now.

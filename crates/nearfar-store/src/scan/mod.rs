@@ -18,6 +18,6 @@ mod stream;
 
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
 pub use filter::{Filter, FilterKind};
-pub use provider::{NearfarTable, table_of};
+pub use provider::{NearfarTable, provider_of, table_of};
 pub use selectivity::selectivity;
-pub use source::TableScan;
+pub use source::{ROW_ID, TableScan};

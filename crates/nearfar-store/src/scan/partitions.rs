@@ -2,15 +2,14 @@
 
 use arrow::datatypes::Schema;
 use std::ops::Range;
-use std::sync::Arc;
 
 use crate::segment::{Code, Encoding, ZONE_ROWS, with_codes};
-use crate::table::{Order, Segment, Snapshot};
+use crate::table::{Order, Part, Snapshot, TableSummary};
 
-/// A run of rows of one segment.
+/// A run of rows of one part of a table, the deleted ones included.
 #[derive(Debug, Clone)]
 pub struct Piece {
-    pub segment: usize,
+    pub part: usize,
     pub rows: Range<usize>,
 }
 
@@ -45,12 +44,13 @@ impl Partitions {
     /// partitions only, so that two tables sorted by the same key are divided alike and can be joined
     /// without moving rows.
     pub fn of(snapshot: &Snapshot, schema: &Schema, count: usize) -> Self {
-        let rows = snapshot.summary.rows;
+        let rows = snapshot.rows() + snapshot.deleted_rows();
+        let summary = snapshot.summary();
         let count = count.min(rows / MIN_ROWS_PER_PARTITION).max(1);
-        let column = sort_column(snapshot, schema);
+        let column = sort_column(summary, schema);
         if let Some(column) = column
             && count > 1
-            && let Some(bounds) = snapshot.summary.columns[column].bounds
+            && let Some(bounds) = summary.columns[column].bounds
             && bounds
                 .1
                 .checked_sub(bounds.0)
@@ -61,7 +61,7 @@ impl Partitions {
             let starts: Vec<usize> = starts.chain([rows]).collect();
             if is_balanced(&starts, rows, count) {
                 return Self {
-                    pieces: pieces(&snapshot.segments, &starts),
+                    pieces: pieces(snapshot.parts(), &starts),
                     sorted: Some(SortedBy {
                         column,
                         splits: Some(splits),
@@ -71,7 +71,7 @@ impl Partitions {
         }
         let starts: Vec<usize> = (1..=count).map(|i| rows * i / count).collect();
         Self {
-            pieces: pieces(&snapshot.segments, &starts),
+            pieces: pieces(snapshot.parts(), &starts),
             sorted: column.map(|column| SortedBy {
                 column,
                 splits: None,
@@ -81,8 +81,8 @@ impl Partitions {
 }
 
 /// The column a table is sorted by; of several, the one with most distinct values.
-fn sort_column(snapshot: &Snapshot, schema: &Schema) -> Option<usize> {
-    let columns = &snapshot.summary.columns;
+fn sort_column(summary: &TableSummary, schema: &Schema) -> Option<usize> {
+    let columns = &summary.columns;
     (0..schema.fields().len())
         .filter(|c| columns[*c].order > Order::Unordered && columns[*c].distinct > 1)
         .max_by_key(|c| (columns[*c].distinct, usize::MAX - c))
@@ -102,7 +102,8 @@ fn split_values((low, high): (i128, i128), count: usize) -> Vec<i128> {
 /// The first row, over all segments, whose value of a sorted column is at least `value`.
 fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> usize {
     let mut before = 0;
-    for segment in snapshot.segments.iter() {
+    for part in snapshot.parts() {
+        let segment = &part.segment;
         let slot = &segment.columns()[column];
         match slot.facts().bounds {
             Some((_, high)) if high < value => before += segment.rows(),
@@ -131,30 +132,31 @@ fn is_balanced(ends: &[usize], rows: usize, count: usize) -> bool {
 }
 
 /// The pieces between consecutive `ends`, from row 0 on.
-fn pieces(segments: &Arc<[Arc<Segment>]>, ends: &[usize]) -> Vec<Vec<Piece>> {
+fn pieces(parts: &[Part], ends: &[usize]) -> Vec<Vec<Piece>> {
     let mut start = 0;
     ends.iter()
         .map(|end| {
             let rows = start..*end;
             start = *end;
-            pieces_of(segments, &rows)
+            pieces_of(parts, &rows)
         })
         .collect()
 }
 
-fn pieces_of(segments: &Arc<[Arc<Segment>]>, rows: &Range<usize>) -> Vec<Piece> {
+fn pieces_of(parts: &[Part], rows: &Range<usize>) -> Vec<Piece> {
     let mut before = 0;
     let mut pieces = Vec::new();
-    for (index, segment) in segments.iter().enumerate() {
-        let start = rows.start.clamp(before, before + segment.rows()) - before;
-        let end = rows.end.clamp(before, before + segment.rows()) - before;
+    for (index, part) in parts.iter().enumerate() {
+        let size = part.segment.rows();
+        let start = rows.start.clamp(before, before + size) - before;
+        let end = rows.end.clamp(before, before + size) - before;
         if start < end {
             pieces.push(Piece {
-                segment: index,
+                part: index,
                 rows: start..end,
             });
         }
-        before += segment.rows();
+        before += size;
     }
     pieces
 }

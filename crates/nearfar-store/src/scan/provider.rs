@@ -1,6 +1,6 @@
 //! A table as DataFusion's catalog holds it.
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
@@ -14,39 +14,52 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 use super::charge::ScanCosts;
-use super::source::TableScan;
+use super::source::{ROW_ID, TableScan};
 use crate::engine::Settings;
 use crate::error::StoreError;
 use crate::load::TableSink;
 use crate::optimize::has_subquery;
-use crate::placement::Storage;
 use crate::sql::SqlError;
 use crate::table::Table;
+use crate::transaction::{Database, Transaction};
 
 /// The provider of a [`Table`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NearfarTable {
     table: Arc<Table>,
+    schema: SchemaRef,
     costs: Arc<ScanCosts>,
-    storage: Option<Storage>,
+    database: Option<Arc<Database>>,
 }
 
 impl NearfarTable {
     /// A provider whose scans are charged to `costs`.
     pub fn new(table: Arc<Table>, costs: Arc<ScanCosts>) -> Self {
         Self {
+            schema: Arc::clone(table.schema()),
             table,
             costs,
-            storage: None,
+            database: None,
         }
     }
 
-    /// The same provider, which puts inserted rows into `storage`.
+    /// The same provider of a table of `database`, into which rows can be inserted.
     #[must_use]
-    pub fn writable(self, storage: Storage) -> Self {
+    pub fn writable(self, database: &Arc<Database>) -> Self {
         Self {
-            storage: Some(storage),
+            database: Some(Arc::clone(database)),
             ..self
+        }
+    }
+
+    /// The same provider with the column [`ROW_ID`] behind those of the table.
+    #[must_use]
+    pub fn with_row_ids(&self) -> Self {
+        let id = Arc::new(Field::new(ROW_ID, DataType::UInt64, false));
+        let fields = self.table.schema().fields().iter().cloned().chain([id]);
+        Self {
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            ..self.clone()
         }
     }
 
@@ -56,17 +69,20 @@ impl NearfarTable {
     }
 }
 
+/// The provider of a Nearfar table that any provider is, if it is one.
+pub fn provider_of(provider: &dyn TableProvider) -> Option<&NearfarTable> {
+    (provider as &dyn std::any::Any).downcast_ref()
+}
+
 /// The Nearfar table behind any provider, if there is one.
 pub fn table_of(provider: &dyn TableProvider) -> Option<&Arc<Table>> {
-    (provider as &dyn std::any::Any)
-        .downcast_ref::<NearfarTable>()
-        .map(NearfarTable::table)
+    provider_of(provider).map(NearfarTable::table)
 }
 
 #[async_trait]
 impl TableProvider for NearfarTable {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.table.schema())
+        Arc::clone(&self.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -74,12 +90,7 @@ impl TableProvider for NearfarTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(
-            self.table
-                .snapshot()
-                .summary
-                .to_statistics(self.table.schema()),
-        )
+        Some(self.table.snapshot().summary().to_statistics(&self.schema))
     }
 
     fn supports_filters_pushdown(
@@ -105,7 +116,7 @@ impl TableProvider for NearfarTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = self.table.schema();
+        let schema = &self.schema;
         let df_schema = DFSchema::try_from(schema.as_ref().clone())?;
         let filters = filters
             .iter()
@@ -117,7 +128,17 @@ impl TableProvider for NearfarTable {
         let config = state.config();
         let settings = config.options().extensions.get::<Settings>();
         let partitions = config.target_partitions();
-        let scan = TableScan::try_new(&self.table, projection, &filters, partitions, &self.costs)?
+        let snapshot = match config.get_extension::<Transaction>() {
+            Some(transaction) => transaction
+                .snapshot(&self.table)
+                .map_err(StoreError::from)?,
+            None => self.table.snapshot(),
+        };
+        let (table, costs) = (&self.table, &self.costs);
+        let scan = TableScan::try_new(
+            table, snapshot, schema, projection, &filters, partitions, costs,
+        )?;
+        let scan = scan
             .counting(settings.is_none_or(Settings::count_accesses))
             .limited(limit);
         Ok(DataSourceExec::from_data_source(scan))
@@ -125,16 +146,20 @@ impl TableProvider for NearfarTable {
 
     async fn insert_into(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let unsupported = |statement, instead| {
             Err(StoreError::from(SqlError::unsupported(statement, instead)).into())
         };
-        match (&self.storage, insert_op) {
-            (Some(storage), InsertOp::Append) => {
-                let sink = TableSink::new(Arc::clone(&self.table), storage.clone());
+        match (&self.database, insert_op) {
+            (Some(database), InsertOp::Append) => {
+                let transaction = state.config().get_extension::<Transaction>();
+                let transaction =
+                    transaction.unwrap_or_else(|| Transaction::of_statement(database));
+                let storage = database.storage().clone();
+                let sink = TableSink::new(Arc::clone(&self.table), storage, transaction);
                 Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
             }
             (Some(_), _) => unsupported(

@@ -10,7 +10,7 @@ use super::charge::PartitionCosts;
 use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
 use crate::error::StoreError;
 use crate::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
-use crate::table::{ColumnSlot, Segment, TableSummary};
+use crate::table::{ColumnSlot, Marks, Part, Segment, TableSummary};
 
 /// Rows a filter that may be left out is tried on before it is judged.
 const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
@@ -110,9 +110,9 @@ pub enum Selected {
     Positions(Vec<u32>),
 }
 
-/// One segment with the filters bound to it.
+/// One part of a table with the filters bound to it.
 pub struct BoundSegment {
-    pub segment: Arc<Segment>,
+    pub part: Part,
     current: Vec<Option<Arc<ColumnSegment>>>,
     /// Per column, the run of rows that filters have read last.
     read_by_filters: Vec<Range<usize>>,
@@ -122,12 +122,13 @@ pub struct BoundSegment {
 }
 
 impl BoundSegment {
-    /// Binds `filters` to `segment`.
-    pub fn new(segment: Arc<Segment>, filters: &[ActiveFilter]) -> Self {
+    /// Binds `filters` to `part`.
+    pub fn new(part: Part, filters: &[ActiveFilter]) -> Self {
+        let columns = part.segment.columns().len();
         let mut bound = Self {
-            current: vec![None; segment.columns().len()],
-            read_by_filters: vec![0..0; segment.columns().len()],
-            segment,
+            current: vec![None; columns],
+            read_by_filters: vec![0..0; columns],
+            part,
             zones: Vec::new(),
             rows: Vec::new(),
             mask: Vec::new(),
@@ -140,7 +141,7 @@ impl BoundSegment {
                 bound.column(*column);
             }
             let current = &bound.current;
-            let slots = bound.segment.columns();
+            let slots = bound.part.segment.columns();
             let of = |c: usize| current[c].clone().unwrap_or_else(|| slots[c].current());
             match active.filter.bind(of, active.domain.as_ref()) {
                 Bound::Zone(filter) => bound.zones.push((index, filter)),
@@ -150,15 +151,28 @@ impl BoundSegment {
         bound
     }
 
+    fn segment(&self) -> &Segment {
+        &self.part.segment
+    }
+
     /// The column as it is placed when the segment is first read; the same for the whole segment.
     pub fn column(&mut self, column: usize) -> Arc<ColumnSegment> {
-        let slot = &self.segment.columns()[column];
+        let slot = &self.part.segment.columns()[column];
         Arc::clone(self.current[column].get_or_insert_with(|| slot.current()))
     }
 
     /// The slot a column's counters are in.
     pub fn slot(&self, column: usize) -> &ColumnSlot {
-        &self.segment.columns()[column]
+        &self.segment().columns()[column]
+    }
+
+    /// Rows of `zone` that are not deleted.
+    pub fn rows_left(&self, zone: usize) -> usize {
+        let start = zone * ZONE_ROWS;
+        let end = (start + ZONE_ROWS).min(self.segment().rows());
+        let marks = self.part.marks.as_deref();
+        let deleted = |marks: &Marks| marks.rank(end) - marks.rank(start);
+        end - start - marks.map_or(0, deleted)
     }
 
     /// The rows of `zone`, cut to `within`, that pass all filters.
@@ -200,16 +214,25 @@ impl BoundSegment {
         if verdicts.contains(&Verdict::None) {
             return Selected::None;
         }
+        let marks = self.part.marks.as_deref();
         let mut left = rows.len();
         let mut masked = false;
+        if let Some(marks) = marks.filter(|marks| marks.touches(zone)) {
+            unmask(&mut self.mask, rows.len());
+            marks.restrict(rows.start, &mut self.mask);
+            left = count(&self.mask);
+            masked = true;
+            if left == 0 {
+                return Selected::None;
+            }
+        }
         for ((index, filter), verdict) in self.zones.iter().zip(verdicts) {
             let active = &mut filters[*index];
             if verdict == Verdict::All || !active.is_on() {
                 continue;
             }
             if !masked {
-                self.mask.clear();
-                self.mask.resize(rows.len(), 1);
+                unmask(&mut self.mask, rows.len());
                 masked = true;
             }
             filter.restrict(rows.start, &mut self.mask);
@@ -218,7 +241,7 @@ impl BoundSegment {
                 start: rows.start,
                 len: rows.len(),
             };
-            costs.read(&self.segment.columns()[column], &filter.segment, run);
+            costs.read(&self.part.segment.columns()[column], &filter.segment, run);
             extend(&mut self.read_by_filters[column], &rows);
             let before = std::mem::replace(&mut left, count(&self.mask));
             if active.optional {
@@ -269,8 +292,9 @@ impl BoundSegment {
         Ok(Selected::Positions(positions.collect()))
     }
 
-    /// The values of `rows` of a column, charged unless filters have just read the column there:
-    /// then they come from the cache and are only counted.
+    /// The values of `rows` of a column; of the column behind the last, the rows' identities.
+    /// Charged unless filters have just read the column there: then they come from the cache and are
+    /// only counted.
     ///
     /// # Errors
     /// What decoding reports.
@@ -281,6 +305,9 @@ impl BoundSegment {
         schema: &Schema,
         costs: &mut PartitionCosts,
     ) -> Result<ArrayRef, StoreError> {
+        if column == self.segment().columns().len() {
+            return Ok(self.part.id_column(rows));
+        }
         let segment = self.column(column);
         let (span, cached) = (rows.span(), &self.read_by_filters[column]);
         if cached.start <= span.start && span.end <= cached.end {
@@ -313,6 +340,12 @@ fn extend(run: &mut Range<usize>, next: &Range<usize>) {
     } else {
         *run = next.clone();
     }
+}
+
+/// Makes `mask` that of `rows` rows, all of which pass so far.
+fn unmask(mask: &mut Vec<u8>, rows: usize) {
+    mask.clear();
+    mask.resize(rows, 1);
 }
 
 fn count(mask: &[u8]) -> usize {

@@ -1,7 +1,6 @@
 //! What share of a table's rows pass its filters, found by trying them on a sample of zones.
 
 use arrow::datatypes::SchemaRef;
-use std::sync::Arc;
 
 use super::charge::PartitionCosts;
 use super::filter::Filter;
@@ -24,7 +23,7 @@ pub fn selectivity(
     schema: &SchemaRef,
     filters: &[Filter],
 ) -> Result<f64, StoreError> {
-    if filters.is_empty() || snapshot.summary.rows == 0 {
+    if filters.is_empty() || snapshot.rows() == 0 {
         return Ok(1.0);
     }
     let mut active: Vec<ActiveFilter> = filters
@@ -33,24 +32,27 @@ pub fn selectivity(
         .collect();
     let mut costs = PartitionCosts::uncounted();
     let (mut seen, mut passed) = (0, 0);
-    for (segment, zone) in sample(snapshot) {
-        let segment = Arc::clone(&snapshot.segments[segment]);
-        let rows = 0..segment.rows();
-        let mut bound = BoundSegment::new(segment, &active);
+    for (part, zone) in sample(snapshot) {
+        let part = snapshot.parts()[part].clone();
+        let rows = 0..part.segment.rows();
+        let mut bound = BoundSegment::new(part, &active);
         let selected = bound.select(zone, &rows, &mut active, schema, &mut costs)?;
         passed += selected.as_rows().len();
-        seen += ZONE_ROWS.min(rows.end - zone * ZONE_ROWS);
+        seen += bound.rows_left(zone);
     }
     Ok((passed as f64).max(0.5) / seen.max(1) as f64)
 }
 
-/// Segments and zones, evenly spread.
+/// Parts and zones, evenly spread.
 fn sample(snapshot: &Snapshot) -> Vec<(usize, usize)> {
     let zones: Vec<(usize, usize)> = snapshot
-        .segments
+        .parts()
         .iter()
         .enumerate()
-        .flat_map(|(index, s)| (0..s.rows().div_ceil(ZONE_ROWS)).map(move |zone| (index, zone)))
+        .flat_map(|(index, part)| {
+            let zones = part.segment.rows().div_ceil(ZONE_ROWS);
+            (0..zones).map(move |zone| (index, zone))
+        })
         .collect();
     let wanted = SAMPLED_ZONES.min(zones.len());
     (0..wanted)

@@ -30,6 +30,9 @@ use crate::error::StoreError;
 use crate::segment::scalar;
 use crate::table::{Snapshot, Table};
 
+/// The column of a row's identity, which no table has and statements that change rows read.
+pub const ROW_ID: &str = "nearfar row id";
+
 /// Share of the rows that pass filters which can't be tried while planning.
 const UNKNOWN_SELECTIVITY: f64 = 0.2;
 
@@ -37,6 +40,8 @@ const UNKNOWN_SELECTIVITY: f64 = 0.2;
 #[derive(Debug, Clone)]
 pub struct TableScan {
     table: Arc<Table>,
+    /// The table's columns; where rows are to be known again, the identity of a row behind them.
+    table_schema: SchemaRef,
     snapshot: Snapshot,
     partitions: Arc<Partitions>,
     projection: Vec<usize>,
@@ -52,31 +57,34 @@ pub struct TableScan {
 }
 
 impl TableScan {
-    /// A scan of `projection` of the rows of `table` that pass `filters`, whose columns are those
-    /// of the table, divided among at most `partitions` threads.
+    /// A scan of `projection` of the rows that `snapshot` has of `table` and that pass `filters`,
+    /// divided among at most `partitions` threads. Columns are those of `table_schema`: the table's,
+    /// and perhaps [`ROW_ID`] behind them.
     ///
     /// # Errors
     /// A filter that can't be evaluated.
     pub fn try_new(
         table: &Arc<Table>,
+        snapshot: Snapshot,
+        table_schema: &SchemaRef,
         projection: Vec<usize>,
         filters: &[Arc<dyn PhysicalExpr>],
         partitions: usize,
         costs: &Arc<ScanCosts>,
     ) -> Result<Self, StoreError> {
-        let snapshot = table.snapshot();
         let mut scan = Self {
             partitions: Arc::new(Partitions::of(&snapshot, table.schema(), partitions)),
-            schema: Arc::new(table.schema().project(&projection)?),
+            schema: Arc::new(table_schema.project(&projection)?),
             projection,
             filters: Vec::new(),
             dynamic: Vec::new(),
             fetch: None,
-            statistics: Arc::new(snapshot.summary.to_statistics(table.schema())),
+            statistics: Arc::new(snapshot.summary().to_statistics(table_schema)),
             costs: Arc::clone(costs),
             count_accesses: true,
             metrics: ExecutionPlanMetricsSet::new(),
             table: Arc::clone(table),
+            table_schema: Arc::clone(table_schema),
             snapshot,
         };
         scan.add_filters(filters)?;
@@ -104,22 +112,23 @@ impl TableScan {
 
     /// Smallest and largest value of an output column, where it is integer-like.
     pub fn bounds(&self, column: usize) -> Option<(i128, i128)> {
-        self.snapshot.summary.columns[self.projection[column]].bounds
+        let columns = &self.snapshot.summary().columns;
+        columns.get(self.projection[column])?.bounds
     }
 
     fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), StoreError> {
         if filters.is_empty() {
             return Ok(());
         }
-        let schema = self.table.schema();
+        let schema = &self.table_schema;
         for filter in filters {
             self.filters.extend(Filter::conjuncts(filter, schema)?);
         }
         // A filter on a subquery's result can't be tried before that has run.
         let share =
             selectivity(&self.snapshot, schema, &self.filters).unwrap_or(UNKNOWN_SELECTIVITY);
-        let rows = (self.snapshot.summary.rows as f64 * share).round() as usize;
-        let mut statistics = self.snapshot.summary.to_statistics(schema).to_inexact();
+        let rows = (self.snapshot.rows() as f64 * share).round() as usize;
+        let mut statistics = self.snapshot.summary().to_statistics(schema).to_inexact();
         statistics.num_rows = Precision::Inexact(rows);
         for column in &mut statistics.column_statistics {
             column.distinct_count = column.distinct_count.map(|distinct| distinct.min(rows));
@@ -130,7 +139,7 @@ impl TableScan {
 
     /// `expr`, whose columns are those of the scan's output, over the table's columns.
     fn over_table(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let schema = self.table.schema();
+        let schema = &self.table_schema;
         let moved = Arc::clone(expr).transform_up(|node| {
             Ok(match node.downcast_ref::<Column>() {
                 Some(column) => {
@@ -175,7 +184,7 @@ impl TableScan {
 
     fn projected(&self, projection: Vec<usize>) -> Result<Self> {
         Ok(Self {
-            schema: Arc::new(self.table.schema().project(&projection)?),
+            schema: Arc::new(self.table_schema.project(&projection)?),
             projection,
             ..self.clone()
         })
@@ -189,10 +198,9 @@ impl DataSource for TableScan {
         _context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         Ok(Box::pin(ScanStream::new(PartitionScan {
-            segments: Arc::clone(&self.snapshot.segments),
-            summary: Arc::clone(&self.snapshot.summary),
+            snapshot: self.snapshot.clone(),
             pieces: self.partitions.pieces[partition].clone().into(),
-            table_schema: Arc::clone(self.table.schema()),
+            table_schema: Arc::clone(&self.table_schema),
             schema: Arc::clone(&self.schema),
             projection: self.projection.clone(),
             filters: self.filters.clone(),

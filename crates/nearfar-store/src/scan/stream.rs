@@ -19,7 +19,7 @@ use super::partitions::Piece;
 use super::rows::{ActiveFilter, BoundSegment, Selected};
 use crate::error::StoreError;
 use crate::segment::{RowSet, ZONE_ROWS};
-use crate::table::{Segment, TableSummary};
+use crate::table::Snapshot;
 
 /// Zones looked at in one poll when none yields rows, so that a query can be cancelled.
 const ZONES_PER_POLL: usize = 64;
@@ -55,8 +55,7 @@ impl DynamicFilter {
 
 /// What one partition reads and how.
 pub struct PartitionScan {
-    pub segments: Arc<[Arc<Segment>]>,
-    pub summary: Arc<TableSummary>,
+    pub snapshot: Snapshot,
     pub pieces: VecDeque<Piece>,
     pub table_schema: SchemaRef,
     pub schema: SchemaRef,
@@ -128,7 +127,7 @@ impl ScanStream {
         }
         for active in &mut self.active {
             changed |= active.try_domain(
-                &self.scan.summary,
+                self.scan.snapshot.summary(),
                 &self.scan.table_schema,
                 self.rows_of_scan,
             );
@@ -145,7 +144,7 @@ impl ScanStream {
             return Ok(Step::Done);
         };
         if changed {
-            open.bound = BoundSegment::new(Arc::clone(&open.bound.segment), &self.active);
+            open.bound = BoundSegment::new(open.bound.part.clone(), &self.active);
         }
         let last = open.piece.rows.end.div_ceil(ZONE_ROWS);
         if open.zone == last {
@@ -168,9 +167,9 @@ impl ScanStream {
 
     fn open_next(&mut self) -> Option<OpenPiece> {
         let piece = self.scan.pieces.pop_front()?;
-        let segment = Arc::clone(&self.scan.segments[piece.segment]);
+        let part = self.scan.snapshot.parts()[piece.part].clone();
         Some(OpenPiece {
-            bound: BoundSegment::new(segment, &self.active),
+            bound: BoundSegment::new(part, &self.active),
             zone: piece.rows.start / ZONE_ROWS,
             piece,
         })

@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::codes::Codes;
-use super::encode::{Target, map_buffers, region_buffer};
+use super::encode::{Target, region_buffer};
 use super::layout;
+use super::plain::map_buffers;
 use super::rows::RowSet;
 use super::zones::Zones;
 use crate::error::StoreError;
@@ -62,6 +63,8 @@ impl EncodingKind {
 #[derive(Debug, Clone)]
 pub struct ColumnSegment {
     region: Arc<Region>,
+    /// The bytes of the region that are the column's.
+    part: Range<usize>,
     encoding: Encoding,
     nulls: Option<NullBuffer>,
     zones: Zones,
@@ -75,11 +78,17 @@ impl ColumnSegment {
         zones: Zones,
     ) -> Self {
         Self {
+            part: 0..region.len(),
             region,
             encoding,
             nulls,
             zones,
         }
+    }
+
+    /// The same column, which shares its region with others and has these bytes of it.
+    pub(super) fn within(self, part: Range<usize>) -> Self {
+        Self { part, ..self }
     }
 
     /// How the values are stored.
@@ -120,9 +129,9 @@ impl ColumnSegment {
         }
     }
 
-    /// Bytes of the region the segment lies in.
+    /// Bytes that the segment takes of its region.
     pub fn bytes(&self) -> usize {
-        self.region.len()
+        self.part.len()
     }
 
     /// Where the region's pages are.
@@ -132,7 +141,7 @@ impl ColumnSegment {
 
     /// Bytes per tier of the whole segment.
     pub fn tier_bytes(&self) -> TierBytes {
-        self.region.tier_bytes(0..self.region.len())
+        self.region.tier_bytes(self.part.clone())
     }
 
     /// Bytes per tier that reading `rows` moves: whole spans for runs, at most a cache line per
@@ -177,7 +186,8 @@ impl ColumnSegment {
                 ]
             }
             Encoding::Plain { values } => {
-                let per_row = |row: usize| self.region.len() * row / values.len().max(1);
+                let per_row =
+                    |row: usize| self.part.start + self.part.len() * row / values.len().max(1);
                 [Some(per_row(span.start)..per_row(span.end)), None]
             }
         };
@@ -208,12 +218,13 @@ impl ColumnSegment {
     /// # Errors
     /// Whatever refuses the new region; the old one is untouched.
     pub fn copy_to(&self, target: Target<'_>) -> Result<Self, StoreError> {
-        let source = self.region.as_slice();
+        let source = &self.region.as_slice()[self.part.clone()];
         let region = target.region(source.len(), |bytes| {
             bytes[..source.len()].copy_from_slice(source);
         })?;
+        let first = self.part.start;
         let mut moved = |buffer: &Buffer| match self.locate(buffer) {
-            Some(part) => region_buffer(&region, part),
+            Some(part) => region_buffer(&region, part.start - first..part.end - first),
             None => buffer.clone(),
         };
         let mut moved_array = |array: &dyn Array| map_buffers(&array.to_data(), &mut moved);

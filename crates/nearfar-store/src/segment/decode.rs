@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
-use super::encode::map_buffers;
 use super::narrow;
+use super::plain::map_buffers;
 use super::rows::RowSet;
 use crate::error::StoreError;
 

@@ -1,9 +1,6 @@
 //! From Arrow arrays to the encoded column segment in its region.
 
-use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, MutableArrayData, StringArray,
-    make_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions};
@@ -13,6 +10,7 @@ use std::sync::Arc;
 use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
 use super::layout::Layout;
+use super::plain::encode_plain;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
 use crate::error::StoreError;
@@ -229,87 +227,6 @@ fn string_array(
         data,
         nulls,
     )?)
-}
-
-/// The Arrow buffers as they are, every one of them copied into the region.
-fn encode_plain(arrays: &[ArrayRef], target: Target<'_>) -> Result<ColumnSegment, StoreError> {
-    let data = gathered(arrays)?.to_data();
-    let mut layout = Layout::default();
-    visit_buffers(&data, &mut |buffer| {
-        layout.part(buffer.len());
-    });
-    let region = target.region(layout.bytes(), |bytes| {
-        let mut layout = Layout::default();
-        visit_buffers(&data, &mut |buffer| {
-            bytes[layout.part(buffer.len())].copy_from_slice(buffer);
-        });
-    })?;
-    let mut layout = Layout::default();
-    let moved = map_buffers(&data, &mut |buffer| {
-        region_buffer(&region, layout.part(buffer.len()))
-    })?;
-    let values = make_array(moved);
-    let nulls = values.logical_nulls();
-    Ok(ColumnSegment::new(
-        region,
-        Encoding::Plain { values },
-        nulls,
-        Zones::default(),
-    ))
-}
-
-/// All of `arrays` in one, with buffers that hold nothing else: those of slices and views may be far
-/// larger, and shared.
-fn gathered(arrays: &[ArrayRef]) -> Result<ArrayRef, StoreError> {
-    let refs: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-    let all = match &refs[..] {
-        [one] => {
-            let data = one.to_data();
-            let mut copy = MutableArrayData::new(vec![&data], false, data.len());
-            copy.try_extend(0, 0, data.len())?;
-            make_array(copy.freeze())
-        }
-        refs => arrow::compute::concat(refs)?,
-    };
-    Ok(match all.as_binary_view_opt() {
-        Some(views) => Arc::new(views.gc()),
-        None => all,
-    })
-}
-
-fn visit_buffers(data: &ArrayData, visit: &mut impl FnMut(&Buffer)) {
-    data.buffers().iter().for_each(&mut *visit);
-    if let Some(nulls) = data.nulls() {
-        visit(nulls.buffer());
-    }
-    for child in data.child_data() {
-        visit_buffers(child, visit);
-    }
-}
-
-/// `data` with every buffer replaced by what `map` makes of it, visited in the order of
-/// [`visit_buffers`].
-pub(super) fn map_buffers(
-    data: &ArrayData,
-    map: &mut impl FnMut(&Buffer) -> Buffer,
-) -> Result<ArrayData, StoreError> {
-    let buffers = data.buffers().iter().map(&mut *map).collect();
-    let nulls = data.nulls().map(|nulls| {
-        let bits = BooleanBuffer::new(map(nulls.buffer()), nulls.offset(), nulls.len());
-        NullBuffer::new(bits)
-    });
-    let children = data
-        .child_data()
-        .iter()
-        .map(|child| map_buffers(child, map))
-        .collect::<Result<_, _>>()?;
-    Ok(ArrayData::builder(data.data_type().clone())
-        .len(data.len())
-        .offset(data.offset())
-        .buffers(buffers)
-        .nulls(nulls)
-        .child_data(children)
-        .build()?)
 }
 
 /// The part of a region as an Arrow buffer that keeps the region alive.

@@ -19,6 +19,7 @@ mod decode;
 mod encode;
 mod layout;
 mod narrow;
+mod plain;
 mod rows;
 mod strings;
 mod zones;
@@ -27,7 +28,9 @@ pub(crate) use codes::with_codes;
 pub use codes::{Code, CodeRange, Codes};
 pub use column::{ColumnSegment, Encoding, EncodingKind};
 pub use encode::{Target, encode_column};
+pub(crate) use narrow::for_each_integer;
 pub use narrow::{integers, literal, scalar};
+pub use plain::encode_together;
 pub use rows::RowSet;
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 

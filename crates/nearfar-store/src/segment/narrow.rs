@@ -85,6 +85,15 @@ pub fn is_integer_like(data_type: &DataType) -> bool {
     with_integer_type!(data_type, T => T::DATA_TYPE != DataType::Null, _ => false)
 }
 
+/// Calls `visit` with every value of `array` that is not null; says whether it is integer-like, for
+/// else there are none.
+pub fn for_each_integer(array: &ArrayRef, mut visit: impl FnMut(i128)) -> bool {
+    with_integer_type!(array.data_type(), T => {
+        array.as_primitive::<T>().iter().flatten().for_each(|value| visit(value.to_wide()));
+        true
+    }, _ => false)
+}
+
 /// Smallest and largest value of `arrays` that is not null.
 pub fn bounds(arrays: &[ArrayRef], data_type: &DataType) -> Option<(i128, i128)> {
     with_integer_type!(data_type, T => arrays.iter().filter_map(|a| bounds_of::<T>(a)).reduce(merge), _ => None)

@@ -11,6 +11,8 @@
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
 //! | `SHOW` and `RESET` of these, `SHOW TABLESPACES` | |
+//! | `BEGIN`, `START TRANSACTION`, `COMMIT`, `END`, `ROLLBACK`, `ABORT` | transactions of several statements |
+//! | `CALL nearfar.merge('t')` | turns what was written to a table into main storage |
 //! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
 //!
 //! Everything else is DataFusion's.
@@ -20,9 +22,11 @@ mod error;
 mod rewrite;
 mod script;
 mod statement;
+mod transaction;
 
 pub use alter::{AlterTable, MovedColumn, Place};
 pub use error::SqlError;
 pub use script::Completeness;
 pub use statement::{CopyFrom, Statement, statements};
 pub(crate) use statement::{CreateClauses, StatementKind};
+pub use transaction::TransactionCommand;

@@ -65,9 +65,6 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
 }
 
 fn rewrite_ast(ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
-    let no_deltas = "rows of a table in memory can be added with INSERT and COPY, and replaced \
-                     with CREATE OR REPLACE TABLE … AS SELECT";
-    let no_transactions = "every statement is carried out on its own";
     match ast {
         Ast::CreateTable(create) => Ok(Ast::CreateTable(take_clauses(create, clauses)?)),
         Ast::CreateView(mut view) => {
@@ -80,8 +77,8 @@ fn rewrite_ast(ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
             values,
             ..
         }) => {
-            // SESSION and LOCAL mean the same as nothing: settings are the session's, and there
-            // are no transactions for LOCAL to end with.
+            // SESSION and LOCAL mean the same as nothing: settings are the session's, whatever
+            // becomes of its transaction.
             let assignment = Set::SingleAssignment {
                 scope: None,
                 hivevar,
@@ -93,13 +90,10 @@ fn rewrite_ast(ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
         Ast::ShowVariable { variable } => Ok(Ast::ShowVariable {
             variable: in_full_idents(variable),
         }),
-        Ast::Update(_) => Err(SqlError::unsupported("UPDATE", no_deltas)),
-        Ast::Delete(_) => Err(SqlError::unsupported("DELETE", no_deltas)),
-        Ast::Merge(_) => Err(SqlError::unsupported("MERGE", no_deltas)),
-        Ast::Truncate(_) => Err(SqlError::unsupported("TRUNCATE", no_deltas)),
-        Ast::StartTransaction { .. } => Err(SqlError::unsupported("BEGIN", no_transactions)),
-        Ast::Commit { .. } => Err(SqlError::unsupported("COMMIT", no_transactions)),
-        Ast::Rollback { .. } => Err(SqlError::unsupported("ROLLBACK", no_transactions)),
+        Ast::Merge(_) => Err(SqlError::unsupported(
+            "MERGE",
+            "use UPDATE and INSERT in one transaction",
+        )),
         Ast::Analyze(_) => Err(SqlError::unsupported(
             "ANALYZE",
             "statistics of tables in memory are made as they are loaded",
@@ -259,10 +253,7 @@ mod tests {
     #[test]
     fn unsupported_statements_are_named() {
         for sql in [
-            "update t set a = 1",
-            "delete from t",
-            "truncate table t",
-            "begin",
+            "merge into t using u on t.a = u.a when matched then delete",
             "analyze t",
             "create table t (a int primary key)",
             "create table t (a int default 1)",

@@ -12,6 +12,7 @@ use super::SqlError;
 use super::alter::{AlterTable, Place, parse_alter};
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
+use super::transaction::{TransactionCommand, abort_as_rollback, parse_call, transaction_command};
 
 /// One statement of a script, read but not yet planned.
 #[derive(Debug, Clone)]
@@ -41,6 +42,9 @@ pub(crate) enum StatementKind {
     },
     Alter(AlterTable),
     CopyFrom(CopyFrom),
+    Transaction(TransactionCommand),
+    /// `CALL nearfar.merge`, of this table.
+    Merge(ObjectName),
 }
 
 /// What a `CREATE` says that DataFusion's planner does not know.
@@ -79,6 +83,8 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         [Keyword::COPY, _] if is_copy_from(&piece.tokens) => {
             StatementKind::CopyFrom(parse_copy_from(piece.tokens)?)
         }
+        [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
+        [Keyword::CALL, _] => StatementKind::Merge(parse_call(piece.tokens)?),
         _ => datafusion_statement(piece.tokens)?,
     };
     Ok(Statement {
@@ -102,6 +108,11 @@ fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, Sql
     let statement = parsed.pop_front().ok_or_else(|| SqlError::Syntax {
         message: "an empty statement".to_owned(),
     })?;
+    if let DfStatement::Statement(ast) = &statement
+        && let Some(command) = transaction_command(ast)?
+    {
+        return Ok(StatementKind::Transaction(command));
+    }
     let (statement, create) = rewrite::rewrite(statement)?;
     Ok(StatementKind::DataFusion {
         statement: Box::new(statement),

@@ -52,6 +52,19 @@ impl AccessCounters {
         self.by_pattern[pattern as usize].fetch_add(values as u64, Ordering::Relaxed);
     }
 
+    /// Counts what others have counted.
+    pub fn add(&self, counts: AccessCounts) {
+        let all = [
+            (AccessPattern::Sequential, counts.sequential),
+            (AccessPattern::Monotonic, counts.monotonic),
+            (AccessPattern::Random, counts.random),
+            (AccessPattern::Point, counts.point),
+        ];
+        for (pattern, values) in all.into_iter().filter(|(_, values)| *values > 0) {
+            self.record(pattern, values as usize);
+        }
+    }
+
     /// What has been counted.
     pub fn read(&self) -> AccessCounts {
         let of = |p: AccessPattern| self.by_pattern[p as usize].load(Ordering::Relaxed);

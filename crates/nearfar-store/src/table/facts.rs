@@ -1,7 +1,9 @@
 //! What is known of the values of one column segment.
 
+use arrow::array::{ArrayRef, AsArray};
+
 use super::sketch::DistinctSketch;
-use crate::segment::{Code, CodeRange, ColumnSegment, Encoding, with_codes};
+use crate::segment::{Code, CodeRange, ColumnSegment, Encoding, for_each_integer, with_codes};
 
 /// How the values of consecutive rows compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,10 +73,34 @@ impl ColumnFacts {
                     distinct.add_bytes(value.as_bytes());
                 }
             }
-            Encoding::Plain { .. } => return facts,
+            Encoding::Plain { values } => return facts.of_plain(values),
         }
         facts.distinct = Some(distinct);
         facts
+    }
+}
+
+impl ColumnFacts {
+    /// The same with what the values themselves tell, where they are integer-like or strings.
+    fn of_plain(mut self, values: &ArrayRef) -> Self {
+        let mut distinct = DistinctSketch::default();
+        let mut bounds: Option<(i128, i128)> = None;
+        let is_integer_like = for_each_integer(values, |value| {
+            distinct.add_integer(value);
+            let (low, high) = bounds.unwrap_or((value, value));
+            bounds = Some((low.min(value), high.max(value)));
+        });
+        if let Some(texts) = values.as_string_view_opt() {
+            let present = || texts.iter().flatten();
+            present().for_each(|text| distinct.add_bytes(text.as_bytes()));
+            let bounds = present().min().zip(present().max());
+            self.string_bounds = bounds.map(|(low, high)| (low.to_owned(), high.to_owned()));
+        } else if !is_integer_like {
+            return self;
+        }
+        self.bounds = bounds;
+        self.distinct = Some(distinct);
+        self
     }
 }
 

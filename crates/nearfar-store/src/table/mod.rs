@@ -1,44 +1,74 @@
-//! Tables: an ordered list of immutable segments, each column of which is placed on its own.
+//! Tables: main storage of immutable segments, each column of which is placed on its own, and a delta
+//! of what was written since the last merge.
+//!
+//! Nothing of a table is changed in place but where its columns lie. Every change makes a new
+//! [`Snapshot`], which shares what stays; readers keep the one that they began with:
+//!
+//! * rows that are written come as parts of the **delta**: plain, near, with all columns in one region
+//!   ([`delta_segment`]). Small parts are put together as they come ([`join_small`]);
+//! * rows that are deleted are **marked** ([`Marks`]): one bitmap for each zone with such rows;
+//! * a **merge** ([`Table::merge`]) makes segments of the delta, and of segments with marked rows.
+//!
+//! A row has an identity ([`RowId`]) by which a transaction knows it: a merge keeps it while
+//! transactions are open.
 
 mod builder;
 mod counters;
+mod delta;
 mod facts;
+mod marks;
+mod merge;
+mod row_ids;
 mod segment;
 mod sketch;
+mod snapshot;
 mod statistics;
 
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
+pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
+pub use marks::Marks;
+pub use merge::MergeScope;
+pub use row_ids::{RowId, RowIds};
 pub use segment::{ColumnSlot, Segment};
 pub use sketch::DistinctSketch;
+pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, TableSummary};
 
 use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;
 use parking_lot::{Mutex, RwLock};
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::StoreError;
 use crate::placement::{ColumnPlacements, Storage};
+use crate::transaction::Database;
 
-/// What a reader sees of a table: its segments and their summary at one moment.
-#[derive(Debug, Clone)]
-pub struct Snapshot {
-    pub segments: Arc<[Arc<Segment>]>,
-    pub summary: Arc<TableSummary>,
-}
+/// The identity of a table in this process, whatever its name.
+pub type TableId = u64;
 
 /// A named table in memory.
 #[derive(Debug)]
 pub struct Table {
+    id: TableId,
     name: String,
     schema: SchemaRef,
+    /// Replaced by who holds the database's lock for commits.
     snapshot: RwLock<Snapshot>,
-    /// Read and written under the lock of `snapshot`, so that no segment is added elsewhere.
+    /// Written by who holds the database's lock for commits, so that no segment is added elsewhere.
     placements: RwLock<ColumnPlacements>,
-    /// Held by the one move that is under way.
+    /// Held by the one move or merge that is under way.
     moving: Mutex<()>,
+    /// The identity of the next row.
+    next_row: AtomicU64,
+    /// Per column, the reads of segments that are no longer there.
+    past_reads: Vec<AccessCounters>,
+    merges: AtomicU64,
+    /// Where its changes are committed.
+    database: OnceLock<Weak<Database>>,
 }
 
 impl Table {
@@ -49,17 +79,32 @@ impl Table {
         segments: Vec<Arc<Segment>>,
         placements: ColumnPlacements,
     ) -> Self {
-        let summary = Arc::new(TableSummary::of(&schema, &segments));
+        static TABLES: AtomicU64 = AtomicU64::new(0);
+        let mut next_row = 0;
+        let part = |segment: Arc<Segment>| {
+            let ids = RowIds::consecutive(next_row, segment.rows());
+            next_row += segment.rows() as u64;
+            Part::whole(segment, ids)
+        };
+        let parts = segments.into_iter().map(part).collect();
+        let columns = schema.fields().iter();
         Self {
+            id: TABLES.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
+            past_reads: columns.map(|_| AccessCounters::default()).collect(),
+            snapshot: RwLock::new(Snapshot::of_main(Arc::clone(&schema), parts)),
             schema,
-            snapshot: RwLock::new(Snapshot {
-                segments: segments.into(),
-                summary,
-            }),
             placements: RwLock::new(placements),
             moving: Mutex::new(()),
+            next_row: AtomicU64::new(next_row),
+            merges: AtomicU64::new(0),
+            database: OnceLock::new(),
         }
+    }
+
+    /// Which table it is.
+    pub fn id(&self) -> TableId {
+        self.id
     }
 
     /// The name it was made with.
@@ -72,7 +117,7 @@ impl Table {
         &self.schema
     }
 
-    /// What a query that starts now reads.
+    /// What was committed last.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot.read().clone()
     }
@@ -82,34 +127,73 @@ impl Table {
         self.placements.read().clone()
     }
 
-    /// Adds segments, whose columns were placed as `placed` says, at the end. Where the table has
-    /// been moved meanwhile, they are moved after it.
+    /// Merges so far.
+    pub fn merges(&self) -> u64 {
+        self.merges.load(Ordering::Relaxed)
+    }
+
+    /// How often the values of a column were read, those included that are gone.
+    pub fn access_counts(&self, column: usize) -> AccessCounts {
+        let mut counts = self.past_reads[column].read();
+        for part in self.snapshot().parts() {
+            counts += part.segment.columns()[column].counters().read();
+        }
+        counts
+    }
+
+    /// Starts counting the accesses of all columns from nothing.
+    pub fn reset_access_counts(&self) {
+        self.past_reads.iter().for_each(AccessCounters::reset);
+        for part in self.snapshot().parts() {
+            let slots = part.segment.columns().iter();
+            slots.for_each(|slot| slot.counters().reset());
+        }
+    }
+
+    /// The first of `rows` identities that no other row has.
+    pub(crate) fn take_row_ids(&self, rows: usize) -> RowId {
+        self.next_row.fetch_add(rows as u64, Ordering::Relaxed)
+    }
+
+    /// The database that its changes are committed in.
+    pub(crate) fn database(&self) -> Option<Arc<Database>> {
+        self.database.get()?.upgrade()
+    }
+
+    /// Makes `database` the one that its changes are committed in, once and for all.
+    pub(crate) fn enter(&self, database: &Arc<Database>) {
+        self.database.get_or_init(|| Arc::downgrade(database));
+    }
+
+    /// Makes `snapshot` what readers see from now on. Only for who holds the database's lock for
+    /// commits.
+    pub(crate) fn install(&self, snapshot: Snapshot) {
+        let before = std::mem::replace(&mut *self.snapshot.write(), snapshot.clone());
+        let kept: HashSet<*const Segment> = snapshot
+            .parts()
+            .iter()
+            .map(|part| Arc::as_ptr(&part.segment))
+            .collect();
+        for part in before.parts() {
+            if !kept.contains(&Arc::as_ptr(&part.segment)) {
+                for (past, slot) in self.past_reads.iter().zip(part.segment.columns()) {
+                    past.add(slot.counters().read());
+                }
+            }
+        }
+    }
+
+    /// Moves segments that no reader knows yet to where `placements` says.
     ///
     /// # Errors
-    /// A region that is refused where the table now is; nothing is added then.
-    pub fn append(
+    /// A region that is refused there.
+    pub(crate) fn place(
         &self,
-        segments: Vec<Arc<Segment>>,
-        mut placed: ColumnPlacements,
+        parts: &[Part],
+        placements: &ColumnPlacements,
         storage: &Storage,
     ) -> Result<(), StoreError> {
-        loop {
-            let wanted = {
-                let mut snapshot = self.snapshot.write();
-                let wanted = self.placements.read().clone();
-                if wanted == placed {
-                    let all: Vec<_> = snapshot.segments.iter().cloned().chain(segments).collect();
-                    *snapshot = Snapshot {
-                        summary: Arc::new(TableSummary::of(&self.schema, &all)),
-                        segments: all.into(),
-                    };
-                    return Ok(());
-                }
-                wanted
-            };
-            self.move_segments(&segments, &wanted, storage, &|| true)?;
-            placed = wanted;
-        }
+        self.move_segments(parts, placements, storage, &|| true)
     }
 
     /// Moves every column whose placement differs to where `placements` says, while queries run:
@@ -141,10 +225,16 @@ impl Table {
     ) -> Result<(), StoreError> {
         let _alone = self.moving.lock();
         loop {
-            let segments = self.snapshot().segments;
-            self.move_segments(&segments, placements, storage, &go_on)?;
-            let snapshot = self.snapshot.write();
-            if Arc::ptr_eq(&segments, &snapshot.segments) {
+            let moved = self.snapshot();
+            self.move_segments(moved.main(), placements, storage, &go_on)?;
+            let database = self.database();
+            let _no_commits = database.as_ref().map(|database| database.lock());
+            let now = self.snapshot();
+            let is_moved = |part: &Part| {
+                let mut known = moved.main().iter();
+                known.any(|moved| Arc::ptr_eq(&moved.segment, &part.segment))
+            };
+            if now.main().iter().all(is_moved) {
                 *self.placements.write() = placements.clone();
                 return Ok(());
             }
@@ -153,13 +243,13 @@ impl Table {
 
     fn move_segments(
         &self,
-        segments: &[Arc<Segment>],
+        parts: &[Part],
         placements: &ColumnPlacements,
         storage: &Storage,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), StoreError> {
-        for segment in segments {
-            for (column, field) in segment.columns().iter().zip(self.schema.fields()) {
+        for part in parts {
+            for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
                 let current = column.current();
                 if !go_on() {
@@ -175,14 +265,22 @@ impl Table {
         Ok(())
     }
 
-    /// Bytes per tier of all segments.
+    /// Bytes per tier of main storage and delta.
     pub fn tier_bytes(&self) -> TierBytes {
         let mut total = TierBytes::default();
-        for segment in self.snapshot().segments.iter() {
-            for column in segment.columns() {
+        for part in self.snapshot().parts() {
+            for column in part.segment.columns() {
                 total += column.current().tier_bytes();
             }
         }
         total
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if let Some(database) = self.database() {
+            database.forget(self.id);
+        }
     }
 }

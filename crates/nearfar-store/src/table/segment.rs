@@ -24,6 +24,14 @@ impl Segment {
         self.rows
     }
 
+    /// Bytes that its columns take.
+    pub fn bytes(&self) -> u64 {
+        self.columns
+            .iter()
+            .map(|c| c.current().bytes() as u64)
+            .sum()
+    }
+
     /// Its columns, in the order of the table's schema.
     pub fn columns(&self) -> &[ColumnSlot] {
         &self.columns

@@ -48,7 +48,6 @@ impl DistinctSketch {
         if let Some(limit) = other.limit {
             self.limit = Some(self.limit.map_or(limit, |own| own.min(limit)));
         }
-        self.shrink();
     }
 
     fn shrink(&mut self) {

@@ -3,17 +3,18 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
-use std::sync::Arc;
 
 use super::facts::{ColumnFacts, Order};
-use super::segment::Segment;
 use super::sketch::DistinctSketch;
+use super::snapshot::Part;
 use crate::segment::scalar;
 
 /// Facts about all rows of a table.
 #[derive(Debug, Clone)]
 pub struct TableSummary {
     pub rows: usize,
+    /// Whether the columns' facts are about just these rows, and not about deleted ones as well.
+    pub is_exact: bool,
     pub columns: Vec<ColumnSummary>,
 }
 
@@ -29,53 +30,99 @@ pub struct ColumnSummary {
     pub distinct_exact: bool,
     /// Order over the whole table, segment after segment.
     pub order: Order,
+    /// Nothing where the values of a segment were not looked at.
+    sketch: Option<DistinctSketch>,
 }
 
 impl TableSummary {
-    /// The summary of `segments`.
-    pub fn of(schema: &SchemaRef, segments: &[Arc<Segment>]) -> Self {
+    /// The summary of `parts`, with their deleted rows.
+    pub fn of(schema: &SchemaRef, parts: &[Part]) -> Self {
+        let rows = parts.iter().map(|part| part.segment.rows()).sum();
         Self {
-            rows: segments.iter().map(|s| s.rows()).sum(),
+            rows,
+            is_exact: true,
             columns: (0..schema.fields().len())
-                .map(|column| ColumnSummary::of(column, segments))
+                .map(|column| ColumnSummary::of(column, parts, rows))
                 .collect(),
         }
     }
 
-    /// The same for DataFusion's planner, columns as in `schema`.
+    /// The summary of a table of `rows` rows: `main` is that of its main storage, of which rows may
+    /// be deleted, and `delta` is what was written since.
+    pub fn changed((main, parts): (&Self, &[Part]), delta: &[Part], rows: usize) -> Self {
+        let of = |(index, column): (usize, &ColumnSummary)| {
+            let has_main = !parts.is_empty();
+            column.changed(index, has_main, delta, rows)
+        };
+        Self {
+            rows,
+            is_exact: parts.iter().chain(delta).all(|part| part.marks.is_none()),
+            columns: main.columns.iter().enumerate().map(of).collect(),
+        }
+    }
+
+    /// The same for DataFusion's planner, columns as in `schema`; of those that `schema` has besides,
+    /// nothing is known.
     pub fn to_statistics(&self, schema: &Schema) -> Statistics {
-        let columns = self.columns.iter().zip(schema.fields());
+        let columns = schema.fields().iter().enumerate().map(|(index, field)| {
+            let known = self.columns.get(index);
+            let statistics = known.map(|column| column.to_statistics(field.data_type()));
+            let statistics = statistics.unwrap_or_else(ColumnStatistics::new_unknown);
+            match self.is_exact {
+                true => statistics,
+                false => statistics.to_inexact(),
+            }
+        });
         Statistics {
             num_rows: Precision::Exact(self.rows),
             total_byte_size: Precision::Absent,
-            column_statistics: columns
-                .map(|(column, field)| column.to_statistics(field.data_type()))
-                .collect(),
+            column_statistics: columns.collect(),
         }
     }
 }
 
 impl ColumnSummary {
-    fn of(column: usize, segments: &[Arc<Segment>]) -> Self {
-        let facts = || segments.iter().map(move |s| s.columns()[column].facts());
-        let (estimate, exact) = distinct_values(facts());
-        let order = overall_order(segments, column);
+    fn of(column: usize, parts: &[Part], rows: usize) -> Self {
+        let facts = || facts(column, parts);
+        let order = overall_order(parts, column);
         let bounds = merge(facts().map(|f| f.bounds));
-        let rows: usize = segments.iter().map(|s| s.rows()).sum();
-        let possible = bounds.map_or(rows, |(low, high)| {
-            let span = high
-                .checked_sub(low)
-                .and_then(|span| usize::try_from(span).ok());
-            span.map_or(rows, |span| span.saturating_add(1).min(rows))
-        });
-        let unique = order == Order::Rising;
+        let sketch = add_sketches(Some(DistinctSketch::default()), facts());
+        let (distinct, distinct_exact) = distinct(sketch.as_ref(), order, bounds, rows);
         Self {
             bounds,
             string_bounds: merge(facts().map(|f| f.string_bounds.clone())),
             null_count: facts().map(|f| f.null_count).sum(),
-            distinct: if unique { rows } else { estimate.min(possible) },
-            distinct_exact: unique || exact,
+            distinct,
+            distinct_exact,
             order,
+            sketch,
+        }
+    }
+
+    fn changed(&self, column: usize, has_main: bool, delta: &[Part], rows: usize) -> Self {
+        let facts = || facts(column, delta);
+        let main = has_main.then_some(self);
+        let bounds = merge(
+            main.map(|m| m.bounds)
+                .into_iter()
+                .chain(facts().map(|f| f.bounds)),
+        );
+        let main_strings = main.map(|m| m.string_bounds.clone());
+        let strings = facts().map(|f| f.string_bounds.clone());
+        let sketch = add_sketches(self.sketch.clone(), facts());
+        let order = match delta.is_empty() {
+            true => self.order,
+            false => Order::Unordered,
+        };
+        let (distinct, distinct_exact) = distinct(sketch.as_ref(), order, bounds, rows);
+        Self {
+            bounds,
+            string_bounds: merge(main_strings.into_iter().chain(strings)),
+            null_count: self.null_count + facts().map(|f| f.null_count).sum::<usize>(),
+            distinct,
+            distinct_exact,
+            order,
+            sketch,
         }
     }
 
@@ -101,24 +148,49 @@ impl ColumnSummary {
     }
 }
 
-/// Distinct values over all segments, and whether the number is exact; none where they are unknown
-/// for one segment.
-fn distinct_values<'a>(facts: impl Iterator<Item = &'a ColumnFacts>) -> (usize, bool) {
-    let mut all = DistinctSketch::default();
-    for facts in facts {
-        let Some(distinct) = &facts.distinct else {
-            return (0, false);
-        };
-        all.merge(distinct);
-    }
-    all.count()
+fn facts(column: usize, parts: &[Part]) -> impl Iterator<Item = &ColumnFacts> {
+    parts
+        .iter()
+        .map(move |part| part.segment.columns()[column].facts())
 }
 
-/// The order of a column over segments that follow each other.
-fn overall_order(segments: &[Arc<Segment>], column: usize) -> Order {
+/// `sketch` and what `facts` add to it; nothing where one of them is unknown.
+fn add_sketches<'a>(
+    sketch: Option<DistinctSketch>,
+    facts: impl Iterator<Item = &'a ColumnFacts>,
+) -> Option<DistinctSketch> {
+    let mut all = sketch?;
+    for facts in facts {
+        all.merge(facts.distinct.as_ref()?);
+    }
+    Some(all)
+}
+
+/// Distinct values of a column of `rows` rows, and whether the number is exact.
+fn distinct(
+    sketch: Option<&DistinctSketch>,
+    order: Order,
+    bounds: Option<(i128, i128)>,
+    rows: usize,
+) -> (usize, bool) {
+    if order == Order::Rising {
+        return (rows, true);
+    }
+    let (estimate, exact) = sketch.map_or((0, false), DistinctSketch::count);
+    let possible = bounds.map_or(rows, |(low, high)| {
+        let span = high
+            .checked_sub(low)
+            .and_then(|span| usize::try_from(span).ok());
+        span.map_or(rows, |span| span.saturating_add(1).min(rows))
+    });
+    (estimate.min(possible), exact)
+}
+
+/// The order of a column over parts that follow each other.
+fn overall_order(parts: &[Part], column: usize) -> Order {
     let mut order = Order::Rising;
     let mut last: Option<i128> = None;
-    for facts in segments.iter().map(|s| s.columns()[column].facts()) {
+    for facts in facts(column, parts) {
         let Some((low, high)) = facts.bounds else {
             return Order::Unordered;
         };
@@ -129,7 +201,7 @@ fn overall_order(segments: &[Arc<Segment>], column: usize) -> Order {
         });
         last = Some(high);
     }
-    if segments.is_empty() {
+    if parts.is_empty() {
         Order::Unordered
     } else {
         order

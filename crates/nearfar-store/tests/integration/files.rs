@@ -198,6 +198,6 @@ async fn rows_keep_the_order_of_their_file() {
         .await
         .expect("a table");
     let table = table_of(provider.as_ref()).expect("in memory").snapshot();
-    assert!(table.segments.len() > 1, "one partition only");
-    assert_eq!(table.summary.columns[0].order, Order::Rising);
+    assert!(table.main().len() > 1, "one partition only");
+    assert_eq!(table.summary().columns[0].order, Order::Rising);
 }

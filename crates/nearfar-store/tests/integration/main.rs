@@ -5,11 +5,14 @@ mod cancellation;
 mod errors;
 mod files;
 mod heap;
+mod isolation;
 mod leaks;
+mod merges;
 mod scans;
 mod statements;
 mod support;
 mod tablespaces;
+mod transactions;
 
 /// As in the program: allocations follow the thread's tier once the heaps are installed.
 #[global_allocator]

@@ -47,6 +47,9 @@ async fn tables_go_where_they_are_put_and_come_back() {
         );
     }
     run(&session, "INSERT INTO t VALUES (1, 2)").await;
+    let delta = "g far, g near, k far, k near";
+    assert_eq!(placements(&session, "t").await, delta);
+    run(&session, "CALL nearfar.merge('t')").await;
     assert_eq!(placements(&session, "t").await, "g far, k far");
     run(&session, "DROP TABLE t").await;
     assert_eq!(region_bytes(&engine), 0);

@@ -27,7 +27,7 @@ use crate::known::Known;
 use crate::topology::Performance;
 
 /// Built-in profiles: name and file.
-const BUILTIN: [(&str, &str); 7] = [
+const BUILTIN: [(&str, &str); 8] = [
     (
         "cxl-blades-1",
         include_str!("../../profiles/cxl-blades-1.toml"),
@@ -48,6 +48,7 @@ const BUILTIN: [(&str, &str); 7] = [
         "cxl-commercial",
         include_str!("../../profiles/cxl-commercial.toml"),
     ),
+    ("cxl-card", include_str!("../../profiles/cxl-card.toml")),
     ("cxl-fpga", include_str!("../../profiles/cxl-fpga.toml")),
     (
         "remote-socket",

@@ -9,10 +9,16 @@ use super::raw::RawNumber;
 use super::validate::{Range, Reader};
 
 /// Built-in parameter sets: name and file.
-const BUILTIN: [(&str, &str); 1] = [(
-    "emerald-rapids-cma",
-    include_str!("../../profiles/simulation/emerald-rapids-cma.toml"),
-)];
+const BUILTIN: [(&str, &str); 2] = [
+    (
+        "emerald-rapids-cma",
+        include_str!("../../profiles/simulation/emerald-rapids-cma.toml"),
+    ),
+    (
+        "sapphire-rapids-card",
+        include_str!("../../profiles/simulation/sapphire-rapids-card.toml"),
+    ),
+];
 
 /// Cores, their queues, caches and prefetchers, and the request table that they share.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
-use super::{FigureFormat, QueryList};
+use super::{BenchIndexArgs, FigureFormat, QueryList};
 use crate::human::ByteSize;
 
 /// Compare Nearfar with other engines, in one run over the same data.
@@ -23,6 +23,7 @@ pub struct BenchArgs {
 pub enum BenchArea {
     Tpch(BenchTpchArgs),
     Scan(BenchScanArgs),
+    Index(Box<BenchIndexArgs>),
     /// Be one of the engines that are compared; what `tpch` starts.
     #[command(hide = true)]
     Contender {

@@ -20,6 +20,7 @@ Examples:
   nearfar measure --operation read,write --access 64,4096 --threads 1,2 --region-size 1GiB
   nearfar measure --preset latency --time 1s -o latency.jsonl
   nearfar measure my.toml --dry-run
+  nearfar measure my.toml --profile cxl-blades-4 --virtual
   nearfar measure report latency.jsonl
   nearfar measure compare before.jsonl after.jsonl"
 )]
@@ -65,18 +66,31 @@ pub enum MeasureAction {
 /// What is measured.
 #[derive(Debug, Args)]
 pub struct MeasureRunArgs {
-    /// A specification in TOML.
+    /// A specification in TOML, or in YAML if it is named so.
     #[arg(value_name = "FILE", conflicts_with = "preset")]
     pub specification: Option<PathBuf>,
     /// A built-in specification: heatmap, devices, latency, split or loaded.
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Add a modelled tier `far` after a built-in profile or a TOML file.
+    /// Add a modelled tier `far` after a built-in profile or a TOML file; with --virtual, the
+    /// machine that is simulated.
     #[arg(long, value_name = "NAME|FILE")]
     pub profile: Option<String>,
     /// Give the threads all of the modelled device, not their share of it.
     #[arg(long, requires = "profile")]
     pub whole_device: bool,
+    /// Run in virtual time on the machine of the profile, not in the memory of this one.
+    #[arg(
+        id = "virtual",
+        long,
+        requires = "profile",
+        conflicts_with_all = ["whole_device", "counters"]
+    )]
+    pub virtual_time: bool,
+    /// Lines that the simulator follows per repetition, after a warm-up [default: as many as rates
+    /// and percentiles need].
+    #[arg(long, value_name = "N", requires = "virtual", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    pub lines: Option<u64>,
     /// Check the specification, print the plan, its memory and its time, and run nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -167,6 +181,9 @@ pub struct FieldArgs {
     /// Whether tasks run until the others are done.
     #[arg(long, value_name = "BOOL")]
     background: Option<String>,
+    /// Whether every access is waited for before the next one.
+    #[arg(long, value_name = "BOOL")]
+    fence: Option<String>,
     /// Reads of a chase between two looks at the clock.
     #[arg(long, value_name = "N", value_delimiter = ',')]
     hops: Vec<String>,
@@ -202,6 +219,7 @@ impl FieldArgs {
             ("limit", "--limit", self.limit.clone()),
             ("sample", "--sample", self.sample.clone()),
             ("background", "--background", one(&self.background)),
+            ("fence", "--fence", one(&self.fence)),
             ("hops", "--hops", self.hops.clone()),
         ];
         let written = flags

@@ -2,6 +2,7 @@
 //! exists is found out by the commands, so that each has its own exit code.
 
 mod bench;
+mod index;
 mod machine;
 mod measure;
 mod profiles;
@@ -16,6 +17,7 @@ use std::num::NonZeroU32;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
+pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::profiles::ProfilesArgs;
@@ -53,6 +55,7 @@ pub enum Command {
     Sql(SqlArgs),
     Tpch(TpchArgs),
     Bench(BenchArgs),
+    Index(IndexArgs),
     Measure(Box<MeasureArgs>),
     Reproduce(ReproduceArgs),
 }

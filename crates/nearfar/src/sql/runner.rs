@@ -165,7 +165,8 @@ impl Runner {
                     line,
                     text: &text,
                 };
-                for statement in statements(&text).map_err(|error| source.explain(error.into()))? {
+                let statements = self.session.read(&text);
+                for statement in statements.map_err(|error| source.explain(error.into()))? {
                     self.statement(&source, statement).await?;
                 }
                 Ok(ControlFlow::Continue(()))

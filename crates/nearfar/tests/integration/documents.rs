@@ -4,13 +4,15 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 12] = [
+const COMMANDS: [&[&str]; 14] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
     &["tpch"],
     &["bench", "tpch"],
     &["bench", "scan"],
+    &["bench", "index"],
+    &["index", "bench"],
     &["bench"],
     &["measure"],
     &["measure", "report"],

@@ -333,3 +333,84 @@ fn a_scan_is_compared_with_reads_copies_and_arrow() {
     run(["bench", "scan", "--selectivity", "101"]).failed(2, &["101"]);
     run(["bench", "scan", "--column", "5"]).failed(2, &["column", "4096"]);
 }
+
+/// One point that this machine and the model can run.
+const POINT: &str = "time = \"5ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n\n[region.data]\n\
+                     size = \"1MiB\"\n\n[task.one]\naccess = 4096\n";
+
+#[test]
+fn the_same_specification_runs_in_virtual_time_and_is_compared() {
+    let folder = temp();
+    fs::write(folder.path().join("spec.toml"), POINT).expect("written");
+    run_in(folder.path(), ["measure", "spec.toml", "-o", "real.jsonl"]).succeeded();
+    let on_profile = ["--profile", "cxl-blades-4", "--virtual"];
+    let arguments = |output| {
+        let first = ["measure", "spec.toml", "-o", output];
+        first.into_iter().chain(on_profile).collect::<Vec<_>>()
+    };
+    let text = run_in(folder.path(), arguments("model.jsonl")).succeeded();
+    assert!(
+        text.contains("modelled") && !text.contains("measured"),
+        "{text}"
+    );
+    run_in(folder.path(), arguments("again.jsonl")).succeeded();
+    let (header, metrics) = results(&folder.path().join("model.jsonl"));
+    assert_eq!(header.configuration["settings"]["clock"], "virtual");
+    assert_eq!(header.configuration["settings"]["profile"], "cxl-blades-4");
+    let (_, again) = results(&folder.path().join("again.jsonl"));
+    let of = |metrics: &[Metric]| -> Vec<_> {
+        let figures = metrics.iter().filter(|one| one.metric != "run_seconds");
+        figures
+            .map(|one| (one.metric.clone(), one.value.clone()))
+            .collect()
+    };
+    assert_eq!(of(&metrics), of(&again), "deterministic");
+    let compared = [
+        "measure",
+        "compare",
+        "real.jsonl",
+        "model.jsonl",
+        "--html",
+        "both.html",
+    ];
+    let text = run_in(folder.path(), compared).succeeded();
+    assert!(
+        text.contains("measured") && text.contains("modelled"),
+        "{text}"
+    );
+    let html = fs::read_to_string(folder.path().join("both.html")).expect("a page");
+    assert!(html.contains("figures of different kinds"));
+    let mixed = ["measure", "spec.toml", "-o", "real.jsonl", "--resume"];
+    let mixed = mixed.into_iter().chain(on_profile);
+    run_in(folder.path(), mixed).failed(4, &["clock, profile"]);
+}
+
+#[test]
+fn virtual_time_needs_a_profile_that_can_be_simulated() {
+    run(["measure", "--virtual"]).failed(2, &["--profile"]);
+    run(["measure", "--virtual", "--profile", "cxl-fpga"]).failed(9, &["cannot be simulated"]);
+    let dry = [
+        "measure",
+        "--profile",
+        "cxl-blades-4",
+        "--virtual",
+        "--threads",
+        "48",
+        "--dry-run",
+    ];
+    let text = run(dry).succeeded();
+    assert!(
+        text.contains("in virtual time on the machine of cxl-blades-4"),
+        "{text}"
+    );
+    let many = [
+        "measure",
+        "--profile",
+        "cxl-blades-4",
+        "--virtual",
+        "--threads",
+        "49",
+    ];
+    let told = "48 of the 48 processors of profile cxl-blades-4";
+    run(many).failed(2, &[told]);
+}

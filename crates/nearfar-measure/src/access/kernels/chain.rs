@@ -1,11 +1,13 @@
 //! Chains of dependent reads.
 #![allow(unsafe_code)]
 
-use super::Target;
-use super::ticks::{after, before};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of the line that holds one node.
-const LINE_BYTES: usize = 64;
+use super::ticks::{after, before};
+use super::{LINE_BYTES, Target};
+
+/// Lines of a chain that are written between two looks at whether the user wants to stop.
+const LINES_AT_ONCE: usize = 1 << 18;
 
 /// A cycle through all lines of a region, in an order that no prefetcher foresees.
 ///
@@ -18,17 +20,21 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// Writes the chain into `memory`, which must begin at a line and hold at least one.
-    pub(crate) fn build(memory: &'a mut [u8], seed: u64) -> Self {
+    /// Writes the chain into `memory`, which must begin at a line and hold at least one; `None` if
+    /// it was stopped.
+    pub(crate) fn build(memory: &'a mut [u8], seed: u64, stop: &AtomicBool) -> Option<Self> {
         let order = Order::new(memory.len() / LINE_BYTES, seed);
         let first = order.lines().next().unwrap_or(0);
         let mut place = first;
-        for next in order.lines().skip(1).chain([first]) {
+        for (index, next) in order.lines().skip(1).chain([first]).enumerate() {
+            if index.is_multiple_of(LINES_AT_ONCE) && stop.load(Ordering::Relaxed) {
+                return None;
+            }
             let at = place * LINE_BYTES;
             memory[at..at + 8].copy_from_slice(&((next * LINE_BYTES) as u64).to_ne_bytes());
             place = next;
         }
-        Self::existing(memory)
+        Some(Self::existing(memory))
     }
 
     /// The chain that was built into `memory` before.
@@ -62,10 +68,9 @@ impl<'a> Chain<'a> {
     #[inline(always)]
     pub(crate) fn hop(&self, offset: usize) -> usize {
         assert!(offset + 8 <= self.target.bytes() && offset.is_multiple_of(8));
-        let word: *const std::sync::atomic::AtomicU64 =
-            self.target.base().wrapping_add(offset).cast();
+        let word: *const AtomicU64 = self.target.base().wrapping_add(offset).cast();
         // SAFETY: inside of the target and aligned; targets are accessed atomically.
-        let next = unsafe { (*word).load(std::sync::atomic::Ordering::Relaxed) };
+        let next = unsafe { (*word).load(Ordering::Relaxed) };
         next as usize
     }
 
@@ -98,17 +103,12 @@ impl Order {
         }
     }
 
-    fn lines(&self) -> impl Iterator<Item = usize> + '_ {
-        let mut state = self.seed & self.mask;
-        let states = (0..=self.mask).map(move |_| {
-            let place = self.mix(state);
-            state = state
-                .wrapping_mul(0x5851_F42D_4C95_7F2D)
-                .wrapping_add(0x1405_7B7E_F767_814F)
-                & self.mask;
-            place as usize
-        });
-        states.filter(|place| *place < self.lines)
+    fn lines(self) -> impl Iterator<Item = usize> {
+        let mut walk = Walk {
+            state: self.seed & self.mask,
+            order: self,
+        };
+        (0..self.lines).map(move |_| walk.next_line())
     }
 
     /// A bijection on the numbers up to the mask: shifts to the right and odd factors undo nothing.
@@ -119,5 +119,36 @@ impl Order {
             mixed = mixed.wrapping_mul(factor) & self.mask;
         }
         mixed ^ (mixed >> self.shift)
+    }
+}
+
+/// The lines of a chain one after the other, again and again, without the chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Walk {
+    order: Order,
+    state: u64,
+}
+
+impl Walk {
+    /// The chain that [`Chain::build`] makes over `lines`, from a `share` of the way on.
+    pub(crate) fn new(lines: usize, seed: u64, share: f64) -> Self {
+        let order = Order::new(lines, seed);
+        let state = seed.wrapping_add((share * order.mask as f64) as u64) & order.mask;
+        Self { order, state }
+    }
+
+    /// The next line.
+    pub(crate) fn next_line(&mut self) -> usize {
+        loop {
+            let place = self.order.mix(self.state) as usize;
+            self.state = self
+                .state
+                .wrapping_mul(0x5851_F42D_4C95_7F2D)
+                .wrapping_add(0x1405_7B7E_F767_814F)
+                & self.order.mask;
+            if place < self.order.lines {
+                return place;
+            }
+        }
     }
 }

@@ -19,13 +19,16 @@ mod x86;
 #[path = "portable.rs"]
 mod x86;
 
-pub(crate) use self::chain::Chain;
+pub(crate) use self::chain::{Chain, Walk};
 pub(crate) use self::target::Target;
 pub(crate) use self::ticks::Ticks;
 pub(crate) use self::x86::{Kernel, fence, sampled};
 
 use std::fmt;
 use std::str::FromStr;
+
+/// Bytes of a cache line.
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// What an access does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,8 +76,8 @@ impl Operation {
         !matches!(self, Self::Read | Self::Chase)
     }
 
-    /// Why this machine or this access size cannot have it.
-    pub(crate) fn unavailable(self, access_bytes: usize) -> Option<String> {
+    /// Why no machine has it for accesses of this size.
+    pub(crate) fn impossible(self, access_bytes: usize) -> Option<String> {
         match self {
             Self::Chase if access_bytes != 8 => {
                 Some("a chain of dependent reads has accesses of 8 bytes".to_owned())
@@ -82,8 +85,18 @@ impl Operation {
             Self::WriteDirect if access_bytes < 64 => {
                 Some("movdir64b stores 64 bytes: no instruction stores less directly".to_owned())
             }
-            _ => x86::missing(self),
+            _ => None,
         }
+    }
+
+    /// Why this machine lacks it.
+    pub(crate) fn missing(self) -> Option<String> {
+        x86::missing(self)
+    }
+
+    /// Why this machine cannot have it for accesses of this size.
+    pub(crate) fn unavailable(self, access_bytes: usize) -> Option<String> {
+        self.impossible(access_bytes).or_else(|| self.missing())
     }
 }
 
@@ -171,13 +184,35 @@ impl Places {
     /// The offset of the next one: below `slots * access_bytes`.
     #[inline(always)]
     fn next(&mut self) -> usize {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.state = self.state.wrapping_add(STEP);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         mixed ^= mixed >> 31;
         let slot = (u128::from(mixed) * u128::from(self.slots)) >> 64;
         slot as usize * self.access_bytes
+    }
+}
+
+/// What the state of [`Places`] grows by.
+const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+impl Kernel {
+    /// Makes the accesses and waits for each of them before the next.
+    pub(crate) fn run_fenced(&self, target: &Target<'_>, accesses: &Accesses) {
+        for index in 0..accesses.count {
+            let one = Accesses {
+                first_bytes: match accesses.pattern {
+                    Pattern::Sequential => accesses.first_bytes + index * accesses.access_bytes,
+                    Pattern::Random => accesses.first_bytes,
+                },
+                count: 1,
+                seed: accesses.seed.wrapping_add(STEP.wrapping_mul(index as u64)),
+                ..*accesses
+            };
+            self.run(target, &one);
+            fence();
+        }
     }
 }
 

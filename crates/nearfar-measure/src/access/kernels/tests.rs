@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 
 #[repr(align(4096))]
@@ -128,7 +130,7 @@ fn impossible_sizes_have_a_reason() {
 fn a_chain_is_one_cycle_over_all_lines() {
     for lines in [1, 2, 3, 5, 64, 100, 511, 512] {
         let mut page = Page([0; 1 << 15]);
-        let chain = Chain::build(&mut page.0[..lines * 64], 9);
+        let chain = Chain::build(&mut page.0[..lines * 64], 9, &AtomicBool::new(false)).unwrap();
         let mut seen = vec![false; lines];
         let mut at = chain.start(0.5);
         for _ in 0..lines {

@@ -4,10 +4,7 @@
 use std::arch::asm;
 
 use super::ticks::{after, before};
-use super::{Accesses, Operation, Pattern, Places, Target};
-
-/// Bytes of a cache line.
-const LINE_BYTES: usize = 64;
+use super::{Accesses, LINE_BYTES, Operation, Pattern, Places, Target};
 
 /// Line that direct stores copy.
 #[repr(align(64))]

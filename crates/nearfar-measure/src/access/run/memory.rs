@@ -1,15 +1,26 @@
 //! The regions of a run.
 
-use nearfar_memory::{OverBudget, Region, RegionOptions, Verification};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nearfar_memory::{MemorySystem, OverBudget, Region, RegionOptions, Verification};
 
 use super::ExecuteError;
 use crate::access::kernels::{Chain, Operation, Target};
 use crate::access::outcome::RegionFacts;
-use crate::access::plan::{Plan, PlannedRegion, PlannedRun};
+use crate::access::plan::{PlannedPlacement, PlannedRegion, PlannedRun};
 use crate::probe::AccessKernel;
 
 /// Word that regions are filled with before they are read.
 const FILL: u64 = 0x0123_4567_89AB_CDEF;
+
+/// Bytes that are filled between two looks at whether the user wants to stop.
+const FILLED_AT_ONCE_BYTES: usize = 16 << 20;
+
+/// Time between two looks at whether a region is there, or the user wants to stop.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// Memory of the run in progress. Regions that the next run needs alike are kept.
 #[derive(Default)]
@@ -32,8 +43,13 @@ pub(super) enum Accessed<'a> {
 }
 
 impl Memory {
-    /// Gets the regions of `run`, filled, as it needs them.
-    pub(super) fn prepare(&mut self, plan: &Plan, run: &PlannedRun) -> Result<(), ExecuteError> {
+    /// Gets the regions of `run`, filled, as it needs them; false if it was stopped.
+    pub(super) fn prepare(
+        &mut self,
+        system: &Arc<MemorySystem>,
+        run: &PlannedRun,
+        stop: &AtomicBool,
+    ) -> Result<bool, ExecuteError> {
         let mut old = std::mem::take(&mut self.regions);
         for (index, planned) in run.regions.iter().enumerate() {
             let chain = is_chased(run, index).then_some(run.spec.seed);
@@ -43,16 +59,21 @@ impl Memory {
                 None => {
                     // The old ones are needed no more, and may be in the way.
                     old.clear();
-                    allocate(plan, run, index, planned)?
+                    match allocate(system, run, index, stop)? {
+                        Some(allocated) => allocated,
+                        None => return Ok(false),
+                    }
                 }
             };
             if prepared.chain != chain || (same.is_none() && chain.is_none()) {
-                fill(prepared.region.as_mut_slice(), chain);
+                if !fill(prepared.region.as_mut_slice(), chain, stop) {
+                    return Ok(false);
+                }
                 prepared.chain = chain;
             }
             self.regions.push(prepared);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Gives the regions to `work`, which accesses them from several threads.
@@ -124,36 +145,59 @@ fn is_chased(run: &PlannedRun, region: usize) -> bool {
         .any(|step| step.operation == Operation::Chase && step.regions.contains(&region))
 }
 
+/// Gets a region; `None` if it was stopped. The kernel takes seconds for the pages of a large one,
+/// so they are asked for on a thread that is left to itself then, and gives them back.
 fn allocate(
-    plan: &Plan,
+    system: &Arc<MemorySystem>,
     run: &PlannedRun,
     index: usize,
-    planned: &PlannedRegion,
-) -> Result<Prepared, ExecuteError> {
+    stop: &AtomicBool,
+) -> Result<Option<Prepared>, ExecuteError> {
+    let planned = run.regions[index].clone();
+    let PlannedPlacement::Memory(placement) = planned.placement.clone() else {
+        unreachable!("a plan for memory places regions in memory");
+    };
     let options = RegionOptions {
         page_size: planned.page_size,
         over_budget: OverBudget::Refuse,
     };
-    let region = Region::allocate(&plan.system, planned.bytes, &planned.placement, options);
+    let system = Arc::clone(system);
+    let bytes = planned.bytes;
+    let allocation =
+        std::thread::spawn(move || Region::allocate(&system, bytes, &placement, options));
+    while !allocation.is_finished() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    let region = allocation
+        .join()
+        .unwrap_or_else(|panic| resume_unwind(panic));
     let region = region.map_err(|source| ExecuteError::Region {
         run: run.id(),
         region: run.spec.regions[index].name.clone(),
         source: Box::new(source),
     })?;
-    Ok(Prepared {
+    Ok(Some(Prepared {
         region,
-        planned: planned.clone(),
+        planned,
         chain: None,
-    })
+    }))
 }
 
-fn fill(memory: &mut [u8], chain: Option<u64>) {
-    match chain {
-        Some(seed) => {
-            Chain::build(memory, seed);
-        }
-        None => AccessKernel::widest().write(memory, FILL),
+/// Fills a region or builds a chain in it; false if it was stopped.
+fn fill(memory: &mut [u8], chain: Option<u64>, stop: &AtomicBool) -> bool {
+    if let Some(seed) = chain {
+        return Chain::build(memory, seed, stop).is_some();
     }
+    for part in memory.chunks_mut(FILLED_AT_ONCE_BYTES) {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        AccessKernel::widest().write(part, FILL);
+    }
+    true
 }
 
 /// Bytes on modelled tiers before each page: one sum more than there are pages.

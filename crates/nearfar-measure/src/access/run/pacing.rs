@@ -5,10 +5,7 @@ use std::sync::Arc;
 use nearfar_model::{PacedTier, Stamp, Stream};
 
 use super::memory::Tiers;
-use crate::access::kernels::{Accesses, Pattern};
-
-/// Bytes in which every tier transfers.
-const LINE_BYTES: usize = 64;
+use crate::access::kernels::{Accesses, LINE_BYTES, Pattern};
 
 /// The modelled tier as one thread uses it.
 pub(super) struct Pacer<'a> {

@@ -21,7 +21,7 @@ use crate::access::spec::{Length, StepSpec, TaskSpec};
 const SLICE_BYTES: u64 = 128 << 10;
 
 /// Bytes of one kind in a mix, and between two waits of a limited task.
-const GRAIN_BYTES: u64 = 4 << 10;
+pub(in crate::access) const GRAIN_BYTES: u64 = 4 << 10;
 
 /// Samples that one thread keeps.
 const SAMPLES_MAX: usize = 4 << 20;
@@ -232,7 +232,7 @@ impl<'a> Worker<'a> {
         let spec = self.steps[step].spec;
         let (region, target, batch_index) = self.region(spec, batch);
         let slots = (target.bytes() / spec.access_bytes) as u64;
-        let per_batch = batch.elements * spec.count as u64;
+        let per_batch = self.queue.batch_elements() * spec.count as u64;
         let mut slot = (batch_index * per_batch + first) % slots;
         let mut left = count;
         while left > 0 {
@@ -290,7 +290,11 @@ impl<'a> Worker<'a> {
             (Some(write), true) => write,
             _ => &self.steps[step].kernel,
         };
-        kernel.run(target, accesses);
+        if self.task.fence {
+            kernel.run_fenced(target, accesses);
+        } else {
+            kernel.run(target, accesses);
+        }
         if let Some(pacer) = &mut self.pacer {
             pacer.accessed(region, target.bytes(), accesses, is_store);
         }
@@ -302,7 +306,7 @@ impl<'a> Worker<'a> {
         let (_, target, batch_index) = self.region(spec, batch);
         let slots = (target.bytes() / spec.access_bytes) as u64;
         let slot = match spec.pattern {
-            Pattern::Sequential => (batch_index * batch.elements + first) % slots,
+            Pattern::Sequential => (batch_index * self.queue.batch_elements() + first) % slots,
             Pattern::Random => self.seed(0, batch, first) % slots,
         };
         let offset = slot as usize * spec.access_bytes;

@@ -47,6 +47,9 @@ impl fmt::Display for SpecError {
             (Origin::Line(line), Some(name)) => write!(formatter, "{name}, line {line}: ")?,
             (Origin::Line(line), None) => write!(formatter, "line {line}: ")?,
             (Origin::Flag(flag), _) => write!(formatter, "{flag}: ")?,
+            (Origin::Default, Some(name)) if self.field.is_empty() => {
+                write!(formatter, "{name}: ")?
+            }
             (Origin::Default, _) => {}
         }
         if !self.field.is_empty() {

@@ -12,6 +12,8 @@ pub const RUNS_MAX: usize = 10_000;
 pub struct Context {
     /// Processors that the process may use.
     pub cpus: usize,
+    /// Processors that `threads = "rest"` divides up.
+    pub rest_cpus: usize,
     /// Names of the tiers that memory can be taken from, near to far.
     pub tiers: Vec<String>,
 }
@@ -88,7 +90,7 @@ fn at(
         parameters.push((axis.path.clone(), value.text.clone()));
     }
     parameters.reverse();
-    give_rest(&mut document, context.cpus);
+    give_rest(&mut document, context.rest_cpus);
     resolve(&document, parameters)
 }
 

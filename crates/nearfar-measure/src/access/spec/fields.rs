@@ -57,7 +57,7 @@ pub const REGION: [Field; 3] = [
 ];
 
 /// Settings of a task: `[task.NAME]`.
-pub const TASK: [Field; 11] = [
+pub const TASK: [Field; 12] = [
     field(
         "operation",
         "read",
@@ -103,6 +103,11 @@ pub const TASK: [Field; 11] = [
         "background",
         "false",
         "whether the task runs until the others are done",
+    ),
+    field(
+        "fence",
+        "false",
+        "whether every access is waited for before the next one",
     ),
     field(
         "hops",

@@ -11,10 +11,14 @@ mod error;
 mod expand;
 pub mod fields;
 mod flags;
+mod from_toml;
+mod from_yaml;
 mod placement;
+mod reader;
 mod resolve;
+mod tree;
 
-pub use self::document::Document;
+pub use self::document::{Document, TEXT_BYTES_MAX};
 pub use self::error::{Origin, SpecError};
 pub use self::expand::{Context, RUNS_MAX};
 pub use self::flags::Flag;

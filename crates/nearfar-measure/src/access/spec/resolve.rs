@@ -105,6 +105,8 @@ pub struct TaskSpec {
     pub sample_every: Option<u64>,
     /// Whether it runs until the others are done.
     pub background: bool,
+    /// Whether every access is waited for before the next one.
+    pub fence: bool,
     /// Reads of a chase between two looks at the clock.
     pub hops: usize,
 }
@@ -222,6 +224,11 @@ fn access(text: &str) -> Result<usize, String> {
             ACCESS_BYTES.end()
         ))
     }
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?}: write true or false"))
 }
 
 fn pin(text: &str) -> Result<Pin, String> {
@@ -367,10 +374,8 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
             rate => Err(format!("{rate} bytes per second: write at least 1KB/s")),
         })?,
         sample_every: (sample_every > 0).then_some(sample_every),
-        background: fields.parse("background", |text| {
-            text.parse()
-                .map_err(|_| format!("{text:?}: write true or false"))
-        })?,
+        background: fields.parse("background", boolean)?,
+        fence: fields.parse("fence", boolean)?,
         hops: fields.parse("hops", integer(1..=1 << 30))? as usize,
     })
 }
@@ -382,7 +387,7 @@ fn step(fields: &Fields<'_>, regions: &[RegionSpec], count: usize) -> Result<Ste
         Operation::Chase if !is_written => 8,
         _ => fields.parse("access", access)?,
     };
-    if let Some(reason) = operation.unavailable(access_bytes) {
+    if let Some(reason) = operation.impossible(access_bytes) {
         let field = if is_written { "access" } else { "operation" };
         return Err(fields.error(
             field,

@@ -142,7 +142,7 @@ impl Session {
 
 /// Tells work on another thread to stop when it is dropped.
 #[derive(Default)]
-struct CancelOnDrop(Arc<AtomicBool>);
+pub(super) struct CancelOnDrop(pub Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {

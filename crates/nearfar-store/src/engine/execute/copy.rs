@@ -7,17 +7,24 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
 use datafusion::prelude::{CsvReadOptions, DataFrame, ParquetReadOptions};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::alter::table_reference;
+use super::transaction::within;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
 use crate::load::FileFormat;
 use crate::sql::{CopyFrom, SqlError};
+use crate::transaction::Transaction;
 
 impl Session {
     /// Adds the rows of a file to a table, column by column in their order.
-    pub(super) async fn copy_from(&self, copy: &CopyFrom) -> Result<StatementResult, StoreError> {
+    pub(super) async fn copy_from(
+        &self,
+        transaction: &Arc<Transaction>,
+        copy: &CopyFrom,
+    ) -> Result<StatementResult, StoreError> {
         let name = table_reference(&copy.table)?;
         let table = self.memory_table(&name).await?;
         let target = self
@@ -32,6 +39,7 @@ impl Session {
         };
         let frame = self.read_file(copy).await?;
         let (state, input) = frame.into_parts();
+        let state = within(transaction, state);
         let (given, wanted) = (input.schema().columns(), table.schema().fields());
         if given.len() != wanted.len() {
             return Err(unreadable(
@@ -54,7 +62,7 @@ impl Session {
             InsertOp::Append,
         )?
         .build()?;
-        self.write(&state, &plan)
+        self.write(transaction, &state, &plan)
             .await
             .map_err(|error| match error {
                 error @ (StoreError::DataFusion(_) | StoreError::Arrow(_)) => unreadable(error),

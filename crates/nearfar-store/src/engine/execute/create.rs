@@ -5,6 +5,7 @@ use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::{ViewTable, source_as_provider};
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
     CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, LogicalPlan,
 };
@@ -64,6 +65,7 @@ impl Session {
     /// are in.
     pub(super) async fn create_table(
         &self,
+        state: &SessionState,
         cmd: CreateMemoryTable,
         clauses: &CreateClauses,
     ) -> Result<StatementResult, StoreError> {
@@ -82,8 +84,8 @@ impl Session {
             None => self.settings().table_placement(clauses.temporary).clone(),
         };
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
-        let table = self.load(&slot.name, &cmd.input, placement).await?;
-        let rows = table.snapshot().summary.rows as u64;
+        let table = self.load(state, &slot.name, &cmd.input, placement).await?;
+        let rows = table.snapshot().rows() as u64;
         slot.fill(self.engine().provider(table))?;
         Ok(match empty {
             true => done("CREATE TABLE"),
@@ -96,11 +98,12 @@ impl Session {
 
     async fn load(
         &self,
+        state: &SessionState,
         name: &str,
         input: &LogicalPlan,
         placement: Placement,
     ) -> Result<Arc<Table>, StoreError> {
-        let mut state = self.context().state();
+        let mut state = state.clone();
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
         let execution = &mut state.config_mut().options_mut().execution;
         execution.enable_file_stream_work_stealing = false;

@@ -5,6 +5,9 @@ mod analyze;
 mod copy;
 mod create;
 mod drop;
+mod merge;
+mod modify;
+mod transaction;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
@@ -23,25 +26,55 @@ use super::stream::{CommandTag, RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::load::Progress;
 use crate::sql::{CreateClauses, Statement, StatementKind};
+use crate::transaction::Transaction;
+use modify::explained;
+use transaction::{FailOnDrop, alone, within};
 
 impl Session {
     /// Runs one statement: a query up to its first rows, anything else to its end. Dropping the
-    /// future, or the stream of rows, ends the work and leaves no part of a table behind.
+    /// future, or the stream of rows, ends the work and leaves no part of a table behind. Outside of
+    /// a transaction that `BEGIN` began, the statement is one of its own; within one, it fails the
+    /// transaction if it fails or is given up.
     ///
     /// # Errors
     /// A statement that is wrong, names what is not there, or fails.
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, StoreError> {
+        if let StatementKind::Transaction(command) = statement.kind() {
+            return self.control_transaction(*command);
+        }
+        let transaction = self.current_transaction()?;
+        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
+        let result = self.run_in(&transaction, statement).await?;
+        failing.forget();
+        Ok(result)
+    }
+
+    async fn run_in(
+        &self,
+        transaction: &Arc<Transaction>,
+        statement: &Statement,
+    ) -> Result<StatementResult, StoreError> {
         match statement.kind() {
-            StatementKind::Alter(alter) => self.alter_table(alter).await,
-            StatementKind::CopyFrom(copy) => self.copy_from(copy).await,
-            StatementKind::DataFusion { statement, create } => {
-                self.run_planned(statement.as_ref().clone(), create).await
+            StatementKind::Alter(alter) => {
+                alone(transaction, "ALTER TABLE")?;
+                self.alter_table(alter).await
             }
+            StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
+            StatementKind::Merge(table) => {
+                alone(transaction, "CALL nearfar.merge")?;
+                self.merge_table(table).await
+            }
+            StatementKind::DataFusion { statement, create } => {
+                let statement = statement.as_ref().clone();
+                self.run_planned(transaction, statement, create).await
+            }
+            StatementKind::Transaction(command) => self.control_transaction(*command),
         }
     }
 
     async fn run_planned(
         &self,
+        transaction: &Arc<Transaction>,
         statement: DfStatement,
         create: &CreateClauses,
     ) -> Result<StatementResult, StoreError> {
@@ -50,58 +83,88 @@ impl Session {
         {
             return Ok(result);
         }
-        let state = self.context().state();
+        let state = within(transaction, self.context().state());
         let plan = state.statement_to_plan(statement).await?;
+        if let LogicalPlan::Ddl(ddl) = &plan {
+            alone(transaction, ddl.name())?;
+        }
         match plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(cmd)) => {
-                self.create_table(cmd, create).await
+                self.create_table(&state, cmd, create).await
             }
             LogicalPlan::Ddl(DdlStatement::CreateView(cmd)) => self.create_view(cmd, create).await,
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(cmd)) => {
                 self.create_external_table(cmd).await
             }
             LogicalPlan::Ddl(DdlStatement::DropTable(cmd)) => self.drop_table(&cmd).await,
-            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => self.run_by_datafusion(plan).await,
-            LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => self.write(&state, &plan).await,
-            query => self.query(&state, &query).await.map(StatementResult::Rows),
+            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
+                self.run_by_datafusion(transaction, plan).await
+            }
+            plan => self.run_plan(transaction, &state, &plan).await,
+        }
+    }
+
+    /// What reads and changes rows.
+    async fn run_plan(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        plan: &LogicalPlan,
+    ) -> Result<StatementResult, StoreError> {
+        match plan {
+            LogicalPlan::Dml(dml) if !matches!(dml.op, WriteOp::Insert(_)) => {
+                self.modify(transaction, state, dml).await
+            }
+            LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
+                self.write(transaction, state, plan).await
+            }
+            query => {
+                let query = explained(query)?;
+                let rows = self.query(transaction, state, &query).await?;
+                Ok(StatementResult::Rows(rows))
+            }
         }
     }
 
     /// A query, started.
     async fn query(
         &self,
+        transaction: &Arc<Transaction>,
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<RowStream, StoreError> {
         let plan = state.create_physical_plan(plan).await?;
         let (context, memory) = self.query_context(state);
-        self.start(plan, context, memory)
+        self.start(transaction, plan, context, memory)
     }
 
     fn start(
         &self,
+        transaction: &Arc<Transaction>,
         plan: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
         memory: Arc<QueryMemory>,
     ) -> Result<RowStream, StoreError> {
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
-        Ok(RowStream::start(plan, batches, memory))
+        let transaction = Arc::clone(transaction);
+        Ok(RowStream::start(plan, batches, memory, transaction))
     }
 
     /// `INSERT` and `COPY … TO`, whose plans yield the number of rows.
     async fn write(
         &self,
+        transaction: &Arc<Transaction>,
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<StatementResult, StoreError> {
         let (command, table) = match plan {
-            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(_)) => {
-                ("INSERT", Some(dml.table_name.table()))
-            }
-            LogicalPlan::Dml(_) => ("UPDATE", None),
+            LogicalPlan::Dml(dml) => ("INSERT", Some(dml.table_name.table())),
             _ => ("COPY", None),
         };
+        if table.is_some() {
+            transaction.check_writable(command)?;
+        }
         let physical = state.create_physical_plan(plan).await?;
         let progress = Arc::new(Progress::default());
         let _shown = table.map(|table| self.show_loading(Loading::new(table, &progress)));
@@ -110,19 +173,20 @@ impl Session {
         let context = TaskContext::from(state)
             .with_runtime(context.runtime_env())
             .with_session_config(config);
-        let mut rows = self.start(physical, Arc::new(context), memory)?;
+        let mut rows = self.start(transaction, physical, Arc::new(context), memory)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
             count += counted_rows(&batch?);
         }
-        Ok(StatementResult::Command(CommandTag {
-            command,
-            rows: Some(count),
-        }))
+        Ok(counted(command, count))
     }
 
     /// Settings, schemas, prepared statements, and queries that were prepared.
-    async fn run_by_datafusion(&self, plan: LogicalPlan) -> Result<StatementResult, StoreError> {
+    async fn run_by_datafusion(
+        &self,
+        transaction: &Arc<Transaction>,
+        plan: LogicalPlan,
+    ) -> Result<StatementResult, StoreError> {
         use datafusion::logical_expr::Statement as Planned;
         let command = match &plan {
             LogicalPlan::Statement(Planned::Execute(_)) => None,
@@ -144,8 +208,10 @@ impl Session {
             .into_parts();
         match (command, &plan) {
             (Some(command), _) => Ok(done(command)),
-            (None, LogicalPlan::Dml(_) | LogicalPlan::Copy(_)) => self.write(&state, &plan).await,
-            (None, _) => self.query(&state, &plan).await.map(StatementResult::Rows),
+            (None, _) => {
+                let state = within(transaction, state);
+                self.run_plan(transaction, &state, &plan).await
+            }
         }
     }
 }
@@ -155,6 +221,14 @@ fn done(command: &'static str) -> StatementResult {
     StatementResult::Command(CommandTag {
         command,
         rows: None,
+    })
+}
+
+/// A command that counts rows.
+fn counted(command: &'static str, rows: u64) -> StatementResult {
+    StatementResult::Command(CommandTag {
+        command,
+        rows: Some(rows),
     })
 }
 

@@ -3,8 +3,8 @@
 //! | table | a row per |
 //! |---|---|
 //! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
-//! | `nearfar.tables` | table in memory |
-//! | `nearfar.segments` | column of a segment: encoding, bytes per tier, placement |
+//! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
+//! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.column_access` | column: how often it was read, in which pattern |
 //!
 //! They are made anew for every query.

@@ -10,7 +10,7 @@ use super::columns::{self, Columns, Of};
 use crate::engine::catalog::{TEMPORARY, TableMap};
 use crate::engine::{Engine, Tablespaces};
 use crate::scan::table_of;
-use crate::table::{AccessCounts, Table};
+use crate::table::{AccessCounts, Snapshot, Table};
 
 /// A table in memory, and the schema it is in.
 struct Found {
@@ -65,8 +65,7 @@ fn far(bytes: &TierBytes) -> u64 {
 
 struct TableRow {
     found: Found,
-    rows: u64,
-    segments: u64,
+    snapshot: Snapshot,
     bytes: TierBytes,
     placements: Placements,
 }
@@ -77,16 +76,35 @@ const TABLES: &Columns<TableRow> = &[
         Of::Text(|row| Some(row.found.schema.clone())),
     ),
     ("table_name", Of::Text(|row| Some(row.found.name.clone()))),
-    ("rows", Of::Integer(|row| Some(row.rows))),
+    ("rows", Of::Integer(|row| Some(row.snapshot.rows() as u64))),
     (
         "columns",
         Of::Integer(|row| Some(row.found.table.schema().fields().len() as u64)),
     ),
-    ("segments", Of::Integer(|row| Some(row.segments))),
+    (
+        "segments",
+        Of::Integer(|row| Some(row.snapshot.main().len() as u64)),
+    ),
     ("bytes", Of::Integer(|row| Some(row.bytes.total()))),
     ("near_bytes", Of::Integer(|row| Some(near(&row.bytes)))),
     ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
     ("placement", Of::Text(|row| row.placements.text())),
+    (
+        "delta_rows",
+        Of::Integer(|row| Some(row.snapshot.delta_rows() as u64)),
+    ),
+    (
+        "delta_bytes",
+        Of::Integer(|row| {
+            let delta = row.snapshot.delta().iter();
+            Some(delta.map(|part| part.segment.bytes()).sum())
+        }),
+    ),
+    (
+        "deleted_rows",
+        Of::Integer(|row| Some(row.snapshot.deleted_rows() as u64)),
+    ),
+    ("merges", Of::Integer(|row| Some(row.found.table.merges()))),
 ];
 
 pub fn tables_schema() -> SchemaRef {
@@ -100,27 +118,19 @@ pub fn tables(
     let spaces = engine.map(Engine::tablespaces);
     let row = |found: Found| {
         let snapshot = found.table.snapshot();
-        let (mut bytes, mut placements) = (TierBytes::default(), Placements::default());
-        for column in snapshot
-            .segments
-            .iter()
-            .flat_map(|segment| segment.columns())
-        {
-            let current = column.current();
-            bytes += current.tier_bytes();
-            if let Some(spaces) = &spaces {
-                placements.add(spaces.describe(&current.placement()));
+        let (bytes, mut placements) = (found.table.tier_bytes(), Placements::default());
+        if let Some(spaces) = &spaces {
+            let main = snapshot.main().iter();
+            for column in main.flat_map(|part| part.segment.columns()) {
+                placements.add(spaces.describe(&column.current().placement()));
+            }
+            if snapshot.main().is_empty() {
+                placements.add(spaces.describe(&found.table.placements().default));
             }
         }
-        if snapshot.segments.is_empty()
-            && let Some(spaces) = &spaces
-        {
-            placements.add(spaces.describe(&found.table.placements().default));
-        }
         TableRow {
-            rows: snapshot.summary.rows as u64,
-            segments: snapshot.segments.len() as u64,
             found,
+            snapshot,
             bytes,
             placements,
         }
@@ -139,6 +149,8 @@ struct SegmentRow {
     bytes: TierBytes,
     tiers: String,
     placement: String,
+    storage: &'static str,
+    deleted_rows: u64,
 }
 
 const SEGMENTS: &Columns<SegmentRow> = &[
@@ -153,6 +165,8 @@ const SEGMENTS: &Columns<SegmentRow> = &[
     ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
     ("tier_bytes", Of::Text(|row| Some(row.tiers.clone()))),
     ("placement", Of::Text(|row| Some(row.placement.clone()))),
+    ("storage", Of::Text(|row| Some(row.storage.to_owned()))),
+    ("deleted_rows", Of::Integer(|row| Some(row.deleted_rows))),
 ];
 
 pub fn segments_schema() -> SchemaRef {
@@ -174,7 +188,9 @@ pub fn segments(
 
 fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>) {
     let fields = found.table.schema().fields();
-    for (index, segment) in found.table.snapshot().segments.iter().enumerate() {
+    let snapshot = found.table.snapshot();
+    for (index, part) in snapshot.parts().iter().enumerate() {
+        let segment = &part.segment;
         for (slot, field) in segment.columns().iter().zip(fields) {
             let column = slot.current();
             let bytes = column.tier_bytes();
@@ -191,6 +207,11 @@ fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>)
                 tiers: tiers.collect::<Vec<_>>().join(", "),
                 bytes,
                 placement: spaces.describe(&column.placement()),
+                storage: match index < snapshot.main().len() {
+                    true => "main",
+                    false => "delta",
+                },
+                deleted_rows: part.deleted_rows() as u64,
             });
         }
     }
@@ -235,14 +256,12 @@ pub fn column_access(
                     schema: found.schema.clone(),
                     table: found.name.clone(),
                     column: field.name().clone(),
-                    counts: AccessCounts::default(),
+                    counts: found.table.access_counts(index),
                     bytes: 0,
                     placements: Placements::default(),
                 };
-                for segment in snapshot.segments.iter() {
-                    let slot = &segment.columns()[index];
-                    let column = slot.current();
-                    row.counts += slot.counters().read();
+                for part in snapshot.parts() {
+                    let column = part.segment.columns()[index].current();
                     row.bytes += column.bytes() as u64;
                     row.placements.add(spaces.describe(&column.placement()));
                 }

@@ -1,5 +1,6 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod index;
 mod scan;
 mod table;
 
@@ -13,7 +14,7 @@ use nearfar_measure::results::{Header, ResultsWriter};
 use tempfile::TempDir;
 use tracing::info;
 
-use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, FigureFormat};
+use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, FigureFormat, IndexAction, IndexArgs};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::run_until_interrupted;
 use crate::output::file::Output;
@@ -24,7 +25,15 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.area {
         BenchArea::Tpch(args) => run_tpch(args),
         BenchArea::Scan(args) => scan::run(args),
+        BenchArea::Index(args) => index::run(args),
         BenchArea::Contender { role } => Ok(serve(*role, io::stdin().lock(), io::stdout().lock())?),
+    }
+}
+
+/// Runs what there is of tree indexes.
+pub fn run_index(args: &IndexArgs) -> anyhow::Result<()> {
+    match &args.action {
+        IndexAction::Bench(args) => index::run(args),
     }
 }
 

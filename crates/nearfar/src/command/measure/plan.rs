@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nearfar_measure::Kind;
-use nearfar_measure::access::Plan;
+use nearfar_measure::access::{Plan, PlanTarget};
 use nearfar_measure::results::{Header, Metric, ResultsWriter};
 use serde_json::json;
 
@@ -102,11 +102,18 @@ fn table(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     if plan.runs.len() > ROWS {
         writeln!(out, "and {} more", plan.runs.len() - ROWS)?;
     }
+    let takes = match &plan.target {
+        PlanTarget::Simulated(machine) => {
+            format!("in virtual time on the machine of {}", machine.profile)
+        }
+        PlanTarget::Memory { .. } => {
+            format!("at most {} of memory at a time", Bytes(plan.memory_bytes()))
+        }
+    };
     writeln!(
         out,
-        "{} runs, about {}, at most {} of memory at a time; nothing was run",
+        "{} runs, about {}, {takes}; nothing was run",
         plan.runs.len(),
         Elapsed(plan.time()),
-        Bytes(plan.memory_bytes())
     )
 }

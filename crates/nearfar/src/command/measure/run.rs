@@ -1,10 +1,13 @@
 //! Running a specification.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nearfar_measure::access::spec::TEXT_BYTES_MAX;
 use nearfar_measure::access::{
     Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
 };
@@ -48,7 +51,7 @@ fn document(args: &MeasureRunArgs) -> anyhow::Result<Document> {
     let mut document = match (&args.specification, &args.preset) {
         (Some(path), _) => {
             let name = path.display().to_string();
-            let text = fs::read_to_string(path).map_err(|error| {
+            let text = read_text(path).map_err(|error| {
                 Failed::new(Exit::Input, format!("cannot read {name}: {error}"))
             })?;
             Document::parse(&name, &text)?
@@ -84,7 +87,33 @@ fn document(args: &MeasureRunArgs) -> anyhow::Result<Document> {
     Ok(document)
 }
 
+/// A specification, at most a byte more than is allowed, so that its parser refuses it.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?
+        .take(TEXT_BYTES_MAX as u64 + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
+}
+
 fn make_plan(
+    args: &MeasureRunArgs,
+    document: &Document,
+    profile: Option<&Profile>,
+) -> anyhow::Result<Plan> {
+    let mut plan = match profile.filter(|_| args.virtual_time) {
+        Some(profile) => Plan::simulated(document, profile, args.lines)?,
+        None => plan_in_memory(args, document, profile)?,
+    };
+    if let Some(profile) = profile {
+        // So that results of one profile are not gone on with under another.
+        let name = profile.name.clone();
+        plan.settings.insert("profile".to_owned(), name);
+    }
+    Ok(plan)
+}
+
+fn plan_in_memory(
     args: &MeasureRunArgs,
     document: &Document,
     profile: Option<&Profile>,

@@ -1,0 +1,136 @@
+//! One of our trees in virtual time under placement policies, without building anything of
+//! DataFusion:
+//!
+//! ```console
+//! $ cargo run --release -p nearfar-index-bench --example virtual -- \
+//!     --tree art --workload hotspot-read-only --policy interleave,sidle --keys 200000
+//! ```
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use clap::Parser;
+use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::modelled::{ComputeCosts, ModelledOptions, Policy, ScaleRule, run};
+use nearfar_index_bench::workload::{Integers, Workload};
+use nearfar_model::simulation::Machine;
+use nearfar_topology::Profile;
+
+/// Runs trees in virtual time.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Trees.
+    #[arg(long, value_delimiter = ',', default_value = "art")]
+    tree: Vec<Contestant>,
+    /// Workloads.
+    #[arg(long, value_delimiter = ',', default_value = "hotspot-read-only")]
+    workload: Vec<String>,
+    /// Policies.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "all-near,interleave,sidle,all-far"
+    )]
+    policy: Vec<Policy>,
+    /// Percent of the tree's bytes that may be near.
+    #[arg(long, default_value_t = 20)]
+    near_share: u8,
+    /// Loaded keys.
+    #[arg(long, default_value_t = 200_000)]
+    keys: u64,
+    /// Zipf's exponent; 0 asks for all keys alike.
+    #[arg(long)]
+    zipf: Option<f64>,
+    /// Virtual cores.
+    #[arg(long, default_value_t = 28)]
+    threads: usize,
+    /// Keys that are looked up at once.
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// The machine.
+    #[arg(long, default_value = "cxl-card")]
+    profile: String,
+    /// Make caches smaller by the tree's bytes instead of its keys.
+    #[arg(long)]
+    by_bytes: bool,
+    /// Virtual milliseconds before figures are taken.
+    #[arg(long, default_value_t = 20.0)]
+    warm_up_ms: f64,
+    /// Virtual milliseconds over which they are taken.
+    #[arg(long, default_value_t = 10.0)]
+    measured_ms: f64,
+    /// Virtual milliseconds between two moves of the hot region, by its own width.
+    #[arg(long)]
+    shift_ms: Option<f64>,
+    /// Show the series.
+    #[arg(long)]
+    series: bool,
+}
+
+#[expect(clippy::print_stdout, reason = "a program of its own")]
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let machine = Machine::new(&Profile::resolve(&arguments.profile)?)?;
+    let keys = Rc::new(Integers::new(arguments.keys));
+    let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+    println!(
+        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved MB lost host_s"
+    );
+    for contestant in arguments.tree.iter().copied() {
+        for name in &arguments.workload {
+            for policy in arguments.policy.iter().copied() {
+                let workload = Workload::named(name)?;
+                let options = ModelledOptions {
+                    contestant,
+                    policy,
+                    workload: match arguments.zipf {
+                        Some(exponent) => workload.with_zipf(exponent),
+                        None => workload,
+                    },
+                    near_percent: arguments.near_share,
+                    threads: arguments.threads,
+                    batch: arguments.batch,
+                    warm_up: milliseconds(arguments.warm_up_ms),
+                    measured: milliseconds(arguments.measured_ms),
+                    slice: Duration::from_micros(100),
+                    shift: arguments.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
+                    machine: machine.clone(),
+                    scale: match arguments.by_bytes {
+                        true => ScaleRule::Bytes,
+                        false => ScaleRule::Keys,
+                    },
+                    costs: ComputeCosts::default(),
+                    seed: 1,
+                };
+                let outcome = run(&options, &keys, |_| ())?;
+                let at = |percent: usize| {
+                    let index = outcome.latencies_ns.len() * percent / 100;
+                    outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
+                };
+                let last = outcome.series.last();
+                println!(
+                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {} {:.1}",
+                    outcome.operations_per_s / 1e6,
+                    at(50),
+                    at(90),
+                    at(99),
+                    last.map_or(0.0, |moment| moment.near_bytes_share),
+                    last.map_or(0.0, |moment| moment.near_accesses_share),
+                    outcome.moved_bytes as f64 / 1e6,
+                    outcome.lost,
+                    outcome.took.as_secs_f64(),
+                );
+                for moment in outcome.series.iter().filter(|_| arguments.series) {
+                    println!(
+                        "  {:.2} ms {:.2} Mops/s {:.3} {:.3}",
+                        moment.at.as_secs_f64() * 1e3,
+                        moment.operations_per_s / 1e6,
+                        moment.near_bytes_share,
+                        moment.near_accesses_share
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}

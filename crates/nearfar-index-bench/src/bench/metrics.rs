@@ -1,0 +1,204 @@
+//! Comparisons as lines of the results schema.
+//!
+//! | metric | unit | what |
+//! |---|---|---|
+//! | `throughput_mops` | Mop/s | operations, by `tree` |
+//! | `ratio_to_best_rival` | ratio | throughput of one of our trees over that of the best other crate's, run by run; `rival` says which |
+//! | `bytes_per_key` | B | memory of the loaded map, as it asked for it, over its keys |
+//! | `load_mops` | Mop/s | keys stored in the empty map |
+//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; in virtual time the sum of their dependent accesses |
+//! | `lost_keys` | count | keys that were asked for, are in the map, and were not found |
+//! | `ratio_to_interleave` | ratio | throughput under a policy over that under weighted interleave |
+//! | `ratio_to_all_near` | ratio | the same over everything near |
+//! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
+//! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
+//! | `moved_bytes` | B | what placement moved |
+//! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
+//!
+//! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form` and `batch`; natively
+//! `runs` and `undisturbed_runs`, in virtual time `policy`, `profile`, `near_share_percent` and
+//! `scale_factor`.
+
+use nearfar_measure::Kind;
+use nearfar_measure::results::Metric;
+use serde_json::{Value, json};
+
+use super::options::Mode;
+use super::outcome::{IndexBenchOutcome, ModelledRun, percentile, throughput_mops};
+use crate::modelled::{Policy, ScaleRule};
+use crate::native::Compared;
+
+/// Percentiles of latency.
+const PERCENTILES: [(usize, &str); 3] = [
+    (50, "latency_p50_ns"),
+    (90, "latency_p90_ns"),
+    (99, "latency_p99_ns"),
+];
+
+impl IndexBenchOutcome {
+    /// What was compared, for the header of results.
+    #[must_use]
+    pub fn configuration(&self) -> Value {
+        let options = &self.options;
+        let names = |names: Vec<&str>| Value::from(names);
+        json!({
+            "mode": options.mode.name(),
+            "trees": names(options.contestants.iter().map(|one| one.name()).collect()),
+            "workloads": options.workloads,
+            "trace": options.trace,
+            "zipf": options.zipf,
+            "keys": self.keys,
+            "key_form": options.form.to_string(),
+            "threads": options.threads.iter().map(|threads| threads.get()).collect::<Vec<_>>(),
+            "runs": options.runs.get(),
+            "operations": options.operations.get(),
+            "batch": options.batch.get(),
+            "policies": names(options.policies.iter().map(|policy| policy.name()).collect()),
+            "near_share_percent": options.near_percent,
+            "profile": options.profile,
+            "scale": match options.scale { ScaleRule::Keys => "keys", ScaleRule::Bytes => "bytes" },
+            "warm_up_s": options.warm_up.as_secs_f64(),
+            "measured_s": options.measured.as_secs_f64(),
+            "slice_s": options.slice.as_secs_f64(),
+            "shift_s": options.shift.map(|every| every.as_secs_f64()),
+            "operation_ns": options.costs.operation_ns,
+            "access_ns": options.costs.access_ns,
+            "seed": options.seed,
+        })
+    }
+
+    /// All figures.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Metric> {
+        match self.options.mode {
+            Mode::Native => {
+                let compared = self.compared.iter();
+                compared.flat_map(|one| self.native_metrics(one)).collect()
+            }
+            Mode::Virtual => {
+                let modelled = self.modelled.iter();
+                modelled
+                    .flat_map(|one| self.modelled_metrics(one))
+                    .collect()
+            }
+        }
+    }
+
+    fn native_metrics(&self, one: &Compared) -> Vec<Metric> {
+        let tag = |metric: Metric| {
+            metric
+                .with("tree", one.contestant.name())
+                .with("workload", one.workload.name)
+                .with("distribution", one.workload.distribution_name())
+                .with("threads", one.threads)
+                .with("keys", self.keys)
+                .with("key_form", self.options.form.to_string())
+                .with("batch", self.options.batch.get())
+        };
+        let mut metrics = Vec::new();
+        if let Some((summary, quiet)) = throughput_mops(one) {
+            let metric = Metric::of_runs("throughput_mops", &summary, "Mop/s", Kind::Measured);
+            metrics.push(tag(metric).with("undisturbed_runs", quiet));
+        }
+        if let Some((rival, summary, quiet)) = self.ratio_to_best_rival(one) {
+            let metric = Metric::of_runs("ratio_to_best_rival", &summary, "ratio", Kind::Measured);
+            let metric = tag(metric).with("rival", rival.name());
+            metrics.push(metric.with("undisturbed_runs", quiet));
+        }
+        metrics.push(tag(match one.loading.bytes {
+            Some(bytes) => {
+                let per_key = bytes as f64 / self.keys.max(1) as f64;
+                Metric::new("bytes_per_key", per_key, "B", Kind::Measured)
+            }
+            None => {
+                let reason = "the program's allocator does not count";
+                Metric::unavailable("bytes_per_key", reason, "B", Kind::Measured)
+            }
+        }));
+        let load = one.loading.keys_per_s / 1e6;
+        metrics.push(tag(Metric::new("load_mops", load, "Mop/s", Kind::Measured)));
+        let mut latencies: Vec<f64> = Vec::new();
+        for round in &one.rounds {
+            latencies.extend(round.latencies_ns.iter().map(|ns| f64::from(*ns)));
+        }
+        latencies.sort_unstable_by(f64::total_cmp);
+        metrics.extend(percentiles(&latencies, Kind::Measured).map(tag));
+        let lost: u64 = one.rounds.iter().map(|round| round.lost).sum();
+        metrics.push(tag(Metric::new(
+            "lost_keys",
+            lost as f64,
+            "count",
+            Kind::Measured,
+        )));
+        metrics
+    }
+
+    fn modelled_metrics(&self, one: &ModelledRun) -> Vec<Metric> {
+        let profile = self.options.profile.as_ref();
+        let profile = profile.map_or("", |profile| &profile.name).to_owned();
+        let outcome = &one.outcome;
+        let tag = |metric: Metric| {
+            metric
+                .with("tree", one.planned.contestant.name())
+                .with("workload", one.planned.workload.name)
+                .with("distribution", one.planned.workload.distribution_name())
+                .with("threads", one.planned.threads)
+                .with("keys", self.keys)
+                .with("key_form", self.options.form.to_string())
+                .with("batch", self.options.batch.get())
+                .with("policy", one.policy.name())
+                .with("profile", profile.clone())
+                .with("near_share_percent", self.options.near_percent)
+                .with("scale_factor", outcome.scale.factor)
+        };
+        let new =
+            |name: &str, value, unit: &str| tag(Metric::new(name, value, unit, Kind::Modelled));
+        let rate = outcome.operations_per_s / 1e6;
+        let mut metrics = vec![new("throughput_mops", rate, "Mop/s")];
+        for (policy, name) in [
+            (Policy::Interleave, "ratio_to_interleave"),
+            (Policy::AllNear, "ratio_to_all_near"),
+        ] {
+            if let Some(other) = self.under(policy, one).filter(|_| policy != one.policy) {
+                let ratio = outcome.operations_per_s / other.outcome.operations_per_s;
+                metrics.push(new(name, ratio, "ratio"));
+            }
+        }
+        let bytes = outcome.tree_bytes as f64;
+        metrics.push(new("bytes_per_key", bytes / self.keys.max(1) as f64, "B"));
+        metrics.extend(percentiles(&outcome.latencies_ns, Kind::Modelled).map(tag));
+        metrics.push(new("lost_keys", outcome.lost as f64, "count"));
+        metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
+        if let Some(last) = outcome.series.last() {
+            metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
+            metrics.push(new(
+                "near_accesses_share",
+                last.near_accesses_share,
+                "ratio",
+            ));
+        }
+        for moment in &outcome.series {
+            let at_ms = moment.at.as_secs_f64() * 1e3;
+            let figures = [
+                ("throughput_mops_at", moment.operations_per_s / 1e6, "Mop/s"),
+                ("near_bytes_share_at", moment.near_bytes_share, "ratio"),
+                (
+                    "near_accesses_share_at",
+                    moment.near_accesses_share,
+                    "ratio",
+                ),
+            ];
+            let figures = figures.map(|(name, value, unit)| new(name, value, unit));
+            metrics.extend(figures.map(|metric| metric.with("at_ms", at_ms)));
+        }
+        metrics
+    }
+}
+
+fn percentiles(ascending: &[f64], kind: Kind) -> impl Iterator<Item = Metric> {
+    let figures = PERCENTILES.map(|(percent, name)| {
+        let value = percentile(ascending, percent)?;
+        Some(Metric::new(name, value, "ns", kind))
+    });
+    figures.into_iter().flatten()
+}

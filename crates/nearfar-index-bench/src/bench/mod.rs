@@ -1,0 +1,11 @@
+//! Comparisons from options to results: what `nearfar bench index` calls.
+
+mod metrics;
+mod options;
+mod outcome;
+mod report;
+mod run;
+
+pub use options::{BenchOptions, KeyForm, Mode, OptionError};
+pub use outcome::{IndexBenchOutcome, ModelledRun};
+pub use run::{IndexBenchError, Plan, PlannedRun, Progress, execute, plan};

@@ -1,0 +1,291 @@
+//! What is compared, and what of it makes no sense.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use nearfar_topology::Profile;
+
+use crate::map::Contestant;
+use crate::modelled::{ComputeCosts, Policy, ScaleRule};
+use crate::workload::{Bytes, Workload};
+
+/// How a comparison runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// On this machine as it is, side by side with other crates' maps.
+    #[default]
+    Native,
+    /// Our trees in virtual time, under placement policies.
+    Virtual,
+}
+
+impl Mode {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Native, Self::Virtual];
+
+    /// The word in arguments and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Virtual => "virtual",
+        }
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
+        found.ok_or_else(|| format!("there are: {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// What keys are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyForm {
+    /// Random integers of 8 bytes.
+    #[default]
+    Integers,
+    /// Random byte strings of so many bytes.
+    Bytes(usize),
+    /// Strings shaped as addresses of web pages.
+    Urls,
+}
+
+impl FromStr for KeyForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "integers" => Ok(Self::Integers),
+            "urls" => Ok(Self::Urls),
+            length => length.parse().map(Self::Bytes).map_err(|_| {
+                format!(
+                    "there are: integers, urls, and a number of bytes from 8 to {}",
+                    Bytes::LENGTH_MAX
+                )
+            }),
+        }
+    }
+}
+
+impl std::fmt::Display for KeyForm {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Integers => formatter.write_str("integers"),
+            Self::Bytes(length) => write!(formatter, "{length}"),
+            Self::Urls => formatter.write_str("urls"),
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchOptions {
+    /// How.
+    pub mode: Mode,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// What is asked, by name.
+    pub workloads: Vec<String>,
+    /// A block trace to be replayed too.
+    pub trace: Option<PathBuf>,
+    /// The exponents of Zipfian distributions; those of the workloads unless told.
+    pub zipf: Vec<f64>,
+    /// Loaded keys.
+    pub keys: u64,
+    /// What keys are.
+    pub form: KeyForm,
+    /// Numbers of threads, or of virtual cores.
+    pub threads: Vec<NonZeroUsize>,
+    /// Native runs of each.
+    pub runs: NonZeroUsize,
+    /// Operations of each thread in a native run.
+    pub operations: NonZeroUsize,
+    /// Keys looked up at once.
+    pub batch: NonZeroUsize,
+    /// Placement policies, in virtual time.
+    pub policies: Vec<Policy>,
+    /// Percent of the tree's bytes that may be near, in virtual time.
+    pub near_percent: u8,
+    /// The modelled machine.
+    pub profile: Option<Profile>,
+    /// By what the modelled machine is made smaller.
+    pub scale: ScaleRule,
+    /// Virtual time before figures are taken.
+    pub warm_up: Duration,
+    /// Virtual time over which they are taken.
+    pub measured: Duration,
+    /// Virtual time between two moments of the series.
+    pub slice: Duration,
+    /// How often the hot region moves, in virtual time, by its own width.
+    pub shift: Option<Duration>,
+    /// Core time beside accesses.
+    pub costs: ComputeCosts,
+    /// Begins the random numbers.
+    pub seed: u64,
+}
+
+const fn count(number: usize) -> NonZeroUsize {
+    match NonZeroUsize::new(number) {
+        Some(number) => number,
+        None => NonZeroUsize::MIN,
+    }
+}
+
+impl BenchOptions {
+    /// What is usual for a mode: natively ten million keys, five runs, one and two threads, all
+    /// contestants; in virtual time our trees with 200,000 keys on 28 cores under the baseline and
+    /// the framework, with a fifth of the tree near (zhao-2026, section 6.1).
+    #[must_use]
+    pub fn new(mode: Mode) -> Self {
+        let is_native = mode == Mode::Native;
+        let ours = Contestant::ALL.into_iter().filter(|one| one.is_ours());
+        Self {
+            mode,
+            contestants: match mode {
+                Mode::Native => Contestant::ALL.to_vec(),
+                Mode::Virtual => ours.collect(),
+            },
+            workloads: vec![String::from("ycsb-c")],
+            trace: None,
+            zipf: Vec::new(),
+            keys: if is_native { 10_000_000 } else { 200_000 },
+            form: KeyForm::Integers,
+            threads: match mode {
+                Mode::Native => vec![count(1), count(2)],
+                Mode::Virtual => vec![count(28)],
+            },
+            runs: count(5),
+            operations: count(2_000_000),
+            batch: count(1),
+            policies: vec![Policy::AllNear, Policy::Interleave, Policy::Sidle],
+            near_percent: 20,
+            profile: None,
+            scale: ScaleRule::Keys,
+            warm_up: Duration::from_millis(20),
+            measured: Duration::from_millis(10),
+            slice: Duration::from_micros(100),
+            shift: None,
+            costs: ComputeCosts::default(),
+            seed: 1,
+        }
+    }
+
+    /// Checks what does not depend on a machine.
+    ///
+    /// # Errors
+    /// [`OptionError`] for the first option that means nothing.
+    pub fn check(&self) -> Result<(), OptionError> {
+        let wrong = |field, reason: String| Err(OptionError { field, reason });
+        if self.contestants.is_empty() {
+            return wrong("tree", "give at least one".to_owned());
+        }
+        if self.workloads.is_empty() && self.trace.is_none() {
+            return wrong("workload", "give at least one, or a trace".to_owned());
+        }
+        for name in &self.workloads {
+            if let Err(error) = Workload::named(name) {
+                return wrong("workload", error.to_string());
+            }
+        }
+        if !(100..=1 << 32).contains(&self.keys) {
+            return wrong(
+                "keys",
+                format!("{}: give 100 to {}", self.keys, 1_u64 << 32),
+            );
+        }
+        if let KeyForm::Bytes(length) = self.form
+            && !(8..=Bytes::LENGTH_MAX).contains(&length)
+        {
+            let max = Bytes::LENGTH_MAX;
+            return wrong("key-form", format!("{length} bytes: give 8 to {max}"));
+        }
+        if let Some(zipf) = self.zipf.iter().find(|zipf| !(0.0..=4.0).contains(*zipf)) {
+            return wrong("zipf", format!("{zipf}: give 0 to 4"));
+        }
+        if self.threads.is_empty() {
+            return wrong("threads", "give at least one number".to_owned());
+        }
+        if self.trace.is_some() && self.form != KeyForm::Integers {
+            return wrong(
+                "trace",
+                "its keys are integers: leave key-form out".to_owned(),
+            );
+        }
+        match self.mode {
+            Mode::Native => Ok(()),
+            Mode::Virtual => self.check_virtual(),
+        }
+    }
+
+    fn check_virtual(&self) -> Result<(), OptionError> {
+        let wrong = |field, reason: String| Err(OptionError { field, reason });
+        if let Some(other) = self.contestants.iter().find(|one| !one.is_ours()) {
+            let reason =
+                format!("{other} is another crate's, which tells no model of its accesses");
+            return wrong("tree", reason);
+        }
+        if self.policies.is_empty() {
+            return wrong("policy", "give at least one".to_owned());
+        }
+        if !(1..=100).contains(&self.near_percent) {
+            let given = self.near_percent;
+            return wrong("near-share", format!("{given} %: give 1 to 100"));
+        }
+        if self.profile.is_none() {
+            return wrong(
+                "profile",
+                "virtual time needs a machine: give one".to_owned(),
+            );
+        }
+        if self.slice.is_zero() || self.measured < self.slice {
+            return wrong("measured", "give at least one slice".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// An option that means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {reason}")]
+pub struct OptionError {
+    /// The option.
+    pub field: &'static str,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_right_and_what_is_not_is_named() {
+        let native = BenchOptions::new(Mode::Native);
+        assert_eq!(native.check(), Ok(()));
+        let mut virtual_time = BenchOptions::new(Mode::Virtual);
+        assert_eq!(virtual_time.check().unwrap_err().field, "profile");
+        virtual_time.profile = Some(Profile::builtin("cxl-card").unwrap());
+        assert_eq!(virtual_time.check(), Ok(()));
+        virtual_time.contestants.push(Contestant::Congee);
+        assert_eq!(virtual_time.check().unwrap_err().field, "tree");
+        let bad = |change: fn(&mut BenchOptions)| {
+            let mut options = BenchOptions::new(Mode::Native);
+            change(&mut options);
+            options.check().unwrap_err().field
+        };
+        assert_eq!(bad(|options| options.keys = 0), "keys");
+        assert_eq!(bad(|options| options.zipf = vec![f64::NAN]), "zipf");
+        assert_eq!(bad(|options| options.form = KeyForm::Bytes(3)), "key-form");
+        assert_eq!(
+            bad(|options| options.workloads = vec!["x".into()]),
+            "workload"
+        );
+        assert_eq!(bad(|options| options.threads.clear()), "threads");
+    }
+}

@@ -1,0 +1,127 @@
+//! Comparisons as a page.
+
+use nearfar_measure::Kind;
+use nearfar_measure::report::{Bar, BarChart, Cell, Column, LineChart, Note, Report, Table};
+
+use super::options::Mode;
+use super::outcome::{IndexBenchOutcome, percentile, throughput_mops};
+
+impl IndexBenchOutcome {
+    /// The page, without its header.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let mut report = Report::new("Tree indexes");
+        match self.options.mode {
+            Mode::Native => self.native_page(&mut report),
+            Mode::Virtual => self.modelled_page(&mut report),
+        }
+        report
+    }
+
+    fn native_page(&self, report: &mut Report) {
+        report.legend([Kind::Measured]);
+        let mut series: Vec<(&str, usize)> = Vec::new();
+        for one in &self.compared {
+            let this = (one.workload.name, one.threads);
+            if !series.contains(&this) {
+                series.push(this);
+            }
+        }
+        for (workload, threads) in series {
+            let title = format!("{workload}, {threads} thread(s)");
+            let mut chart = BarChart::new(title, "Mop/s").series("", Kind::Measured);
+            let mine = |one: &&crate::native::Compared| {
+                one.workload.name == workload && one.threads == threads
+            };
+            for one in self.compared.iter().filter(mine) {
+                if let Some((summary, _)) = throughput_mops(one) {
+                    let label = format!("{} {}", one.contestant, one.workload.distribution_name());
+                    chart.group(label, [Bar::from(summary)]);
+                }
+            }
+            report.bars(chart);
+        }
+        let columns = [
+            Column::text("Map"),
+            Column::number("Memory per key", "B", 1).kind(Kind::Measured),
+            Column::number("Loading", "Mop/s", 2).kind(Kind::Measured),
+        ];
+        let mut table = Table::new("Memory and loading", columns);
+        let mut seen = Vec::new();
+        for one in &self.compared {
+            if seen.contains(&one.contestant) {
+                continue;
+            }
+            seen.push(one.contestant);
+            let bytes = match one.loading.bytes {
+                Some(bytes) => Cell::Number(bytes as f64 / self.keys.max(1) as f64),
+                None => Cell::Unavailable("the allocator does not count".to_owned()),
+            };
+            let name = Cell::from(one.contestant.name());
+            table.row([name, bytes, Cell::from(one.loading.keys_per_s / 1e6)]);
+        }
+        report.table(table);
+    }
+
+    fn modelled_page(&self, report: &mut Report) {
+        report.legend([Kind::Modelled]);
+        report.note(
+            Note::Remark,
+            "In virtual time, on a machine whose caches are smaller by the factor by which the tree \
+             is. Pages change their device in the model only.",
+        );
+        let columns = [
+            Column::text("Run"),
+            Column::number("Throughput", "Mop/s", 2).kind(Kind::Modelled),
+            Column::number("p50", "ns", 0).kind(Kind::Modelled),
+            Column::number("p99", "ns", 0).kind(Kind::Modelled),
+            Column::number("Near bytes", "", 3).kind(Kind::Modelled),
+            Column::number("Moved", "MB", 2).kind(Kind::Modelled),
+        ];
+        let mut table = Table::new("Runs", columns);
+        for one in &self.modelled {
+            let at = |percent| match percentile(&one.outcome.latencies_ns, percent) {
+                Some(value) => Cell::Number(value),
+                None => Cell::Unavailable("no operation was sampled".to_owned()),
+            };
+            let near = one.outcome.series.last();
+            table.row([
+                Cell::from(one.label().as_str()),
+                Cell::from(one.outcome.operations_per_s / 1e6),
+                at(50),
+                at(99),
+                Cell::from(near.map_or(0.0, |moment| moment.near_bytes_share)),
+                Cell::from(one.outcome.moved_bytes as f64 / 1e6),
+            ]);
+        }
+        report.table(table);
+        let mut throughput = LineChart::new("Throughput over time", "ms", "Mop/s");
+        let mut near = LineChart::new("Share of accesses to near memory", "ms", "");
+        for one in &self.modelled {
+            let ms = |moment: &crate::modelled::Moment| moment.at.as_secs_f64() * 1e3;
+            let series = one.outcome.series.iter();
+            let rates = series
+                .clone()
+                .map(|one| (ms(one), one.operations_per_s / 1e6));
+            throughput.line(one.label(), Kind::Modelled, rates);
+            let shares = series.map(|one| (ms(one), one.near_accesses_share));
+            near.line(one.label(), Kind::Modelled, shares);
+        }
+        report.lines(throughput).lines(near);
+    }
+}
+
+impl super::ModelledRun {
+    /// Its name on a page.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let planned = &self.planned;
+        format!(
+            "{} {} {} {}",
+            planned.workload.name,
+            planned.workload.distribution_name(),
+            planned.contestant,
+            self.policy
+        )
+    }
+}

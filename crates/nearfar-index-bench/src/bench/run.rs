@@ -1,0 +1,325 @@
+//! A comparison from beginning to end.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearfar_memory::MemorySystem;
+use nearfar_model::simulation::{Machine, MachineError};
+
+use super::options::{BenchOptions, KeyForm, Mode, OptionError};
+use super::outcome::{IndexBenchOutcome, ModelledRun};
+use crate::map::{Contestant, Ground, NearGround, PlatformGround};
+use crate::modelled::{self, ModelledError, ModelledOptions, Policy};
+use crate::native::{self, Event, NativeError, NativeOptions};
+use crate::workload::{
+    BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
+};
+
+/// Why a comparison ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexBenchError {
+    /// An option that means nothing.
+    #[error(transparent)]
+    Options(#[from] OptionError),
+    /// A trace that cannot be replayed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A machine that cannot be simulated.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A native run.
+    #[error(transparent)]
+    Native(#[from] NativeError),
+    /// A run in virtual time.
+    #[error("{contestant} under {policy}")]
+    Modelled {
+        /// The tree.
+        contestant: Contestant,
+        /// The policy.
+        policy: Policy,
+        /// Why.
+        #[source]
+        source: ModelledError,
+    },
+}
+
+/// One series of runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedRun {
+    /// Who.
+    pub contestant: Contestant,
+    /// What is asked.
+    pub workload: Workload,
+    /// Threads, or virtual cores.
+    pub threads: usize,
+    /// The policy, in virtual time.
+    pub policy: Option<Policy>,
+}
+
+/// All that will be run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What was asked for.
+    pub options: BenchOptions,
+    /// The workloads.
+    pub workloads: Vec<Workload>,
+    /// The series.
+    pub runs: Vec<PlannedRun>,
+    trace: Option<Arc<BlockTrace>>,
+    machine: Option<Machine>,
+}
+
+/// How far a comparison is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// What is going on.
+    pub what: String,
+    /// The share that is done, from 0 to 1.
+    pub share: f64,
+    /// How long the rest will take, if it goes on as it did; none while nobody can tell.
+    pub left: Option<Duration>,
+}
+
+/// Checks the options and finds all that will be run.
+///
+/// # Errors
+/// [`IndexBenchError`]: an option means nothing, the trace is wrong, the machine cannot be
+/// simulated.
+pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
+    options.check()?;
+    let trace = options.trace.as_ref().map(|path| {
+        let file = path.display().to_string();
+        let source = File::open(path).map_err(|source| TraceError::Read {
+            file: file.clone(),
+            source,
+        })?;
+        Ok::<_, TraceError>(Arc::new(BlockTrace::read(&file, BufReader::new(source))?))
+    });
+    let trace = trace.transpose()?;
+    let machine = match (options.mode, &options.profile) {
+        (Mode::Virtual, Some(profile)) => Some(Machine::new(profile)?),
+        _ => None,
+    };
+    for threads in options
+        .threads
+        .iter()
+        .filter(|_| options.mode == Mode::Virtual)
+    {
+        if let Some(machine) = &machine {
+            // One more moves what placement moves.
+            machine.check_threads(threads.get() + 1)?;
+        }
+    }
+    let workloads = workloads(&options, trace.as_ref())?;
+    let mut runs = Vec::new();
+    for workload in &workloads {
+        for threads in options.threads.iter().map(|threads| threads.get()) {
+            for contestant in options.contestants.iter().copied() {
+                let policies = match options.mode {
+                    Mode::Native => vec![None],
+                    Mode::Virtual => options.policies.iter().copied().map(Some).collect(),
+                };
+                runs.extend(policies.into_iter().map(|policy| PlannedRun {
+                    contestant,
+                    workload: workload.clone(),
+                    threads,
+                    policy,
+                }));
+            }
+        }
+    }
+    Ok(Plan {
+        options,
+        workloads,
+        runs,
+        trace,
+        machine,
+    })
+}
+
+fn workloads(
+    options: &BenchOptions,
+    trace: Option<&Arc<BlockTrace>>,
+) -> Result<Vec<Workload>, OptionError> {
+    if let Some(trace) = trace {
+        return Ok(vec![Workload::replay(Arc::clone(trace))]);
+    }
+    let mut workloads = Vec::new();
+    for name in &options.workloads {
+        let workload = Workload::named(name).map_err(|error| OptionError {
+            field: "workload",
+            reason: error.to_string(),
+        })?;
+        if options.zipf.is_empty() {
+            workloads.push(workload);
+        } else {
+            let with = |exponent: &f64| workload.clone().with_zipf(*exponent);
+            workloads.extend(options.zipf.iter().map(with));
+        }
+    }
+    workloads.dedup();
+    Ok(workloads)
+}
+
+/// Runs all of a plan. Our trees' nodes, and the global allocator's blocks, are on the near tier of
+/// `system`; without one, on the platform's heap, and nobody counts bytes.
+///
+/// # Errors
+/// [`IndexBenchError`].
+pub fn execute(
+    plan: &Plan,
+    system: Option<&Arc<MemorySystem>>,
+    observe: &mut dyn FnMut(Progress),
+) -> Result<IndexBenchOutcome, IndexBenchError> {
+    let keys = plan.options.keys;
+    if let Some(trace) = &plan.trace {
+        return execute_on(plan, TraceKeys(Arc::clone(trace)), system, observe);
+    }
+    match plan.options.form {
+        KeyForm::Integers => execute_on(plan, Integers::new(keys), system, observe),
+        KeyForm::Bytes(length) => execute_on(plan, Bytes::new(keys, length), system, observe),
+        KeyForm::Urls => execute_on(plan, Urls::new(keys), system, observe),
+    }
+}
+
+fn execute_on<S: KeySpace>(
+    plan: &Plan,
+    keys: S,
+    system: Option<&Arc<MemorySystem>>,
+    observe: &mut dyn FnMut(Progress),
+) -> Result<IndexBenchOutcome, IndexBenchError> {
+    let mut outcome = IndexBenchOutcome {
+        options: plan.options.clone(),
+        keys: keys.count(),
+        compared: Vec::new(),
+        modelled: Vec::new(),
+    };
+    match (plan.options.mode, &plan.machine) {
+        (Mode::Native, _) => outcome.compared = run_native(plan, &keys, system, observe)?,
+        (Mode::Virtual, Some(machine)) => {
+            outcome.modelled = run_virtual(plan, &Rc::new(keys), machine, observe)?;
+        }
+        (Mode::Virtual, None) => {}
+    }
+    Ok(outcome)
+}
+
+fn run_native<S: KeySpace>(
+    plan: &Plan,
+    keys: &S,
+    system: Option<&Arc<MemorySystem>>,
+    observe: &mut dyn FnMut(Progress),
+) -> Result<Vec<native::Compared>, IndexBenchError> {
+    let options = &plan.options;
+    let near = system.map(|system| NearGround {
+        system: Arc::clone(system),
+        reserve_bytes: None,
+    });
+    let ground: &dyn Ground = match &near {
+        Some(near) => near,
+        None => &PlatformGround,
+    };
+    let native = NativeOptions {
+        contestants: options.contestants.clone(),
+        threads: options.threads.clone(),
+        runs: options.runs,
+        operations: options.operations,
+        batch: options.batch,
+        seed: options.seed,
+    };
+    let mut began = None;
+    let watch = |event: Event| {
+        observe(match event {
+            Event::Loading { contestant } => Progress {
+                what: format!("loading {contestant}"),
+                share: 0.0,
+                left: None,
+            },
+            Event::Ran {
+                contestant,
+                workload,
+                threads,
+                progress: (done, all),
+                ..
+            } => {
+                let began = *began.get_or_insert_with(Instant::now);
+                let share = done as f64 / all as f64;
+                Progress {
+                    what: format!("{workload}, {threads} threads: {contestant}"),
+                    share,
+                    left: left(began.elapsed(), share),
+                }
+            }
+            _ => return,
+        });
+    };
+    Ok(native::compare(
+        &native,
+        &plan.workloads,
+        keys,
+        (ground, system),
+        watch,
+    )?)
+}
+
+/// How long the rest takes, if it goes on as it did.
+fn left(elapsed: Duration, share: f64) -> Option<Duration> {
+    (share > 0.01).then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
+}
+
+fn run_virtual<S: KeySpace>(
+    plan: &Plan,
+    keys: &Rc<S>,
+    machine: &Machine,
+    observe: &mut dyn FnMut(Progress),
+) -> Result<Vec<ModelledRun>, IndexBenchError> {
+    let options = &plan.options;
+    let (began, mut all) = (Instant::now(), Vec::new());
+    for (index, planned) in plan.runs.iter().enumerate() {
+        let policy = planned.policy.unwrap_or(Policy::AllNear);
+        let one = ModelledOptions {
+            contestant: planned.contestant,
+            policy,
+            workload: planned.workload.clone(),
+            near_percent: options.near_percent,
+            threads: planned.threads,
+            batch: options.batch.get(),
+            warm_up: options.warm_up,
+            measured: options.measured,
+            slice: options.slice,
+            shift: options
+                .shift
+                .map(|every| (every, HotRegion::ZHAO_2026.key_share)),
+            machine: machine.clone(),
+            scale: options.scale,
+            costs: options.costs,
+            seed: options.seed,
+        };
+        let outcome = modelled::run(&one, keys, |share| {
+            let share = (index as f64 + share) / plan.runs.len() as f64;
+            observe(Progress {
+                what: format!(
+                    "{}: {} under {policy}",
+                    planned.workload.name, planned.contestant
+                ),
+                share,
+                left: left(began.elapsed(), share),
+            });
+        });
+        let outcome = outcome.map_err(|source| IndexBenchError::Modelled {
+            contestant: planned.contestant,
+            policy,
+            source,
+        })?;
+        all.push(ModelledRun {
+            planned: planned.clone(),
+            policy,
+            outcome,
+        });
+    }
+    Ok(all)
+}

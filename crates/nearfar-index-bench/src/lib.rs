@@ -1,0 +1,17 @@
+//! Tree indexes under workloads, placements and models, side by side with other crates' trees.
+//!
+//! * [`bench`]: comparisons from options to results.
+//! * [`map`]: the maps under test, behind one pair of traits.
+//! * [`workload`]: what is asked of them.
+//! * [`native`]: runs on this machine as it is, all contestants in turn.
+//! * [`modelled`]: runs of our trees in virtual time, under placement policies.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod bench;
+pub mod map;
+pub mod modelled;
+pub mod native;
+mod perform;
+pub mod workload;

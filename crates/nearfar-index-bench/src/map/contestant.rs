@@ -1,0 +1,238 @@
+//! Who takes part, by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use nearfar_index::BPlusTreeError;
+use nearfar_memory::HeapError;
+
+use super::ours::{ArtMap, BPlusTreeMap};
+use super::rivals::{
+    BPlusTreeCrate, CongeeCrate, FerntreeCrate, LockedMap, MasstreeCrate, SccCrate, SkiplistCrate,
+};
+use super::{Ground, OrderedMap, PlacedMap};
+
+/// A map that can be tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Contestant {
+    /// Our adaptive radix tree.
+    Art,
+    /// Our B+tree.
+    BPlusTree {
+        /// Bytes of its nodes.
+        node_bytes: usize,
+    },
+    /// The standard library's B-tree behind a lock.
+    StdMap,
+    /// `congee`.
+    Congee,
+    /// `masstree`.
+    MasstreeCrate,
+    /// `ferntree`.
+    Ferntree,
+    /// `bplustree`.
+    BPlusTreeCrate,
+    /// `scc::TreeIndex`.
+    Scc,
+    /// `crossbeam-skiplist`.
+    Skiplist,
+}
+
+/// Something done with a map of any type: what a closure cannot be generic over.
+pub trait Visitor<K: ?Sized> {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<M: OrderedMap<K> + 'static>(self, map: M) -> Self::Output;
+}
+
+/// As [`Visitor`], for maps whose nodes can be moved.
+pub trait PlacedVisitor<K: ?Sized> {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<M: PlacedMap<K>>(self, map: M) -> Self::Output;
+}
+
+/// Node sizes of our B+tree, with their names.
+const NODE_SIZES: [(usize, &str); 5] = [
+    (256, "btree-256"),
+    (512, "btree-512"),
+    (1024, "btree"),
+    (2048, "btree-2048"),
+    (4096, "btree-4096"),
+];
+
+/// A name that nobody has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no map is named {name:?}; there are: {}", Contestant::names())]
+pub struct UnknownContestant {
+    /// The name asked for.
+    pub name: String,
+}
+
+/// Why there is no map.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A map that takes integers only.
+    #[error("{contestant} takes keys of 8 bytes only: leave it out, or ask for integer keys")]
+    KeysNotTaken {
+        /// Whose.
+        contestant: Contestant,
+    },
+    /// A map of another crate, whose nodes cannot be moved and which tells no model of its accesses.
+    #[error("{contestant} is another crate's: it cannot be placed or modelled, only run natively")]
+    NotOurs {
+        /// Whose.
+        contestant: Contestant,
+    },
+    /// No memory for a tree.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A B+tree that cannot be.
+    #[error(transparent)]
+    BPlusTree(#[from] BPlusTreeError),
+}
+
+/// What a visitor gave, or why it was not called.
+pub type Opened<T> = Result<T, OpenError>;
+
+impl Contestant {
+    /// Everybody, the B+tree with one size of nodes.
+    pub const ALL: [Self; 9] = [
+        Self::Art,
+        Self::BPlusTree { node_bytes: 1024 },
+        Self::StdMap,
+        Self::Congee,
+        Self::MasstreeCrate,
+        Self::Ferntree,
+        Self::BPlusTreeCrate,
+        Self::Scc,
+        Self::Skiplist,
+    ];
+
+    /// The word in arguments and results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Art => "art",
+            Self::BPlusTree { node_bytes } => {
+                let found = NODE_SIZES.iter().find(|(bytes, _)| *bytes == node_bytes);
+                found.map_or("btree of another size", |(_, name)| name)
+            }
+            Self::StdMap => "std-btreemap",
+            Self::Congee => "congee",
+            Self::MasstreeCrate => "masstree-crate",
+            Self::Ferntree => "ferntree",
+            Self::BPlusTreeCrate => "bplustree-crate",
+            Self::Scc => "scc",
+            Self::Skiplist => "skiplist",
+        }
+    }
+
+    /// Whether it is one of ours.
+    #[must_use]
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::Art | Self::BPlusTree { .. })
+    }
+
+    /// All names, for messages.
+    fn names() -> String {
+        let sizes = NODE_SIZES.map(|(_, name)| name).join(", ");
+        format!("{}, {sizes}", Self::ALL.map(Self::name).join(", "))
+    }
+}
+
+/// Hands an empty map over 8-byte integers to the visitor.
+pub(super) fn open_integers<V: Visitor<u64>>(
+    contestant: Contestant,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    Ok(match contestant {
+        Contestant::Art => visitor.visit(ArtMap::new(ground)?),
+        Contestant::BPlusTree { node_bytes } => {
+            visitor.visit(BPlusTreeMap::new(ground, node_bytes)?)
+        }
+        Contestant::StdMap => visitor.visit(LockedMap::<u64>::default()),
+        Contestant::Congee => visitor.visit(CongeeCrate::default()),
+        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::default()),
+        Contestant::Ferntree => visitor.visit(FerntreeCrate::default()),
+        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<u64>::default()),
+        Contestant::Scc => visitor.visit(SccCrate::<u64>::default()),
+        Contestant::Skiplist => visitor.visit(SkiplistCrate::<u64>::default()),
+    })
+}
+
+/// Hands an empty map over byte strings to the visitor.
+pub(super) fn open_bytes<V: Visitor<[u8]>>(
+    contestant: Contestant,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    Ok(match contestant {
+        Contestant::Art => visitor.visit(ArtMap::new(ground)?),
+        Contestant::StdMap => visitor.visit(LockedMap::<[u8]>::default()),
+        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::default()),
+        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8]>::default()),
+        Contestant::Scc => visitor.visit(SccCrate::<[u8]>::default()),
+        Contestant::Skiplist => visitor.visit(SkiplistCrate::<[u8]>::default()),
+        Contestant::BPlusTree { .. } | Contestant::Congee | Contestant::Ferntree => {
+            return Err(OpenError::KeysNotTaken { contestant });
+        }
+    })
+}
+
+/// Hands an empty map over 8-byte integers to the visitor, if its nodes can be moved.
+pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
+    contestant: Contestant,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    match contestant {
+        Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
+        Contestant::BPlusTree { node_bytes } => {
+            Ok(visitor.visit(BPlusTreeMap::new(ground, node_bytes)?))
+        }
+        _ => Err(OpenError::NotOurs { contestant }),
+    }
+}
+
+/// Hands an empty map over byte strings to the visitor, if its nodes can be moved.
+pub(super) fn open_placed_bytes<V: PlacedVisitor<[u8]>>(
+    contestant: Contestant,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    match contestant {
+        Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
+        Contestant::BPlusTree { .. } => Err(OpenError::KeysNotTaken { contestant }),
+        _ => Err(OpenError::NotOurs { contestant }),
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Contestant {
+    type Err = UnknownContestant;
+
+    fn from_str(name: &str) -> Result<Self, UnknownContestant> {
+        let sizes = NODE_SIZES
+            .into_iter()
+            .map(|(node_bytes, _)| Self::BPlusTree { node_bytes });
+        let found = Self::ALL
+            .into_iter()
+            .chain(sizes)
+            .find(|one| one.name() == name);
+        found.ok_or_else(|| UnknownContestant {
+            name: name.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! What virtual cores do.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use nearfar_model::simulation::{Access, Operation, Program};
+
+use super::recorder::Recorder;
+use super::space::window;
+use crate::map::{MapError, OrderedMap};
+use crate::perform::{Batch, Found, perform, read_batch};
+use crate::workload::{Action, KeySpace, Requests, Trace};
+
+/// Requests that are drawn at once.
+const DRAWN: usize = 128;
+/// One in so many operations has its latency sampled.
+const SAMPLE_EVERY: u64 = 32;
+
+/// What the run and its cores share.
+#[derive(Debug, Default)]
+pub(super) struct Board {
+    /// Operations begun so far.
+    pub(super) operations: Cell<u64>,
+    /// No operation begins any more.
+    pub(super) is_over: Cell<bool>,
+    /// Where the hot region begins, once it has moved.
+    pub(super) hot_start: Cell<Option<f64>>,
+    /// Why a map took a key no more.
+    pub(super) failure: Cell<Option<MapError>>,
+    /// What requests found.
+    pub(super) found: RefCell<Found>,
+}
+
+/// A core that answers requests.
+pub(super) struct Worker<M, S> {
+    pub(super) map: Rc<M>,
+    pub(super) keys: Rc<S>,
+    pub(super) board: Rc<Board>,
+    pub(super) recorder: Recorder,
+    pub(super) requests: Requests,
+    pub(super) batch: usize,
+    pub(super) trace: Trace,
+    pub(super) at: usize,
+    pub(super) begun: u64,
+    /// Sampled accesses of each sampled operation.
+    pub(super) samples: Rc<RefCell<Vec<u32>>>,
+}
+
+impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
+    fn perform_next(&mut self) -> Result<(), MapError> {
+        if self.at == self.trace.requests.len() {
+            if let Some(start) = self.board.hot_start.get() {
+                self.requests.move_hot_region(start);
+            }
+            self.trace.clear();
+            self.requests.draw(&*self.keys, DRAWN, &mut self.trace);
+            self.at = 0;
+        }
+        let rest = &self.trace.requests[self.at..];
+        let reads = rest
+            .iter()
+            .take(self.batch)
+            .take_while(|request| request.action == Action::Read)
+            .count();
+        let is_sampled = self.begun.is_multiple_of(SAMPLE_EVERY);
+        self.recorder.begin(is_sampled);
+        let mut session = self.map.session(&self.recorder);
+        let found = &mut *self.board.found.borrow_mut();
+        let arena = &self.trace.arena;
+        let done = if self.batch > 1 && reads > 1 {
+            let room = &mut Batch::new(reads);
+            read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
+            reads
+        } else {
+            perform::<S, _>(&mut session, &rest[0], arena, found)?;
+            1
+        };
+        drop(session);
+        let sampled = self.recorder.end();
+        if sampled > 0 {
+            self.samples.borrow_mut().push(sampled);
+        }
+        self.at += done;
+        self.begun += 1;
+        let operations = &self.board.operations;
+        operations.set(operations.get() + done as u64);
+        Ok(())
+    }
+}
+
+impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
+    fn next_operation(&mut self) -> Option<Operation> {
+        loop {
+            if let Some(operation) = self.recorder.next() {
+                return Some(operation);
+            }
+            if self.board.is_over.get() {
+                return None;
+            }
+            if let Err(error) = self.perform_next() {
+                self.board.failure.set(Some(error));
+                self.board.is_over.set(true);
+            }
+        }
+    }
+}
+
+/// Bytes that placement has to move.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    queue: RefCell<VecDeque<Operation>>,
+    next: Cell<u64>,
+}
+
+/// The longest operation.
+const PART_BYTES: u64 = 4096;
+/// A core with nothing to move looks again after so long.
+const IDLE_PS: u32 = 500_000;
+
+impl Traffic {
+    /// Queues the reading of `bytes` on a tier, and their writing to another one. Where exactly is
+    /// not told: the bytes are taken from everywhere in so many bytes of the tiers.
+    pub(super) fn push(&self, bytes: u64, part_bytes: u64, (from, to): (usize, usize), all: u64) {
+        let part = part_bytes.clamp(64, PART_BYTES);
+        let parts = all.div_ceil(part).max(1);
+        for _ in 0..bytes.div_ceil(part) {
+            // A step that has no divisor in common with most numbers of parts.
+            let at = self.next.get().wrapping_mul(0x9E37_79B1) % parts * part;
+            self.next.set(self.next.get() + 1);
+            let mut queue = self.queue.borrow_mut();
+            queue.push_back(Operation::new(Access::Load, window(from) + at, part as u32));
+            queue.push_back(Operation::new(Access::Store, window(to) + at, part as u32));
+        }
+    }
+
+    /// Whether everything is moved.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.borrow().is_empty()
+    }
+
+    /// Queues a look at so many lines of a tier, one by one.
+    pub(super) fn look(&self, lines: u64, tier: usize, all: u64) {
+        let parts = all.div_ceil(64).max(1);
+        for _ in 0..lines {
+            let at = self.next.get().wrapping_mul(0x9E37_79B1) % parts * 64;
+            self.next.set(self.next.get() + 1);
+            let operation = Operation::new(Access::Load, window(tier) + at, 64);
+            self.queue.borrow_mut().push_back(operation);
+        }
+    }
+}
+
+/// The core that moves bytes.
+pub(super) struct Mover {
+    pub(super) traffic: Rc<Traffic>,
+    pub(super) board: Rc<Board>,
+}
+
+impl Program for Mover {
+    fn next_operation(&mut self) -> Option<Operation> {
+        if let Some(operation) = self.traffic.queue.borrow_mut().pop_front() {
+            return Some(operation);
+        }
+        if self.board.is_over.get() {
+            return None;
+        }
+        let mut idle = Operation::new(Access::Compute, 0, 0);
+        idle.compute_ps = IDLE_PS;
+        Some(idle)
+    }
+}

@@ -1,0 +1,26 @@
+//! Our trees in virtual time: real trees, whose accesses run in the simulator of `nearfar-model` on
+//! up to 64 virtual cores, under placement policies.
+//!
+//! Operations run one after the other on one thread of this machine: each does its work at once and
+//! leaves the list of its accesses, which the virtual core then makes in virtual time. So there is
+//! no spinning, and a run is the same wherever it runs; two operations that would meet in a node do
+//! not delay each other. Placement runs between slices of virtual time, and the bytes that it moves
+//! are read and written by one more virtual core.
+//!
+//! A tree and a machine are made smaller by the same factor, see [`Scale`].
+
+mod cores;
+mod keeper;
+mod oracle;
+mod pages;
+mod policy;
+mod recorder;
+mod run;
+mod scale;
+mod space;
+
+pub use pages::PageRule;
+pub use policy::{Policy, PolicyError};
+pub use recorder::ComputeCosts;
+pub use run::{ModelledError, ModelledOptions, ModelledOutcome, Moment, run};
+pub use scale::{Scale, ScaleRule};

@@ -1,0 +1,217 @@
+//! Placement policies by name.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use nearfar_index::memory::NodeMemory;
+use nearfar_index::placement::{
+    Allocation, Frontend, Mechanisms, PlacementOptions, Selection, Tracking,
+};
+use nearfar_memory::{
+    Budgets, HeapError, HeapOptions, MemorySystem, SystemError, TierHeap, TierId, TierKind,
+    TierSpec,
+};
+
+use super::pages::PageRule;
+use crate::map::Ground;
+
+/// Who decides where nodes lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Everything near, whatever the share.
+    AllNear,
+    /// Everything far.
+    AllFar,
+    /// Runs of 4 KiB of new nodes on both tiers in turn, in the proportion of their shares: the
+    /// kernel's weighted interleave, the baseline of zhao-2026.
+    Interleave,
+    /// Inner nodes near, leaves far.
+    InnerNear,
+    /// The framework with the mechanisms and numbers of zhao-2026.
+    Sidle,
+    /// The framework with what goes beyond that paper.
+    Fitted,
+    /// The framework's layered allocation, without moving anything.
+    Layered,
+    /// Random promotion and demotion (zhao-2026, section 6.1).
+    Random,
+    /// The leaves that will be used most, and their ways, placed near beforehand.
+    Oracle,
+    /// Pages instead of nodes, of 4 KiB or 2 MiB.
+    Pages {
+        /// How pages are chosen.
+        rule: PageRule,
+        /// Whether pages have 2 MiB.
+        is_huge: bool,
+    },
+}
+
+/// A name that no policy has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is named {name:?}; there are: {}", Policy::names())]
+pub struct PolicyError {
+    /// The name asked for.
+    pub name: String,
+}
+
+const fn pages(rule: PageRule, is_huge: bool) -> Policy {
+    Policy::Pages { rule, is_huge }
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::AllNear,
+        Self::AllFar,
+        Self::Interleave,
+        Self::InnerNear,
+        Self::Layered,
+        Self::Sidle,
+        Self::Fitted,
+        Self::Random,
+        Self::Oracle,
+        pages(PageRule::Recency, false),
+        pages(PageRule::Recency, true),
+        pages(PageRule::Frequency, false),
+        pages(PageRule::Frequency, true),
+    ];
+
+    /// The word in arguments and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllNear => "all-near",
+            Self::AllFar => "all-far",
+            Self::Interleave => "interleave",
+            Self::InnerNear => "inner-near",
+            Self::Layered => "layered",
+            Self::Sidle => "sidle",
+            Self::Fitted => "fitted",
+            Self::Random => "random",
+            Self::Oracle => "oracle",
+            Self::Pages { rule, is_huge } => match (rule, is_huge) {
+                (PageRule::Recency, false) => "tpp-4k",
+                (PageRule::Recency, true) => "tpp-2m",
+                (PageRule::Frequency, false) => "memtis-4k",
+                (PageRule::Frequency, true) => "memtis-2m",
+            },
+        }
+    }
+
+    fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// How new nodes find their tier, with this percentage of the tree near.
+    pub(super) fn allocation(self, near_percent: u8) -> Allocation {
+        let far = TierId::from_index(1).unwrap_or(TierId::NEAR);
+        match self {
+            Self::AllNear | Self::Pages { .. } | Self::Random => Allocation::Bound(TierId::NEAR),
+            // The oracle promotes what is hot into near memory that is empty.
+            Self::AllFar | Self::Oracle => Allocation::Bound(far),
+            Self::Interleave => {
+                let near = u32::from(near_percent);
+                Allocation::Interleaved(vec![near, 100 - near])
+            }
+            Self::InnerNear => Allocation::InnerNear,
+            Self::Layered | Self::Sidle | Self::Fitted => Allocation::Layered,
+        }
+    }
+
+    /// What the framework is to do, if it takes part.
+    pub(super) fn framework(self) -> Option<PlacementOptions> {
+        let with = |mechanisms| PlacementOptions {
+            mechanisms,
+            ..PlacementOptions::default()
+        };
+        match self {
+            Self::Sidle => Some(PlacementOptions::default()),
+            Self::Fitted => Some(PlacementOptions::fitted()),
+            Self::Layered => Some(with(Mechanisms {
+                migrates: false,
+                tracking: Tracking::Off,
+                ..Mechanisms::default()
+            })),
+            Self::Oracle => Some(with(Mechanisms {
+                migrates: false,
+                tracking: Tracking::Off,
+                is_layered: false,
+                has_watermarks: false,
+                ..Mechanisms::default()
+            })),
+            Self::Random => Some(PlacementOptions {
+                selection: Selection::Random { one_in: 100 },
+                ..with(Mechanisms {
+                    is_layered: false,
+                    ..Mechanisms::default()
+                })
+            }),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a page, where pages are moved.
+    pub(super) const fn page(self) -> Option<(PageRule, u32)> {
+        match self {
+            Self::Pages { rule, is_huge } => Some((rule, if is_huge { 21 } else { 12 })),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = PolicyError;
+
+    fn from_str(name: &str) -> Result<Self, PolicyError> {
+        let found = Self::ALL.into_iter().find(|one| one.name() == name);
+        found.ok_or_else(|| PolicyError {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// Two heaps on this machine's memory, which stand for the model's tiers.
+pub(super) struct PolicyGround {
+    pub(super) system: Arc<MemorySystem>,
+    pub(super) policy: Policy,
+    pub(super) near_percent: u8,
+    /// The most bytes of the tree that may be near; none for as many as there are.
+    pub(super) near_bytes: Option<u64>,
+    pub(super) reserve_bytes: usize,
+}
+
+/// A system of two tiers that share this machine's first node.
+pub(super) fn two_tiers(capacity_bytes: u64) -> Result<Arc<MemorySystem>, SystemError> {
+    let tier = |name, kind| TierSpec::new(name, kind, [0], capacity_bytes);
+    let near = tier("near", TierKind::LocalDram);
+    let tiers = vec![near, tier("far", TierKind::Modelled)];
+    MemorySystem::from_specs(tiers, &Budgets::new())
+}
+
+impl Ground for PolicyGround {
+    fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
+        let options = HeapOptions {
+            reserve_bytes: Some(self.reserve_bytes),
+            ..HeapOptions::default()
+        };
+        let unlimited = u64::MAX >> 1;
+        let near = TierHeap::new(&self.system, TierId::NEAR, options)?;
+        let far_tier = TierId::from_index(1).unwrap_or(TierId::NEAR);
+        let far = TierHeap::new(&self.system, far_tier, options)?;
+        let near_bytes = match self.policy {
+            Policy::AllNear | Policy::Pages { .. } => unlimited,
+            _ => self.near_bytes.unwrap_or(unlimited),
+        };
+        let memory = NodeMemory::on_heaps(vec![(near, near_bytes), (far, unlimited)]);
+        let allocation = self.policy.allocation(self.near_percent);
+        let frontend = Frontend::new(allocation, Tracking::Off, far_tier);
+        Ok((memory, frontend))
+    }
+}

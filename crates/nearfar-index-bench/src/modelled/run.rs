@@ -1,0 +1,493 @@
+//! One run of one tree under one policy.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearfar_index::placement::{PlacedTree, PlacementError, Placer};
+use nearfar_memory::{SystemError, TierId};
+use nearfar_model::Native;
+use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
+
+use super::cores::{Board, Mover, Traffic, Worker};
+use super::keeper::Keeper;
+use super::oracle;
+use super::policy::{Policy, PolicyGround, two_tiers};
+use super::recorder::{ComputeCosts, Recorder};
+use super::scale::{Scale, ScaleRule};
+use super::space::Space;
+use crate::map::{
+    Contestant, MapError, OpenError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS,
+    Session, TestKey, own_bytes,
+};
+use crate::workload::{Distribution, KeySpace, Pick, Requests, Trace, Workload};
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelledOptions {
+    /// Which of our trees.
+    pub contestant: Contestant,
+    /// Who decides where nodes lie.
+    pub policy: Policy,
+    /// What is asked.
+    pub workload: Workload,
+    /// Percent of the loaded tree's bytes that may be near, from 1 to 100.
+    pub near_percent: u8,
+    /// Virtual cores that answer requests.
+    pub threads: usize,
+    /// Keys looked up at once; 1 looks them up singly.
+    pub batch: usize,
+    /// Virtual time before figures are taken.
+    pub warm_up: Duration,
+    /// Virtual time over which they are taken.
+    pub measured: Duration,
+    /// Virtual time between looks at the clock: of placement, and of the series.
+    pub slice: Duration,
+    /// The hot region moves so often, by this share of the keys.
+    pub shift: Option<(Duration, f64)>,
+    /// The machine, before it is scaled.
+    pub machine: Machine,
+    /// By what caches and intervals are made smaller.
+    pub scale: ScaleRule,
+    /// Core time beside accesses.
+    pub costs: ComputeCosts,
+    /// Begins the random numbers.
+    pub seed: u64,
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelledError {
+    /// An option that means nothing.
+    #[error("{field}: {reason}")]
+    Options {
+        /// The option.
+        field: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no such tree.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A tree took a key no more.
+    #[error("{contestant}: {error}")]
+    Map {
+        /// Which.
+        contestant: Contestant,
+        /// Why.
+        error: MapError,
+    },
+    /// The machine cannot be simulated so.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// Placement refuses.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// No memory for the tree.
+    #[error(transparent)]
+    System(#[from] SystemError),
+}
+
+/// The state over one slice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// Its end, since the run began.
+    pub at: Duration,
+    /// Operations per second in it.
+    pub operations_per_s: f64,
+    /// Share of the tree's bytes that are near.
+    pub near_bytes_share: f64,
+    /// Share of the accesses that went to near memory, before any cache.
+    pub near_accesses_share: f64,
+}
+
+/// What a run gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelledOutcome {
+    /// Operations per second of virtual time, over the measured time.
+    pub operations_per_s: f64,
+    /// Sums of the latencies of the dependent accesses of sampled operations, ascending, without
+    /// the core's own time.
+    pub latencies_ns: Vec<f64>,
+    /// How much smaller the run was than the published experiment.
+    pub scale: Scale,
+    /// Bytes of the loaded tree.
+    pub tree_bytes: u64,
+    /// The most of them that may be near.
+    pub near_bytes_max: Option<u64>,
+    /// Bytes that placement moved, both ways.
+    pub moved_bytes: u64,
+    /// Slice by slice, warm-up included.
+    pub series: Vec<Moment>,
+    /// Keys that were asked for, are in the map, and were not found.
+    pub lost: u64,
+    /// Lines read from near and from far memory, warm-up included.
+    pub lines_read: [u64; 2],
+    /// Time that the run took on this machine.
+    pub took: Duration,
+}
+
+/// Address space of each heap.
+const RESERVE_BYTES: usize = 8 << 30;
+
+/// Runs one tree under one policy. `observe` is told the share of the run that is done.
+///
+/// # Errors
+/// [`ModelledError`].
+pub fn run<S: KeySpace>(
+    options: &ModelledOptions,
+    keys: &Rc<S>,
+    observe: impl FnMut(f64),
+) -> Result<ModelledOutcome, ModelledError> {
+    check(options)?;
+    let system = two_tiers(RESERVE_BYTES as u64)?;
+    let ground = |policy, near_bytes| PolicyGround {
+        system: Arc::clone(&system),
+        policy,
+        near_percent: options.near_percent,
+        near_bytes,
+        reserve_bytes: RESERVE_BYTES,
+    };
+    let contestant = options.contestant;
+    let size = Sizing { keys, contestant };
+    let tree_bytes = S::Key::open_placed(contestant, &ground(Policy::AllNear, None), size)??;
+    let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
+    let run = Run {
+        scale: Scale::new(options.scale, keys.count(), tree_bytes),
+        options,
+        keys,
+        tree_bytes,
+        near_bytes,
+        observe,
+    };
+    let ground = ground(options.policy, Some(near_bytes));
+    S::Key::open_placed(contestant, &ground, run)?
+}
+
+fn check(options: &ModelledOptions) -> Result<(), ModelledError> {
+    let wrong = |field, reason: &str| {
+        let reason = reason.to_owned();
+        Err(ModelledError::Options { field, reason })
+    };
+    if !(1..=100).contains(&options.near_percent) {
+        return wrong("near-share", "give a percentage from 1 to 100");
+    }
+    if options.batch == 0 {
+        return wrong("batch", "give at least 1");
+    }
+    if options.slice.is_zero() || options.measured < options.slice {
+        return wrong(
+            "slice",
+            "give a time that is not longer than the measured time",
+        );
+    }
+    if let Some((every, share)) = options.shift
+        && (every < options.slice || !(0.0..1.0).contains(&share))
+    {
+        return wrong(
+            "shift",
+            "give a time of at least a slice, and a share below 1",
+        );
+    }
+    Ok(options.machine.check_threads(options.threads + 1)?)
+}
+
+/// Stores all keys.
+fn load<S: KeySpace, M: OrderedMap<S::Key>>(
+    map: &M,
+    keys: &S,
+    mut between: impl FnMut(u64),
+) -> Result<(), MapError> {
+    let mut arena = Vec::new();
+    for first in (0..keys.count()).step_by(SESSION_OPERATIONS) {
+        let mut session = map.session(&Native);
+        for id in first..keys.count().min(first + SESSION_OPERATIONS as u64) {
+            arena.clear();
+            let token = keys.token(Pick::Id(id), &mut arena);
+            session.insert(S::resolve(&token, &arena), id)?;
+        }
+        drop(session);
+        between(first);
+    }
+    Ok(())
+}
+
+/// Finds the bytes of the loaded tree.
+struct Sizing<'r, S> {
+    keys: &'r Rc<S>,
+    contestant: Contestant,
+}
+
+impl<S: KeySpace> PlacedVisitor<S::Key> for Sizing<'_, S> {
+    type Output = Result<u64, ModelledError>;
+
+    fn visit<M: PlacedMap<S::Key>>(self, map: M) -> Self::Output {
+        let contestant = self.contestant;
+        load::<S, M>(&map, self.keys, |_| ())
+            .map_err(|error| ModelledError::Map { contestant, error })?;
+        let memory = map.tree().memory();
+        memory.quiesce();
+        Ok(own_bytes(memory))
+    }
+}
+
+struct Run<'r, S, O> {
+    options: &'r ModelledOptions,
+    scale: Scale,
+    keys: &'r Rc<S>,
+    tree_bytes: u64,
+    near_bytes: u64,
+    observe: O,
+}
+
+/// Times that the framework is stepped after loading, before the run begins.
+const SETTLING_STEPS: u32 = 20;
+
+impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
+    type Output = Result<ModelledOutcome, ModelledError>;
+
+    fn visit<M: PlacedMap<S::Key>>(mut self, map: M) -> Self::Output {
+        let began = Instant::now();
+        let (mut keeper, placed_for) = self.prepare(&map)?;
+        let map = Rc::new(map);
+        let memory = map.tree().memory();
+        let heaps = (0..memory.tiers()).filter_map(TierId::from_index);
+        let heaps = heaps.filter_map(|tier| memory.addresses(tier)).collect();
+        let space = Rc::new(self.space(heaps, &*map, &mut keeper));
+        let traffic = Rc::new(Traffic::default());
+        let board = Rc::new(Board::default());
+        let samples: Vec<Rc<RefCell<Vec<u32>>>> =
+            (0..self.options.threads).map(|_| Rc::default()).collect();
+        let mut programs: Vec<Box<dyn Program>> = Vec::new();
+        for (thread, samples) in samples.iter().enumerate() {
+            programs.push(Box::new(Worker {
+                map: Rc::clone(&map),
+                keys: Rc::clone(self.keys),
+                board: Rc::clone(&board),
+                recorder: Recorder::new(Rc::clone(&space), self.options.costs),
+                requests: self.requests(thread),
+                batch: self.options.batch,
+                trace: Trace::default(),
+                at: 0,
+                begun: 0,
+                samples: Rc::clone(samples),
+            }));
+        }
+        programs.push(Box::new(Mover {
+            traffic: Rc::clone(&traffic),
+            board: Rc::clone(&board),
+        }));
+        let machine = self.scale.machine(&self.options.machine);
+        let address_map = space.map(&machine)?;
+        let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
+        let course = Course {
+            run: &mut self,
+            simulation,
+            board,
+            space,
+            traffic,
+            keeper,
+            placed_for,
+            samples,
+        };
+        let mut outcome = course.go(map.tree())?;
+        outcome.took = began.elapsed();
+        Ok(outcome)
+    }
+}
+
+impl<S: KeySpace, O> Run<'_, S, O> {
+    fn requests(&self, thread: usize) -> Requests {
+        let threads = (thread as u64, self.options.threads as u64);
+        let keys = (self.keys.count(), self.keys.count());
+        Requests::new(&self.options.workload, keys, threads, self.options.seed)
+    }
+
+    /// Devices of near memory, which come first.
+    fn near_devices(&self) -> usize {
+        let mut tiers = self.options.machine.tiers.iter();
+        let near = tiers.find(|(name, _)| *name == TierName::Near);
+        near.map_or(1, |(_, tier)| tier.devices as usize)
+    }
+
+    /// The most bytes that may be near, where the policy keeps to that.
+    fn near_bytes_max(&self) -> Option<u64> {
+        match self.options.policy {
+            Policy::AllNear => None,
+            Policy::AllFar => Some(0),
+            _ => Some(self.near_bytes),
+        }
+    }
+
+    /// Loads the tree and lets placement settle. Gives what places it during the run, and how long
+    /// it has been at it.
+    fn prepare<M: PlacedMap<S::Key>>(
+        &self,
+        map: &M,
+    ) -> Result<(Keeper<M::Tree>, Duration), ModelledError> {
+        let contestant = self.options.contestant;
+        let failed = |error| ModelledError::Map { contestant, error };
+        let policy = self.options.policy;
+        let Some(mut framework) = policy.framework() else {
+            load::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
+            return Ok((Keeper::Nobody, Duration::ZERO));
+        };
+        let intervals = &mut framework.intervals;
+        for interval in [
+            &mut intervals.trigger,
+            &mut intervals.cooler,
+            &mut intervals.maintainer,
+        ] {
+            *interval = self.scale.interval(*interval);
+        }
+        let step = framework.intervals.maintainer;
+        let placer = Placer::new(Arc::clone(map.tree()), framework)?;
+        let mut now = Duration::ZERO;
+        load::<S, M>(map, self.keys, |_| {
+            now += step / 16;
+            placer.step(now);
+        })
+        .map_err(failed)?;
+        for _ in 0..SETTLING_STEPS {
+            now += step;
+            placer.step(now);
+        }
+        if policy == Policy::Oracle {
+            oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
+            oracle::place(&placer);
+        }
+        Ok((Keeper::framework(placer), now))
+    }
+
+    /// The modelled address space, with pages where a policy moves those.
+    fn space<M: PlacedMap<S::Key>>(
+        &self,
+        heaps: Vec<std::ops::Range<usize>>,
+        map: &M,
+        keeper: &mut Keeper<M::Tree>,
+    ) -> Space {
+        let Some((rule, shift)) = self.options.policy.page() else {
+            return Space::new(heaps, None);
+        };
+        let share = f64::from(self.options.near_percent) / 100.0;
+        let look_every = self.scale.interval(Keeper::<M::Tree>::PAGE_LOOK);
+        keeper.with_pages::<S, M>((rule, shift), heaps, (map, self.keys), (share, look_every))
+    }
+}
+
+/// A run under way.
+struct Course<'c, 'r, S, O, T: PlacedTree> {
+    run: &'c mut Run<'r, S, O>,
+    simulation: Simulation,
+    board: Rc<Board>,
+    space: Rc<Space>,
+    traffic: Rc<Traffic>,
+    keeper: Keeper<T>,
+    placed_for: Duration,
+    samples: Vec<Rc<RefCell<Vec<u32>>>>,
+}
+
+/// Counts of operations, and of accesses by tier.
+type Counts = (u64, [u64; 2]);
+
+impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
+    fn go(mut self, tree: &Arc<T>) -> Result<ModelledOutcome, ModelledError> {
+        let options = self.run.options;
+        let end = options.warm_up + options.measured;
+        let moved_before = self.keeper.moved_bytes(0);
+        let (mut now, mut counts, mut series) = (Duration::ZERO, (0, [0; 2]), Vec::new());
+        let mut start = None;
+        while now < end && !self.board.is_over.get() {
+            if now >= options.warm_up && start.is_none() {
+                let sampled = self.samples.iter().map(|one| one.borrow().len());
+                start = Some((now, self.board.operations.get(), sampled.collect()));
+            }
+            now += options.slice;
+            self.simulation.advance(u64::MAX, now.as_nanos() as f64);
+            let placed_for = self.placed_for + now;
+            self.keeper.look(placed_for, &self.space, &self.traffic);
+            tree.memory().quiesce();
+            self.shift(now);
+            let before = counts;
+            counts = (self.board.operations.get(), self.space.accesses());
+            series.push(self.moment(now, before, counts, tree));
+            (self.run.observe)(now.as_secs_f64() / end.as_secs_f64());
+        }
+        let moved_bytes = self.keeper.moved_bytes(moved_before);
+        self.finish((now, start), series, moved_bytes)
+    }
+
+    /// Moves the hot region, where it is to move.
+    fn shift(&self, now: Duration) {
+        let Some((every, share)) = self.run.options.shift else {
+            return;
+        };
+        if let Distribution::HotRegion(region) = self.run.options.workload.distribution {
+            let moves = (now.as_nanos() / every.as_nanos()) as f64;
+            let start = (region.start_share + moves * share).fract();
+            self.board.hot_start.set(Some(start));
+        }
+    }
+
+    fn moment(&self, at: Duration, before: Counts, after: Counts, tree: &Arc<T>) -> Moment {
+        let accesses = [0, 1].map(|tier| (after.1[tier] - before.1[tier]) as f64);
+        let operations = (after.0 - before.0) as f64;
+        let near_bytes_share = self.keeper.near_pages_share().unwrap_or_else(|| {
+            let near = tree.memory().ledger(TierId::NEAR).used_bytes();
+            near as f64 / own_bytes(tree.memory()).max(1) as f64
+        });
+        Moment {
+            at,
+            operations_per_s: operations / self.run.options.slice.as_secs_f64(),
+            near_bytes_share,
+            near_accesses_share: accesses[0] / (accesses[0] + accesses[1]).max(1.0),
+        }
+    }
+
+    fn finish(
+        self,
+        (end, start): (Duration, Option<(Duration, u64, Vec<usize>)>),
+        series: Vec<Moment>,
+        moved_bytes: u64,
+    ) -> Result<ModelledOutcome, ModelledError> {
+        if let Some(error) = self.board.failure.get() {
+            let contestant = self.run.options.contestant;
+            return Err(ModelledError::Map { contestant, error });
+        }
+        let (from, before, sampled) = start.unwrap_or_default();
+        let operations = self.board.operations.get() - before;
+        let mut latencies_ns = Vec::new();
+        for (core, counts) in self.samples.iter().enumerate() {
+            let mut all = self.simulation.samples_ns(core);
+            for (index, count) in counts.borrow().iter().enumerate() {
+                if all.len() < *count as usize {
+                    break;
+                }
+                let sum: f64 = all.by_ref().take(*count as usize).sum();
+                if sampled.get(core).is_some_and(|first| index >= *first) {
+                    latencies_ns.push(sum);
+                }
+            }
+        }
+        latencies_ns.sort_unstable_by(f64::total_cmp);
+        self.board.is_over.set(true);
+        let lost = self.board.found.borrow().lost;
+        let near_devices = self.run.near_devices();
+        let outcome = self.simulation.run();
+        let (near, far) = outcome.lines_read.split_at(near_devices);
+        Ok(ModelledOutcome {
+            operations_per_s: operations as f64 / (end - from).as_secs_f64(),
+            latencies_ns,
+            scale: self.run.scale,
+            tree_bytes: self.run.tree_bytes,
+            near_bytes_max: self.run.near_bytes_max(),
+            moved_bytes,
+            series,
+            lost,
+            lines_read: [near.iter().sum(), far.iter().sum()],
+            took: Duration::ZERO,
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! Where addresses of the process lie in the modelled machine.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+
+use nearfar_model::simulation::{AddressMap, Machine, MachineError, TierName};
+
+/// log2 of the addresses of a tier's window.
+const WINDOW_SHIFT: u32 = 40;
+const PAGE_BYTES: u64 = 4096;
+
+/// Tiers of the model: near and far.
+pub(super) const TIERS: usize = 2;
+
+/// Pages of one heap that lie on either tier and change it while the simulation runs.
+#[derive(Debug)]
+pub(super) struct PageTable {
+    /// log2 of the bytes of a page.
+    pub(super) shift: u32,
+    /// The tier of each page.
+    pub(super) tiers: Vec<Cell<u8>>,
+    /// Accesses to each page since the policy looked at it last.
+    pub(super) uses: Vec<Cell<u32>>,
+}
+
+/// Translates addresses: each tier has a window of modelled addresses, in which a byte of a heap has
+/// the place that it has in the heap.
+#[derive(Debug)]
+pub(super) struct Space {
+    heaps: Vec<Range<usize>>,
+    pages: Option<RefCell<PageTable>>,
+    lines: [Cell<u64>; TIERS],
+}
+
+impl Space {
+    /// Heaps near to far; or one heap, whose pages are on tiers of their own.
+    pub(super) fn new(heaps: Vec<Range<usize>>, pages: Option<PageTable>) -> Self {
+        Self {
+            heaps,
+            pages: pages.map(RefCell::new),
+            lines: Default::default(),
+        }
+    }
+
+    /// Which device serves which modelled address.
+    pub(super) fn map(&self, machine: &Machine) -> Result<AddressMap, MachineError> {
+        let mut map = AddressMap::new();
+        for (tier, name) in [TierName::Near, TierName::Far].into_iter().enumerate() {
+            let count = machine
+                .tiers
+                .iter()
+                .find(|(one, _)| *one == name)
+                .map_or(1, |(_, tier)| tier.devices);
+            let devices = machine.devices(name, count)?;
+            map.add(
+                window(tier) / PAGE_BYTES,
+                (1 << WINDOW_SHIFT) / PAGE_BYTES,
+                devices,
+            );
+        }
+        Ok(map)
+    }
+
+    /// The modelled address of a byte; those of no heap are near.
+    pub(super) fn modelled(&self, address: usize) -> u64 {
+        let found = self.heaps.iter().position(|heap| heap.contains(&address));
+        let Some(heap) = found else {
+            return window(0) + (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36);
+        };
+        let offset = (address - self.heaps[heap].start) as u64;
+        let tier = match &self.pages {
+            None => heap,
+            Some(pages) => pages.borrow().touch(offset),
+        };
+        let lines = &self.lines[tier.min(TIERS - 1)];
+        lines.set(lines.get() + 1);
+        window(tier.min(TIERS - 1)) + offset
+    }
+
+    /// The table of pages, where pages move.
+    pub(super) fn pages(&self) -> Option<&RefCell<PageTable>> {
+        self.pages.as_ref()
+    }
+
+    /// Accesses to each tier so far, before any cache.
+    pub(super) fn accesses(&self) -> [u64; TIERS] {
+        [self.lines[0].get(), self.lines[1].get()]
+    }
+}
+
+impl PageTable {
+    fn touch(&self, offset: u64) -> usize {
+        let page = (offset >> self.shift) as usize;
+        let (Some(tier), Some(uses)) = (self.tiers.get(page), self.uses.get(page)) else {
+            return 0;
+        };
+        uses.set(uses.get().saturating_add(1));
+        usize::from(tier.get())
+    }
+}
+
+/// The first modelled address of a tier.
+pub(super) fn window(tier: usize) -> u64 {
+    (tier as u64 + 1) << WINDOW_SHIFT
+}

@@ -1,0 +1,160 @@
+//! Which keys are asked for.
+
+use super::keys::Pick;
+use super::random::Random;
+use super::zipf::Zipf;
+
+/// Keys next to each other that most requests go to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HotRegion {
+    /// Share of the requests that go to it.
+    pub request_share: f64,
+    /// Its share of the keys.
+    pub key_share: f64,
+    /// Where it begins, as a share of the keys.
+    pub start_share: f64,
+}
+
+impl HotRegion {
+    /// 90 % of the requests on 5 % of the keys, from 5 % on (zhao-2026, section 6.1).
+    pub const ZHAO_2026: Self = Self {
+        request_share: 0.9,
+        key_share: 0.05,
+        start_share: 0.05,
+    };
+}
+
+/// How keys are chosen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Distribution {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law, popular keys anywhere among the others (YCSB's scrambled Zipfian).
+    Zipf {
+        /// The law's exponent.
+        coefficient: f64,
+    },
+    /// By Zipf's law over the distance back from the newest key (YCSB's latest).
+    Latest {
+        /// The law's exponent.
+        coefficient: f64,
+    },
+    /// Mostly from a hot region, the others evenly from all keys outside of it.
+    HotRegion(HotRegion),
+}
+
+/// A distribution over a number of keys, ready to draw.
+#[derive(Debug, Clone)]
+pub(super) struct Drawer {
+    keys: u64,
+    distribution: Distribution,
+    zipf: Option<Zipf>,
+    factor: u64,
+}
+
+impl Drawer {
+    /// Over `keys`, of which there is at least one.
+    pub(super) fn new(distribution: Distribution, keys: u64) -> Self {
+        let zipf = match distribution {
+            Distribution::Zipf { coefficient } | Distribution::Latest { coefficient } => {
+                Some(Zipf::new(keys, coefficient))
+            }
+            Distribution::Uniform | Distribution::HotRegion(_) => None,
+        };
+        Self {
+            keys,
+            distribution,
+            zipf,
+            factor: scatter_factor(keys),
+        }
+    }
+
+    /// Lets the hot region begin elsewhere.
+    pub(super) fn move_hot_region(&mut self, start_share: f64) {
+        if let Distribution::HotRegion(region) = &mut self.distribution {
+            region.start_share = start_share;
+        }
+    }
+
+    /// A key. `newest` gives the key so many steps back from the newest one.
+    #[inline]
+    pub(super) fn draw(&self, random: &mut Random, newest: impl FnOnce(u64) -> u64) -> Pick {
+        match (&self.distribution, &self.zipf) {
+            (Distribution::Zipf { .. }, Some(zipf)) => {
+                Pick::Id(scatter(zipf.draw(random), self.factor, self.keys))
+            }
+            (Distribution::Latest { .. }, Some(zipf)) => Pick::Id(newest(zipf.draw(random))),
+            (Distribution::HotRegion(region), _) => Pick::Position(self.hot(region, random)),
+            _ => Pick::Id(random.below(self.keys)),
+        }
+    }
+
+    fn hot(&self, region: &HotRegion, random: &mut Random) -> u64 {
+        let hot_keys = ((self.keys as f64 * region.key_share) as u64).clamp(1, self.keys);
+        let start = (self.keys as f64 * region.start_share.fract()) as u64;
+        let is_hot = random.share() < region.request_share || hot_keys == self.keys;
+        let step = if is_hot {
+            random.below(hot_keys)
+        } else {
+            hot_keys + random.below(self.keys - hot_keys)
+        };
+        (start + step) % self.keys
+    }
+}
+
+/// One number below `bound` for each below `bound`: neighbours come to lie far apart.
+fn scatter(rank: u64, factor: u64, bound: u64) -> u64 {
+    ((u128::from(rank) * u128::from(factor) + u128::from(bound / 3)) % u128::from(bound)) as u64
+}
+
+/// A factor for [`scatter`]: near the golden section, with no divisor in common with `bound`.
+fn scatter_factor(bound: u64) -> u64 {
+    let mut factor = (bound as f64 * 0.618_033_988_749_895) as u64 | 1;
+    while divisor(factor, bound) != 1 {
+        factor += 2;
+    }
+    factor
+}
+
+fn divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattering_loses_no_key() {
+        for bound in [1, 2, 10, 997, 1024] {
+            let factor = scatter_factor(bound);
+            let mut seen: Vec<u64> = (0..bound)
+                .map(|rank| scatter(rank, factor, bound))
+                .collect();
+            seen.sort_unstable();
+            assert!(seen.into_iter().eq(0..bound), "{bound}");
+        }
+    }
+
+    #[test]
+    fn a_hot_region_gets_its_share_and_moves() {
+        let mut drawer = Drawer::new(Distribution::HotRegion(HotRegion::ZHAO_2026), 10_000);
+        let mut random = Random::new(5);
+        let mut share = |drawer: &Drawer, from: u64| {
+            let drawn = (0..20_000).filter(|_| {
+                let Pick::Position(position) = drawer.draw(&mut random, |back| back) else {
+                    panic!("a region is of positions");
+                };
+                (from..from + 500).contains(&position)
+            });
+            drawn.count() as f64 / 20_000.0
+        };
+        assert!((share(&drawer, 500) - 0.9).abs() < 0.02);
+        drawer.move_hot_region(0.1);
+        assert!((share(&drawer, 1000) - 0.9).abs() < 0.02);
+        assert!(share(&drawer, 500) < 0.02);
+    }
+}

@@ -1,0 +1,16 @@
+//! What is asked of a map: its keys, which of them are asked for, and how.
+
+mod block_trace;
+mod distribution;
+mod keys;
+mod random;
+mod requests;
+mod spec;
+mod zipf;
+
+pub use block_trace::{BlockTrace, TraceError, TraceKeys, generate_block_trace};
+pub use distribution::{Distribution, HotRegion};
+pub use keys::{Bytes, Integers, KeySpace, Pick, Urls};
+pub(crate) use random::Random;
+pub use requests::{Action, Request, Requests, Trace};
+pub use spec::{Mix, UnknownWorkload, Workload};

@@ -1,0 +1,86 @@
+//! Comparisons from options to results.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
+use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::modelled::Policy;
+use nearfar_measure::results::{Header, ResultsWriter, read};
+use nearfar_topology::Profile;
+
+fn count(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).unwrap()
+}
+
+fn native() -> BenchOptions {
+    BenchOptions {
+        contestants: vec![Contestant::Art, Contestant::Congee, Contestant::StdMap],
+        workloads: vec!["ycsb-a".to_owned(), "ycsb-d".to_owned()],
+        keys: 2_000,
+        threads: vec![count(1), count(2)],
+        runs: count(2),
+        operations: count(1_000),
+        ..BenchOptions::new(Mode::Native)
+    }
+}
+
+/// Runs it, and reads its results back.
+fn metrics(options: BenchOptions) -> Vec<nearfar_measure::results::Metric> {
+    let plan = plan(options).unwrap();
+    let mut share = 0.0;
+    let outcome = execute(&plan, None, &mut |progress| {
+        assert!(progress.share >= share);
+        share = progress.share;
+    });
+    let outcome = outcome.unwrap();
+    assert!(!outcome.is_empty() && outcome.report().to_html().contains("Tree indexes"));
+    let header = Header::new("0", Vec::new(), outcome.configuration());
+    let mut lines = Vec::new();
+    let mut writer = ResultsWriter::new(&mut lines, &header).unwrap();
+    for metric in outcome.metrics() {
+        writer.metric(&metric).unwrap();
+    }
+    read(&lines[..]).unwrap().1
+}
+
+#[test]
+fn native_results_have_a_ratio_to_the_best_rival() {
+    let metrics = metrics(native());
+    let named = |name: &str| metrics.iter().filter(|one| one.metric == name).count();
+    assert_eq!(named("throughput_mops"), 3 * 2 * 2);
+    assert_eq!(named("ratio_to_best_rival"), 2 * 2, "ours is one of them");
+    assert_eq!(named("bytes_per_key"), 3 * 2 * 2);
+    assert_eq!(named("latency_p99_ns"), 3 * 2 * 2);
+    let lost = metrics.iter().filter(|one| one.metric == "lost_keys");
+    assert!(lost.into_iter().all(|one| one.value.get() == Some(0.0)));
+}
+
+#[test]
+fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
+    let metrics = metrics(BenchOptions {
+        contestants: vec![Contestant::Art],
+        keys: 5_000,
+        threads: vec![count(2)],
+        policies: vec![Policy::Interleave, Policy::Sidle],
+        profile: Some(Profile::builtin("cxl-card").unwrap()),
+        warm_up: Duration::from_micros(200),
+        measured: Duration::from_micros(200),
+        ..BenchOptions::new(Mode::Virtual)
+    });
+    let named = |name: &str| metrics.iter().filter(|one| one.metric == name).count();
+    assert_eq!(named("ratio_to_interleave"), 1);
+    assert_eq!(named("throughput_mops_at"), 2 * 4);
+    assert_eq!(named("near_bytes_share_at"), 2 * 4);
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_named() {
+    let missing = BenchOptions {
+        trace: Some("/nowhere/trace.csv".into()),
+        ..native()
+    };
+    let error = plan(missing).unwrap_err();
+    assert!(matches!(error, IndexBenchError::Trace(_)));
+    assert!(error.to_string().contains("/nowhere/trace.csv"), "{error}");
+}

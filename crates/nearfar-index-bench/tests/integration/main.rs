@@ -1,0 +1,5 @@
+//! Every contestant under the same operations, and runs of them.
+
+mod bench;
+mod maps;
+mod modelled;

@@ -1,0 +1,300 @@
+//! Moving nodes between tiers: a copy on the other tier takes the node's place.
+
+use std::ops::{Bound, ControlFlow};
+
+use nearfar_memory::TierId;
+use nearfar_model::Native;
+
+use super::Art;
+use super::child::{Child, Target};
+use super::children::Direction;
+use super::leaf::{ENTRIES_MAX, Entry, HeldLeaf, Leaf};
+use super::node::{Node, Shape};
+use super::place::Spot;
+use super::scan::Walk;
+use crate::context::Context;
+use crate::memory::NodeMemory;
+use crate::placement::{Frontend, LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
+use crate::value::TreeValue;
+
+/// Leaves that are visited under one guard.
+const LEAVES_PER_GUARD: usize = 64;
+/// Looks at a node that others change meanwhile, before giving up.
+const ATTEMPTS: usize = 8;
+
+/// The name of a node.
+type Name = Placed<Box<[u8]>>;
+
+impl<V: TreeValue> PlacedTree for Art<V> {
+    type Node = Name;
+
+    fn memory(&self) -> &NodeMemory {
+        &self.memory
+    }
+
+    fn frontend(&self) -> &Frontend {
+        &self.frontend
+    }
+
+    fn height(&self) -> u32 {
+        let mut height = 1;
+        self.visit_levels(&mut |level| height = height.max(level + 1));
+        height
+    }
+
+    fn visit_leaves(
+        &self,
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut last: Option<Box<[u8]>> = None;
+        loop {
+            let context = Context::native(&self.memory);
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let root = Child::load(&self.root, &context.guard);
+            let mut walk = Walk::new(root, from, Direction::Forward, &context);
+            let mut visited = 0;
+            let reached = loop {
+                let Some(leaf) = walk.next_leaf() else {
+                    return ControlFlow::Continue(());
+                };
+                let Some(index) = (0..leaf.count()).rev().find(|index| leaf.is_live(*index)) else {
+                    continue;
+                };
+                let key = [walk.path.as_slice(), leaf.suffix(index)].concat();
+                if last.as_deref().is_some_and(|last| *key <= *last) {
+                    continue;
+                }
+                let node = Placed {
+                    key: key.into_boxed_slice(),
+                    level: walk.level(),
+                };
+                visitor(LeafView {
+                    node: &node,
+                    level: node.level,
+                    tier: leaf.tier(),
+                    bytes: leaf_bytes::<V>(leaf, &context),
+                    counter: leaf.counter(),
+                })?;
+                visited += 1;
+                if visited == LEAVES_PER_GUARD {
+                    break node.key;
+                }
+            };
+            last = Some(reached);
+        }
+    }
+
+    fn parent(&self, node: &Name) -> Option<Name> {
+        node.parent()
+    }
+
+    fn view(&self, node: &Name) -> Option<NodeView> {
+        let context = Context::native(&self.memory);
+        let spot = self.named(node, &context)?;
+        // SAFETY: read from a slot under the guard of `context`.
+        match unsafe { spot.child.target() } {
+            Target::Nothing => None,
+            Target::Leaf(leaf) => Some(NodeView {
+                level: spot.level,
+                tier: leaf.tier(),
+                bytes: leaf_bytes::<V>(leaf, &context),
+                is_leaf: true,
+                nearest_child: None,
+            }),
+            Target::Plain(node) | Target::Prefixed(node) => Some(NodeView {
+                level: spot.level,
+                tier: node.tier(),
+                bytes: node.bytes(),
+                is_leaf: false,
+                nearest_child: nearest_child(node),
+            }),
+        }
+    }
+
+    fn migrate(
+        &self,
+        node: &Name,
+        to: TierId,
+        keep_boundary: bool,
+    ) -> Result<Migration, MigrateError> {
+        let context = Context::native(&self.memory);
+        for _ in 0..ATTEMPTS {
+            let spot = self.named(node, &context).ok_or(MigrateError::Gone)?;
+            // SAFETY: read from a slot under the guard of `context`.
+            let moved = match unsafe { spot.child.target() } {
+                Target::Nothing => return Err(MigrateError::Gone),
+                Target::Leaf(leaf) => self.move_leaf(spot, leaf, to, keep_boundary, &context)?,
+                Target::Plain(node) | Target::Prefixed(node) => {
+                    self.move_node(spot, node, to, keep_boundary, &context)?
+                }
+            };
+            if let Some(moved) = moved {
+                return Ok(moved);
+            }
+        }
+        Err(MigrateError::Busy)
+    }
+}
+
+impl<V: TreeValue> Art<V> {
+    /// The place of a named node, and what is there.
+    fn named<'g>(&self, name: &Name, context: &'g Context<'_, '_, Native>) -> Option<Spot<'g>> {
+        let spot = self.descend_to(&name.key, name.level, context);
+        let is_there = spot.level == name.level && !spot.child.is_nothing();
+        is_there.then_some(spot)
+    }
+
+    /// Moves a leaf with its values; `None` where somebody was faster.
+    fn move_leaf(
+        &self,
+        spot: Spot<'_>,
+        leaf: Leaf<'_>,
+        to: TierId,
+        keep_boundary: bool,
+        context: &Context<'_, '_, Native>,
+    ) -> Result<Option<Migration>, MigrateError> {
+        let from = leaf.tier();
+        if from == to {
+            return Ok(Some(Migration::AlreadyThere));
+        }
+        if keep_boundary && to < spot.at.tier() {
+            return Err(MigrateError::CrossesBoundary);
+        }
+        let Some(held) = self.lock_child(spot.at, spot.child, context) else {
+            return Ok(None);
+        };
+        let Ok(old) = leaf.lock(|| context.waiting(leaf.base().as_ptr())) else {
+            return Ok(None);
+        };
+        let bytes = leaf_bytes::<V>(leaf, context);
+        let Some(new) = copy_leaf::<V>(&old, to, context) else {
+            return if leaf.live() == 0 {
+                Err(MigrateError::Gone)
+            } else {
+                Err(MigrateError::NoRoom { tier: to, bytes })
+            };
+        };
+        held.replace(Child::leaf(new), context);
+        drop(held);
+        let words: Vec<u64> = old.entries(&[]).map(|entry| entry.word).collect();
+        old.retire(context);
+        if !V::INLINE {
+            for word in words {
+                // SAFETY: the copy has words of its own, and this thread took the old ones out.
+                unsafe { V::retire_word(word, context) };
+            }
+        }
+        Ok(Some(Migration::Moved { from, bytes }))
+    }
+
+    /// Moves an inner node; `None` where somebody was faster.
+    fn move_node(
+        &self,
+        spot: Spot<'_>,
+        node: Node<'_>,
+        to: TierId,
+        keep_boundary: bool,
+        context: &Context<'_, '_, Native>,
+    ) -> Result<Option<Migration>, MigrateError> {
+        let from = node.tier();
+        if from == to {
+            return Ok(Some(Migration::AlreadyThere));
+        }
+        let Some(held) = self.lock_child(spot.at, spot.child, context) else {
+            return Ok(None);
+        };
+        let Ok(old) = node.lock(context) else {
+            return Ok(None);
+        };
+        let is_crossing =
+            to < spot.at.tier() || nearest_child(node).is_some_and(|nearest| nearest < to);
+        if keep_boundary && is_crossing {
+            return Err(MigrateError::CrossesBoundary);
+        }
+        let shape = Shape {
+            kind: node.kind(),
+            prefix: [node.prefix(), &[], &[]],
+            has_end: node.has_end(),
+        };
+        let bytes = shape.bytes();
+        let Some(copy) = Node::allocate_on(shape, to, context) else {
+            return Err(MigrateError::NoRoom { tier: to, bytes });
+        };
+        // SAFETY: the node is locked; the copy is nobody else's and has room.
+        unsafe { copy.copy_from(node, context) };
+        held.replace(Child::node(copy), context);
+        drop(held);
+        old.retire(context);
+        Ok(Some(Migration::Moved { from, bytes }))
+    }
+
+    /// Calls `visit` with the levels of all leaves.
+    fn visit_levels(&self, visit: &mut dyn FnMut(u32)) {
+        let _ = self.visit_leaves(&mut |leaf| {
+            visit(leaf.level);
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+/// A copy of a leaf and its values on a tier; `None` where there is no room, or no key left.
+fn copy_leaf<'g, V: TreeValue>(
+    old: &HeldLeaf<'_>,
+    to: TierId,
+    context: &'g Context<'_, '_, Native>,
+) -> Option<Leaf<'g>> {
+    let mut entries = [Entry::default(); ENTRIES_MAX];
+    let mut count = 0;
+    let mut is_moved = true;
+    for entry in old.entries(&[]) {
+        // SAFETY: a word of the tree, whose leaf is locked.
+        let Ok(word) = (unsafe { V::move_word(entry.word, context, to) }) else {
+            is_moved = false;
+            break;
+        };
+        entries[count] = Entry { word, ..entry };
+        count += 1;
+    }
+    let entries = &entries[..count];
+    if is_moved && count > 0 {
+        let uses = old.leaf().counter().uses();
+        if let Some(leaf) = Leaf::allocate_on(entries, uses, to, context) {
+            return Some(leaf);
+        }
+    }
+    if !V::INLINE {
+        for entry in entries {
+            // SAFETY: made above and never published.
+            unsafe { V::free_word(entry.word, context.guard.memory()) };
+        }
+    }
+    None
+}
+
+/// Bytes of a leaf with its values.
+fn leaf_bytes<V: TreeValue>(leaf: Leaf<'_>, context: &Context<'_, '_, Native>) -> usize {
+    let block = leaf.bytes();
+    if V::INLINE {
+        return block;
+    }
+    let live = (0..leaf.count()).filter(|index| leaf.is_live(*index));
+    let values = live.map(|index| {
+        let word = leaf.value(index).load(std::sync::atomic::Ordering::SeqCst);
+        // SAFETY: a word of this tree's memory, read under the guard.
+        unsafe { V::bytes_beside(word, context) }
+    });
+    block + values.sum::<usize>()
+}
+
+/// The nearest tier of a node's children.
+fn nearest_child(node: Node<'_>) -> Option<TierId> {
+    let tiers = node.children_alone().filter_map(|(_, child)| {
+        // SAFETY: the node was reached under a guard, and so were its children.
+        match unsafe { child.target() } {
+            Target::Nothing => None,
+            Target::Leaf(leaf) => Some(leaf.tier()),
+            Target::Plain(node) | Target::Prefixed(node) => Some(node.tier()),
+        }
+    });
+    tiers.min()
+}

@@ -1,0 +1,6 @@
+//! Tests that look inside.
+
+mod check;
+mod failures;
+mod model;
+mod shapes;

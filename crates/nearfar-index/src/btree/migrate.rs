@@ -1,0 +1,272 @@
+//! Migration: a node moves to another tier while others use the tree.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering::Release;
+
+use nearfar_memory::TierId;
+
+use super::descent::{Path, Step};
+use super::node::{Node, Restart};
+use super::scan::{Cursor, LEAVES_PER_GUARD};
+use super::split::Held;
+use super::tree::BPlusTree;
+use crate::context::Context;
+use crate::memory::{NodeMemory, Purpose};
+use crate::placement::{Frontend, LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
+use crate::value::TreeValue;
+
+/// Attempts before a mover lets the writers have the node.
+const ATTEMPTS: usize = 64;
+
+impl<V: TreeValue> PlacedTree for BPlusTree<V> {
+    type Node = Placed<u64>;
+
+    fn memory(&self) -> &NodeMemory {
+        &self.memory
+    }
+
+    fn frontend(&self) -> &Frontend {
+        &self.frontend
+    }
+
+    fn height(&self) -> u32 {
+        let context = Context::native(&self.memory);
+        self.seek(&context, 0).level + 1
+    }
+
+    fn visit_leaves(
+        &self,
+        visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let context = Context::native(&self.memory);
+            let mut cursor: Option<Cursor<'_>> = None;
+            next = Some(from);
+            for _ in 0..LEAVES_PER_GUARD {
+                let Some(key) = next else { break };
+                let here = self.seek_up(&context, cursor, key);
+                visitor(LeafView {
+                    node: &Placed {
+                        key: here.range.low,
+                        level: here.level,
+                    },
+                    level: here.level,
+                    tier: here.leaf.tier(),
+                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
+                    counter: here.leaf.counter(),
+                })?;
+                next = here.range.high.checked_add(1);
+                cursor = Some(here);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn parent(&self, node: &Placed<u64>) -> Option<Placed<u64>> {
+        node.parent()
+    }
+
+    fn view(&self, node: &Placed<u64>) -> Option<NodeView> {
+        let context = Context::native(&self.memory);
+        loop {
+            if let Ok(view) = self.try_view(&context, node) {
+                return view;
+            }
+        }
+    }
+
+    fn migrate(
+        &self,
+        node: &Placed<u64>,
+        to: TierId,
+        keep_boundary: bool,
+    ) -> Result<Migration, MigrateError> {
+        for _ in 0..ATTEMPTS {
+            let context = Context::native(&self.memory);
+            if let Ok(result) = self.try_migrate(&context, node, to, keep_boundary) {
+                return result;
+            }
+        }
+        Err(MigrateError::Busy)
+    }
+}
+
+impl<V: TreeValue> BPlusTree<V> {
+    /// The way to a node by its name; `None` where the tree has no such level.
+    fn path_to<'g>(
+        &'g self,
+        context: &'g Context<'_, '_>,
+        node: &Placed<u64>,
+    ) -> Result<Option<Path<'g>>, Restart> {
+        let level = node.level as usize;
+        let path = self.path(context, node.key, |_, above| above == level)?;
+        Ok(Some(path).filter(|path| path.steps.len() == level + 1))
+    }
+
+    /// Bytes of a node and of the values that belong to it, of which there are none unless the
+    /// words that were read are good.
+    fn bytes_with_values(
+        &self,
+        context: &Context<'_, '_>,
+        node: Node<'_>,
+        are_words_good: impl FnOnce() -> bool,
+    ) -> usize {
+        let mut bytes = self.geometry.bytes();
+        if !V::INLINE && node.height() == 0 {
+            let pairs = node.pairs();
+            if are_words_good() {
+                for (_, word) in pairs {
+                    // SAFETY: the word was the tree's at the validation, under this guard.
+                    bytes += unsafe { V::bytes_beside(word, context) };
+                }
+            }
+        }
+        bytes
+    }
+
+    fn try_view(
+        &self,
+        context: &Context<'_, '_>,
+        name: &Placed<u64>,
+    ) -> Result<Option<NodeView>, Restart> {
+        let Some(path) = self.path_to(context, name)? else {
+            return Ok(None);
+        };
+        let Step { node, version, .. } = *path.last();
+        let mut nearest_child = None;
+        if node.height() > 0 {
+            for index in 0..=node.count() {
+                let tier = node.child(index, version, context)?.tier();
+                nearest_child = Some(nearest_child.map_or(tier, |nearest| tier.min(nearest)));
+            }
+        }
+        let is_good = || node.validate(version).is_ok();
+        let bytes = self.bytes_with_values(context, node, is_good);
+        node.validate(version)?;
+        Ok(Some(NodeView {
+            level: name.level,
+            tier: node.tier(),
+            bytes,
+            is_leaf: node.height() == 0,
+            nearest_child,
+        }))
+    }
+
+    fn try_migrate(
+        &self,
+        context: &Context<'_, '_>,
+        name: &Placed<u64>,
+        to: TierId,
+        keep_boundary: bool,
+    ) -> Result<Result<Migration, MigrateError>, Restart> {
+        let Some(path) = self.path_to(context, name)? else {
+            return Ok(Err(MigrateError::Gone));
+        };
+        let Step { node, version, .. } = *path.last();
+        if node.tier() == to {
+            return Ok(Ok(Migration::AlreadyThere));
+        }
+        let above = path.steps.len().checked_sub(2);
+        let parent = above.map(|above| path.steps[above]);
+        let is_before_parent = parent.is_some_and(|parent| to < parent.node.tier());
+        if keep_boundary && is_before_parent {
+            return Ok(Err(MigrateError::CrossesBoundary));
+        }
+        let bytes = self.geometry.bytes();
+        let Some(block) = self.memory.allocate_on(bytes, to, Purpose::Node) else {
+            return Ok(Err(MigrateError::NoRoom { tier: to, bytes }));
+        };
+        let uses = node.counter().uses();
+        // SAFETY: the block is fresh, of that size, and is freed below or retired once published.
+        let copy = unsafe { Node::create(block, &self.geometry, node.height(), to, uses) };
+        let mut held = Held::new();
+        let above = parent.map_or((&self.root_lock, path.root_version), |parent| {
+            (parent.node.lock(), parent.version)
+        });
+        let locked = held.take(above.0, above.1);
+        let locked = locked.and_then(|()| held.take(node.lock(), version));
+        let result = locked.map(|()| self.copy_locked(context, node, copy, keep_boundary));
+        let Ok(Ok(bytes)) = result else {
+            if locked.is_ok() {
+                held.release_unchanged();
+            }
+            // SAFETY: nobody else has seen the copy.
+            unsafe { self.free_node(copy) };
+            return result.map(|result| result.map(|_| Migration::AlreadyThere));
+        };
+        match parent {
+            Some(parent) => parent.node.set_child(parent.rank, copy),
+            None => self.root.store(copy.as_ptr(), Release),
+        }
+        self.retire_copied(context, node);
+        node.lock().unlock_obsolete();
+        above.0.unlock();
+        let from = node.tier();
+        Ok(Ok(Migration::Moved { from, bytes }))
+    }
+
+    /// Copies a locked node to one that nobody else can reach, with the values that belong to it;
+    /// returns the bytes of both.
+    fn copy_locked(
+        &self,
+        context: &Context<'_, '_>,
+        node: Node<'_>,
+        copy: Node<'_>,
+        keep_boundary: bool,
+    ) -> Result<usize, MigrateError> {
+        node.report_stream(0, node.count(), context);
+        if node.height() == 0 {
+            return self.copy_leaf_locked(context, node, copy);
+        }
+        let children = 0..=node.count();
+        // SAFETY: the node is locked.
+        let mut tiers = children.map(|index| unsafe { node.child_of_locked(index) }.tier());
+        if keep_boundary && tiers.any(|tier| tier < copy.tier()) {
+            return Err(MigrateError::CrossesBoundary);
+        }
+        copy.fill_inner(&node.separators(), &node.child_pointers(), context);
+        Ok(self.geometry.bytes())
+    }
+
+    fn copy_leaf_locked(
+        &self,
+        context: &Context<'_, '_>,
+        leaf: Node<'_>,
+        copy: Node<'_>,
+    ) -> Result<usize, MigrateError> {
+        let to = copy.tier();
+        let bytes = self.bytes_with_values(context, leaf, || true);
+        let mut pairs = leaf.pairs();
+        if !V::INLINE {
+            for at in 0..pairs.len() {
+                // SAFETY: the word is the locked leaf's.
+                match unsafe { V::move_word(pairs[at].1, context, to) } {
+                    Ok(moved) => pairs[at].1 = moved,
+                    Err(error) => {
+                        for (_, moved) in &pairs[..at] {
+                            // SAFETY: the word is from `move_word` and nobody else's.
+                            unsafe { V::free_word(*moved, &self.memory) };
+                        }
+                        let bytes = error.bytes;
+                        return Err(MigrateError::NoRoom { tier: to, bytes });
+                    }
+                }
+            }
+        }
+        copy.fill_leaf(0, &pairs, context);
+        Ok(bytes)
+    }
+
+    /// Gives up a locked node whose copy has taken its place, with the values that moved.
+    fn retire_copied(&self, context: &Context<'_, '_>, node: Node<'_>) {
+        if !V::INLINE && node.height() == 0 {
+            for (_, word) in node.pairs() {
+                // SAFETY: the word was taken out with the leaf, by this thread.
+                unsafe { V::retire_word(word, context) };
+            }
+        }
+        // SAFETY: the node was taken out just now, by this thread.
+        unsafe { self.retire_node(context, node) };
+    }
+}

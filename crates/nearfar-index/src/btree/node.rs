@@ -1,0 +1,579 @@
+//! Nodes: what their words mean, and the search in one.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+
+use nearfar_memory::TierId;
+use nearfar_model::Probe;
+
+use super::geometry::{GROUP_KEYS, Geometry, HEADER_WORDS, WORD_BYTES};
+use crate::context::Context;
+use crate::lock::{Obsolete, OptimisticLock, Version};
+use crate::placement::LeafCounter;
+
+/// What key slots hold that have no key: a search passes them by without knowing the count. A
+/// key of this number is told apart by the count.
+const NO_KEY: u64 = u64::MAX;
+
+/// What an operation met that makes it begin again at the root: a writer was there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Restart;
+
+impl From<Obsolete> for Restart {
+    fn from(_: Obsolete) -> Self {
+        Self
+    }
+}
+
+/// The first words of every node. Height and tier never change.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Header {
+    lock: OptimisticLock,
+    count: AtomicU16,
+    counter: LeafCounter,
+    height: u8,
+    tier: u8,
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_WORDS * WORD_BYTES);
+
+/// A node that stays allocated for `'g`.
+///
+/// All that a lock protects is atomic; reading it without the lock gives nonsense now and then,
+/// which [`Self::validate`] tells, but never a number of keys beyond the node's capacity.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Node<'g> {
+    header: NonNull<Header>,
+    geometry: &'g Geometry,
+    lives: PhantomData<&'g Header>,
+}
+
+impl PartialEq for Node<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.header == other.header
+    }
+}
+
+impl<'g> Node<'g> {
+    /// The node at an address.
+    ///
+    /// # Safety
+    /// A node of this geometry was made there by [`Self::create`], and is not freed during `'g`.
+    #[inline(always)]
+    pub(super) unsafe fn new(header: NonNull<Header>, geometry: &'g Geometry) -> Self {
+        Self {
+            header,
+            geometry,
+            lives: PhantomData,
+        }
+    }
+
+    /// Makes an empty node.
+    ///
+    /// # Safety
+    /// The block has the geometry's bytes, is aligned to lines, is nobody else's, and is not freed
+    /// during `'g`.
+    pub(super) unsafe fn create(
+        block: NonNull<u8>,
+        geometry: &'g Geometry,
+        height: u8,
+        tier: TierId,
+        uses: u16,
+    ) -> Self {
+        let header = Header {
+            lock: OptimisticLock::new(),
+            count: AtomicU16::new(0),
+            counter: LeafCounter::new(uses),
+            height,
+            tier: tier.index() as u8,
+        };
+        // SAFETY: the block is large enough, aligned and nobody else's.
+        unsafe { block.cast::<Header>().write(header) };
+        let words = geometry.bytes() / WORD_BYTES;
+        for word in HEADER_WORDS..words {
+            let is_slot = (geometry.first_slot_word()..geometry.first_key_word()).contains(&word);
+            // SAFETY: as above; a pointer and a number have the size of a word.
+            unsafe {
+                let at = block.add(word * WORD_BYTES);
+                if is_slot && height > 0 {
+                    at.cast().write(AtomicPtr::<Header>::default());
+                } else {
+                    let empty = if is_slot { 0 } else { NO_KEY };
+                    at.cast().write(AtomicU64::new(empty));
+                }
+            }
+        }
+        // SAFETY: made just now.
+        unsafe { Self::new(block.cast(), geometry) }
+    }
+
+    #[inline(always)]
+    fn header(self) -> &'g Header {
+        // SAFETY: the node lives for `'g`, and only its atomics change.
+        unsafe { self.header.as_ref() }
+    }
+
+    /// The node's address, for a parent to point to.
+    #[inline(always)]
+    pub(super) fn as_ptr(self) -> *mut Header {
+        self.header.as_ptr()
+    }
+
+    /// The node's block.
+    pub(super) fn block(self) -> NonNull<u8> {
+        self.header.cast()
+    }
+
+    /// The layout.
+    #[inline(always)]
+    pub(super) fn geometry(self) -> &'g Geometry {
+        self.geometry
+    }
+
+    /// The node's lock.
+    #[inline(always)]
+    pub(super) fn lock(self) -> &'g OptimisticLock {
+        &self.header().lock
+    }
+
+    /// Whether everything read since `version` was taken is of one state.
+    #[inline(always)]
+    pub(super) fn validate(self, version: Version) -> Result<(), Restart> {
+        if self.lock().validate(version) {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+
+    /// Takes the lock if nothing was written since `version`.
+    #[inline(always)]
+    pub(super) fn try_lock(self, version: Version) -> Result<(), Restart> {
+        if self.lock().try_lock(version) {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
+    }
+
+    /// Levels below this node: zero for a leaf.
+    #[inline(always)]
+    pub(super) fn height(self) -> u8 {
+        self.header().height
+    }
+
+    /// Where the node lies.
+    #[inline]
+    pub(super) fn tier(self) -> TierId {
+        TierId::from_index(usize::from(self.header().tier)).unwrap_or(TierId::NEAR)
+    }
+
+    /// The uses of a leaf.
+    #[inline(always)]
+    pub(super) fn counter(self) -> &'g LeafCounter {
+        &self.header().counter
+    }
+
+    /// The number of keys.
+    #[inline(always)]
+    pub(super) fn count(self) -> usize {
+        usize::from(self.header().count.load(Relaxed))
+    }
+
+    fn set_count(self, count: usize) {
+        debug_assert!(count <= self.capacity(), "more keys than fit");
+        self.header().count.store(count as u16, Relaxed);
+    }
+
+    /// The number of keys that fit.
+    #[inline(always)]
+    pub(super) fn capacity(self) -> usize {
+        self.geometry.capacity(self.height())
+    }
+
+    #[inline(always)]
+    fn words(self, first: usize, count: usize) -> &'g [AtomicU64] {
+        // SAFETY: callers name words of the node that `create` made numbers, and which are read
+        // and written as atomics ever since.
+        unsafe {
+            let words = self.header.cast::<AtomicU64>().add(first);
+            std::slice::from_raw_parts(words.as_ptr(), count)
+        }
+    }
+
+    #[inline(always)]
+    fn samples(self) -> &'g [AtomicU64] {
+        self.words(HEADER_WORDS, self.geometry.samples())
+    }
+
+    /// The key slots, of which [`Self::count`] hold keys.
+    #[inline(always)]
+    pub(super) fn keys(self) -> &'g [AtomicU64] {
+        let geometry = self.geometry;
+        self.words(geometry.first_key_word(), geometry.leaf_capacity())
+    }
+
+    /// The words of a leaf's values.
+    #[inline(always)]
+    pub(super) fn values(self) -> &'g [AtomicU64] {
+        debug_assert!(self.height() == 0, "only leaves have values");
+        let geometry = self.geometry;
+        self.words(geometry.first_slot_word(), geometry.leaf_capacity())
+    }
+
+    /// The pointers of an inner node.
+    #[inline(always)]
+    fn children(self) -> &'g [AtomicPtr<Header>] {
+        debug_assert!(self.height() > 0, "only inner nodes have children");
+        let geometry = self.geometry;
+        // SAFETY: in an inner node, `create` made these words pointers, one more than keys.
+        unsafe {
+            let words = self.header.cast::<AtomicPtr<Header>>();
+            let first = words.add(geometry.first_slot_word());
+            std::slice::from_raw_parts(first.as_ptr(), geometry.inner_capacity() + 1)
+        }
+    }
+
+    /// The child at `index`, as it was when `version` was taken.
+    #[inline(always)]
+    pub(super) fn child<P: Probe>(
+        self,
+        index: usize,
+        version: Version,
+        context: &'g Context<'_, '_, P>,
+    ) -> Result<Self, Restart> {
+        let children = self.children();
+        let child = context.guard.load(&children[index]);
+        self.validate(version)?;
+        // SAFETY: the pointer was the tree's when the node was validated, under a guard that lasts
+        // for `'g`: nobody has freed it since.
+        Ok(unsafe { Self::new(NonNull::new_unchecked(child), self.geometry) })
+    }
+
+    /// The child at `index` of a node that the caller has locked, or that nobody else can reach.
+    ///
+    /// # Safety
+    /// The caller has locked the node, or nobody else can reach it, and `index` is at most the
+    /// number of keys; the child is not freed during `'g`.
+    pub(super) unsafe fn child_of_locked(self, index: usize) -> Self {
+        let child = self.children()[index].load(Relaxed);
+        debug_assert!(!child.is_null(), "a node has one child more than keys");
+        // SAFETY: children up to the count are there, and the caller keeps them from changing.
+        unsafe { Self::new(NonNull::new_unchecked(child), self.geometry) }
+    }
+
+    /// Points to another child. The caller has locked the node.
+    pub(super) fn set_child(self, index: usize, child: Self) {
+        self.children()[index].store(child.as_ptr(), Release);
+    }
+
+    /// Begins a read of the node: its version.
+    #[inline(always)]
+    pub(super) fn read<P: Probe>(self, context: &Context<'_, '_, P>) -> Result<Version, Restart> {
+        let lock = self.lock();
+        let first_bytes = (HEADER_WORDS + self.geometry.samples()) * WORD_BYTES;
+        context.follow(self.header.as_ptr(), first_bytes);
+        Ok(lock.read(|| context.waiting(lock))?)
+    }
+
+    /// The group that a search for `key` goes to, by the samples.
+    #[inline(always)]
+    pub(super) fn group_of(self, key: u64) -> usize {
+        count_up_to(self.samples(), key)
+    }
+
+    /// The number of keys that are at most `key`, where [`Self::group_of`] gave `group`.
+    #[inline(always)]
+    pub(super) fn rank_in_group<P: Probe>(
+        self,
+        group: usize,
+        key: u64,
+        context: &Context<'_, '_, P>,
+    ) -> usize {
+        let start = self.geometry.group_start(group);
+        // Keys behind a short first group are larger than any of it, and change nothing.
+        let keys = &self.keys()[start..start + GROUP_KEYS];
+        context.follow(keys.as_ptr(), GROUP_KEYS * WORD_BYTES);
+        (start + count_up_to(keys, key)).min(self.count())
+    }
+
+    /// The number of keys that are at most `key`: the index of the child to go to, or the one
+    /// behind the key's own.
+    #[inline(always)]
+    pub(super) fn rank<P: Probe>(self, key: u64, context: &Context<'_, '_, P>) -> usize {
+        let group = self.group_of(key);
+        self.prefetch_slots(group, context);
+        self.rank_in_group(group, key, context)
+    }
+
+    /// Asks for the values or children of a group, which the search for its key will end at.
+    #[inline(always)]
+    pub(super) fn prefetch_slots<P: Probe>(self, group: usize, context: &Context<'_, '_, P>) {
+        let word = self.geometry.first_slot_word() + self.geometry.group_start(group);
+        context.prefetch(self.word_address(word), GROUP_KEYS * WORD_BYTES);
+    }
+
+    /// Asks for what a search reads first.
+    #[inline(always)]
+    pub(super) fn prefetch_first<P: Probe>(self, context: &Context<'_, '_, P>) {
+        let bytes = self.geometry.first_slot_word() * WORD_BYTES;
+        context.prefetch(self.header.as_ptr(), bytes);
+    }
+
+    /// The address of a word.
+    #[inline(always)]
+    pub(super) fn word_address(self, word: usize) -> *const u8 {
+        self.header
+            .as_ptr()
+            .cast::<u8>()
+            .wrapping_add(word * WORD_BYTES)
+    }
+
+    /// Reports a read of the value or the child at `index`.
+    #[inline(always)]
+    pub(super) fn read_slot<P: Probe>(self, index: usize, context: &Context<'_, '_, P>) {
+        let word = self.geometry.first_slot_word() + index;
+        context.follow(self.word_address(word), WORD_BYTES);
+    }
+
+    /// Reports an exchange of the value at `index` under the lock.
+    #[inline(always)]
+    pub(super) fn report_exchange<P: Probe>(self, index: usize, context: &Context<'_, '_, P>) {
+        let word = self.geometry.first_slot_word() + index;
+        let probe = context.probe;
+        probe.write(self.header.as_ptr().addr(), WORD_BYTES);
+        probe.write(self.word_address(word).addr(), WORD_BYTES);
+    }
+
+    /// The separators of an inner node around child `index` narrow the keys that it is responsible
+    /// for.
+    #[inline]
+    pub(super) fn narrow(self, index: usize, range: KeyRange) -> KeyRange {
+        let keys = self.keys();
+        let count = self.count();
+        let low = index.checked_sub(1).and_then(|before| keys.get(before));
+        let high = keys.get(index).filter(|_| index < count);
+        KeyRange {
+            low: low.map_or(range.low, |key| key.load(Relaxed)),
+            high: high.map_or(range.high, |key| key.load(Relaxed).wrapping_sub(1)),
+        }
+    }
+}
+
+/// The keys from `low` to `high`, both included, that a node is responsible for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeyRange {
+    pub(super) low: u64,
+    pub(super) high: u64,
+}
+
+impl KeyRange {
+    /// All keys.
+    pub(super) const ALL: Self = Self {
+        low: 0,
+        high: u64::MAX,
+    };
+}
+
+/// The number of words that are at most `key`, without a branch that depends on them.
+#[inline(always)]
+fn count_up_to(words: &[AtomicU64], key: u64) -> usize {
+    words
+        .iter()
+        .map(|word| usize::from(word.load(Relaxed) <= key))
+        .sum()
+}
+
+/// What writers do to nodes that they have locked or that nobody else can reach.
+impl Node<'_> {
+    /// Puts a pair at `index` of a leaf that has room.
+    pub(super) fn insert_pair<P: Probe>(
+        self,
+        index: usize,
+        key: u64,
+        word: u64,
+        context: &Context<'_, '_, P>,
+    ) {
+        let count = self.count();
+        let (keys, values) = (&self.keys()[index..=count], &self.values()[index..=count]);
+        for at in (1..keys.len()).rev() {
+            keys[at].store(keys[at - 1].load(Relaxed), Relaxed);
+        }
+        for at in (1..values.len()).rev() {
+            values[at].store(values[at - 1].load(Relaxed), Relaxed);
+        }
+        keys[0].store(key, Relaxed);
+        values[0].store(word, Relaxed);
+        self.finish_write(index, count + 1, count + 1, context);
+    }
+
+    /// Takes the pair at `index` out of a leaf.
+    pub(super) fn remove_pair<P: Probe>(self, index: usize, context: &Context<'_, '_, P>) {
+        let count = self.count();
+        let (keys, values) = (&self.keys()[index..count], &self.values()[index..count]);
+        for at in 1..keys.len() {
+            keys[at - 1].store(keys[at].load(Relaxed), Relaxed);
+            values[at - 1].store(values[at].load(Relaxed), Relaxed);
+        }
+        keys[keys.len() - 1].store(NO_KEY, Relaxed);
+        self.finish_write(index, count, count - 1, context);
+    }
+
+    /// Puts a separator at `index` of an inner node that has room, and a child behind it.
+    pub(super) fn insert_child<P: Probe>(
+        self,
+        index: usize,
+        key: u64,
+        child: Node<'_>,
+        context: &Context<'_, '_, P>,
+    ) {
+        let count = self.count();
+        let (keys, children) = (&self.keys()[index..=count], &self.children()[index + 1..]);
+        for at in (1..keys.len()).rev() {
+            keys[at].store(keys[at - 1].load(Relaxed), Relaxed);
+            children[at].store(children[at - 1].load(Relaxed), Release);
+        }
+        keys[0].store(key, Relaxed);
+        children[0].store(child.as_ptr(), Release);
+        self.finish_write(index, count + 1, count + 1, context);
+    }
+
+    /// Takes the separator at `index`, and the child behind it, out of an inner node.
+    pub(super) fn remove_child<P: Probe>(self, index: usize, context: &Context<'_, '_, P>) {
+        let count = self.count();
+        let keys = &self.keys()[index..count];
+        let children = &self.children()[index + 1..=count];
+        for at in 1..keys.len() {
+            keys[at - 1].store(keys[at].load(Relaxed), Relaxed);
+            children[at - 1].store(children[at].load(Relaxed), Release);
+        }
+        keys[keys.len() - 1].store(NO_KEY, Relaxed);
+        children[children.len() - 1].store(std::ptr::null_mut(), Release);
+        self.finish_write(index, count, count - 1, context);
+    }
+
+    /// Puts another separator at `index` of an inner node.
+    pub(super) fn set_separator<P: Probe>(
+        self,
+        index: usize,
+        key: u64,
+        context: &Context<'_, '_, P>,
+    ) {
+        self.keys()[index].store(key, Relaxed);
+        self.finish_write(index, index + 1, self.count(), context);
+    }
+
+    /// Makes a leaf hold these pairs, and no others, from `from` on.
+    pub(super) fn fill_leaf<P: Probe>(
+        self,
+        from: usize,
+        pairs: &[(u64, u64)],
+        context: &Context<'_, '_, P>,
+    ) {
+        let (old, new) = (self.count(), from + pairs.len());
+        let (keys, values) = (self.keys(), self.values());
+        for (index, (key, value)) in (from..).zip(pairs) {
+            keys[index].store(*key, Relaxed);
+            values[index].store(*value, Relaxed);
+        }
+        self.clear_keys(new, old);
+        self.finish_write(from, new.max(old), new, context);
+    }
+
+    /// Makes an inner node hold these separators and children, and no others.
+    pub(super) fn fill_inner<P: Probe>(
+        self,
+        separators: &[u64],
+        children: &[*mut Header],
+        context: &Context<'_, '_, P>,
+    ) {
+        debug_assert_eq!(separators.len() + 1, children.len());
+        let (old, new) = (self.count(), separators.len());
+        for (slot, key) in self.keys().iter().zip(separators) {
+            slot.store(*key, Relaxed);
+        }
+        let slots = self.children();
+        for (slot, child) in slots.iter().zip(children) {
+            slot.store(*child, Release);
+        }
+        for slot in slots.iter().take(old + 1).skip(new + 1) {
+            slot.store(std::ptr::null_mut(), Release);
+        }
+        self.clear_keys(new, old);
+        self.finish_write(0, new.max(old), new, context);
+    }
+
+    /// Takes the separators from `count` on out of an inner node, and the children behind them.
+    pub(super) fn truncate_inner<P: Probe>(self, count: usize, context: &Context<'_, '_, P>) {
+        let old = self.count();
+        for slot in self.children().iter().take(old + 1).skip(count + 1) {
+            slot.store(std::ptr::null_mut(), Release);
+        }
+        self.clear_keys(count, old);
+        self.finish_write(count, old, count, context);
+    }
+
+    fn clear_keys(self, from: usize, to: usize) {
+        for slot in self.keys().iter().take(to).skip(from) {
+            slot.store(NO_KEY, Relaxed);
+        }
+    }
+
+    /// Brings samples and count up to date after a write to the slots `from..to`, and reports it.
+    fn finish_write<P: Probe>(
+        self,
+        from: usize,
+        to: usize,
+        count: usize,
+        context: &Context<'_, '_, P>,
+    ) {
+        let geometry = self.geometry;
+        let keys = self.keys();
+        for (group, sample) in (1..).zip(self.samples()) {
+            let start = geometry.group_start(group);
+            if start >= from && start < to {
+                sample.store(keys[start].load(Relaxed), Relaxed);
+            }
+        }
+        self.set_count(count);
+        let bytes = (to - from) * WORD_BYTES;
+        let slots = self.word_address(geometry.first_slot_word() + from);
+        let probe = context.probe;
+        probe.write(
+            self.word_address(geometry.first_key_word() + from).addr(),
+            bytes,
+        );
+        probe.write(slots.addr(), bytes);
+        probe.write(
+            self.header.as_ptr().addr(),
+            geometry.first_slot_word() * WORD_BYTES,
+        );
+    }
+
+    /// The separator at `index` of an inner node that its caller has locked.
+    pub(super) fn separator(self, index: usize) -> u64 {
+        self.keys()[index].load(Relaxed)
+    }
+
+    /// The pairs of a leaf that its caller has locked.
+    pub(super) fn pairs(self) -> Vec<(u64, u64)> {
+        let pairs = self.keys().iter().zip(self.values()).take(self.count());
+        pairs
+            .map(|(key, value)| (key.load(Relaxed), value.load(Relaxed)))
+            .collect()
+    }
+
+    /// The separators of an inner node that its caller has locked.
+    pub(super) fn separators(self) -> Vec<u64> {
+        let keys = self.keys().iter().take(self.count());
+        keys.map(|key| key.load(Relaxed)).collect()
+    }
+
+    /// The children of an inner node that its caller has locked.
+    pub(super) fn child_pointers(self) -> Vec<*mut Header> {
+        let children = self.children().iter().take(self.count() + 1);
+        children.map(|child| child.load(Relaxed)).collect()
+    }
+}

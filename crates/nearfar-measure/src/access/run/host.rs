@@ -1,0 +1,132 @@
+//! Runs in the memory of this machine.
+
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, OnceLock};
+use std::time::Instant;
+
+use nearfar_memory::MemorySystem;
+use nearfar_model::PacedTier;
+
+use super::execute::ExecuteError;
+use super::memory::Memory;
+use super::queue::Queue;
+use super::worker::{Shared, Worked, Worker};
+use crate::access::kernels::Ticks;
+use crate::access::noise::{Noise, NoiseReport};
+use crate::access::outcome::{RegionFacts, Repetition};
+use crate::access::plan::PlannedRun;
+
+/// This machine, with the regions of the run in progress.
+pub(super) struct Host<'a> {
+    system: &'a Arc<MemorySystem>,
+    paced: Option<&'a Arc<PacedTier>>,
+    ticks: Ticks,
+    memory: Memory,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn new(system: &'a Arc<MemorySystem>, paced: Option<&'a Arc<PacedTier>>) -> Self {
+        Self {
+            system,
+            paced,
+            ticks: Ticks::calibrate(),
+            memory: Memory::default(),
+        }
+    }
+
+    /// Gets and fills the regions of `run`; false if it was stopped.
+    pub(super) fn prepare(
+        &mut self,
+        run: &PlannedRun,
+        stop: &AtomicBool,
+    ) -> Result<bool, ExecuteError> {
+        self.memory.prepare(self.system, run, stop)
+    }
+
+    pub(super) fn facts(&self) -> Vec<RegionFacts> {
+        self.memory.facts()
+    }
+
+    /// One repetition; `None` if it was stopped.
+    pub(super) fn once(
+        &mut self,
+        run: &PlannedRun,
+        repetition: u32,
+        stop: &AtomicBool,
+    ) -> Result<Option<Repetition>, ExecuteError> {
+        let paced = self.paced;
+        let ticks = &self.ticks;
+        let misplaced_before = self.memory.misplaced();
+        let noise = Noise::now();
+        let began = Instant::now();
+        let worked = self.memory.with_targets(|targets, regions| {
+            let queues: Vec<Queue> = run
+                .spec
+                .tasks
+                .iter()
+                .map(|task| Queue::new(&run.spec, task))
+                .collect();
+            let threads: usize = run.spec.tasks.iter().map(|task| task.threads).sum();
+            let foreground = run.spec.tasks.iter().filter(|task| !task.background);
+            let shared = Shared {
+                run,
+                targets,
+                regions,
+                paced,
+                ticks,
+                start: Barrier::new(threads),
+                began: OnceLock::new(),
+                busy: AtomicUsize::new(foreground.map(|task| task.threads).sum()),
+                stop,
+                seed: run.spec.seed.wrapping_add(u64::from(repetition) << 32),
+            };
+            work(&shared, &queues)
+        });
+        let elapsed = began.elapsed();
+        let mut tasks = Vec::new();
+        for task in worked {
+            let threads: Result<Vec<Worked>, (u32, _)> = task.into_iter().collect();
+            tasks.push(threads.map_err(|(cpu, source)| ExecuteError::Pin {
+                run: run.id(),
+                cpu,
+                source,
+            })?);
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let of_threads: Vec<_> = tasks.iter().flatten().map(|worked| worked.noise).collect();
+        let misplaced = misplaced_before.or_else(|| self.memory.misplaced());
+        let noise = NoiseReport::since(&noise, &of_threads, misplaced);
+        Ok(Some(Repetition {
+            tasks,
+            noise: Some(noise),
+            elapsed,
+            simulated: None,
+        }))
+    }
+}
+
+type Joined = Vec<Result<Worked, (u32, nearfar_memory::sys::SysError)>>;
+
+/// Lets all threads of all tasks work at once; what each did, by task.
+fn work(shared: &Shared<'_>, queues: &[Queue]) -> Vec<Joined> {
+    std::thread::scope(|scope| {
+        let mut workers = Vec::new();
+        for (task, queue) in queues.iter().enumerate() {
+            let threads = shared.run.spec.tasks[task].threads;
+            let of_task: Vec<_> = (0..threads)
+                .map(|thread| scope.spawn(move || Worker::new(shared, task, thread, queue).run()))
+                .collect();
+            workers.push(of_task);
+        }
+        let join = |worker: std::thread::ScopedJoinHandle<'_, _>| {
+            worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        workers
+            .into_iter()
+            .map(|of_task| of_task.into_iter().map(join).collect())
+            .collect()
+    })
+}

@@ -1,0 +1,14 @@
+//! Running a plan in the model, in virtual time.
+//!
+//! The same batches, patterns and mixes as in [`super::run`], on virtual processors: each thread is
+//! a program of the simulator, whose operations follow from the specification.
+
+mod execute;
+mod place;
+mod tiers;
+mod worker;
+
+pub(crate) use self::execute::simulate;
+pub use self::place::DevicePages;
+pub(crate) use self::place::place;
+pub(crate) use self::tiers::DeviceTiers;

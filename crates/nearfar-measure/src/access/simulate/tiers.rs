@@ -1,0 +1,134 @@
+//! Tiers of a modelled machine by the names that placements use.
+
+use std::collections::BTreeMap;
+
+use nearfar_model::simulation::{DeviceIndex, Machine, TierName};
+use nearfar_topology::Profile;
+
+use crate::access::plan::NO_SUCH_TIER;
+use crate::access::spec::PlacementSpec;
+
+/// A tier and its devices.
+#[derive(Debug)]
+struct DeviceTier {
+    name: &'static str,
+    devices: Vec<DeviceIndex>,
+    /// What one device holds, where it is known.
+    device_bytes: Option<u64>,
+}
+
+/// All tiers of a modelled machine, near to far.
+#[derive(Debug)]
+pub(crate) struct DeviceTiers {
+    profile: String,
+    tiers: Vec<DeviceTier>,
+}
+
+impl DeviceTiers {
+    pub(crate) fn new(machine: &Machine, profile: &Profile) -> Self {
+        let mut first: DeviceIndex = 0;
+        let tier = |(name, tier): &(TierName, nearfar_topology::SimulatedTier)| {
+            let count = tier.devices as DeviceIndex;
+            let devices = (first..first + count).collect();
+            first += count;
+            let capacity_bytes = match name {
+                TierName::Near => profile.near.capacity_bytes.get(),
+                TierName::Far => profile.far.capacity_bytes.get(),
+                TierName::Remote => None,
+            };
+            DeviceTier {
+                name: name.name(),
+                devices,
+                device_bytes: capacity_bytes.map(|bytes| bytes / u64::from(tier.devices.max(1))),
+            }
+        };
+        Self {
+            profile: machine.profile.clone(),
+            tiers: machine.tiers.iter().map(tier).collect(),
+        }
+    }
+
+    /// Their names.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tiers.iter().map(|tier| tier.name.to_owned()).collect()
+    }
+
+    /// The devices of a tier (`far`), of one of its devices (`far2`) or of several (`far0-1`).
+    pub(crate) fn devices(&self, name: &str) -> Result<Vec<DeviceIndex>, String> {
+        let found = self.tiers.iter().find_map(|tier| {
+            let devices = name.strip_prefix(tier.name)?;
+            if devices.is_empty() {
+                return Some(tier.devices.clone());
+            }
+            let (first, last) = devices.split_once('-').unwrap_or((devices, devices));
+            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+            let chosen = tier.devices.get(first..last.checked_add(1)?)?;
+            (!chosen.is_empty()).then(|| chosen.to_vec())
+        });
+        found.ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let tier = |tier: &DeviceTier| match tier.devices.len() {
+            1 => tier.name.to_owned(),
+            count => {
+                let (name, last) = (tier.name, count - 1);
+                format!("{name} ({name}0 to {name}{last}, {name}0-1 for its devices)")
+            }
+        };
+        let tiers: Vec<String> = self.tiers.iter().map(tier).collect();
+        format!(
+            "the modelled {NO_SUCH_TIER} {name:?}; profile {} has: {}",
+            self.profile,
+            tiers.join(", ")
+        )
+    }
+
+    /// The devices that a placement names.
+    pub(crate) fn devices_of(&self, placement: &PlacementSpec) -> Result<Vec<DeviceIndex>, String> {
+        let tiers = placement.tiers().into_iter();
+        let devices: Vec<Vec<_>> = tiers
+            .map(|name| self.devices(name))
+            .collect::<Result<_, _>>()?;
+        Ok(devices.concat())
+    }
+
+    fn tier_of(&self, device: DeviceIndex) -> Option<&DeviceTier> {
+        self.tiers
+            .iter()
+            .find(|tier| tier.devices.contains(&device))
+    }
+
+    /// What the smallest of these tiers holds, where one is known.
+    pub(crate) fn available_bytes(&self, devices: &[DeviceIndex]) -> Option<u64> {
+        let of_device = |device: &DeviceIndex| {
+            let tier = self.tier_of(*device)?;
+            tier.device_bytes
+                .map(|bytes| bytes * tier.devices.len() as u64)
+        };
+        devices.iter().filter_map(of_device).min()
+    }
+
+    /// Whether devices hold what is needed on them, as far as their size is known.
+    pub(crate) fn check(&self, needed: &BTreeMap<DeviceIndex, u64>) -> Result<(), String> {
+        for (device, needed) in needed {
+            let Some(tier) = self.tier_of(*device) else {
+                continue;
+            };
+            let Some(bytes) = tier.device_bytes.filter(|bytes| needed > bytes) else {
+                continue;
+            };
+            let (name, profile) = (tier.name, &self.profile);
+            let each = if tier.devices.len() > 1 {
+                "a device of "
+            } else {
+                ""
+            };
+            return Err(format!(
+                "{each}tier {name} of profile {profile} has {bytes} bytes, but the regions need \
+                 {needed} there: make them smaller or place them elsewhere"
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,429 @@
+//! The right to write: extents, and their publication.
+
+use std::hash::Hasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use twox_hash::XxHash3_64;
+
+use super::attach::{Pool, system_error_at};
+use super::checksum;
+use super::error::PoolError;
+use super::extent::{Extent, ExtentHandle};
+use super::ownership::{Claim, OwnerRecord};
+use super::root::Root;
+use super::space::Space;
+use crate::sys::SysError;
+
+/// Bytes of an extent's entry in a catalog.
+const ENTRY_BYTES: usize = 24;
+
+/// What was published last.
+#[derive(Debug, Clone)]
+pub struct Published {
+    /// Counts publications, from one.
+    pub generation: u64,
+    /// The extents, in the order in which they were published.
+    pub extents: Vec<Arc<ExtentHandle>>,
+    /// What the publisher said of them.
+    pub catalog: Vec<u8>,
+}
+
+/// The owner of a pool. It stays the owner as long as this or a handle on an extent lives, or until
+/// somebody takes the pool over; then it must not use what it has any longer.
+#[derive(Debug, Clone)]
+pub struct Owner {
+    core: Arc<OwnerCore>,
+    published: Option<Arc<Published>>,
+}
+
+/// What handles on extents hold on to.
+#[derive(Debug)]
+pub(super) struct OwnerCore {
+    pool: Pool,
+    record: OwnerRecord,
+    is_locked: bool,
+    renewed: Mutex<Instant>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    space: Space,
+    root: Option<Root>,
+    /// The extents of the root, its catalog among them.
+    rooted: Vec<Extent>,
+}
+
+impl Owner {
+    pub(super) fn claim(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
+        let owner = Self::claim_empty(pool, claim)?;
+        owner.adopt()
+    }
+
+    /// Claims the pool; its space is all free until something is adopted.
+    pub(super) fn claim_empty(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
+        let failed = |source| system_error_at(pool.path(), source, "claimed");
+        let is_locked = pool.memory.try_lock().map_err(failed)?;
+        let ownership = pool.ownership();
+        let taken = ownership.take(claim, is_locked);
+        let unlock = || {
+            if is_locked {
+                pool.memory.unlock();
+            }
+        };
+        let epoch = taken.inspect_err(|_| unlock())?;
+        pool.memory.drop_cached(0..pool.extents().start);
+        let root = newest_root(pool);
+        let record = OwnerRecord {
+            epoch,
+            name: claim.name.clone(),
+            lease: claim.lease,
+            accepted_generation: root.map_or(0, |root| root.generation),
+        };
+        ownership.write_record(&record).inspect_err(|_| unlock())?;
+        let state = State {
+            space: Space::new(pool.extents()),
+            root,
+            rooted: Vec::new(),
+        };
+        let core = OwnerCore {
+            pool: pool.clone(),
+            record,
+            is_locked,
+            renewed: Mutex::new(Instant::now()),
+            state: Mutex::new(state),
+        };
+        Ok(Self {
+            core: Arc::new(core),
+            published: None,
+        })
+    }
+
+    /// Reads what was published and counts its space.
+    fn adopt(mut self) -> Result<Self, PoolError> {
+        let Some(root) = self.core.state().root else {
+            self.core.release_free();
+            return Ok(self);
+        };
+        let (extents, catalog) = self.core.read_catalog(root)?;
+        let mut state = self.core.state();
+        state.rooted = extents.clone();
+        state.rooted.push(root.catalog_extent());
+        let rooted = state.rooted.clone();
+        if !rooted
+            .iter()
+            .all(|extent| state.space.add_root(extent.offset, extent.bytes))
+        {
+            return Err(PoolError::Catalog {
+                reason: "its extents overlap or lie outside",
+            });
+        }
+        drop(state);
+        self.core.release_free();
+        let handles = extents.iter().map(|extent| self.core.handle(*extent));
+        self.published = Some(Arc::new(Published {
+            generation: root.generation,
+            extents: handles.collect(),
+            catalog,
+        }));
+        Ok(self)
+    }
+
+    /// What was published when this owner began; `None` when nothing was.
+    #[must_use]
+    pub fn published(&self) -> Option<&Published> {
+        self.published.as_deref()
+    }
+
+    /// Who this owner is.
+    #[must_use]
+    pub fn record(&self) -> &OwnerRecord {
+        &self.core.record
+    }
+
+    /// Bytes that can still be written.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.core.state().space.free_bytes()
+    }
+
+    /// Writes a new extent of these parts, one after the other. It is of no account for later
+    /// owners until it is published; its space is free again when the handle is gone before that.
+    ///
+    /// # Errors
+    /// [`PoolError::Full`], [`PoolError::Fenced`], or the kernel's, such as `ENOSPC`.
+    pub fn write(&self, parts: &[&[u8]]) -> Result<Arc<ExtentHandle>, PoolError> {
+        self.check()?;
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let offset = self.core.take(bytes)?;
+        let written = self.core.fill(offset, bytes, parts);
+        match written {
+            Ok(extent) => {
+                let handle = ExtentHandle::new(Arc::clone(&self.core), extent, true);
+                self.core.state().space.remember(offset, &handle);
+                Ok(handle)
+            }
+            Err(source) => {
+                self.core.drop_handle(offset);
+                Err(system_error_at(self.core.pool.path(), source, "written"))
+            }
+        }
+    }
+
+    /// Publishes these extents and what they are, in place of what was published before: all of it
+    /// or, when anything fails on the way, nothing.
+    ///
+    /// # Errors
+    /// As [`Self::write`]. What was published before then still is.
+    pub fn publish(&self, extents: &[Arc<ExtentHandle>], catalog: &[u8]) -> Result<u64, PoolError> {
+        let extents: Vec<Extent> = extents.iter().map(|handle| handle.extent()).collect();
+        let head = encode_entries(&extents);
+        let written = self.write(&[&head, catalog])?;
+        let catalog_extent = written.extent();
+        let mut state = self.core.state();
+        let root = Root {
+            generation: state.root.map_or(0, |root| root.generation) + 1,
+            epoch: self.core.record.epoch,
+            catalog_offset: catalog_extent.offset,
+            catalog_bytes: catalog_extent.bytes,
+            catalog_checksum: catalog_extent.checksum,
+        };
+        self.check()?;
+        let mut rooted = extents;
+        rooted.push(catalog_extent);
+        for extent in &rooted {
+            state.space.add_root(extent.offset, extent.bytes);
+        }
+        let pool = &self.core.pool;
+        // Where this fails, nobody knows how much of the root is in memory: the new extents stay
+        // counted, as the old ones do.
+        root.write(pool.identity.id, &pool.memory)
+            .map_err(|source| system_error_at(pool.path(), source, "published to"))?;
+        let before = std::mem::replace(&mut state.rooted, rooted);
+        state.root = Some(root);
+        for extent in before {
+            if let Some(free) = state.space.drop_root(extent.offset) {
+                pool.memory.release(free);
+            }
+        }
+        drop(state);
+        self.check()?;
+        Ok(root.generation)
+    }
+
+    /// Says that this owner lives. To be called a few times per lease.
+    ///
+    /// # Errors
+    /// [`PoolError::Fenced`]: somebody has taken over.
+    pub fn renew(&self) -> Result<(), PoolError> {
+        let epoch = self.core.record.epoch;
+        let by_epoch = self.core.pool.ownership().epoch();
+        if by_epoch != epoch {
+            return Err(PoolError::Fenced { epoch, by_epoch });
+        }
+        self.core.pool.ownership().beat()?;
+        *self
+            .core
+            .renewed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        Ok(())
+    }
+
+    /// Time since the lease was last renewed.
+    #[must_use]
+    pub fn silent_for(&self) -> Duration {
+        self.core
+            .renewed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .elapsed()
+    }
+
+    /// Whether this owner still is the owner; renews the lease where half of it is over.
+    ///
+    /// # Errors
+    /// [`PoolError::Fenced`].
+    pub fn check(&self) -> Result<(), PoolError> {
+        if self.silent_for() > self.core.record.lease / 2 {
+            return self.renew();
+        }
+        let epoch = self.core.record.epoch;
+        let by_epoch = self.core.pool.ownership().epoch();
+        if by_epoch == epoch {
+            Ok(())
+        } else {
+            Err(PoolError::Fenced { epoch, by_epoch })
+        }
+    }
+}
+
+/// The newest publication that counts: not what a fenced owner published behind the back of the
+/// one after it.
+fn newest_root(pool: &Pool) -> Option<Root> {
+    let record = OwnerRecord::last(pool.identity.id, &pool.memory);
+    let roots = (0..2).filter_map(|slot| Root::read(slot, pool.identity.id, &pool.memory));
+    let counts = |root: &Root| {
+        record.as_ref().is_none_or(|record| {
+            root.epoch == record.epoch || root.generation <= record.accepted_generation
+        })
+    };
+    roots.filter(counts).max_by_key(|root| root.generation)
+}
+
+impl Root {
+    fn catalog_extent(self) -> Extent {
+        Extent {
+            offset: self.catalog_offset,
+            bytes: self.catalog_bytes,
+            checksum: self.catalog_checksum,
+        }
+    }
+}
+
+/// The number of extents, and each extent's offset, bytes and checksum.
+fn encode_entries(extents: &[Extent]) -> Vec<u8> {
+    let mut head = Vec::with_capacity(8 + extents.len() * ENTRY_BYTES);
+    head.extend_from_slice(&(extents.len() as u64).to_ne_bytes());
+    for extent in extents {
+        for word in [extent.offset, extent.bytes, extent.checksum] {
+            head.extend_from_slice(&word.to_ne_bytes());
+        }
+    }
+    head
+}
+
+/// The extents at the head of a catalog, and the rest of it.
+fn decode_entries(bytes: &[u8]) -> Option<(Vec<Extent>, &[u8])> {
+    let (count, rest) = bytes.split_first_chunk()?;
+    let count = usize::try_from(u64::from_ne_bytes(*count)).ok()?;
+    let (entries, rest) = rest.split_at_checked(count.checked_mul(ENTRY_BYTES)?)?;
+    let (words, _) = entries.as_chunks::<8>();
+    let extents = words.chunks_exact(3).map(|entry| Extent {
+        offset: u64::from_ne_bytes(entry[0]),
+        bytes: u64::from_ne_bytes(entry[1]),
+        checksum: u64::from_ne_bytes(entry[2]),
+    });
+    Some((extents.collect(), rest))
+}
+
+impl OwnerCore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, bytes: u64) -> Result<u64, PoolError> {
+        let mut state = self.state();
+        state.space.take(bytes).ok_or_else(|| PoolError::Full {
+            bytes,
+            largest_free_bytes: state.space.largest_free_bytes(),
+        })
+    }
+
+    /// Writes the parts into space that was taken, and has them in memory for good.
+    fn fill(&self, offset: u64, bytes: u64, parts: &[&[u8]]) -> Result<Extent, SysError> {
+        let memory = &self.pool.memory;
+        memory.reserve(offset..offset + bytes)?;
+        let mut sum = XxHash3_64::new();
+        let mut carried = Vec::with_capacity(8);
+        let mut at = offset;
+        for part in parts {
+            sum.write(part);
+            let mut rest = *part;
+            if !carried.is_empty() {
+                let fill = rest.len().min(8 - carried.len());
+                carried.extend_from_slice(&rest[..fill]);
+                rest = &rest[fill..];
+                if carried.len() < 8 {
+                    continue;
+                }
+                memory.write(at, &carried);
+                at += 8;
+                carried.clear();
+            }
+            let whole = rest.len() / 8 * 8;
+            memory.write(at, &rest[..whole]);
+            at += whole as u64;
+            carried.extend_from_slice(&rest[whole..]);
+        }
+        memory.write(at, &carried);
+        memory.write_back(offset..offset + bytes)?;
+        Ok(Extent {
+            offset,
+            bytes,
+            checksum: sum.finish(),
+        })
+    }
+
+    /// The extents and the catalog of a root, checked.
+    fn read_catalog(&self, root: Root) -> Result<(Vec<Extent>, Vec<u8>), PoolError> {
+        let broken = |reason| PoolError::Catalog { reason };
+        let extent = root.catalog_extent();
+        let all = self.pool.extents();
+        let end = extent.offset.checked_add(extent.bytes);
+        if extent.offset < all.start || end.is_none_or(|end| end > all.end) {
+            return Err(broken("its catalog lies outside of the pool"));
+        }
+        let range = extent.offset..extent.offset + extent.bytes;
+        self.pool.memory.drop_cached(range.clone());
+        // SAFETY: the pool is this process's, which has given no space out yet.
+        let bytes = unsafe { self.pool.memory.slice(range) };
+        if checksum::of_bytes(bytes) != extent.checksum {
+            return Err(broken("its catalog is damaged"));
+        }
+        let (extents, catalog) =
+            decode_entries(bytes).ok_or(broken("its catalog is not a list of extents"))?;
+        Ok((extents, catalog.to_vec()))
+    }
+
+    fn handle(self: &Arc<Self>, extent: Extent) -> Arc<ExtentHandle> {
+        let make = || {
+            self.pool
+                .memory
+                .drop_cached(extent.offset..extent.offset + extent.bytes);
+            ExtentHandle::new(Arc::clone(self), extent, false)
+        };
+        let handle = self.state().space.handle(extent.offset, make);
+        handle.expect("the extent was counted for its root")
+    }
+
+    /// Gives back the memory behind all free space, where whoever was here before left some.
+    fn release_free(&self) {
+        let state = self.state();
+        for free in state.space.free() {
+            self.pool.memory.release(free);
+        }
+    }
+
+    /// Bytes of an extent in place.
+    ///
+    /// # Safety
+    /// The extent is counted for the caller.
+    pub(super) unsafe fn bytes(&self, extent: Extent) -> &[u8] {
+        // SAFETY: space that is counted is not given out, so that nobody writes it.
+        unsafe {
+            self.pool
+                .memory
+                .slice(extent.offset..extent.offset + extent.bytes)
+        }
+    }
+
+    pub(super) fn drop_handle(&self, offset: u64) {
+        let free = self.state().space.drop_handle(offset);
+        if let Some(free) = free {
+            self.pool.memory.release(free);
+        }
+    }
+}
+
+impl Drop for OwnerCore {
+    fn drop(&mut self) {
+        if let Err(error) = self.pool.ownership().release(self.record.epoch) {
+            tracing::warn!(%error, "the pool could not be given back: the next owner waits for the lease");
+        }
+        if self.is_locked {
+            self.pool.memory.unlock();
+        }
+    }
+}

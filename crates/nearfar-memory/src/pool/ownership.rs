@@ -1,0 +1,353 @@
+//! Who owns a pool: epochs that fence earlier owners, and leases that tell whether one is alive.
+//!
+//! The claim word counts owners. Raising it by one is the one step that decides who is next; an
+//! owner whose epoch is not the claim word's any more writes nothing. The record of an epoch says
+//! who it is and which publication it began from: what an earlier owner publishes later than that,
+//! having missed that it was fenced, does not count.
+//!
+//! A lease is a heartbeat, not a time: the owner raises a word, and whoever waits for the lease to
+//! end sees by its own monotonic clock how long the word has stood still. No clock of another host
+//! matters, and none that jumps.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::checksum;
+use super::error::PoolError;
+use super::memory::PoolMemory;
+use crate::sys::SysError;
+
+/// The word that counts owners, in the second page; each of these has a line of its own.
+pub(super) const CLAIM_WORD: usize = 512;
+/// The word that the owner raises as long as it lives.
+pub(super) const HEARTBEAT_WORD: usize = CLAIM_WORD + 8;
+/// The last epoch whose owner gave the pool back.
+const RELEASED_WORD: usize = CLAIM_WORD + 16;
+/// The first word of each of the two records, a page each.
+const RECORD_WORDS: [usize; 2] = [2 * 512, 3 * 512];
+
+const HOST_BYTES: usize = 64;
+const RECORD_FIELDS: usize = 6 + HOST_BYTES / 8;
+
+/// How long the other side may take to see a claim on memory without coherent caches.
+const SETTLE: Duration = Duration::from_millis(50);
+/// The lease of an owner that died before it had written who it was.
+const LEASE_UNKNOWN: Duration = Duration::from_secs(10);
+
+/// Who an owner is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerName {
+    /// Its host's name, of which 64 bytes are kept.
+    pub host: String,
+    /// A number that this run of the host's kernel has alone.
+    pub boot_id: u128,
+    /// Its process.
+    pub pid: u32,
+}
+
+impl OwnerName {
+    /// This process on this host (proc(5): `hostname`, `boot_id`).
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let read = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
+        let boot_id = read("/proc/sys/kernel/random/boot_id")
+            .trim()
+            .replace('-', "");
+        Self {
+            host: read("/proc/sys/kernel/hostname").trim().to_owned(),
+            boot_id: u128::from_str_radix(&boot_id, 16).unwrap_or(0),
+            pid: std::process::id(),
+        }
+    }
+}
+
+impl fmt::Display for OwnerName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "process {} on host {:?}", self.pid, self.host)
+    }
+}
+
+/// What the pool says of an owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnerRecord {
+    /// Counts owners, from one.
+    pub epoch: u64,
+    /// Who it is.
+    pub name: OwnerName,
+    /// How long it may be silent before others may take over.
+    pub lease: Duration,
+    /// The last publication of earlier owners that counts.
+    pub accepted_generation: u64,
+}
+
+impl fmt::Display for OwnerRecord {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} (epoch {}, lease {} ms)",
+            self.name,
+            self.epoch,
+            self.lease.as_millis()
+        )
+    }
+}
+
+/// What to do about an owner that does not seem to be dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeOver {
+    /// Leave it the pool.
+    Never,
+    /// Wait until its lease ends, for so long at most.
+    WhenItsLeaseEnds {
+        /// How long to wait, the lease included.
+        patience: Duration,
+    },
+    /// Take the pool at once, because somebody says so.
+    Now,
+}
+
+/// How a pool is to be claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// Who claims it.
+    pub name: OwnerName,
+    /// How long this owner may be silent before others may take over.
+    pub lease: Duration,
+    /// What to do about an owner that lives.
+    pub take_over: TakeOver,
+}
+
+impl Claim {
+    /// This process, which leaves an owner that lives alone, with a lease of five seconds.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self {
+            name: OwnerName::of_this_process(),
+            lease: Duration::from_secs(5),
+            take_over: TakeOver::Never,
+        }
+    }
+}
+
+impl OwnerRecord {
+    fn words(&self) -> [u64; RECORD_FIELDS] {
+        let mut words = [0; RECORD_FIELDS];
+        words[0] = self.epoch;
+        words[1] = self.name.boot_id as u64;
+        words[2] = (self.name.boot_id >> 64) as u64;
+        words[3] = u64::from(self.name.pid);
+        words[4] = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
+        words[5] = self.accepted_generation;
+        let host = self.name.host.as_bytes();
+        for (word, chunk) in words[6..].iter_mut().zip(host.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            *word = u64::from_le_bytes(bytes);
+        }
+        words
+    }
+
+    fn from_words(words: &[u64; RECORD_FIELDS]) -> Self {
+        let host: Vec<u8> = words[6..]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        let length = host
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(host.len());
+        Self {
+            epoch: words[0],
+            name: OwnerName {
+                host: String::from_utf8_lossy(&host[..length]).into_owned(),
+                boot_id: u128::from(words[1]) | (u128::from(words[2]) << 64),
+                pid: words[3] as u32,
+            },
+            lease: Duration::from_millis(words[4]),
+            accepted_generation: words[5],
+        }
+    }
+
+    fn write(&self, pool_id: u128, memory: &PoolMemory) -> Result<(), SysError> {
+        let first = RECORD_WORDS[(self.epoch % 2) as usize];
+        let words = self.words();
+        memory.store(first, &words);
+        memory.store(
+            first + RECORD_FIELDS,
+            &[checksum::of_words(pool_id, &words)],
+        );
+        memory.write_back_words(first, RECORD_FIELDS + 1)
+    }
+
+    fn read(slot: usize, pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        let first = RECORD_WORDS[slot];
+        let mut words = [0; RECORD_FIELDS];
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = memory.load(first + index);
+        }
+        let is_whole = memory.load(first + RECORD_FIELDS) == checksum::of_words(pool_id, &words);
+        (is_whole && words[0] > 0).then(|| Self::from_words(&words))
+    }
+
+    /// The last owner that wrote its record; one that died before it had has published nothing.
+    pub(super) fn last(pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        let records = (0..2).filter_map(|slot| Self::read(slot, pool_id, memory));
+        records.max_by_key(|record| record.epoch)
+    }
+}
+
+/// The claims on one pool.
+pub(super) struct Ownership<'m> {
+    pub(super) memory: &'m PoolMemory,
+    pub(super) pool_id: u128,
+}
+
+/// What a look at the owner says.
+enum State {
+    Free,
+    /// Dead as far as can be seen from here is only who is silent for its lease.
+    Owned {
+        record: OwnerRecord,
+    },
+}
+
+impl Ownership<'_> {
+    /// The epoch of the last claim.
+    pub(super) fn epoch(&self) -> u64 {
+        self.memory.drop_cached(line_of(CLAIM_WORD));
+        self.memory.word(CLAIM_WORD).load(Ordering::Acquire)
+    }
+
+    /// The record of whoever claimed last.
+    pub(super) fn record(&self, epoch: u64) -> OwnerRecord {
+        let last = OwnerRecord::last(self.pool_id, self.memory);
+        last.filter(|record| record.epoch == epoch)
+            .unwrap_or_else(|| OwnerRecord {
+                epoch,
+                name: OwnerName {
+                    host: "unknown".to_owned(),
+                    boot_id: 0,
+                    pid: 0,
+                },
+                lease: LEASE_UNKNOWN,
+                accepted_generation: 0,
+            })
+    }
+
+    /// The state under the claim of `epoch`. `is_locked` says that this process has the file's
+    /// lock: an owner on this host is then dead.
+    fn state(&self, epoch: u64, name: &OwnerName, is_locked: bool) -> State {
+        if epoch == 0 || self.memory.load(RELEASED_WORD) == epoch {
+            return State::Free;
+        }
+        let record = self.record(epoch);
+        if is_locked && record.name.boot_id == name.boot_id {
+            return State::Free;
+        }
+        State::Owned { record }
+    }
+
+    /// Waits for its turn as the claim says, and raises the claim word. The epoch is then this
+    /// owner's.
+    pub(super) fn take(&self, claim: &Claim, is_locked: bool) -> Result<u64, PoolError> {
+        let begun = Instant::now();
+        loop {
+            let epoch = self.epoch();
+            if let State::Owned { record } = self.state(epoch, &claim.name, is_locked) {
+                match claim.take_over {
+                    TakeOver::Never => return Err(PoolError::Owned { record }),
+                    TakeOver::WhenItsLeaseEnds { patience } => {
+                        self.wait_for_end(epoch, record, begun, patience)?;
+                    }
+                    TakeOver::Now => {}
+                }
+            }
+            if self.raise(epoch)? {
+                return Ok(epoch + 1);
+            }
+        }
+    }
+
+    /// Waits until the owner has been silent for its lease, has given the pool back, or is another.
+    fn wait_for_end(
+        &self,
+        epoch: u64,
+        record: OwnerRecord,
+        begun: Instant,
+        patience: Duration,
+    ) -> Result<(), PoolError> {
+        let pause = (record.lease / 20).clamp(Duration::from_millis(1), Duration::from_millis(200));
+        let (mut heartbeat, mut heard) = (self.heartbeat(), Instant::now());
+        loop {
+            let is_over = self.epoch() != epoch || self.memory.load(RELEASED_WORD) == epoch;
+            if is_over || heard.elapsed() >= record.lease {
+                return Ok(());
+            }
+            if begun.elapsed() >= patience {
+                return Err(PoolError::Owned { record });
+            }
+            std::thread::sleep(pause);
+            let now = self.heartbeat();
+            if now != heartbeat {
+                (heartbeat, heard) = (now, Instant::now());
+            }
+        }
+    }
+
+    fn heartbeat(&self) -> u64 {
+        self.memory.drop_cached(line_of(HEARTBEAT_WORD));
+        self.memory.load(HEARTBEAT_WORD)
+    }
+
+    /// Raises the claim word from `epoch`; false when somebody else was first.
+    fn raise(&self, epoch: u64) -> Result<bool, PoolError> {
+        let word = self.memory.word(CLAIM_WORD);
+        let raised = word.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Acquire);
+        if raised.is_err() {
+            return Ok(false);
+        }
+        self.write_back(CLAIM_WORD)?;
+        if self.memory.is_shared_by_lines() {
+            std::thread::sleep(SETTLE);
+        }
+        Ok(self.epoch() == epoch + 1)
+    }
+
+    /// Writes who the owner of `epoch` is, once it knows where it begins.
+    pub(super) fn write_record(&self, record: &OwnerRecord) -> Result<(), PoolError> {
+        record
+            .write(self.pool_id, self.memory)
+            .map_err(|source| super::attach::system_error(source, "claimed"))?;
+        self.beat()
+    }
+
+    /// Says that the owner lives.
+    pub(super) fn beat(&self) -> Result<(), PoolError> {
+        self.memory
+            .word(HEARTBEAT_WORD)
+            .fetch_add(1, Ordering::AcqRel);
+        self.write_back(HEARTBEAT_WORD)
+    }
+
+    /// Gives the pool back, if it is still this owner's.
+    pub(super) fn release(&self, epoch: u64) -> Result<(), PoolError> {
+        if self.epoch() == epoch {
+            self.memory.store(RELEASED_WORD, &[epoch]);
+            self.write_back(RELEASED_WORD)?;
+        }
+        Ok(())
+    }
+
+    fn write_back(&self, word: usize) -> Result<(), PoolError> {
+        self.memory
+            .write_back_words(word, 1)
+            .map_err(|source| super::attach::system_error(source, "claimed"))
+    }
+}
+
+/// The bytes of the line of a word.
+fn line_of(word: usize) -> std::ops::Range<u64> {
+    let start = (word * 8) as u64;
+    start..start + 64
+}

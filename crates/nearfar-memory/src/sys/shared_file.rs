@@ -1,0 +1,196 @@
+//! The file or device behind shared memory: its size, its pages, and who holds it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use super::SysError;
+
+/// `f_type` of tmpfs (linux/magic.h).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+
+/// What a shared file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SharedKind {
+    /// A file on tmpfs (or a like file system in memory).
+    Tmpfs,
+    /// A DAX device.
+    DaxDevice,
+    /// A file on another file system.
+    Regular,
+}
+
+/// An open file or DAX device.
+#[derive(Debug)]
+pub struct SharedFile {
+    file: File,
+    kind: SharedKind,
+}
+
+fn error(call: &'static str, source: &std::io::Error) -> SysError {
+    SysError {
+        call,
+        errno: source.raw_os_error().unwrap_or(0),
+    }
+}
+
+impl SharedFile {
+    /// Opens what is at `path`; a file is made where there is none and `create` says so.
+    ///
+    /// # Errors
+    /// Those of `open`, `fstat` and `fstatfs`.
+    pub fn open(path: &Path, create: bool) -> Result<Self, SysError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(create)
+            .truncate(false)
+            .open(path)
+            .map_err(|source| error("open", &source))?;
+        let metadata = file.metadata().map_err(|source| error("fstat", &source))?;
+        let kind = if metadata.file_type().is_char_device() {
+            SharedKind::DaxDevice
+        } else if is_on_tmpfs(&file)? {
+            SharedKind::Tmpfs
+        } else {
+            SharedKind::Regular
+        };
+        Ok(Self { file, kind })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> SharedKind {
+        self.kind
+    }
+
+    /// Bytes of the file or device (Documentation/ABI/testing/sysfs-bus-dax: `size`).
+    ///
+    /// # Errors
+    /// That of `fstat`, or of reading the device's size.
+    pub fn bytes(&self) -> Result<u64, SysError> {
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|source| error("fstat", &source))?;
+        if self.kind != SharedKind::DaxDevice {
+            return Ok(metadata.len());
+        }
+        let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
+        let text = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/size"));
+        let text = text.map_err(|source| error("read of the device's size", &source))?;
+        text.trim().parse().map_err(|_| SysError {
+            call: "read of the device's size",
+            errno: libc::EINVAL,
+        })
+    }
+
+    /// Makes a file this long; its pages come with [`Self::reserve`]. Nothing for a device.
+    ///
+    /// # Errors
+    /// That of `ftruncate`.
+    pub fn set_bytes(&self, bytes: u64) -> Result<(), SysError> {
+        if self.kind == SharedKind::DaxDevice {
+            return Ok(());
+        }
+        self.file
+            .set_len(bytes)
+            .map_err(|source| error("ftruncate", &source))
+    }
+
+    /// Makes sure that there are pages for a range (`fallocate`): touching it later can then not
+    /// end in a `SIGBUS` for want of memory. Nothing for a device.
+    ///
+    /// # Errors
+    /// That of `fallocate`: `ENOSPC` where there is no room.
+    pub fn reserve(&self, range: Range<u64>) -> Result<(), SysError> {
+        self.fallocate(0, range)
+    }
+
+    /// Gives the pages of a range back; they read as zero afterwards. Nothing for a device.
+    ///
+    /// # Errors
+    /// That of `fallocate`: `EOPNOTSUPP` where the file system cannot.
+    pub fn release(&self, range: Range<u64>) -> Result<(), SysError> {
+        self.fallocate(
+            libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE,
+            range,
+        )
+    }
+
+    fn fallocate(&self, mode: libc::c_int, range: Range<u64>) -> Result<(), SysError> {
+        if self.kind == SharedKind::DaxDevice || range.is_empty() {
+            return Ok(());
+        }
+        let (offset, length) = (
+            range.start as libc::off_t,
+            (range.end - range.start) as libc::off_t,
+        );
+        // SAFETY: the call takes a descriptor that is open and three numbers.
+        match unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, length) } {
+            0 => Ok(()),
+            _ => Err(SysError::last("fallocate")),
+        }
+    }
+
+    /// Takes the file's lock (`flock`), which ends with this process; false when another has it.
+    ///
+    /// # Errors
+    /// That of `flock`.
+    pub fn try_lock(&self) -> Result<bool, SysError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(source)) => Err(error("flock", &source)),
+        }
+    }
+
+    /// Gives the lock back.
+    pub fn unlock(&self) {
+        // An open file can be unlocked; the lock ends with it in any case.
+        let _ = self.file.unlock();
+    }
+}
+
+fn is_on_tmpfs(file: &File) -> Result<bool, SysError> {
+    // SAFETY: all bit patterns of this plain structure are values, zero among them.
+    let mut state: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the structure is writable.
+    match unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut state) } {
+        0 => Ok(state.f_type as i64 == TMPFS_MAGIC),
+        _ => Err(SysError::last("fstatfs")),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_by_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let first = SharedFile::open(&path, true).unwrap();
+        let second = SharedFile::open(&path, false).unwrap();
+        assert!(first.try_lock().unwrap());
+        assert!(!second.try_lock().unwrap());
+        first.unlock();
+        assert!(second.try_lock().unwrap());
+    }
+
+    #[test]
+    fn pages_come_and_go() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let file = SharedFile::open(&folder.path().join("pool"), true).unwrap();
+        assert_eq!(file.kind(), SharedKind::Tmpfs);
+        file.set_bytes(1 << 20).unwrap();
+        let blocks = || file.file.metadata().unwrap().blocks();
+        assert_eq!((file.bytes().unwrap(), blocks()), (1 << 20, 0));
+        file.reserve(0..8192).unwrap();
+        assert_eq!(blocks(), 16);
+        file.release(0..4096).unwrap();
+        assert_eq!(blocks(), 8);
+    }
+}

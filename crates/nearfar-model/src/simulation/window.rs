@@ -1,0 +1,251 @@
+//! The window of a core: what its programs do next, line by line and in program order.
+
+use super::cache::Level;
+use super::program::{Access, Operation, Program};
+use super::time::Ps;
+
+const LINE_BYTES_LOG2: u32 = 6;
+/// Slots of a window: a profile's is at most half as long.
+const SLOTS: usize = 256;
+
+/// What becomes of a line at the head of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Time passes.
+    Compute,
+    /// It is in L1.
+    HitL1,
+    HitL2,
+    HitL3,
+    /// It is brought from memory.
+    Load,
+    /// It is brought from memory and modified.
+    Store,
+    /// It is sent to memory.
+    Write,
+}
+
+/// Properties of a line in the window, in one byte.
+pub(crate) mod flags {
+    pub const DEPENDS: u8 = 1;
+    pub const FENCED: u8 = 1 << 1;
+    pub const SAMPLED: u8 = 1 << 2;
+    /// Its bytes count as stored.
+    pub const STORED: u8 = 1 << 3;
+    /// It holds its fill buffer until it is committed.
+    pub const COMMITTED: u8 = 1 << 4;
+    /// Prefetchers see it before it is at the head.
+    pub const SEEN_AHEAD: u8 = 1 << 5;
+    pub const FILL_BUFFER: u8 = 1 << 6;
+}
+
+/// Where a line is in its way through the core.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Slot {
+    pub line: u64,
+    pub compute: u32,
+    pub bytes: u16,
+    pub action: Action,
+    pub flags: u8,
+}
+
+impl Slot {
+    /// Notes where the caches have found the line.
+    #[inline]
+    pub(crate) fn find(&mut self, level: Level) {
+        self.action = match level {
+            Level::L1 => Action::HitL1,
+            Level::L2 => Action::HitL2,
+            Level::L3 => Action::HitL3,
+            Level::Memory => return,
+        };
+        self.flags &= !flags::SEEN_AHEAD;
+        if level == Level::L1 {
+            self.flags &= !flags::FILL_BUFFER;
+        }
+    }
+}
+
+/// What becomes of a line that no cache has.
+#[inline]
+fn action(access: Access) -> (Action, u8) {
+    use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
+    match access {
+        Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
+        Access::Prefetch => (Action::Load, FILL_BUFFER),
+        Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
+        Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
+        Access::Flush => (Action::Write, FILL_BUFFER),
+        Access::Compute => (Action::Compute, 0),
+    }
+}
+
+/// A thread of the core.
+struct Thread {
+    program: Box<dyn Program>,
+    last_line: u64,
+    done: bool,
+}
+
+/// A ring of slots: the next to issue, the next that prefetchers see, the next to fill.
+pub(crate) struct Window {
+    threads: Vec<Thread>,
+    turn: usize,
+    /// Core time of an access, and of each of its lines.
+    access: u32,
+    line: u32,
+    /// Lines that are seen ahead of the head.
+    ahead: u8,
+    /// Lines of the last operation that have no slot yet; the first and second of them.
+    entering: u64,
+    next: Slot,
+    rest: Slot,
+    slots: Box<[Slot; SLOTS]>,
+    head: u8,
+    seen: u8,
+    tail: u8,
+}
+
+impl Window {
+    /// A window that shows `ahead` lines of programs to the prefetchers.
+    pub(crate) fn new(programs: Vec<Box<dyn Program>>, ahead: u32, access: Ps, line: Ps) -> Self {
+        let empty = Slot {
+            line: 0,
+            compute: 0,
+            bytes: 0,
+            action: Action::Compute,
+            flags: 0,
+        };
+        let thread = |program| Thread {
+            program,
+            last_line: u64::MAX,
+            done: false,
+        };
+        Self {
+            threads: programs.into_iter().map(thread).collect(),
+            turn: 0,
+            access: access as u32,
+            line: line as u32,
+            ahead: ahead.min(SLOTS as u32 / 2) as u8,
+            entering: 0,
+            next: empty,
+            rest: empty,
+            slots: Box::new([empty; SLOTS]),
+            head: 0,
+            seen: 0,
+            tail: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    #[inline]
+    pub(crate) fn head(&self) -> &Slot {
+        &self.slots[usize::from(self.head)]
+    }
+
+    #[inline]
+    pub(crate) fn drop_head(&mut self) {
+        self.head = self.head.wrapping_add(1);
+    }
+
+    /// The next slot that prefetchers see, and whether it is ahead of the head.
+    #[inline]
+    pub(crate) fn unseen(&self) -> Option<(Slot, bool)> {
+        let filled = self.tail.wrapping_sub(self.head);
+        let end = self.head.wrapping_add(filled.min(self.ahead));
+        (self.seen != end).then(|| {
+            let slot = self.slots[usize::from(self.seen)];
+            (slot, self.seen != self.head)
+        })
+    }
+
+    #[inline]
+    pub(crate) fn mark_seen(&mut self) {
+        self.seen = self.seen.wrapping_add(1);
+    }
+
+    /// Fills all slots; `look_up` may tell where the caches have a line.
+    #[inline]
+    pub(crate) fn fill(&mut self, mut look_up: impl FnMut(&mut Slot)) {
+        while self.tail.wrapping_sub(self.head) <= self.ahead {
+            if self.entering == 0 && !self.enter() {
+                return;
+            }
+            let place = usize::from(self.tail);
+            self.slots[place] = self.next;
+            self.tail = self.tail.wrapping_add(1);
+            self.entering -= 1;
+            if self.entering > 0 {
+                self.next = self.rest;
+                self.rest.line += 1;
+            }
+            look_up(&mut self.slots[place]);
+        }
+    }
+
+    /// Begins with the next operation; false if there is none.
+    #[inline]
+    fn enter(&mut self) -> bool {
+        let Some(operation) = self.next_operation() else {
+            return false;
+        };
+        let (action, of_access) = action(operation.access);
+        let line = operation.address >> LINE_BYTES_LOG2;
+        let mut slot = Slot {
+            line,
+            compute: operation.compute_ps + self.access + self.line,
+            bytes: match operation.access {
+                Access::Flush => 0,
+                _ => operation.bytes as u16,
+            },
+            action,
+            flags: of_access
+                | (u8::from(operation.depends) * flags::DEPENDS)
+                | (u8::from(operation.fenced) * flags::FENCED)
+                | (u8::from(operation.sampled) * flags::SAMPLED),
+        };
+        let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
+        let end = in_line + u64::from(operation.bytes);
+        self.entering = 1;
+        if end > 1 << LINE_BYTES_LOG2 {
+            self.entering = ((end - 1) >> LINE_BYTES_LOG2) + 1;
+            slot.bytes = (u64::from(slot.bytes) / self.entering) as u16;
+            self.rest = Slot {
+                line: line + 1,
+                compute: self.line,
+                flags: slot.flags & !flags::DEPENDS,
+                ..slot
+            };
+        }
+        // Parts of one line, one after the other, where caches are not simulated.
+        let last = line + self.entering - 1;
+        let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
+        if previous == line && matches!(action, Action::Load | Action::Store) {
+            slot.find(Level::L1);
+        }
+        self.next = slot;
+        true
+    }
+
+    #[inline]
+    fn next_operation(&mut self) -> Option<Operation> {
+        for _ in 0..self.threads.len() {
+            self.turn += 1;
+            if self.turn >= self.threads.len() {
+                self.turn = 0;
+            }
+            let thread = &mut self.threads[self.turn];
+            if !thread.done {
+                match thread.program.next_operation() {
+                    Some(operation) => return Some(operation),
+                    None => thread.done = true,
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,33 @@
+//! `CALL nearfar.merge('table')`.
+
+use datafusion::sql::sqlparser::ast::ObjectName;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::alter::{CancelOnDrop, table_reference};
+use super::counted;
+use crate::engine::session::Session;
+use crate::engine::stream::StatementResult;
+use crate::error::StoreError;
+use crate::table::MergeScope;
+
+impl Session {
+    /// Merges all that was written to a table, while queries and transactions go on.
+    pub(super) async fn merge_table(
+        &self,
+        name: &ObjectName,
+    ) -> Result<StatementResult, StoreError> {
+        let table = self.memory_table(&table_reference(name)?).await?;
+        let database = Arc::clone(self.engine().database());
+        let cancelled = CancelOnDrop::default();
+        let stop = Arc::clone(&cancelled.0);
+        let merged = tokio::task::spawn_blocking(move || {
+            let go_on = || !stop.load(Ordering::Relaxed);
+            table.merge(&database, database.storage(), MergeScope::All, &go_on)
+        });
+        let rows = merged.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })??;
+        Ok(counted("MERGE", rows))
+    }
+}

@@ -1,0 +1,188 @@
+//! `UPDATE`, `DELETE` and `TRUNCATE`.
+//!
+//! A statement that changes rows is run as a query for their identities, and for their new values.
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
+use datafusion::common::Column;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{
+    DmlStatement, Explain, Expr, LogicalPlan, LogicalPlanBuilder, TableSource, WriteOp,
+};
+use futures::StreamExt;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{counted, done};
+use crate::engine::session::Session;
+use crate::engine::stream::{RowStream, StatementResult};
+use crate::error::StoreError;
+use crate::load::RowWriter;
+use crate::scan::{NearfarTable, ROW_ID, provider_of};
+use crate::sql::SqlError;
+use crate::table::{RowId, Table};
+use crate::transaction::Transaction;
+
+impl Session {
+    pub(super) async fn modify(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        dml: &DmlStatement,
+    ) -> Result<StatementResult, StoreError> {
+        let table = Arc::clone(target(dml)?.table());
+        match &dml.op {
+            WriteOp::Truncate => {
+                transaction.check_writable("TRUNCATE")?;
+                transaction.truncate(&table)?;
+                transaction.end_statement()?;
+                Ok(done("TRUNCATE TABLE"))
+            }
+            WriteOp::Delete => {
+                transaction.check_writable("DELETE")?;
+                let rows = self.query(transaction, state, &row_query(dml)?).await?;
+                self.delete(transaction, &table, rows).await
+            }
+            WriteOp::Update => {
+                transaction.check_writable("UPDATE")?;
+                let rows = self.query(transaction, state, &row_query(dml)?).await?;
+                self.update(transaction, &table, rows).await
+            }
+            other => Err(unsupported(other.name()).into()),
+        }
+    }
+
+    async fn delete(
+        &self,
+        transaction: &Arc<Transaction>,
+        table: &Arc<Table>,
+        mut rows: RowStream,
+    ) -> Result<StatementResult, StoreError> {
+        let mut ids = Vec::new();
+        while let Some(batch) = rows.next().await {
+            ids.extend_from_slice(ids_of(&batch?));
+        }
+        let count = ids.len() as u64;
+        transaction.delete(table, ids)?;
+        transaction.end_statement()?;
+        Ok(counted("DELETE", count))
+    }
+
+    async fn update(
+        &self,
+        transaction: &Arc<Transaction>,
+        table: &Arc<Table>,
+        mut rows: RowStream,
+    ) -> Result<StatementResult, StoreError> {
+        let storage = self.engine().storage().clone();
+        let mut writer = RowWriter::new(Arc::clone(table), storage);
+        let mut ids = Vec::new();
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            ids.extend_from_slice(ids_of(&batch));
+            let values: Vec<usize> = (1..batch.num_columns()).collect();
+            writer.push(batch.project(&values)?)?;
+        }
+        let (rows, count) = writer.finish()?;
+        transaction.replace(table, ids, rows)?;
+        transaction.end_statement()?;
+        Ok(counted("UPDATE", count))
+    }
+}
+
+/// The identities in the first column.
+fn ids_of(batch: &RecordBatch) -> &[RowId] {
+    batch.column(0).as_primitive::<UInt64Type>().values()
+}
+
+/// The plan of an `EXPLAIN` of a statement that changes rows as that of the query behind it; any
+/// other plan as it is.
+pub(super) fn explained(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>, StoreError> {
+    let changes = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Dml(dml) if !matches!(dml.op, WriteOp::Insert(_)));
+    match plan {
+        LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
+            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Update | WriteOp::Delete) => {
+                Ok(Cow::Owned(LogicalPlan::Explain(Explain {
+                    plan: Arc::new(row_query(dml)?),
+                    ..explain.clone()
+                })))
+            }
+            LogicalPlan::Dml(dml) if changes(&explain.plan) => {
+                Err(unsupported(&format!("EXPLAIN {}", dml.op.name())).into())
+            }
+            _ => Ok(Cow::Borrowed(plan)),
+        },
+        LogicalPlan::Analyze(analyze) if changes(&analyze.input) => {
+            let what = "EXPLAIN ANALYZE of a statement that changes rows";
+            Err(SqlError::unsupported(what, "use EXPLAIN, which does not run it").into())
+        }
+        _ => Ok(Cow::Borrowed(plan)),
+    }
+}
+
+fn unsupported(statement: &str) -> SqlError {
+    SqlError::unsupported(statement, "rows are changed with INSERT, UPDATE and DELETE")
+}
+
+/// The provider of the table that a statement changes.
+fn target(dml: &DmlStatement) -> Result<NearfarTable, StoreError> {
+    own_provider(&dml.target)?.ok_or_else(|| {
+        let what = "a view, a table on files or a system table";
+        let table = dml.table_name.to_string();
+        SqlError::NotInMemory { table, what }.into()
+    })
+}
+
+fn own_provider(source: &Arc<dyn TableSource>) -> Result<Option<NearfarTable>, DataFusionError> {
+    let provider = source_as_provider(source)?;
+    Ok(provider_of(provider.as_ref()).cloned())
+}
+
+/// The query for the identities of the rows that a statement changes, and behind them the new values
+/// of all columns where there are any.
+fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, StoreError> {
+    let table = target(dml)?;
+    let (rows, values) = match (&dml.op, dml.input.as_ref()) {
+        (WriteOp::Update, LogicalPlan::Projection(projection)) => {
+            (projection.input.as_ref(), projection.expr.clone())
+        }
+        (WriteOp::Delete, rows) => (rows, Vec::new()),
+        (other, _) => return Err(unsupported(other.name()).into()),
+    };
+    let rows = with_row_ids(rows, &table)?;
+    let (qualifier, field) = rows
+        .schema()
+        .qualified_field_with_unqualified_name(ROW_ID)?;
+    let id = Expr::Column(Column::from((qualifier, field)));
+    let columns: Vec<Expr> = std::iter::once(id).chain(values).collect();
+    Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
+}
+
+/// `plan` with the first scan of `table` giving identities too.
+fn with_row_ids(plan: &LogicalPlan, table: &NearfarTable) -> Result<LogicalPlan, StoreError> {
+    let mut is_done = false;
+    let plan = plan.clone().transform_up(|node| {
+        if is_done {
+            return Ok(Transformed::no(node));
+        }
+        let LogicalPlan::TableScan(scan) = &node else {
+            return Ok(Transformed::no(node));
+        };
+        let is_target = own_provider(&scan.source)?
+            .is_some_and(|provider| Arc::ptr_eq(provider.table(), table.table()));
+        if !is_target {
+            return Ok(Transformed::no(node));
+        }
+        is_done = true;
+        let source = provider_as_source(Arc::new(table.with_row_ids()));
+        let scan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
+        Ok(Transformed::yes(scan.build()?))
+    })?;
+    let plan = plan
+        .data
+        .transform_up(|node| Ok(Transformed::yes(node.recompute_schema()?)))?;
+    Ok(plan.data)
+}

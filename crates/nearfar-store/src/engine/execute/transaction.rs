@@ -1,0 +1,98 @@
+//! Transactions of a session.
+
+use datafusion::execution::context::SessionState;
+use std::sync::Arc;
+
+use super::done;
+use crate::engine::session::Session;
+use crate::engine::stream::StatementResult;
+use crate::error::StoreError;
+use crate::sql::TransactionCommand;
+use crate::transaction::{Transaction, TransactionError};
+
+impl Session {
+    /// Begins or ends a transaction. As in PostgreSQL, one that has begun goes on if it is begun
+    /// again, ending one where there is none does nothing, and the `COMMIT` of one that has failed
+    /// is a `ROLLBACK`.
+    pub(super) fn control_transaction(
+        &self,
+        command: TransactionCommand,
+    ) -> Result<StatementResult, StoreError> {
+        let mut open = self.open.lock();
+        match command {
+            TransactionCommand::Begin { is_read_only } => {
+                if let Some(transaction) = open.as_ref() {
+                    if transaction.has_failed() {
+                        return Err(TransactionError::Failed.into());
+                    }
+                    tracing::warn!("there is a transaction in progress, which goes on");
+                } else {
+                    let database = self.engine().database();
+                    *open = Some(Transaction::explicit(database, is_read_only));
+                }
+                Ok(done("BEGIN"))
+            }
+            TransactionCommand::Commit => match open.take() {
+                Some(transaction) if transaction.has_failed() => Ok(done("ROLLBACK")),
+                Some(transaction) => {
+                    transaction.commit()?;
+                    Ok(done("COMMIT"))
+                }
+                None => {
+                    tracing::warn!("there is no transaction in progress");
+                    Ok(done("COMMIT"))
+                }
+            },
+            TransactionCommand::Rollback => {
+                if open.take().is_none() {
+                    tracing::warn!("there is no transaction in progress");
+                }
+                Ok(done("ROLLBACK"))
+            }
+        }
+    }
+
+    /// The transaction that the next statement is part of.
+    pub(super) fn current_transaction(&self) -> Result<Arc<Transaction>, TransactionError> {
+        match self.open.lock().as_ref() {
+            Some(transaction) if transaction.has_failed() => Err(TransactionError::Failed),
+            Some(transaction) => Ok(Arc::clone(transaction)),
+            None => Ok(Transaction::of_statement(self.engine().database())),
+        }
+    }
+}
+
+/// `state`, whose scans read what `transaction` reads and whose rows become part of it.
+pub(super) fn within(transaction: &Arc<Transaction>, mut state: SessionState) -> SessionState {
+    state.config_mut().set_extension(Arc::clone(transaction));
+    state
+}
+
+/// Refuses what can't be undone within a transaction that goes on.
+pub(super) fn alone(transaction: &Transaction, statement: &str) -> Result<(), TransactionError> {
+    match transaction.is_explicit() {
+        true => Err(TransactionError::NotInTransaction {
+            statement: statement.to_owned(),
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Fails a transaction when its statement ends without a result, by an error or because it was given
+/// up.
+pub(super) struct FailOnDrop(pub Option<Arc<Transaction>>);
+
+impl FailOnDrop {
+    /// The statement has a result.
+    pub fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for FailOnDrop {
+    fn drop(&mut self) {
+        if let Some(transaction) = &self.0 {
+            transaction.fail();
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! `BEGIN`, `COMMIT`, `ROLLBACK`, and `CALL nearfar.merge`.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement as Ast,
+    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::SqlError;
+use super::script::{DIALECT, is_space};
+use super::statement::{expect_end, syntax};
+
+/// What begins or ends a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionCommand {
+    /// `BEGIN` or `START TRANSACTION`.
+    Begin {
+        /// Whether no statement of it may change data.
+        is_read_only: bool,
+    },
+    /// `COMMIT` or `END`.
+    Commit,
+    /// `ROLLBACK` or `ABORT`.
+    Rollback,
+}
+
+/// The command that `ast` is, if it is one.
+///
+/// # Errors
+/// A clause that is not supported.
+pub(super) fn transaction_command(ast: &Ast) -> Result<Option<TransactionCommand>, SqlError> {
+    match ast {
+        Ast::StartTransaction {
+            modes, statements, ..
+        } if statements.is_empty() => begin(modes).map(Some),
+        Ast::StartTransaction { .. } => Err(SqlError::unsupported(
+            "BEGIN with statements",
+            "end BEGIN with a semicolon",
+        )),
+        Ast::Commit { chain: true, .. } | Ast::Rollback { chain: true, .. } => Err(
+            SqlError::unsupported("AND CHAIN", "use BEGIN for the next transaction"),
+        ),
+        Ast::Savepoint { .. }
+        | Ast::ReleaseSavepoint { .. }
+        | Ast::Rollback {
+            savepoint: Some(_), ..
+        } => Err(SqlError::unsupported(
+            "SAVEPOINT",
+            "a transaction is undone as a whole, with ROLLBACK",
+        )),
+        Ast::Commit { .. } => Ok(Some(TransactionCommand::Commit)),
+        Ast::Rollback { .. } => Ok(Some(TransactionCommand::Rollback)),
+        _ => Ok(None),
+    }
+}
+
+fn begin(modes: &[TransactionMode]) -> Result<TransactionCommand, SqlError> {
+    let mut is_read_only = false;
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(mode) => {
+                is_read_only = *mode == TransactionAccessMode::ReadOnly;
+            }
+            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                return Err(SqlError::unsupported(
+                    "ISOLATION LEVEL SERIALIZABLE",
+                    "transactions have snapshot isolation, which REPEATABLE READ names",
+                ));
+            }
+            TransactionMode::IsolationLevel(_) => {}
+        }
+    }
+    Ok(TransactionCommand::Begin { is_read_only })
+}
+
+/// `ABORT` as the `ROLLBACK` that it means, which is all that the parser reads.
+pub(super) fn abort_as_rollback(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if let Some(first) = tokens.iter_mut().find(|token| !is_space(&token.token)) {
+        first.token = Token::make_keyword("ROLLBACK");
+    }
+    tokens
+}
+
+/// The table of `CALL nearfar.merge('table')`.
+///
+/// # Errors
+/// Any other procedure, for there are none.
+pub(super) fn parse_call(tokens: Vec<TokenWithSpan>) -> Result<ObjectName, SqlError> {
+    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
+    let parsed = parser.parse_statement().map_err(syntax)?;
+    expect_end(&mut parser)?;
+    let merge = match &parsed {
+        Ast::Call(function) => {
+            let name = function.name.to_string().to_lowercase();
+            (name == "nearfar.merge").then(|| merged_table(&function.args))
+        }
+        _ => None,
+    };
+    merge.flatten().ok_or_else(|| {
+        SqlError::unsupported(parsed.to_string(), "there is CALL nearfar.merge('table')")
+    })?
+}
+
+fn merged_table(arguments: &FunctionArguments) -> Option<Result<ObjectName, SqlError>> {
+    let FunctionArguments::List(list) = arguments else {
+        return None;
+    };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = &list.args[..] else {
+        return None;
+    };
+    let name = match argument {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(name) => name.clone(),
+            _ => return None,
+        },
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => argument.to_string(),
+        _ => return None,
+    };
+    let parser = Parser::new(&DIALECT).try_with_sql(&name);
+    let name = parser.and_then(|mut parser| parser.parse_object_name(false));
+    Some(name.map_err(syntax))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::{StatementKind, statements};
+    use super::*;
+
+    fn command(sql: &str) -> TransactionCommand {
+        let read = statements(sql).expect(sql).remove(0);
+        match read.kind() {
+            StatementKind::Transaction(command) => *command,
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn all_spellings_are_read() {
+        let begin = |is_read_only| TransactionCommand::Begin { is_read_only };
+        for (sql, expected) in [
+            ("begin", begin(false)),
+            ("BEGIN TRANSACTION", begin(false)),
+            ("BEGIN WORK", begin(false)),
+            ("START TRANSACTION READ ONLY", begin(true)),
+            (
+                "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE",
+                begin(false),
+            ),
+            ("COMMIT", TransactionCommand::Commit),
+            ("COMMIT WORK", TransactionCommand::Commit),
+            ("END", TransactionCommand::Commit),
+            ("END TRANSACTION", TransactionCommand::Commit),
+            ("rollback", TransactionCommand::Rollback),
+            ("ROLLBACK TRANSACTION", TransactionCommand::Rollback),
+            ("abort", TransactionCommand::Rollback),
+            ("ABORT WORK", TransactionCommand::Rollback),
+        ] {
+            assert_eq!(command(sql), expected, "{sql}");
+        }
+        for sql in [
+            "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            "SAVEPOINT a",
+            "RELEASE SAVEPOINT a",
+            "ROLLBACK TO SAVEPOINT a",
+            "COMMIT AND CHAIN",
+            "CALL nearfar.other('t')",
+            "CALL nearfar.merge(1)",
+        ] {
+            let error = statements(sql).expect_err(sql);
+            assert!(
+                matches!(error, SqlError::Unsupported { .. }),
+                "{sql}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_table_of_a_merge_may_be_quoted_or_not() {
+        for (sql, table) in [
+            ("CALL nearfar.merge('t')", "t"),
+            ("call nearfar.merge('s.\"T\"')", "s.\"T\""),
+            ("CALL nearfar.merge(s.t)", "s.t"),
+        ] {
+            let read = statements(sql).expect(sql).remove(0);
+            match read.kind() {
+                StatementKind::Merge(name) => assert_eq!(name.to_string(), table),
+                other => panic!("{sql}: {other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows as they are written: plain, near, and all columns in one region.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::SchemaRef;
+use nearfar_memory::{PageSize, Placement, RegionOptions, TierId};
+use std::sync::Arc;
+
+use super::facts::ColumnFacts;
+use super::row_ids::RowIdsBuilder;
+use super::segment::{ColumnSlot, Segment};
+use super::snapshot::{Part, Snapshot};
+use crate::error::StoreError;
+use crate::placement::Storage;
+use crate::segment::{Encoding, RowSet, Target, ZONE_ROWS, encode_together};
+
+/// Small parts of the delta are put together up to so many rows.
+pub const JOINED_ROWS_MAX: usize = ZONE_ROWS;
+
+/// `batches` as a segment of the delta; columns in the order of `schema` and of types that cast to
+/// its own.
+///
+/// # Errors
+/// A value that does not cast; a region that the near tier has no room for.
+pub fn delta_segment(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    storage: &Storage,
+) -> Result<Arc<Segment>, StoreError> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let column = |index: usize| -> Result<Vec<ArrayRef>, StoreError> {
+        let data_type = schema.field(index).data_type();
+        let cast = |batch: &RecordBatch| {
+            let array = cast_with_options(batch.column(index), data_type, &strict)?;
+            Ok(array)
+        };
+        batches.iter().map(cast).collect()
+    };
+    let columns = (0..schema.fields().len())
+        .map(column)
+        .collect::<Result<Vec<_>, _>>()?;
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    near_segment(rows, &columns, storage)
+}
+
+fn near_segment(
+    rows: usize,
+    columns: &[Vec<ArrayRef>],
+    storage: &Storage,
+) -> Result<Arc<Segment>, StoreError> {
+    let target = Target {
+        system: &storage.system,
+        placement: &Placement::Bind(TierId::NEAR),
+        options: RegionOptions {
+            page_size: PageSize::Base,
+            ..storage.options
+        },
+    };
+    let columns = encode_together(columns, target)?;
+    let slot = |column| {
+        let facts = ColumnFacts::of(&column);
+        ColumnSlot::new(column, facts)
+    };
+    Ok(Arc::new(Segment::new(
+        rows,
+        columns.into_iter().map(slot).collect(),
+    )))
+}
+
+/// `snapshot` with its last small parts put together, if it is time to.
+///
+/// # Errors
+/// A region that the near tier has no room for.
+pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, StoreError> {
+    let range = snapshot.joinable(JOINED_ROWS_MAX);
+    if range.len() < 2 {
+        return Ok(snapshot);
+    }
+    let part = join(&snapshot.parts()[range.clone()], storage)?;
+    Ok(snapshot.joined(range, part))
+}
+
+/// The rows of all `parts`, of the delta, in one; deleted ones too.
+fn join(parts: &[Part], storage: &Storage) -> Result<Part, StoreError> {
+    let (mut ids, mut marked) = (RowIdsBuilder::default(), Vec::new());
+    let mut columns = vec![Vec::new(); parts[0].segment.columns().len()];
+    let mut rows = 0;
+    for part in parts {
+        let segment = &part.segment;
+        for (arrays, slot) in columns.iter_mut().zip(segment.columns()) {
+            if let Encoding::Plain { values } = slot.current().encoding() {
+                arrays.push(Arc::clone(values));
+            }
+        }
+        ids.extend(
+            &part.ids,
+            RowSet::Run {
+                start: 0,
+                len: segment.rows(),
+            },
+        );
+        let marks = part.marks.iter().flat_map(|marks| marks.rows());
+        marked.extend(marks.map(|row| rows as u32 + row));
+        rows += segment.rows();
+    }
+    let segment = near_segment(rows, &columns, storage)?;
+    Ok(Part::whole(segment, ids.finish()).without(marked))
+}

@@ -1,0 +1,181 @@
+//! Names of rows that survive merges.
+
+use crate::segment::RowSet;
+
+/// The identity of a row within its table: given once, and kept when a merge moves the row while a
+/// transaction is open that may know it.
+pub type RowId = u64;
+
+/// The identities of the rows of one segment, as runs of consecutive ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowIds {
+    /// In the order of the rows; the first begins at row 0.
+    runs: Vec<Run>,
+    /// Positions in `runs`, in the order of the identities.
+    by_id: Vec<u32>,
+    rows: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    row: u32,
+    first: RowId,
+}
+
+impl RowIds {
+    /// `rows` rows with identities from `first` on.
+    pub fn consecutive(first: RowId, rows: usize) -> Self {
+        let mut builder = RowIdsBuilder::default();
+        builder.push(first, rows);
+        builder.finish()
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The identity of `row`.
+    pub fn id(&self, row: usize) -> RowId {
+        let run = self.runs.partition_point(|run| run.row as usize <= row) - 1;
+        self.id_in(run, row)
+    }
+
+    fn id_in(&self, run: usize, row: usize) -> RowId {
+        let run = self.runs[run];
+        run.first + (row - run.row as usize) as u64
+    }
+
+    fn run_rows(&self, run: usize) -> usize {
+        let end = self.runs.get(run + 1).map_or(self.rows, |r| r.row as usize);
+        end - self.runs[run].row as usize
+    }
+
+    /// The identities of `rows`, in their order.
+    pub fn ids(&self, rows: RowSet<'_>) -> Vec<RowId> {
+        match rows {
+            RowSet::Run { start, len } => (start..start + len).map(|row| self.id(row)).collect(),
+            RowSet::Positions(rows) => rows.iter().map(|row| self.id(*row as usize)).collect(),
+        }
+    }
+
+    /// The row that has identity `id`.
+    pub fn find(&self, id: RowId) -> Option<usize> {
+        let first_of = |position: &u32| self.runs[*position as usize].first;
+        let after = self.by_id.partition_point(|p| first_of(p) <= id);
+        let run = *self.by_id.get(after.checked_sub(1)?)? as usize;
+        let offset = (id - self.runs[run].first) as usize;
+        (offset < self.run_rows(run)).then(|| self.runs[run].row as usize + offset)
+    }
+}
+
+/// Collects identities in the order of their rows.
+#[derive(Debug, Default)]
+pub struct RowIdsBuilder {
+    runs: Vec<Run>,
+    rows: usize,
+}
+
+impl RowIdsBuilder {
+    /// Adds `rows` identities from `first` on.
+    pub fn push(&mut self, first: RowId, rows: usize) {
+        if rows == 0 {
+            return;
+        }
+        let row = self.rows as u32;
+        self.rows += rows;
+        let goes_on = self
+            .runs
+            .last()
+            .is_some_and(|run| run.first + u64::from(row - run.row) == first);
+        if !goes_on {
+            self.runs.push(Run { row, first });
+        }
+    }
+
+    /// Adds those of `ids` for `rows`.
+    pub fn extend(&mut self, ids: &RowIds, rows: RowSet<'_>) {
+        match rows {
+            RowSet::Run { mut start, len } => {
+                let end = start + len;
+                let mut run = ids.runs.partition_point(|r| r.row as usize <= start);
+                while start < end {
+                    let next = ids.runs.get(run).map_or(ids.rows, |r| r.row as usize);
+                    let stop = next.min(end);
+                    self.push(ids.id_in(run - 1, start), stop - start);
+                    (start, run) = (stop, run + 1);
+                }
+            }
+            RowSet::Positions(rows) => {
+                rows.iter()
+                    .for_each(|row| self.push(ids.id(*row as usize), 1));
+            }
+        }
+    }
+
+    /// All of them.
+    pub fn finish(self) -> RowIds {
+        let mut by_id: Vec<u32> = (0..self.runs.len() as u32).collect();
+        by_id.sort_unstable_by_key(|run| self.runs[*run as usize].first);
+        RowIds {
+            runs: self.runs,
+            by_id,
+            rows: self.rows,
+        }
+    }
+
+    /// The first `rows` of them, which are taken out.
+    pub fn take(&mut self, rows: usize) -> RowIds {
+        let all = std::mem::take(self).finish();
+        let mut first = Self::default();
+        first.extend(
+            &all,
+            RowSet::Run {
+                start: 0,
+                len: rows,
+            },
+        );
+        let rest = RowSet::Run {
+            start: rows,
+            len: all.rows - rows,
+        };
+        self.extend(&all, rest);
+        first.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn identities_are_found_where_they_were_put(
+            runs in prop::collection::vec(1usize..20, 1..20),
+            order in any::<u64>(),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let mut starts: Vec<(u64, usize)> =
+                runs.iter().enumerate().map(|(i, rows)| (i as u64 * 25, *rows)).collect();
+            starts.sort_by_key(|(first, _)| (first + 1).wrapping_mul(order | 1));
+            let mut builder = RowIdsBuilder::default();
+            let mut plain = Vec::new();
+            for (first, rows) in starts {
+                builder.push(first, rows);
+                plain.extend(first..first + rows as u64);
+            }
+            let at = cut.index(plain.len());
+            let (head, tail) = (builder.take(at), builder.finish());
+            prop_assert_eq!(head.ids(RowSet::Run { start: 0, len: at }), plain[..at].to_vec());
+            prop_assert_eq!(tail.rows(), plain.len() - at);
+            for (row, id) in plain[at..].iter().enumerate() {
+                prop_assert_eq!(tail.id(row), *id);
+                prop_assert_eq!(tail.find(*id), Some(row));
+            }
+            for id in 0..500 {
+                prop_assert_eq!(tail.find(id).is_some(), plain[at..].contains(&id));
+            }
+        }
+    }
+}

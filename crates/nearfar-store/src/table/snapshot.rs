@@ -1,0 +1,283 @@
+//! What a reader sees of a table.
+
+use arrow::array::{Array, UInt64Array};
+use arrow::datatypes::SchemaRef;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use super::marks::Marks;
+use super::row_ids::{RowId, RowIds};
+use super::segment::Segment;
+use super::statistics::TableSummary;
+use crate::segment::RowSet;
+
+/// Rows of a table that lie in one segment: which they are, and which of them are deleted.
+#[derive(Debug, Clone)]
+pub struct Part {
+    pub segment: Arc<Segment>,
+    pub ids: Arc<RowIds>,
+    pub marks: Option<Arc<Marks>>,
+}
+
+impl Part {
+    /// All rows of `segment`.
+    pub fn whole(segment: Arc<Segment>, ids: RowIds) -> Self {
+        Self {
+            segment,
+            ids: Arc::new(ids),
+            marks: None,
+        }
+    }
+
+    /// Rows that are not deleted.
+    pub fn rows(&self) -> usize {
+        self.segment.rows() - self.deleted_rows()
+    }
+
+    /// Rows that are deleted, and still there.
+    pub fn deleted_rows(&self) -> usize {
+        self.marks.as_ref().map_or(0, |marks| marks.count())
+    }
+
+    /// The identities of `rows` as a column.
+    pub fn id_column(&self, rows: RowSet<'_>) -> Arc<dyn Array> {
+        Arc::new(UInt64Array::from(self.ids.ids(rows)))
+    }
+
+    /// The same part with these rows deleted as well.
+    #[must_use]
+    pub fn without(&self, rows: impl IntoIterator<Item = u32>) -> Self {
+        let marks = match &self.marks {
+            Some(marks) => marks.with(rows),
+            None => Marks::of(rows),
+        };
+        Self {
+            marks: (marks.count() > 0).then(|| Arc::new(marks)),
+            ..self.clone()
+        }
+    }
+}
+
+/// A table at one moment: its main storage, then its delta. Never changed; every change makes a new
+/// one, which shares what stays.
+#[derive(Debug, Clone)]
+pub struct Snapshot(Arc<Contents>);
+
+#[derive(Debug)]
+struct Contents {
+    schema: SchemaRef,
+    /// Segments of the main storage first.
+    parts: Vec<Part>,
+    main: usize,
+    /// So many parts of the delta are being merged, and must stay what they are.
+    merging: usize,
+    /// How often rows have been added or deleted; merges change nothing.
+    changes: u64,
+    rows: usize,
+    main_summary: Arc<TableSummary>,
+    summary: OnceLock<Arc<TableSummary>>,
+}
+
+/// A row that was to be deleted is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowIsGone;
+
+impl Snapshot {
+    /// A table of nothing but main storage.
+    pub fn of_main(schema: SchemaRef, parts: Vec<Part>) -> Self {
+        let main_summary = Arc::new(TableSummary::of(&schema, &parts));
+        let main = parts.len();
+        Self::assemble(Contents {
+            schema,
+            parts,
+            main,
+            merging: 0,
+            changes: 0,
+            rows: 0,
+            main_summary,
+            summary: OnceLock::new(),
+        })
+    }
+
+    fn assemble(contents: Contents) -> Self {
+        Self(Arc::new(Contents {
+            rows: contents.parts.iter().map(Part::rows).sum(),
+            ..contents
+        }))
+    }
+
+    /// The same table with other parts after so many more changes; what is known of the main storage
+    /// is kept where it is the same.
+    fn with_parts(&self, parts: Vec<Part>, main: usize, merging: usize, changes: u64) -> Self {
+        let old = &self.0;
+        let same = main == old.main
+            && parts[..main]
+                .iter()
+                .zip(self.main())
+                .all(|(new, old)| Arc::ptr_eq(&new.segment, &old.segment));
+        let main_summary = match same {
+            true => Arc::clone(&old.main_summary),
+            false => Arc::new(TableSummary::of(&old.schema, &parts[..main])),
+        };
+        Self::assemble(Contents {
+            schema: Arc::clone(&old.schema),
+            parts,
+            main,
+            merging,
+            changes: old.changes + changes,
+            rows: 0,
+            main_summary,
+            summary: OnceLock::new(),
+        })
+    }
+
+    /// All parts, those of the main storage first.
+    pub fn parts(&self) -> &[Part] {
+        &self.0.parts
+    }
+
+    /// The encoded segments.
+    pub fn main(&self) -> &[Part] {
+        &self.0.parts[..self.0.main]
+    }
+
+    /// The rows that were written since the last merge.
+    pub fn delta(&self) -> &[Part] {
+        &self.0.parts[self.0.main..]
+    }
+
+    /// Rows that are not deleted.
+    pub fn rows(&self) -> usize {
+        self.0.rows
+    }
+
+    /// Rows of the delta that are not deleted.
+    pub fn delta_rows(&self) -> usize {
+        self.delta().iter().map(Part::rows).sum()
+    }
+
+    /// Rows that are deleted, and still take memory.
+    pub fn deleted_rows(&self) -> usize {
+        self.parts().iter().map(Part::deleted_rows).sum()
+    }
+
+    /// Whether `other`, an earlier version of the same table, has the same rows.
+    pub fn has_rows_of(&self, other: &Self) -> bool {
+        self.0.changes == other.0.changes
+    }
+
+    /// Whether both are the same version.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// What the planner is told.
+    pub fn summary(&self) -> &Arc<TableSummary> {
+        let contents = &self.0;
+        contents.summary.get_or_init(|| {
+            if self.delta().is_empty() && self.deleted_rows() == 0 {
+                Arc::clone(&contents.main_summary)
+            } else {
+                let main = (contents.main_summary.as_ref(), self.main());
+                Arc::new(TableSummary::changed(main, self.delta(), contents.rows))
+            }
+        })
+    }
+
+    /// Nothing.
+    #[must_use]
+    pub fn truncated(&self) -> Self {
+        self.with_parts(Vec::new(), 0, 0, 1)
+    }
+
+    /// With `main` behind its main storage and `delta` behind its delta.
+    #[must_use]
+    pub fn appended(&self, main: &[Part], delta: &[Part]) -> Self {
+        let parts = [self.main(), main, self.delta(), delta].concat();
+        self.with_parts(parts, self.0.main + main.len(), self.0.merging, 1)
+    }
+
+    /// The last parts of the delta that are to be put together, so that there are never many: the
+    /// last, and before it all that have no more rows than those behind them.
+    pub fn joinable(&self, rows_max: usize) -> Range<usize> {
+        let end = self.parts().len();
+        let first = self.0.main + self.0.merging;
+        let (mut start, mut total) = (end, 0);
+        while start > first {
+            let rows = self.parts()[start - 1].segment.rows();
+            if start < end && rows > total || total + rows > rows_max {
+                break;
+            }
+            (start, total) = (start - 1, total + rows);
+        }
+        start..end
+    }
+
+    /// With the parts `joined` of the delta, which are its last, replaced by one.
+    #[must_use]
+    pub fn joined(&self, joined: Range<usize>, part: Part) -> Self {
+        let parts = [&self.parts()[..joined.start], &[part]].concat();
+        self.with_parts(parts, self.0.main, self.0.merging, 0)
+    }
+
+    /// Without the rows of these identities. Parts of which nothing is left are gone at once.
+    ///
+    /// # Errors
+    /// A row that is not there.
+    pub fn without(&self, ids: &[RowId]) -> Result<Self, RowIsGone> {
+        let mut found = vec![Vec::new(); self.parts().len()];
+        for id in ids {
+            let place = self.parts().iter().enumerate().find_map(|(index, part)| {
+                let row = part.ids.find(*id)?;
+                let is_marked = part.marks.as_ref().is_some_and(|m| m.contains(row));
+                (!is_marked).then_some((index, row))
+            });
+            let (index, row) = place.ok_or(RowIsGone)?;
+            found[index].push(row as u32);
+        }
+        let mut main = 0;
+        let mut parts = Vec::with_capacity(self.parts().len());
+        let mut merging = 0;
+        for (index, (part, rows)) in self.parts().iter().zip(found).enumerate() {
+            let part = match rows.is_empty() {
+                true => part.clone(),
+                false => part.without(rows),
+            };
+            if part.rows() == 0 {
+                continue;
+            }
+            main += usize::from(index < self.0.main);
+            let is_merging = index >= self.0.main && index < self.0.main + self.0.merging;
+            merging += usize::from(is_merging);
+            parts.push(part);
+        }
+        Ok(self.with_parts(parts, main, merging, 1))
+    }
+
+    /// The same, with the first `merging` parts of the delta kept as they are until
+    /// [`Self::merged`].
+    #[must_use]
+    pub fn merging(&self, merging: usize) -> Self {
+        self.with_parts(self.parts().to_vec(), self.0.main, merging, 0)
+    }
+
+    /// With `merged` in place of those of its parts whose segments are `sources`: where the first of
+    /// them in the main storage was, else at its end.
+    #[must_use]
+    pub fn merged(&self, sources: &[Part], merged: Vec<Part>) -> Self {
+        let sources: HashSet<*const Segment> =
+            sources.iter().map(|s| Arc::as_ptr(&s.segment)).collect();
+        let is_source = |part: &&Part| sources.contains(&Arc::as_ptr(&part.segment));
+        let is_left = |part: &&Part| !is_source(part);
+        let before = self.main().iter().take_while(is_left).count();
+        let (head, tail) = self.main().split_at(before);
+        let tail = tail.iter().filter(is_left).cloned();
+        let mut parts: Vec<Part> = head.iter().cloned().chain(merged).chain(tail).collect();
+        let main = parts.len();
+        parts.extend(self.delta().iter().filter(is_left).cloned());
+        let merging = self.delta()[..self.0.merging].iter().filter(is_left);
+        let merging = merging.count();
+        self.with_parts(parts, main, merging, 0)
+    }
+}

@@ -1,0 +1,349 @@
+//! A transaction: what it reads, what it has changed, and how that is committed.
+
+use arrow::array::RecordBatch;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::database::{Database, Version};
+use super::error::TransactionError;
+use crate::error::StoreError;
+use crate::placement::ColumnPlacements;
+use crate::table::{
+    Part, RowId, RowIds, Segment, Snapshot, Table, TableId, delta_segment, join_small,
+};
+
+/// Rows that are to be added to a table: segments where they are many, else batches for the delta.
+#[derive(Debug)]
+pub struct NewRows {
+    pub segments: Vec<Arc<Segment>>,
+    /// Where the columns of `segments` are.
+    pub placed: ColumnPlacements,
+    pub batches: Vec<RecordBatch>,
+}
+
+/// What a transaction has done to one table.
+#[derive(Debug)]
+struct Change {
+    table: Arc<Table>,
+    /// What it read first.
+    base: Snapshot,
+    /// What it reads now.
+    view: Snapshot,
+    /// Segments that it added, and where their columns are.
+    main: Vec<Part>,
+    placed: ColumnPlacements,
+    /// What it added to the delta, as one snapshot for as long as small parts are put together.
+    delta: Vec<Part>,
+    deleted: Vec<RowId>,
+    is_truncated: bool,
+}
+
+/// A transaction. It is undone when it is dropped before [`Self::commit`].
+#[derive(Debug)]
+pub struct Transaction {
+    database: Arc<Database>,
+    begin: Arc<Version>,
+    /// Whether it is one of several statements, and its end is a statement too.
+    is_explicit: bool,
+    is_read_only: bool,
+    has_failed: AtomicBool,
+    changes: Mutex<BTreeMap<TableId, Change>>,
+    /// Tables that are no part of the version: what was read of them first.
+    others: Mutex<BTreeMap<TableId, Snapshot>>,
+}
+
+impl Transaction {
+    /// A transaction of one statement, which commits what it changes.
+    pub fn of_statement(database: &Arc<Database>) -> Arc<Self> {
+        Self::begin(database, false, false)
+    }
+
+    /// A transaction of several statements.
+    pub fn explicit(database: &Arc<Database>, is_read_only: bool) -> Arc<Self> {
+        Self::begin(database, true, is_read_only)
+    }
+
+    fn begin(database: &Arc<Database>, is_explicit: bool, is_read_only: bool) -> Arc<Self> {
+        Arc::new(Self {
+            begin: database.open(),
+            database: Arc::clone(database),
+            is_explicit,
+            is_read_only,
+            has_failed: AtomicBool::new(false),
+            changes: Mutex::default(),
+            others: Mutex::default(),
+        })
+    }
+
+    /// Whether it goes on after the statement.
+    pub fn is_explicit(&self) -> bool {
+        self.is_explicit
+    }
+
+    /// Refuses all that follows, where it goes on after the statement.
+    pub fn fail(&self) {
+        self.has_failed.store(self.is_explicit, Ordering::Relaxed);
+    }
+
+    /// Whether a statement of it has failed.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Refuses a statement that changes data where that may not be.
+    ///
+    /// # Errors
+    /// [`TransactionError::ReadOnly`].
+    pub fn check_writable(&self, statement: &'static str) -> Result<(), TransactionError> {
+        match self.is_read_only {
+            true => Err(TransactionError::ReadOnly { statement }),
+            false => Ok(()),
+        }
+    }
+
+    /// What it reads of a table.
+    ///
+    /// # Errors
+    /// [`TransactionError::TooNew`].
+    pub fn snapshot(&self, table: &Table) -> Result<Snapshot, TransactionError> {
+        if let Some(change) = self.changes.lock().get(&table.id()) {
+            return Ok(change.view.clone());
+        }
+        self.base(table)
+    }
+
+    fn base(&self, table: &Table) -> Result<Snapshot, TransactionError> {
+        if let Some(snapshot) = self.begin.snapshot(table) {
+            return Ok(snapshot.clone());
+        }
+        if self.is_explicit && table.database().is_some() {
+            return Err(TransactionError::TooNew {
+                table: table.name().to_owned(),
+            });
+        }
+        let mut others = self.others.lock();
+        let snapshot = others.entry(table.id()).or_insert_with(|| table.snapshot());
+        Ok(snapshot.clone())
+    }
+
+    /// Adds rows to a table.
+    ///
+    /// # Errors
+    /// A region that the near tier has no room for; [`TransactionError`]. Nothing is added then.
+    pub fn insert(&self, table: &Arc<Table>, rows: NewRows) -> Result<(), StoreError> {
+        self.replace(table, Vec::new(), rows)
+    }
+
+    /// Deletes rows of a table that it has read.
+    ///
+    /// # Errors
+    /// [`TransactionError`]. Nothing is deleted then.
+    pub fn delete(&self, table: &Arc<Table>, ids: Vec<RowId>) -> Result<(), StoreError> {
+        let none = NewRows {
+            segments: Vec::new(),
+            placed: table.placements(),
+            batches: Vec::new(),
+        };
+        self.replace(table, ids, none)
+    }
+
+    /// Deletes rows of a table that it has read, and adds others.
+    ///
+    /// # Errors
+    /// As [`Self::insert`] and [`Self::delete`]; nothing is changed then.
+    pub fn replace(
+        &self,
+        table: &Arc<Table>,
+        ids: Vec<RowId>,
+        rows: NewRows,
+    ) -> Result<(), StoreError> {
+        if ids.is_empty() && rows.is_empty() {
+            return Ok(());
+        }
+        self.change(table, |change, database| {
+            change.replace(ids, rows, database)
+        })
+    }
+
+    /// Deletes all rows of a table.
+    ///
+    /// # Errors
+    /// [`TransactionError`].
+    pub fn truncate(&self, table: &Arc<Table>) -> Result<(), StoreError> {
+        self.change(table, |change, _| {
+            change.view = change.view.truncated();
+            change.main.clear();
+            change.delta.clear();
+            change.deleted.clear();
+            change.is_truncated = true;
+            Ok(())
+        })
+    }
+
+    fn change(
+        &self,
+        table: &Arc<Table>,
+        make: impl FnOnce(&mut Change, &Database) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let base = self.base(table)?;
+        let mut changes = self.changes.lock();
+        let change = changes
+            .entry(table.id())
+            .or_insert_with(|| Change::new(table, base));
+        make(change, &self.database)
+    }
+
+    /// Commits where the statement is all there is.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn end_statement(&self) -> Result<(), StoreError> {
+        match self.is_explicit {
+            true => Ok(()),
+            false => self.commit(),
+        }
+    }
+
+    /// Makes the changes known to all, at once, or none of them.
+    ///
+    /// # Errors
+    /// [`TransactionError`] where another transaction was first; a region that a tier has no room for.
+    pub fn commit(&self) -> Result<(), StoreError> {
+        let mut changes = std::mem::take(&mut *self.changes.lock());
+        if changes.is_empty() {
+            return Ok(());
+        }
+        loop {
+            for change in changes.values_mut() {
+                change.settle(&self.database)?;
+            }
+            let commits = self.database.lock();
+            if !changes.values().all(Change::is_settled) {
+                continue;
+            }
+            let version = commits.version();
+            let installed = changes
+                .values()
+                .map(|change| {
+                    Ok((
+                        change.table.as_ref(),
+                        change.onto(&version, &self.database)?,
+                    ))
+                })
+                .collect::<Result<Vec<_>, StoreError>>();
+            commits.install_all(installed?);
+            break;
+        }
+        for change in changes.values() {
+            self.database
+                .merges()
+                .consider(&self.database, &change.table);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.database.close();
+    }
+}
+
+impl NewRows {
+    fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.batches.is_empty()
+    }
+}
+
+impl Change {
+    fn new(table: &Arc<Table>, base: Snapshot) -> Self {
+        Self {
+            table: Arc::clone(table),
+            view: base.clone(),
+            base,
+            main: Vec::new(),
+            placed: table.placements(),
+            delta: Vec::new(),
+            deleted: Vec::new(),
+            is_truncated: false,
+        }
+    }
+
+    fn replace(
+        &mut self,
+        ids: Vec<RowId>,
+        rows: NewRows,
+        database: &Database,
+    ) -> Result<(), StoreError> {
+        let table = &self.table;
+        let whole = |segment: Arc<Segment>| {
+            let rows = segment.rows();
+            let ids = RowIds::consecutive(table.take_row_ids(rows), rows);
+            Part::whole(segment, ids)
+        };
+        let storage = database.storage();
+        let delta = match rows.batches.is_empty() {
+            true => None,
+            false => Some(whole(delta_segment(
+                table.schema(),
+                &rows.batches,
+                storage,
+            )?)),
+        };
+        let main: Vec<Part> = rows.segments.into_iter().map(whole).collect();
+        if !main.is_empty() && rows.placed != self.placed {
+            table.place(&main, &self.placed, storage)?;
+        }
+        let gone = |_| TransactionError::Conflict {
+            table: table.name().to_owned(),
+        };
+        let view = self.view.without(&ids).map_err(gone)?;
+        let view = join_small(view.appended(&main, delta.as_slice()), storage)?;
+        let own = Snapshot::of_main(Arc::clone(table.schema()), Vec::new());
+        let own = join_small(
+            own.appended(&[], &[&self.delta[..], delta.as_slice()].concat()),
+            storage,
+        )?;
+        self.delta = own.delta().to_vec();
+        self.main.extend(main);
+        self.deleted.extend(ids);
+        self.view = view;
+        Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.main.is_empty() || self.placed == self.table.placements()
+    }
+
+    /// Moves the segments that were added to where the table has been moved meanwhile.
+    fn settle(&mut self, database: &Database) -> Result<(), StoreError> {
+        while !self.is_settled() {
+            let wanted = self.table.placements();
+            self.table.place(&self.main, &wanted, database.storage())?;
+            self.placed = wanted;
+        }
+        Ok(())
+    }
+
+    /// The table's newest version with this change.
+    fn onto(&self, version: &Version, database: &Database) -> Result<Snapshot, StoreError> {
+        let table = || self.table.name().to_owned();
+        let known = version.snapshot(&self.table);
+        let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
+        if current.is(&self.base) {
+            return Ok(self.view.clone());
+        }
+        if self.is_truncated {
+            return match current.has_rows_of(&self.base) {
+                true => Ok(self.view.clone()),
+                false => Err(TransactionError::TruncateConflict { table: table() }.into()),
+            };
+        }
+        let conflict = |_| TransactionError::Conflict { table: table() };
+        let appended = current.appended(&self.main, &self.delta);
+        let changed = appended.without(&self.deleted).map_err(conflict)?;
+        join_small(changed, database.storage())
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a transaction can't go on.
+
+/// Why a statement or a commit of a transaction is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// Another transaction changed or deleted a row first.
+    #[error(
+        "write conflict in table `{table}`: a row that this transaction changes was changed by one \
+         that committed first; nothing was changed, run the transaction again"
+    )]
+    Conflict {
+        /// The table of the row.
+        table: String,
+    },
+    /// A table that was to be truncated has new contents.
+    #[error(
+        "write conflict in table `{table}`: this transaction truncates it, and another one that \
+         changed it committed first; nothing was changed, run the transaction again"
+    )]
+    TruncateConflict {
+        /// The table.
+        table: String,
+    },
+    /// A table that the transaction changed is no longer there.
+    #[error(
+        "table `{table}` was dropped or replaced after this transaction began: nothing was changed, \
+         run the transaction again"
+    )]
+    Dropped {
+        /// The table.
+        table: String,
+    },
+    /// A table that was not there yet when the transaction began.
+    #[error(
+        "table `{table}` was created after this transaction began, which does not see its rows: end \
+         the transaction and begin another"
+    )]
+    TooNew {
+        /// The table.
+        table: String,
+    },
+    /// A statement after one that failed.
+    #[error("the transaction has failed, and its statements are refused until ROLLBACK")]
+    Failed,
+    /// A statement that changes data.
+    #[error("{statement} is refused: the transaction is READ ONLY")]
+    ReadOnly {
+        /// The statement.
+        statement: &'static str,
+    },
+    /// A statement that can't be undone.
+    #[error(
+        "{statement} can't be part of a transaction: COMMIT or ROLLBACK first, and run it by itself"
+    )]
+    NotInTransaction {
+        /// The statement.
+        statement: String,
+    },
+}

@@ -1,0 +1,138 @@
+//! `nearfar bench index`, which is `nearfar index bench` too.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use nearfar_index_bench::bench::{KeyForm, Mode};
+use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::modelled::{Policy, ScaleRule};
+
+use super::FigureFormat;
+
+/// Tree indexes.
+#[derive(Debug, Args)]
+pub struct IndexArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: IndexAction,
+}
+
+/// What can be done with tree indexes.
+#[derive(Debug, Subcommand)]
+pub enum IndexAction {
+    Bench(Box<BenchIndexArgs>),
+}
+
+/// Tree indexes under workloads: natively side by side with other crates' maps, or in virtual time
+/// under placement policies.
+///
+/// Natively, all maps are loaded, and each run goes over all of them in turn with the same requests;
+/// all allocate from huge pages. A ratio is one of our trees' throughput over that of the best other
+/// crate's: above 1, ours is faster. In virtual time, our trees run on the modelled cores of a
+/// profile, whose caches are made smaller by as much as the tree is (docs/index-benchmarks.md).
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench index --workload ycsb-c --format json > index.jsonl
+  nearfar bench index --tree art,congee --workload ycsb-a,ycsb-c --zipf 0,0.99 --threads 1
+  nearfar bench index --mode virtual --profile cxl-card --workload hotspot-read-only \\
+      --policy interleave,sidle,oracle --near-share 20 --report index.html")]
+pub struct BenchIndexArgs {
+    /// Run natively, or in virtual time [possible values: native, virtual].
+    #[arg(long, value_name = "MODE", default_value = "native")]
+    pub mode: Mode,
+    /// Maps that take part [default: all, and in virtual time all of ours].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub tree: Vec<Contestant>,
+    /// Workloads, one after the other [default: ycsb-c].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub workload: Vec<String>,
+    /// Replay this block trace instead: lines of device_id,opcode,offset,length,timestamp.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "keys"])]
+    pub trace: Option<PathBuf>,
+    /// Exponents of Zipfian distributions; 0 asks for all keys alike [default: 0.99].
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_negative_numbers = true
+    )]
+    pub zipf: Vec<f64>,
+    /// Loaded keys [default: 10000000, in virtual time 200000].
+    #[arg(long, value_name = "N")]
+    pub keys: Option<u64>,
+    /// What keys are: integers, urls, or a number of random bytes.
+    #[arg(long, value_name = "FORM", default_value = "integers")]
+    pub key_form: KeyForm,
+    /// Numbers of threads, or of virtual cores [default: 1,2, in virtual time 28].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub threads: Vec<NonZeroUsize>,
+    /// Native runs of each.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub runs: NonZeroUsize,
+    /// Operations of each thread in a native run.
+    #[arg(long, value_name = "N", default_value = "2000000")]
+    pub operations: NonZeroUsize,
+    /// Keys that are looked up at once.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub batch: NonZeroUsize,
+    /// Placement policies, in virtual time [default: all-near,interleave,sidle].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub policy: Vec<Policy>,
+    /// Percent of the tree's bytes that may be near, in virtual time.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    pub near_share: u8,
+    /// The machine of virtual time: a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-card")]
+    pub profile: String,
+    /// What is kept in proportion to the modelled machine's caches.
+    #[arg(long, value_enum, default_value_t = ScaleName::Keys)]
+    pub scale: ScaleName,
+    /// Virtual milliseconds before figures are taken.
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 20.0,
+        allow_negative_numbers = true
+    )]
+    pub warm_up: f64,
+    /// Virtual milliseconds over which figures are taken.
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 10.0,
+        allow_negative_numbers = true
+    )]
+    pub measured: f64,
+    /// Virtual milliseconds after which the hot region moves by its own width, again and again.
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub shift: Option<f64>,
+    /// Print what would be run, and run nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write charts and tables to this HTML page.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}
+
+/// What is kept in proportion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ScaleName {
+    /// The number of keys.
+    Keys,
+    /// The bytes of the tree.
+    Bytes,
+}
+
+impl From<ScaleName> for ScaleRule {
+    fn from(name: ScaleName) -> Self {
+        match name {
+            ScaleName::Keys => Self::Keys,
+            ScaleName::Bytes => Self::Bytes,
+        }
+    }
+}

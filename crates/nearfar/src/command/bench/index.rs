@@ -1,0 +1,200 @@
+//! `nearfar bench index`.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use nearfar_index_bench::bench::{BenchOptions, IndexBenchOutcome, Mode, Plan, execute, plan};
+use nearfar_measure::results::{Header, Metric, ResultsWriter};
+use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
+use nearfar_topology::{Profile, Topology};
+
+use crate::args::{BenchIndexArgs, FigureFormat};
+use crate::exit::{Exit, Failed};
+use crate::human::Elapsed;
+use crate::interrupt::run_until_interrupted;
+use crate::message;
+use crate::output::file::{Output, save_page};
+use crate::output::grid::{Align, Grid};
+use crate::progress::{Live, Spinner};
+
+/// Runs the command.
+pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
+    let plan = plan(options(args)?)?;
+    if args.dry_run {
+        let mut output = Output::stdout();
+        output.with(|out| dry_run(&plan, out))?;
+        return output.finish();
+    }
+    let system = match args.mode {
+        Mode::Native => Some(huge_pages_for_all()?),
+        Mode::Virtual => None,
+    };
+    let live = Live::default();
+    let shown = live.clone();
+    let spinner = Spinner::new(move || shown.text());
+    let outcome = run_until_interrupted(move || {
+        let mut observe = |progress: nearfar_index_bench::bench::Progress| {
+            let left = progress
+                .left
+                .map(|left| format!(", {} left", Elapsed(left)));
+            let percent = progress.share * 100.0;
+            let text = format!(
+                "{percent:.0} %{}: {}",
+                left.unwrap_or_default(),
+                progress.what
+            );
+            live.say(text);
+        };
+        Ok(execute(&plan, system.as_ref(), &mut observe)?)
+    });
+    drop(spinner);
+    let outcome = outcome?;
+    let version = env!("CARGO_PKG_VERSION");
+    let header = Header::new(version, crate::command_line(), outcome.configuration());
+    print(args.format, &header, &outcome)?;
+    if let Some(path) = &args.report {
+        let mut report = outcome.report();
+        report.heading("Machine and configuration").header(&header);
+        save_page(&report, path)?;
+        message::print(&format!("The report is in {}.", path.display()));
+    }
+    Ok(())
+}
+
+/// Serves the program's own allocations from huge pages, so that other crates' maps have what our
+/// trees have.
+fn huge_pages_for_all() -> anyhow::Result<Arc<MemorySystem>> {
+    let system = MemorySystem::new(&Topology::this_machine()?, &Budgets::new())?;
+    let heaps = GlobalHeaps {
+        near: NearHeap::Mimalloc { huge_pages: true },
+        huge_pages: true,
+    };
+    NearfarAllocator::install(&system, heaps).context("the allocator has its heaps already")?;
+    Ok(system)
+}
+
+fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
+    let defaults = BenchOptions::new(args.mode);
+    Ok(BenchOptions {
+        contestants: or_usual(&args.tree, defaults.contestants),
+        workloads: or_usual(&args.workload, defaults.workloads),
+        trace: args.trace.clone(),
+        zipf: args.zipf.clone(),
+        keys: args.keys.unwrap_or(defaults.keys),
+        form: args.key_form,
+        threads: or_usual(&args.threads, defaults.threads),
+        runs: args.runs,
+        operations: args.operations,
+        batch: args.batch,
+        policies: or_usual(&args.policy, defaults.policies),
+        near_percent: args.near_share,
+        profile: match args.mode {
+            Mode::Native => None,
+            Mode::Virtual => Some(Profile::resolve(&args.profile)?),
+        },
+        scale: args.scale.into(),
+        warm_up: milliseconds("warm-up", args.warm_up)?,
+        measured: milliseconds("measured", args.measured)?,
+        shift: args
+            .shift
+            .map(|every| milliseconds("shift", every))
+            .transpose()?,
+        ..defaults
+    })
+}
+
+/// What was given, or what is usual.
+fn or_usual<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
+    if given.is_empty() {
+        usual
+    } else {
+        given.to_vec()
+    }
+}
+
+fn milliseconds(field: &str, ms: f64) -> Result<Duration, Failed> {
+    Duration::try_from_secs_f64(ms / 1e3)
+        .ok()
+        .filter(|time| *time < Duration::from_secs(3600))
+        .ok_or_else(|| Failed::new(Exit::Usage, format!("{field}: {ms} ms is no time")))
+}
+
+fn dry_run(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("tree", Align::Left),
+        ("workload", Align::Left),
+        ("distribution", Align::Left),
+        ("threads", Align::Right),
+        ("policy", Align::Left),
+    ]);
+    for run in &plan.runs {
+        grid.row([
+            run.contestant.to_string(),
+            run.workload.name.to_owned(),
+            run.workload.distribution_name(),
+            run.threads.to_string(),
+            run.policy
+                .map(|policy| policy.to_string())
+                .unwrap_or_default(),
+        ]);
+    }
+    grid.write_page(out)
+}
+
+fn print(format: FigureFormat, header: &Header, outcome: &IndexBenchOutcome) -> anyhow::Result<()> {
+    let mut output = Output::stdout();
+    match format {
+        FigureFormat::Table => output.with(|out| table(outcome, out))?,
+        FigureFormat::Json => output.with(|out| {
+            let mut results = ResultsWriter::new(out, header)?;
+            let metrics = outcome.metrics();
+            metrics.iter().try_for_each(|metric| results.metric(metric))
+        })?,
+    }
+    output.finish()
+}
+
+fn table(outcome: &IndexBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("figure", Align::Left),
+        ("tree", Align::Left),
+        ("workload", Align::Left),
+        ("distribution", Align::Left),
+        ("threads", Align::Right),
+        ("policy or rival", Align::Left),
+        ("median", Align::Right),
+        ("over the runs", Align::Right),
+    ]);
+    let metrics = outcome.metrics();
+    let timeless = |metric: &&Metric| !metric.dimensions.contains_key("at_ms");
+    for metric in metrics.iter().filter(timeless) {
+        let range = metric
+            .spread
+            .map(|spread| format!("{:.2} to {:.2}", spread.min, spread.max));
+        let either = dimension(metric, "policy") + &dimension(metric, "rival");
+        grid.row([
+            metric.metric.clone(),
+            dimension(metric, "tree"),
+            dimension(metric, "workload"),
+            dimension(metric, "distribution"),
+            dimension(metric, "threads"),
+            either,
+            metric
+                .value
+                .get()
+                .map_or_else(|| "n/a".to_owned(), |value| format!("{value:.2}")),
+            range.unwrap_or_default(),
+        ]);
+    }
+    grid.write_page(out)
+}
+
+fn dimension(metric: &Metric, name: &str) -> String {
+    match metric.dimensions.get(name) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
