@@ -300,7 +300,7 @@ async fn what_is_given_up_leaves_nothing_behind() {
     let session = engine.session();
     run(&session, T).await;
     let before = region_bytes(&engine);
-    let some = "k IN (SELECT a.k FROM t a, t b WHERE a.k + b.k < 0)";
+    let some = "k IN (SELECT a.k FROM t a, t b WHERE a.k + b.k > 0)";
     for statement in [
         format!("DELETE FROM t WHERE {some}"),
         format!("UPDATE t SET v = 1 WHERE {some}"),
