@@ -173,12 +173,17 @@ impl Settings {
     }
 }
 
-/// `never`, or what `value` says.
+/// `never`, or what `value` was read as.
 fn limit(value: &str, read: Result<u64, SqlError>) -> Result<u64, SqlError> {
-    match value.eq_ignore_ascii_case("never") {
-        true => Ok(MergeLimits::NEVER),
-        false => read,
+    if value.eq_ignore_ascii_case("never") {
+        return Ok(MergeLimits::NEVER);
     }
+    read.map_err(|mut error| {
+        if let SqlError::SettingValue { allowed, .. } = &mut error {
+            allowed.push_str(", or never");
+        }
+        error
+    })
 }
 
 fn rows(name: &str, value: &str) -> Result<u64, SqlError> {
@@ -186,7 +191,7 @@ fn rows(name: &str, value: &str) -> Result<u64, SqlError> {
     rows.ok_or_else(|| SqlError::SettingValue {
         name: name.to_owned(),
         value: value.to_owned(),
-        allowed: "use a number of rows, or never".to_owned(),
+        allowed: "use a number of rows above 0".to_owned(),
     })
 }
 

@@ -49,7 +49,8 @@ pub struct Transaction {
     is_explicit: bool,
     is_read_only: bool,
     has_failed: AtomicBool,
-    changes: Mutex<BTreeMap<TableId, Change>>,
+    /// Nothing after the commit.
+    changes: Mutex<Option<BTreeMap<TableId, Change>>>,
     /// Tables that are no part of the version: what was read of them first.
     others: Mutex<BTreeMap<TableId, Snapshot>>,
 }
@@ -72,7 +73,7 @@ impl Transaction {
             is_explicit,
             is_read_only,
             has_failed: AtomicBool::new(false),
-            changes: Mutex::default(),
+            changes: Mutex::new(Some(BTreeMap::new())),
             others: Mutex::default(),
         })
     }
@@ -108,7 +109,9 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError::TooNew`].
     pub fn snapshot(&self, table: &Table) -> Result<Snapshot, TransactionError> {
-        if let Some(change) = self.changes.lock().get(&table.id()) {
+        if let Some(changes) = self.changes.lock().as_ref()
+            && let Some(change) = changes.get(&table.id())
+        {
             return Ok(change.view.clone());
         }
         self.base(table)
@@ -187,9 +190,12 @@ impl Transaction {
         table: &Arc<Table>,
         make: impl FnOnce(&mut Change, &Database) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
+        self.check_writable("a statement that changes rows")?;
         let base = self.base(table)?;
         let mut changes = self.changes.lock();
         let change = changes
+            .as_mut()
+            .ok_or(TransactionError::Over)?
             .entry(table.id())
             .or_insert_with(|| Change::new(table, base));
         make(change, &self.database)
@@ -211,7 +217,7 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError`] where another transaction was first; a region that a tier has no room for.
     pub fn commit(&self) -> Result<(), StoreError> {
-        let mut changes = std::mem::take(&mut *self.changes.lock());
+        let mut changes = self.changes.lock().take().unwrap_or_default();
         if changes.is_empty() {
             return Ok(());
         }

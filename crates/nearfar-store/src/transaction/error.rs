@@ -43,6 +43,11 @@ pub enum TransactionError {
     /// A statement after one that failed.
     #[error("the transaction has failed, and its statements are refused until ROLLBACK")]
     Failed,
+    /// A statement that went on while its transaction was committed.
+    #[error(
+        "the transaction was committed while this statement ran: its changes are not part of it"
+    )]
+    Over,
     /// A statement that changes data.
     #[error("{statement} is refused: the transaction is READ ONLY")]
     ReadOnly {

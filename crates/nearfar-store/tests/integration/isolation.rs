@@ -170,6 +170,27 @@ async fn carry_out(
             run(client, "ROLLBACK").await;
             model.open[session] = None;
         }
+        Step::Truncate { table } => {
+            run(client, &format!("TRUNCATE {}", TABLES[table])).await;
+            let view = model.view(session, table);
+            view.rows.clear();
+            view.changes += 1;
+            if let Some(open) = &mut model.open[session] {
+                open.truncated[table] = true;
+            }
+        }
+        Step::Merge { table } => {
+            let other = client.engine().session();
+            run(&other, &format!("CALL nearfar.merge('{}')", TABLES[table])).await;
+        }
+        _ => change(step, session, client, model).await,
+    }
+    Ok(())
+}
+
+/// The same for the steps that change rows.
+async fn change(step: &Step, session: usize, client: &Session, model: &mut Model) {
+    match *step {
         Step::Insert { table, first, rows } => {
             let sql = format!(
                 "INSERT INTO {} SELECT value, value * 2 FROM generate_series({first}, {})",
@@ -210,21 +231,8 @@ async fn carry_out(
             let gone: Vec<u64> = rows.iter().map(|(id, _)| *id).collect();
             model.replace(session, table, &gone, Vec::new());
         }
-        Step::Truncate { table } => {
-            run(client, &format!("TRUNCATE {}", TABLES[table])).await;
-            let view = model.view(session, table);
-            view.rows.clear();
-            view.changes += 1;
-            if let Some(open) = &mut model.open[session] {
-                open.truncated[table] = true;
-            }
-        }
-        Step::Merge { table } => {
-            let other = client.engine().session();
-            run(&other, &format!("CALL nearfar.merge('{}')", TABLES[table])).await;
-        }
+        _ => {}
     }
-    Ok(())
 }
 
 fn condition(of: Share) -> String {

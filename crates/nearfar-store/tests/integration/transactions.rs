@@ -224,7 +224,10 @@ async fn an_error_fails_the_transaction() {
         );
     }
     let message = error(&session, "BEGIN; CREATE TABLE u (a INT)").await;
-    assert!(message.contains("COMMIT or ROLLBACK first"), "{message}");
+    assert!(
+        message.starts_with("CREATE TABLE can't be part of"),
+        "{message}"
+    );
     assert_eq!(
         run(&session, "ABORT; ROLLBACK; COMMIT").await,
         "ROLLBACK\nROLLBACK\nCOMMIT"
@@ -240,6 +243,7 @@ async fn read_only_transactions_change_nothing() {
         "UPDATE t SET v = 1",
         "DELETE FROM t",
         "TRUNCATE t",
+        "EXPLAIN ANALYZE INSERT INTO t VALUES (1, 1, 'a')",
     ] {
         run(&session, "BEGIN TRANSACTION READ ONLY").await;
         assert_eq!(value(&session, "SELECT count(*) FROM t").await, "20000");
@@ -296,7 +300,7 @@ async fn what_is_given_up_leaves_nothing_behind() {
     let session = engine.session();
     run(&session, T).await;
     let before = region_bytes(&engine);
-    let some = "k IN (SELECT a.k FROM t a, t b WHERE a.k + b.k < 0)";
+    let some = "k IN (SELECT a.k FROM t a, t b WHERE a.k + b.k > 0)";
     for statement in [
         format!("DELETE FROM t WHERE {some}"),
         format!("UPDATE t SET v = 1 WHERE {some}"),

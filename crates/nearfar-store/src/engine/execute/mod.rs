@@ -64,9 +64,13 @@ impl Session {
                 alone(transaction, "CALL nearfar.merge")?;
                 self.merge_table(table).await
             }
-            StatementKind::DataFusion { statement, create } => {
-                let statement = statement.as_ref().clone();
-                self.run_planned(transaction, statement, create).await
+            StatementKind::DataFusion {
+                statement: parsed,
+                create,
+            } => {
+                let parsed = parsed.as_ref().clone();
+                self.run_planned(transaction, statement.text(), parsed, create)
+                    .await
             }
             StatementKind::Transaction(command) => self.control_transaction(*command),
         }
@@ -75,6 +79,7 @@ impl Session {
     async fn run_planned(
         &self,
         transaction: &Arc<Transaction>,
+        text: &str,
         statement: DfStatement,
         create: &CreateClauses,
     ) -> Result<StatementResult, StoreError> {
@@ -85,8 +90,13 @@ impl Session {
         }
         let state = within(transaction, self.context().state());
         let plan = state.statement_to_plan(statement).await?;
-        if let LogicalPlan::Ddl(ddl) = &plan {
-            alone(transaction, ddl.name())?;
+        if let LogicalPlan::Ddl(_) = &plan {
+            let words: Vec<String> = text
+                .split_whitespace()
+                .take(2)
+                .map(str::to_uppercase)
+                .collect();
+            alone(transaction, &words.join(" "))?;
         }
         match plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(cmd)) => {
