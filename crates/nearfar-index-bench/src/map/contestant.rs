@@ -6,7 +6,7 @@ use std::str::FromStr;
 use nearfar_index::BPlusTreeError;
 use nearfar_memory::HeapError;
 
-use super::ours::{ArtMap, BPlusTreeMap};
+use super::ours::{ArtMap, BPlusTreeMap, MasstreeMap};
 use super::rivals::{
     BPlusTreeCrate, CongeeCrate, FerntreeCrate, LockedMap, MasstreeCrate, SccCrate, SkiplistCrate,
 };
@@ -22,11 +22,13 @@ pub enum Contestant {
         /// Bytes of its nodes.
         node_bytes: usize,
     },
+    /// Our Masstree.
+    Masstree,
     /// The standard library's B-tree behind a lock.
     StdMap,
     /// `congee`.
     Congee,
-    /// `masstree`.
+    /// The crate `masstree`.
     MasstreeCrate,
     /// `ferntree`.
     Ferntree,
@@ -102,9 +104,10 @@ pub type Opened<T> = Result<T, OpenError>;
 
 impl Contestant {
     /// Everybody, the B+tree with one size of nodes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Art,
         Self::BPlusTree { node_bytes: 1024 },
+        Self::Masstree,
         Self::StdMap,
         Self::Congee,
         Self::MasstreeCrate,
@@ -123,6 +126,7 @@ impl Contestant {
                 let found = NODE_SIZES.iter().find(|(bytes, _)| *bytes == node_bytes);
                 found.map_or("btree of another size", |(_, name)| name)
             }
+            Self::Masstree => "masstree",
             Self::StdMap => "std-btreemap",
             Self::Congee => "congee",
             Self::MasstreeCrate => "masstree-crate",
@@ -136,7 +140,7 @@ impl Contestant {
     /// Whether it is one of ours.
     #[must_use]
     pub const fn is_ours(self) -> bool {
-        matches!(self, Self::Art | Self::BPlusTree { .. })
+        matches!(self, Self::Art | Self::BPlusTree { .. } | Self::Masstree)
     }
 
     /// All names, for messages.
@@ -154,6 +158,7 @@ pub(super) fn open_integers<V: Visitor<u64>>(
 ) -> Opened<V::Output> {
     Ok(match contestant {
         Contestant::Art => visitor.visit(ArtMap::new(ground)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::new(ground)?),
         Contestant::BPlusTree { node_bytes } => {
             visitor.visit(BPlusTreeMap::new(ground, node_bytes)?)
         }
@@ -175,6 +180,7 @@ pub(super) fn open_bytes<V: Visitor<[u8]>>(
 ) -> Opened<V::Output> {
     Ok(match contestant {
         Contestant::Art => visitor.visit(ArtMap::new(ground)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::new(ground)?),
         Contestant::StdMap => visitor.visit(LockedMap::<[u8]>::default()),
         Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::default()),
         Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8]>::default()),
@@ -194,6 +200,7 @@ pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
 ) -> Opened<V::Output> {
     match contestant {
         Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::new(ground)?)),
         Contestant::BPlusTree { node_bytes } => {
             Ok(visitor.visit(BPlusTreeMap::new(ground, node_bytes)?))
         }
@@ -209,6 +216,7 @@ pub(super) fn open_placed_bytes<V: PlacedVisitor<[u8]>>(
 ) -> Opened<V::Output> {
     match contestant {
         Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::new(ground)?)),
         Contestant::BPlusTree { .. } => Err(OpenError::KeysNotTaken { contestant }),
         _ => Err(OpenError::NotOurs { contestant }),
     }

@@ -1,8 +1,8 @@
-//! Our trees: a file for each, which gives [`OrderedMap`](super::OrderedMap) through the tree's
+//! Our trees, each of which gives [`OrderedMap`](super::OrderedMap) through the tree's
 //! `probed` view, and the tree itself to what moves its nodes ([`PlacedMap`](super::PlacedMap)).
 
-mod art;
 mod btree;
+mod byte_trees;
 
-pub(super) use art::ArtMap;
 pub(super) use btree::BPlusTreeMap;
+pub(super) use byte_trees::{ArtMap, MasstreeMap};
