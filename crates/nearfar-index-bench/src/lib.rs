@@ -1,6 +1,6 @@
 //! Tree indexes under workloads, placements and models, side by side with other crates' trees.
 //!
-//! * [`bench`]: comparisons from options to results.
+//! * [`mod@bench`]: comparisons from options to results.
 //! * [`map`]: the maps under test, behind one pair of traits.
 //! * [`workload`]: what is asked of them.
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
