@@ -38,4 +38,4 @@ pub use error::TreeError;
 pub use key::{Key, KeyBytes};
 #[cfg(not(loom))]
 pub use masstree::{Masstree, MasstreeRange, ProbedMasstree};
-pub use value::{BlockValue, InlineValue, TreeValue, ValueTooLong};
+pub use value::{BlockValue, TreeValue, ValueTooLong};

@@ -76,13 +76,9 @@ pub trait TreeValue: sealed::Sealed + Clone + Send + Sync + 'static {
     unsafe fn free_word(word: u64, memory: &NodeMemory);
 }
 
-/// Values that are their own words.
-pub trait InlineValue: TreeValue + Copy {}
-
 macro_rules! inline_values {
     ($($integer:ty),*) => {$(
         impl sealed::Sealed for $integer {}
-        impl InlineValue for $integer {}
         impl TreeValue for $integer {
             const INLINE: bool = true;
 

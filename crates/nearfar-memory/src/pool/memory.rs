@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::medium::Medium;
@@ -16,6 +16,8 @@ const PAGE_BYTES: usize = 4096;
 /// says so.
 pub struct PoolMemory {
     backing: Backing,
+    /// Whether an owner of this process has the file's lock, which tells processes apart only.
+    is_locked: AtomicBool,
 }
 
 enum Backing {
@@ -57,6 +59,7 @@ impl PoolMemory {
     pub(super) fn mapped(map: SharedMapping, file: SharedFile, medium: Medium) -> Self {
         Self {
             backing: Backing::Mapped { map, file, medium },
+            is_locked: AtomicBool::new(false),
         }
     }
 
@@ -78,6 +81,7 @@ impl PoolMemory {
                 cached: words.iter().copied().map(AtomicU64::new).collect(),
                 durable: Mutex::new(durable),
             }),
+            is_locked: AtomicBool::new(false),
         }
     }
 
@@ -248,20 +252,28 @@ impl PoolMemory {
         }
     }
 
-    /// Takes the lock that tells a living owner on this host from a dead one; false when another
-    /// process has it.
+    /// Takes the lock that tells a living owner on this host from a dead one; false when somebody
+    /// has it, in this process or another.
     pub(super) fn try_lock(&self) -> Result<bool, SysError> {
-        match &self.backing {
+        if self.is_locked.swap(true, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        let taken = match &self.backing {
             Backing::Mapped { file, .. } => file.try_lock(),
             Backing::Simulated(_) => Ok(true),
+        };
+        if !matches!(taken, Ok(true)) {
+            self.is_locked.store(false, Ordering::Release);
         }
+        taken
     }
 
-    /// Gives the lock back.
+    /// Gives the lock back. Only who has taken it calls it.
     pub(super) fn unlock(&self) {
         if let Backing::Mapped { file, .. } = &self.backing {
             file.unlock();
         }
+        self.is_locked.store(false, Ordering::Release);
     }
 
     /// Whether another host may see this memory, with caches of its own.

@@ -42,7 +42,6 @@ pub struct Owner {
 pub(super) struct OwnerCore {
     pool: Pool,
     record: OwnerRecord,
-    is_locked: bool,
     renewed: Mutex<Instant>,
     state: Mutex<State>,
 }
@@ -80,6 +79,7 @@ impl Owner {
             name: claim.name.clone(),
             lease: claim.lease,
             accepted_generation: root.map_or(0, |root| root.generation),
+            has_lock: is_locked,
         };
         ownership.write_record(&record).inspect_err(|_| unlock())?;
         let state = State {
@@ -90,7 +90,6 @@ impl Owner {
         let core = OwnerCore {
             pool: pool.clone(),
             record,
-            is_locked,
             renewed: Mutex::new(Instant::now()),
             state: Mutex::new(state),
         };
@@ -422,7 +421,7 @@ impl Drop for OwnerCore {
         if let Err(error) = self.pool.ownership().release(self.record.epoch) {
             tracing::warn!(%error, "the pool could not be given back: the next owner waits for the lease");
         }
-        if self.is_locked {
+        if self.record.has_lock {
             self.pool.memory.unlock();
         }
     }

@@ -28,7 +28,9 @@ const RELEASED_WORD: usize = CLAIM_WORD + 16;
 const RECORD_WORDS: [usize; 2] = [2 * 512, 3 * 512];
 
 const HOST_BYTES: usize = 64;
-const RECORD_FIELDS: usize = 6 + HOST_BYTES / 8;
+/// Words of a record before the host's name.
+const HOST_FIELD: usize = 7;
+const RECORD_FIELDS: usize = HOST_FIELD + HOST_BYTES / 8;
 
 /// How long the other side may take to see a claim on memory without coherent caches.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -79,6 +81,8 @@ pub struct OwnerRecord {
     pub lease: Duration,
     /// The last publication of earlier owners that counts.
     pub accepted_generation: u64,
+    /// Whether it has the lock of the file, so that on its host a free lock means that it is dead.
+    pub has_lock: bool,
 }
 
 impl fmt::Display for OwnerRecord {
@@ -139,8 +143,9 @@ impl OwnerRecord {
         words[3] = u64::from(self.name.pid);
         words[4] = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         words[5] = self.accepted_generation;
+        words[6] = u64::from(self.has_lock);
         let host = self.name.host.as_bytes();
-        for (word, chunk) in words[6..].iter_mut().zip(host.chunks(8)) {
+        for (word, chunk) in words[HOST_FIELD..].iter_mut().zip(host.chunks(8)) {
             let mut bytes = [0; 8];
             bytes[..chunk.len()].copy_from_slice(chunk);
             *word = u64::from_le_bytes(bytes);
@@ -149,7 +154,7 @@ impl OwnerRecord {
     }
 
     fn from_words(words: &[u64; RECORD_FIELDS]) -> Self {
-        let host: Vec<u8> = words[6..]
+        let host: Vec<u8> = words[HOST_FIELD..]
             .iter()
             .flat_map(|word| word.to_le_bytes())
             .collect();
@@ -166,6 +171,7 @@ impl OwnerRecord {
             },
             lease: Duration::from_millis(words[4]),
             accepted_generation: words[5],
+            has_lock: words[6] != 0,
         }
     }
 
@@ -232,6 +238,7 @@ impl Ownership<'_> {
                 },
                 lease: LEASE_UNKNOWN,
                 accepted_generation: 0,
+                has_lock: false,
             })
     }
 
@@ -242,7 +249,7 @@ impl Ownership<'_> {
             return State::Free;
         }
         let record = self.record(epoch);
-        if is_locked && record.name.boot_id == name.boot_id {
+        if is_locked && record.has_lock && record.name.boot_id == name.boot_id {
             return State::Free;
         }
         State::Owned { record }

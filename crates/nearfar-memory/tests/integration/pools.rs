@@ -173,6 +173,42 @@ fn a_pool_in_a_file_serves_the_next_process() {
 }
 
 #[test]
+fn a_second_claim_through_the_same_attachment_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let pool = Pool::create(&path, 2 << 20, PoolOptions::default()).unwrap();
+    let owner = pool.claim(&Claim::of_this_process()).unwrap();
+    for pool in [&pool, &pool.clone()] {
+        let error = pool.claim(&Claim::of_this_process()).unwrap_err();
+        assert!(matches!(error, PoolError::Owned { .. }), "{error}");
+    }
+    owner.renew().expect("nobody has taken it");
+}
+
+#[test]
+fn an_owner_without_the_lock_is_not_taken_for_dead() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let pool = Pool::create(&path, 2 << 20, PoolOptions::default()).unwrap();
+    let fenced = pool.claim(&Claim::of_this_process()).unwrap();
+    let by_force = Claim {
+        take_over: TakeOver::Now,
+        ..Claim::of_this_process()
+    };
+    let owner = Pool::attach(&path, PoolOptions::default())
+        .unwrap()
+        .claim(&by_force)
+        .unwrap();
+    drop(fenced);
+    let error = pool.claim(&Claim::of_this_process()).unwrap_err();
+    assert!(
+        matches!(&error, PoolError::Owned { record } if record.epoch == 2),
+        "{error}"
+    );
+    owner.renew().unwrap();
+}
+
+#[test]
 fn an_owner_that_was_fenced_publishes_nothing() {
     let pool = Pool::create_in(PoolMemory::simulated(BYTES), nowhere()).unwrap();
     let old = pool.claim(&here(TakeOver::Never)).unwrap();
