@@ -103,6 +103,22 @@ fn order(count: u64, write: impl Fn(u64, &mut Vec<u8>)) -> Vec<u32> {
     keys.into_iter().map(|(_, id)| id).collect()
 }
 
+/// The number of the key that is picked, of `count` that `write` makes; their order is computed when
+/// it is asked for first, and kept in `known`.
+fn id_of(
+    pick: Pick,
+    count: u64,
+    known: &OnceLock<Vec<u32>>,
+    write: impl Fn(u64, &mut Vec<u8>),
+) -> u64 {
+    match pick {
+        Pick::Id(id) => id,
+        Pick::Position(position) => {
+            u64::from(known.get_or_init(|| order(count, write))[position as usize])
+        }
+    }
+}
+
 /// Random byte strings of one length, which is at least 8 bytes.
 #[derive(Debug)]
 pub struct Bytes {
@@ -148,15 +164,8 @@ impl KeySpace for Bytes {
     }
 
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64 {
-        let id = match pick {
-            Pick::Id(id) => id,
-            Pick::Position(position) => {
-                let order = self
-                    .order
-                    .get_or_init(|| order(self.count, |id, arena| self.write(id, arena)));
-                u64::from(order[position as usize])
-            }
-        };
+        let write = |id, arena: &mut Vec<u8>| self.write(id, arena);
+        let id = id_of(pick, self.count, &self.order, write);
         put(arena, |arena| self.write(id, arena))
     }
 
@@ -237,15 +246,8 @@ impl KeySpace for Urls {
     }
 
     fn token(&self, pick: Pick, arena: &mut Vec<u8>) -> u64 {
-        let id = match pick {
-            Pick::Id(id) => id,
-            Pick::Position(position) => {
-                let order = self
-                    .order
-                    .get_or_init(|| order(self.count, |id, arena| self.write(id, arena)));
-                u64::from(order[position as usize])
-            }
-        };
+        let write = |id, arena: &mut Vec<u8>| self.write(id, arena);
+        let id = id_of(pick, self.count, &self.order, write);
         put(arena, |arena| self.write(id, arena))
     }
 
