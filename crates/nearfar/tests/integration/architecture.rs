@@ -54,6 +54,10 @@ const ALLOWED: [(&str, &[&str]); 11] = [
         ],
     ),
     (
+        "nearfar-server",
+        &["nearfar-topology", "nearfar-memory", "nearfar-store"],
+    ),
+    (
         "nearfar",
         &[
             "nearfar-topology",
@@ -65,13 +69,22 @@ const ALLOWED: [(&str, &[&str]); 11] = [
             "nearfar-bench",
             "nearfar-index",
             "nearfar-index-bench",
+            "nearfar-server",
         ],
     ),
 ];
 
 /// Packages that only some crates may depend on.
 const RESERVED: [(&str, &[&str]); 5] = [
-    ("datafusion", &["nearfar-store", "nearfar-bench", "nearfar"]),
+    (
+        "datafusion",
+        &[
+            "nearfar-store",
+            "nearfar-server",
+            "nearfar-bench",
+            "nearfar",
+        ],
+    ),
     ("libc", &["nearfar-memory"]),
     ("libmimalloc-sys", &["nearfar-memory"]),
     ("clap", &["nearfar", "xtask"]),
