@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::engine::Refusal;
 use crate::placement::StrategyError;
+use crate::savepoint::SavepointError;
 use crate::sql::SqlError;
 use crate::transaction::TransactionError;
 
@@ -38,6 +39,9 @@ pub enum StoreError {
     /// A transaction that can't go on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// A savepoint that can't be written or read.
+    #[error(transparent)]
+    Savepoint(#[from] SavepointError),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -88,6 +92,7 @@ impl StoreError {
             Self::Region(error) => Some(Self::Region(error.clone())),
             Self::Sql(error) => Some(Self::Sql(error.clone())),
             Self::Transaction(error) => Some(Self::Transaction(error.clone())),
+            Self::Savepoint(error) => Some(Self::Savepoint(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,
         }

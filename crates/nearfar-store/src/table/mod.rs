@@ -28,10 +28,10 @@ pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
-pub use marks::Marks;
+pub use marks::{Marks, WORDS as MARK_WORDS};
 pub use merge::MergeScope;
-pub use row_ids::{RowId, RowIds};
-pub use segment::{ColumnSlot, Segment};
+pub use row_ids::{RowId, RowIds, RowIdsBuilder};
+pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, TableSummary};
@@ -44,6 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::StoreError;
+use crate::image::TableImage;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::transaction::Database;
 
@@ -100,6 +101,21 @@ impl Table {
             merges: AtomicU64::new(0),
             database: OnceLock::new(),
         }
+    }
+
+    /// The table that was kept as `image`.
+    pub fn restored(image: &TableImage) -> Self {
+        let placements = image.placements.clone();
+        let schema = Arc::clone(&image.schema);
+        let table = Self::new(image.name.clone(), schema, Vec::new(), placements);
+        *table.snapshot.write() = image.snapshot.clone();
+        table.next_row.store(image.next_row, Ordering::Relaxed);
+        table
+    }
+
+    /// The identity that the next row gets.
+    pub fn next_row(&self) -> RowId {
+        self.next_row.load(Ordering::Relaxed)
     }
 
     /// Which table it is.
@@ -251,15 +267,16 @@ impl Table {
         for part in parts {
             for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
-                let current = column.current();
                 if !go_on() {
                     return Err(StoreError::Cancelled {
                         what: format!("moving {}", self.name),
                     });
                 }
-                if current.placement() != *placement {
-                    column.replace(current.copy_to(storage.target(placement))?);
+                if column.placement() == *placement || column.redirect(placement) {
+                    continue;
                 }
+                let moved = column.current()?.copy_to(storage.target(placement))?;
+                column.replace(moved);
             }
         }
         Ok(())
@@ -270,7 +287,7 @@ impl Table {
         let mut total = TierBytes::default();
         for part in self.snapshot().parts() {
             for column in part.segment.columns() {
-                total += column.current().tier_bytes();
+                total += column.tier_bytes();
             }
         }
         total
