@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ComputeCosts, ModelledOptions, Policy, ScaleRule, run};
+use nearfar_index_bench::modelled::{ModelledOptions, Policy, ScaleRule, run};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -99,7 +99,6 @@ fn main() -> anyhow::Result<()> {
                         true => ScaleRule::Bytes,
                         false => ScaleRule::Keys,
                     },
-                    costs: ComputeCosts::default(),
                     seed: 1,
                 };
                 let outcome = run(&options, &keys, |_| ())?;

@@ -44,13 +44,15 @@ impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
         self.probe.read(part.addr(), bytes);
     }
 
-    /// Asks for the lines of `part`, which are needed later.
+    /// Asks for the lines of `part`, which are needed later, and whose address came out of what was
+    /// read before.
     #[inline(always)]
     pub fn prefetch<T>(&self, part: *const T, bytes: usize) {
         let first = part.cast::<u8>().map_addr(|addr| addr & !(LINE_BYTES - 1));
         for offset in (0..part.addr() + bytes - first.addr()).step_by(LINE_BYTES) {
             prefetch_line(first.wrapping_add(offset));
         }
+        self.probe.depends();
         self.probe.prefetch(part.addr(), bytes);
     }
 

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, ModelledRun, percentile, throughput_mops};
-use crate::modelled::{Policy, ScaleRule};
+use crate::modelled::{INSTRUCTIONS_PER_NS, Policy, ScaleRule};
 use crate::native::Compared;
 
 /// Percentiles of latency.
@@ -61,8 +61,7 @@ impl IndexBenchOutcome {
             "measured_s": options.measured.as_secs_f64(),
             "slice_s": options.slice.as_secs_f64(),
             "shift_s": options.shift.map(|every| every.as_secs_f64()),
-            "operation_ns": options.costs.operation_ns,
-            "access_ns": options.costs.access_ns,
+            "instructions_per_ns": INSTRUCTIONS_PER_NS,
             "seed": options.seed,
         })
     }

@@ -15,6 +15,7 @@ pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContes
 pub use error::MapError;
 pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
+pub use ours::BPlusTreeMap;
 
 use std::sync::Arc;
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use nearfar_model::simulation::{Access, Operation, Program};
 
+use super::costs::{ComputeCosts, Work};
 use super::recorder::Recorder;
 use super::space::window;
 use crate::map::{MapError, OrderedMap};
@@ -38,6 +39,7 @@ pub(super) struct Worker<M, S> {
     pub(super) keys: Rc<S>,
     pub(super) board: Rc<Board>,
     pub(super) recorder: Recorder,
+    pub(super) costs: ComputeCosts,
     pub(super) requests: Requests,
     pub(super) batch: usize,
     pub(super) trace: Trace,
@@ -64,11 +66,16 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
             .take_while(|request| request.action == Action::Read)
             .count();
         let is_sampled = self.begun.is_multiple_of(SAMPLE_EVERY);
-        self.recorder.begin(is_sampled);
+        let work = if self.batch > 1 && reads > 1 {
+            Work::Batch(reads)
+        } else {
+            Work::One(rest[0].action)
+        };
+        self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();
         let arena = &self.trace.arena;
-        let done = if self.batch > 1 && reads > 1 {
+        let done = if let Work::Batch(reads) = work {
             let room = &mut Batch::new(reads);
             read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
             reads

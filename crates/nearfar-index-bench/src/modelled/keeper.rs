@@ -11,7 +11,7 @@ use nearfar_memory::TierId;
 
 use super::cores::Traffic;
 use super::pages::{PagePolicy, PageRule};
-use super::recorder::{ComputeCosts, Recorder};
+use super::recorder::Recorder;
 use super::space::{PageTable, Space};
 use crate::map::{OrderedMap, Session};
 use crate::workload::{KeySpace, Pick};
@@ -215,7 +215,7 @@ fn moved_bytes(statistics: &nearfar_index::placement::PlacementStatistics) -> [u
 
 /// Looks every key up, so that the table of pages knows which pages the tree has.
 fn touch_all<S: KeySpace, M: OrderedMap<S::Key>>(map: &M, keys: &Rc<S>, space: &Rc<Space>) {
-    let recorder = Recorder::new(Rc::clone(space), ComputeCosts::default());
+    let recorder = Recorder::new(Rc::clone(space));
     let mut arena = Vec::new();
     for id in 0..keys.count() {
         arena.clear();

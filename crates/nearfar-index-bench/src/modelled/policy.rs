@@ -178,13 +178,13 @@ impl FromStr for Policy {
 }
 
 /// Two heaps on this machine's memory, which stand for the model's tiers.
-pub(super) struct PolicyGround {
-    pub(super) system: Arc<MemorySystem>,
-    pub(super) policy: Policy,
-    pub(super) near_percent: u8,
+pub(crate) struct PolicyGround {
+    pub(crate) system: Arc<MemorySystem>,
+    pub(crate) policy: Policy,
+    pub(crate) near_percent: u8,
     /// The most bytes of the tree that may be near; none for as many as there are.
-    pub(super) near_bytes: Option<u64>,
-    pub(super) reserve_bytes: usize,
+    pub(crate) near_bytes: Option<u64>,
+    pub(crate) reserve_bytes: usize,
 }
 
 /// A system of two tiers that share this machine's first node.

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, PlacementError, Placer};
-use nearfar_memory::{SystemError, TierId};
+use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
 
 use super::cores::{Board, Mover, Traffic, Worker};
+use super::costs::ComputeCosts;
 use super::keeper::Keeper;
 use super::oracle;
 use super::policy::{Policy, PolicyGround, two_tiers};
-use super::recorder::{ComputeCosts, Recorder};
+use super::recorder::Recorder;
 use super::scale::{Scale, ScaleRule};
 use super::space::Space;
 use crate::map::{
@@ -50,8 +51,6 @@ pub struct ModelledOptions {
     pub machine: Machine,
     /// By what caches and intervals are made smaller.
     pub scale: ScaleRule,
-    /// Core time beside accesses.
-    pub costs: ComputeCosts,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -142,7 +141,7 @@ pub fn run<S: KeySpace>(
     observe: impl FnMut(f64),
 ) -> Result<ModelledOutcome, ModelledError> {
     check(options)?;
-    let system = two_tiers(RESERVE_BYTES as u64)?;
+    let system = stand_in_system()?;
     let ground = |policy, near_bytes| PolicyGround {
         system: Arc::clone(&system),
         policy,
@@ -194,8 +193,24 @@ fn check(options: &ModelledOptions) -> Result<(), ModelledError> {
     Ok(options.machine.check_threads(options.threads + 1)?)
 }
 
+/// Memory of this machine that stands in for modelled tiers.
+pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
+    two_tiers(RESERVE_BYTES as u64)
+}
+
+/// Memory for a tree that lies on one modelled tier.
+pub(crate) fn near_ground(system: &Arc<MemorySystem>) -> PolicyGround {
+    PolicyGround {
+        system: Arc::clone(system),
+        policy: Policy::AllNear,
+        near_percent: 100,
+        near_bytes: None,
+        reserve_bytes: RESERVE_BYTES,
+    }
+}
+
 /// Stores all keys.
-fn load<S: KeySpace, M: OrderedMap<S::Key>>(
+pub(crate) fn load<S: KeySpace, M: OrderedMap<S::Key>>(
     map: &M,
     keys: &S,
     mut between: impl FnMut(u64),
@@ -261,12 +276,14 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
+        let costs = ComputeCosts::new(self.options.contestant, &self.options.machine);
         for (thread, samples) in samples.iter().enumerate() {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
                 keys: Rc::clone(self.keys),
                 board: Rc::clone(&board),
-                recorder: Recorder::new(Rc::clone(&space), self.options.costs),
+                recorder: Recorder::new(Rc::clone(&space)),
+                costs,
                 requests: self.requests(thread),
                 batch: self.options.batch,
                 trace: Trace::default(),
@@ -279,7 +296,13 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             traffic: Rc::clone(&traffic),
             board: Rc::clone(&board),
         }));
-        let machine = self.scale.machine(&self.options.machine);
+        let machine = &self.options.machine;
+        let machine = if programs.len() > machine.cores as usize {
+            &machine.with_a_core_per_thread()
+        } else {
+            machine
+        };
+        let machine = self.scale.machine(machine);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
         let course = Course {
@@ -302,7 +325,9 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     fn requests(&self, thread: usize) -> Requests {
         let threads = (thread as u64, self.options.threads as u64);
         let keys = (self.keys.count(), self.keys.count());
+        let ranks_per_key = self.scale.factor.round() as u64;
         Requests::new(&self.options.workload, keys, threads, self.options.seed)
+            .standing_for(ranks_per_key)
     }
 
     /// Devices of near memory, which come first.

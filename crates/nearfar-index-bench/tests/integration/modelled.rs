@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::modelled::{
-    ComputeCosts, ModelledError, ModelledOptions, ModelledOutcome, Policy, ScaleRule, run,
+    ModelledError, ModelledOptions, ModelledOutcome, Policy, ScaleRule, run,
 };
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
@@ -27,7 +27,6 @@ fn options(contestant: Contestant, policy: Policy) -> ModelledOptions {
         shift: None,
         machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
         scale: ScaleRule::Bytes,
-        costs: ComputeCosts::default(),
         seed: 1,
     }
 }

@@ -28,7 +28,7 @@ pub struct Operation {
     pub access: Access,
     /// Core time before the operation, in picoseconds.
     pub compute_ps: u32,
-    /// Waits for the result of the operation before.
+    /// Waits for the loads before, back to the last operation that waited for its own.
     pub depends: bool,
     /// Waits for all operations before, and later ones wait for it.
     pub fenced: bool,
