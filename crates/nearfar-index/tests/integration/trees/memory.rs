@@ -152,6 +152,12 @@ impl Watch {
         self.faults.yields.store(true, Relaxed);
     }
 
+    /// Sets a tier's budget, also for the check below it.
+    pub fn set_budget(&self, memory: &NodeMemory, tier: TierId, bytes: u64) {
+        memory.set_budget(tier, bytes);
+        self.tiers[tier.index()].bytes_max.store(bytes, Relaxed);
+    }
+
     /// Has the ledger say what is really there, tier by tier, when nobody is at it.
     pub fn assert_ledger_is_true(&self, memory: &NodeMemory) {
         for index in 0..self.tiers.len() {

@@ -1,5 +1,7 @@
 //! What must hold of all three trees alike, on memory that can be made to fail.
 
+mod bad_input;
+mod endurance;
 mod faults;
 mod history;
 mod linearizability;
