@@ -15,7 +15,7 @@ use super::scan::Walk;
 use crate::context::Context;
 use crate::memory::NodeMemory;
 use crate::placement::{Frontend, LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
-use crate::value::TreeValue;
+use crate::value::{NewWords, TreeValue};
 
 /// Leaves that are visited under one guard.
 const LEAVES_PER_GUARD: usize = 64;
@@ -243,32 +243,22 @@ fn copy_leaf<'g, V: TreeValue>(
     to: TierId,
     context: &'g Context<'_, '_, Native>,
 ) -> Option<Leaf<'g>> {
+    let mut words = NewWords::<V>::new(context.guard.memory());
     let mut entries = [Entry::default(); ENTRIES_MAX];
     let mut count = 0;
-    let mut is_moved = true;
     for entry in old.entries(&[]) {
         // SAFETY: a word of the tree, whose leaf is locked.
-        let Ok(word) = (unsafe { V::move_word(entry.word, context, to) }) else {
-            is_moved = false;
-            break;
-        };
+        let word = unsafe { words.move_word(entry.word, context, to) }.ok()?;
         entries[count] = Entry { word, ..entry };
         count += 1;
     }
-    let entries = &entries[..count];
-    if is_moved && count > 0 {
-        let uses = old.leaf().counter().uses();
-        if let Some(leaf) = Leaf::allocate_on(entries, uses, to, context) {
-            return Some(leaf);
-        }
+    if count == 0 {
+        return None;
     }
-    if !V::INLINE {
-        for entry in entries {
-            // SAFETY: made above and never published.
-            unsafe { V::free_word(entry.word, context.guard.memory()) };
-        }
-    }
-    None
+    let uses = old.leaf().counter().uses();
+    let leaf = Leaf::allocate_on(&entries[..count], uses, to, context)?;
+    words.keep();
+    Some(leaf)
 }
 
 /// Bytes of a leaf with its values.

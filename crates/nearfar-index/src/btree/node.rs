@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64};
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
@@ -557,11 +558,18 @@ impl Node<'_> {
         self.keys()[index].load(Relaxed)
     }
 
-    /// The pairs of a leaf that its caller has locked.
+    /// The word of a value, which may point to a block: that is good under the guard once the
+    /// version is validated, though values are exchanged without a new version. The order is what
+    /// reclamation asks for of a load of a pointer (`seize::Guard::protect`).
+    #[inline(always)]
+    pub(super) fn load_value(self, index: usize) -> u64 {
+        self.values()[index].load(SeqCst)
+    }
+
+    /// The pairs of a leaf: to be validated, or of a leaf that its caller has locked.
     pub(super) fn pairs(self) -> Vec<(u64, u64)> {
-        let pairs = self.keys().iter().zip(self.values()).take(self.count());
-        pairs
-            .map(|(key, value)| (key.load(Relaxed), value.load(Relaxed)))
+        let keys = self.keys().iter().take(self.count()).enumerate();
+        keys.map(|(index, key)| (key.load(Relaxed), self.load_value(index)))
             .collect()
     }
 

@@ -1,7 +1,7 @@
 //! Scans: visits of keys in order, from leaf to leaf.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use nearfar_model::Probe;
 
@@ -356,7 +356,8 @@ impl Node<'_> {
         let keys = self.keys().iter().skip(first);
         let values = self.values().iter().skip(first);
         for (pair, (key, value)) in pairs.iter_mut().zip(keys.zip(values)) {
-            *pair = (key.load(Relaxed), value.load(Relaxed));
+            // As `load_value`.
+            *pair = (key.load(Relaxed), value.load(SeqCst));
         }
     }
 
