@@ -8,6 +8,7 @@ use nearfar_model::ParameterError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::durable::DurabilityError;
 use crate::engine::Refusal;
 use crate::placement::StrategyError;
 use crate::sql::SqlError;
@@ -38,6 +39,9 @@ pub enum StoreError {
     /// A transaction that can't go on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// The data directory can't be opened, or a change not be kept in it.
+    #[error(transparent)]
+    Durability(#[from] DurabilityError),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -88,6 +92,7 @@ impl StoreError {
             Self::Region(error) => Some(Self::Region(error.clone())),
             Self::Sql(error) => Some(Self::Sql(error.clone())),
             Self::Transaction(error) => Some(Self::Transaction(error.clone())),
+            Self::Durability(error) => Some(Self::Durability(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,
         }
