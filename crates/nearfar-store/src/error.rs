@@ -11,6 +11,7 @@ use std::sync::Arc;
 use crate::durable::DurabilityError;
 use crate::engine::Refusal;
 use crate::placement::StrategyError;
+use crate::savepoint::SavepointError;
 use crate::sql::SqlError;
 use crate::transaction::TransactionError;
 
@@ -42,6 +43,9 @@ pub enum StoreError {
     /// The data directory can't be opened, or a change not be kept in it.
     #[error(transparent)]
     Durability(#[from] DurabilityError),
+    /// A savepoint that can't be written or read.
+    #[error(transparent)]
+    Savepoint(#[from] SavepointError),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -93,6 +97,7 @@ impl StoreError {
             Self::Sql(error) => Some(Self::Sql(error.clone())),
             Self::Transaction(error) => Some(Self::Transaction(error.clone())),
             Self::Durability(error) => Some(Self::Durability(error.clone())),
+            Self::Savepoint(error) => Some(Self::Savepoint(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,
         }

@@ -9,9 +9,11 @@
 pub mod durable;
 pub mod engine;
 pub mod error;
+pub mod image;
 pub mod load;
 pub mod optimize;
 pub mod placement;
+pub mod savepoint;
 pub mod scan;
 pub mod segment;
 pub mod sql;

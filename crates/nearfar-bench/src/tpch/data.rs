@@ -143,7 +143,7 @@ pub fn column_accesses(tables: &[LoadedTable]) -> Vec<ColumnAccess> {
         let snapshot = table.snapshot();
         for (index, field) in table.schema().fields().iter().enumerate() {
             let parts = snapshot.parts().iter();
-            let slots = parts.map(|part| part.segment.columns()[index].current());
+            let slots = parts.map(|part| &part.segment.columns()[index]);
             columns.push(ColumnAccess {
                 table: table.name().to_owned(),
                 column: field.name().clone(),

@@ -1,16 +1,21 @@
 //! The data directory of an open engine.
 
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use super::directory::DataDirectory;
 use super::log::Log;
 use super::options::DataOptions;
 use super::recovery::recover;
+use super::record::QualifiedName;
 use super::replay::Definitions;
+use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
 use crate::error::StoreError;
+use crate::image::ViewDefinition;
+use crate::savepoint::directory as savepoint;
+use crate::table::Table;
 use crate::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
@@ -19,6 +24,8 @@ pub(crate) struct Durability {
     directory: DataDirectory,
     log: Arc<Log>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    savepoints: OnceLock<Savepoints>,
+    savepoint_at_end: bool,
 }
 
 impl Durability {
@@ -39,6 +46,8 @@ impl Durability {
             directory,
             log,
             writer,
+            savepoints: OnceLock::new(),
+            savepoint_at_end: options.savepoint_at_end,
         };
         Ok((durability, definitions))
     }
@@ -48,9 +57,28 @@ impl Durability {
         &self.log
     }
 
+    /// Writes savepoints from now on, of what `take` says is committed. Once.
+    pub fn start_savepoints(
+        &self,
+        options: &DataOptions,
+        database: &Arc<Database>,
+        take: TakeImage,
+    ) {
+        self.savepoints.get_or_init(|| {
+            let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
+            Savepoints::start(self.directory.savepoints(), options, log, database, take)
+        });
+    }
+
     /// Writes a savepoint.
+    ///
+    /// # Errors
+    /// A log or a disk that can't be written.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
-        Ok(self.log.sync_to(self.log.end())?)
+        match self.savepoints.get() {
+            Some(savepoints) => savepoints.write(),
+            None => Ok(self.log.sync_to(self.log.end())?),
+        }
     }
 
     /// The directory.
@@ -61,6 +89,16 @@ impl Durability {
 
 impl Drop for Durability {
     fn drop(&mut self) {
+        if let Some(savepoints) = self.savepoints.get() {
+            savepoints.stop();
+            let is_wanted = self.savepoint_at_end && savepoints.is_behind();
+            if is_wanted
+                && self.log.check().is_ok()
+                && let Err(error) = savepoints.write()
+            {
+                tracing::warn!(%error, "no savepoint at the end: the log has what was committed");
+            }
+        }
         self.log.close();
         if let Err(error) = self.log.sync_to(self.log.end()) {
             tracing::error!(%error, "the log could not be written at the end");
@@ -70,6 +108,38 @@ impl Drop for Durability {
             tracing::error!("the thread that writes the log has panicked");
         }
     }
+}
+
+/// What the newest savepoint holds, and the position of the log that it was taken at.
+fn restore(
+    directory: &DataDirectory,
+    database: &Arc<Database>,
+) -> Result<(Definitions, u64), StoreError> {
+    let folder = directory.savepoints();
+    let Some(newest) = savepoint::newest(&folder)? else {
+        return Ok((Definitions::default(), 0));
+    };
+    let image = savepoint::read(&folder, &newest, database.storage())?;
+    let mut definitions = Definitions {
+        schemas: image.schemas.into_iter().collect(),
+        ..Definitions::default()
+    };
+    for image in &image.tables {
+        let table = Arc::new(Table::restored(image));
+        table.keep();
+        database.add(&table);
+        let name = QualifiedName {
+            schema: image.schema_name.clone(),
+            name: image.name.clone(),
+        };
+        definitions.tables.insert(table.id(), (name, table));
+    }
+    let view = |view: ViewDefinition| {
+        let (schema, name) = (view.schema, view.name);
+        (QualifiedName { schema, name }, view.sql)
+    };
+    definitions.views = image.views.into_iter().map(view).collect();
+    Ok((definitions, image.log_position))
 }
 
 /// Writes the log to disk as often as its setting says.

@@ -123,7 +123,7 @@ impl Log {
     }
 
     /// The position behind the last record.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         *self.end.lock()
     }
 

@@ -4,7 +4,8 @@
 //! order of the log is that of commits, and as one record, or several of which only the last makes
 //! the others count, so that all of it is there after a crash or nothing. Then it waits for the
 //! disk outside of the lock, along with all others that wait, and is seen by others only then.
-//! [`recovery`] carries out what the log has behind the newest savepoint.
+//! [`recovery`] carries out what the log has behind the newest savepoint ([`crate::savepoint`]), and
+//! [`savepoints`] writes the next one when the log has grown.
 //!
 //! The log's framing, checksums and shared writes to disk are those of the crate `wal-db`; what its
 //! records say is in [`record`].
@@ -21,6 +22,7 @@ mod record;
 mod recovery;
 mod replay;
 mod rows;
+mod savepoints;
 mod store;
 mod sync;
 mod types;
@@ -38,5 +40,6 @@ pub use log::{Log, LogStatus};
 pub use options::{DataOptions, RecoveryObserver, RecoveryProgress};
 pub use record::QualifiedName;
 pub(crate) use replay::Definitions;
+pub(crate) use savepoints::TakeImage;
 pub use sync::{LogSync, LogSyncError};
 pub(crate) use writer::LogTransaction;

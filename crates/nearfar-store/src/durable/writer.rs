@@ -214,7 +214,7 @@ fn read_zone(
 ) -> Result<RecordBatch, StoreError> {
     let columns = part.segment.columns().iter().zip(table.schema().fields());
     let rows = RowSet::Run { start, len };
-    let columns = columns.map(|(slot, field)| slot.current().read(rows, field.data_type()));
+    let columns = columns.map(|(slot, field)| slot.current()?.read(rows, field.data_type()));
     let options = RecordBatchOptions::new().with_row_count(Some(len));
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(table.schema()),

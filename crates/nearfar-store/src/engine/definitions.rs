@@ -2,15 +2,25 @@
 
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{PUBLIC, TableMap};
-use crate::durable::{Definitions, LogTransaction, QualifiedName};
+use crate::durable::{Definitions, LogTransaction, QualifiedName, TakeImage};
 use crate::error::StoreError;
+use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
 use crate::sql::SqlError;
 use crate::table::Table;
+use crate::transaction::Version;
+
+/// Held by the one change of the catalog that is under way, or by who takes a savepoint.
+#[derive(Debug, Default)]
+pub(super) struct DefinitionLock {
+    /// Views of the data directory that could not be planned, and are kept there nevertheless.
+    unplanned_views: Mutex<Vec<(QualifiedName, String)>>,
+}
 
 /// Where a new table or view is entered, and under which name.
 #[derive(Debug, Clone)]
@@ -73,6 +83,23 @@ fn forget(
     }
 }
 
+/// Adds what is in a schema to a savepoint.
+fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &TableMap) {
+    image.schemas.push(schema.to_owned());
+    for (name, provider) in map.all() {
+        if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
+            if let Some(snapshot) = version.snapshot(table) {
+                let mut kept = TableImage::of(table, snapshot.clone(), table.id(), schema);
+                kept.name = name;
+                image.tables.push(kept);
+            }
+        } else if let Some(sql) = view_sql(provider.as_ref()) {
+            let schema = schema.to_owned();
+            image.views.push(ViewDefinition { schema, name, sql });
+        }
+    }
+}
+
 impl Engine {
     /// Changes the catalog: checks that it can be, writes that to the log, waits for the disk, and
     /// does it. Changes of the catalog follow each other.
@@ -82,7 +109,7 @@ impl Engine {
         write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
         apply: impl FnOnce() -> T,
     ) -> Result<T, StoreError> {
-        let _alone = self.definitions.lock();
+        let _alone = self.definitions.unplanned_views.lock();
         check()?;
         if let Some(log) = self.database.log() {
             let mut record = LogTransaction::new(log)?;
@@ -209,6 +236,41 @@ impl Engine {
         )
     }
 
+    /// Takes what is committed and its position in the log. Holds on to nothing that holds on to the
+    /// engine.
+    pub(super) fn image_taker(&self) -> TakeImage {
+        let (catalog, database) = (Arc::clone(&self.catalog), Arc::clone(&self.database));
+        let definitions = Arc::clone(&self.definitions);
+        Box::new(move || {
+            // No definition is between the log and the catalog then, and no commit between the log
+            // and the database.
+            let unplanned = definitions.unplanned_views.lock();
+            let whole = || {
+                let commits = database.lock();
+                let position = database.log().map_or(0, |log| log.end());
+                (commits.version(), position)
+            };
+            let (version, log_position) = match database.log() {
+                Some(log) => log.between_transactions(whole),
+                None => whole(),
+            };
+            let mut image = DatabaseImage {
+                log_position,
+                ..DatabaseImage::default()
+            };
+            for (schema, map) in catalog.all() {
+                add_schema(&mut image, &version, &schema, &map);
+            }
+            let unplanned = unplanned.iter().map(|(name, sql)| ViewDefinition {
+                schema: name.schema.clone(),
+                name: name.name.clone(),
+                sql: sql.clone(),
+            });
+            image.views.extend(unplanned);
+            image
+        })
+    }
+
     /// The slot of a table that is registered.
     pub(super) fn public_slot(&self, name: &str) -> Slot {
         Slot {
@@ -271,7 +333,7 @@ impl Engine {
                     tracing::warn!(%name, %error, "the view can't be planned");
                 }
                 let unplanned = left.into_iter().map(|(name, sql, _)| (name, sql));
-                self.unplanned_views.lock().extend(unplanned);
+                self.definitions.unplanned_views.lock().extend(unplanned);
                 return;
             }
             views = left.into_iter().map(|(name, sql, _)| (name, sql)).collect();

@@ -33,17 +33,17 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
-use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::durable::{Durability, DurabilityError, QualifiedName};
+use crate::durable::{Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::Table;
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
+use definitions::DefinitionLock;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
 #[derive(Debug)]
@@ -54,14 +54,12 @@ pub struct Engine {
     far: Option<TierId>,
     pacer: Option<Arc<PacedTier>>,
     threads: usize,
+    /// Ends before what it writes savepoints of.
+    durability: Option<Durability>,
     catalog: Arc<SharedCatalog>,
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
-    /// Held by the one change of the catalog that is under way.
-    definitions: Mutex<()>,
-    /// Views of the data directory that could not be planned, and are kept there nevertheless.
-    unplanned_views: Mutex<Vec<(QualifiedName, String)>>,
-    durability: Option<Durability>,
+    definitions: Arc<DefinitionLock>,
     runtime: Arc<RuntimeEnv>,
 }
 
@@ -130,15 +128,15 @@ impl Engine {
             threads,
             catalog: Arc::default(),
             query_memory,
-            definitions: Mutex::default(),
-            unplanned_views: Mutex::default(),
+            definitions: Arc::default(),
             durability,
             runtime: Arc::default(),
         });
         let views = definitions.map(|definitions| engine.restore(definitions));
         engine.restore_views(views.unwrap_or_default());
-        if let Some(durability) = &engine.durability {
+        if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
             engine.database.set_log(Arc::clone(durability.log()));
+            durability.start_savepoints(data, &engine.database, engine.image_taker());
         }
         Ok(engine)
     }

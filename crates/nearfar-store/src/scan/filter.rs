@@ -97,14 +97,16 @@ impl Filter {
         self.kind
     }
 
-    /// The filter for one segment: on its encoded values where that is possible.
+    /// The filter for one segment: on its encoded values where that is possible. `column` gives the
+    /// segment's columns.
     pub fn bind(
         &self,
-        column: impl Fn(usize) -> Arc<ColumnSegment>,
+        column: impl Fn(usize) -> Option<Arc<ColumnSegment>>,
         domain: Option<&Domain>,
     ) -> Bound {
-        if let [index] = self.columns[..] {
-            let segment = column(index);
+        if let [index] = self.columns[..]
+            && let Some(segment) = column(index)
+        {
             match (self.kind, segment.encoding()) {
                 (FilterKind::Range { low, high }, Encoding::Narrow { base, .. }) => {
                     let range = CodeRange::of_values(low, high, *base);

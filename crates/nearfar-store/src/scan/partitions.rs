@@ -3,6 +3,7 @@
 use arrow::datatypes::Schema;
 use std::ops::Range;
 
+use crate::error::StoreError;
 use crate::segment::{Code, Encoding, ZONE_ROWS, with_codes};
 use crate::table::{Order, Part, Snapshot, TableSummary};
 
@@ -58,8 +59,11 @@ impl Partitions {
         {
             let splits = split_values(bounds, count);
             let starts = splits.iter().map(|v| first_row_at(snapshot, column, *v));
-            let starts: Vec<usize> = starts.chain([rows]).collect();
-            if is_balanced(&starts, rows, count) {
+            // Values that can't be read are the scan's to report.
+            let starts: Result<Vec<usize>, StoreError> = starts.chain([Ok(rows)]).collect();
+            if let Ok(starts) = starts
+                && is_balanced(&starts, rows, count)
+            {
                 return Self {
                     pieces: pieces(snapshot.parts(), &starts),
                     sorted: Some(SortedBy {
@@ -100,7 +104,7 @@ fn split_values((low, high): (i128, i128), count: usize) -> Vec<i128> {
 }
 
 /// The first row, over all segments, whose value of a sorted column is at least `value`.
-fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> usize {
+fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> Result<usize, StoreError> {
     let mut before = 0;
     for part in snapshot.parts() {
         let segment = &part.segment;
@@ -109,7 +113,7 @@ fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> usize {
             Some((_, high)) if high < value => before += segment.rows(),
             Some((low, _)) if low >= value => break,
             _ => {
-                if let Encoding::Narrow { base, codes } = slot.current().encoding() {
+                if let Encoding::Narrow { base, codes } = slot.current()?.encoding() {
                     before += with_codes!(codes, codes => {
                         codes.partition_point(|c| base + i128::from(c.widen()) < value)
                     });
@@ -118,7 +122,7 @@ fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> usize {
             }
         }
     }
-    before
+    Ok(before)
 }
 
 fn is_balanced(ends: &[usize], rows: usize, count: usize) -> bool {

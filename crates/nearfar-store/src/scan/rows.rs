@@ -123,7 +123,10 @@ pub struct BoundSegment {
 
 impl BoundSegment {
     /// Binds `filters` to `part`.
-    pub fn new(part: Part, filters: &[ActiveFilter]) -> Self {
+    ///
+    /// # Errors
+    /// Columns of filters that can't be brought to memory.
+    pub fn new(part: Part, filters: &[ActiveFilter]) -> Result<Self, StoreError> {
         let columns = part.segment.columns().len();
         let mut bound = Self {
             current: vec![None; columns],
@@ -138,17 +141,15 @@ impl BoundSegment {
                 continue;
             }
             for column in active.filter.columns() {
-                bound.column(*column);
+                bound.column(*column)?;
             }
-            let current = &bound.current;
-            let slots = bound.part.segment.columns();
-            let of = |c: usize| current[c].clone().unwrap_or_else(|| slots[c].current());
+            let of = |column: usize| bound.current[column].clone();
             match active.filter.bind(of, active.domain.as_ref()) {
                 Bound::Zone(filter) => bound.zones.push((index, filter)),
                 Bound::Rows => bound.rows.push(index),
             }
         }
-        bound
+        Ok(bound)
     }
 
     fn segment(&self) -> &Segment {
@@ -156,9 +157,16 @@ impl BoundSegment {
     }
 
     /// The column as it is placed when the segment is first read; the same for the whole segment.
-    pub fn column(&mut self, column: usize) -> Arc<ColumnSegment> {
-        let slot = &self.part.segment.columns()[column];
-        Arc::clone(self.current[column].get_or_insert_with(|| slot.current()))
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub fn column(&mut self, column: usize) -> Result<Arc<ColumnSegment>, StoreError> {
+        if let Some(current) = &self.current[column] {
+            return Ok(Arc::clone(current));
+        }
+        let current = self.part.segment.columns()[column].current()?;
+        self.current[column] = Some(Arc::clone(&current));
+        Ok(current)
     }
 
     /// The slot a column's counters are in.
@@ -297,7 +305,7 @@ impl BoundSegment {
     /// only counted.
     ///
     /// # Errors
-    /// What decoding reports.
+    /// What decoding reports, and a column that can't be brought to memory.
     pub fn read(
         &mut self,
         column: usize,
@@ -308,7 +316,7 @@ impl BoundSegment {
         if column == self.segment().columns().len() {
             return Ok(self.part.id_column(rows));
         }
-        let segment = self.column(column);
+        let segment = self.column(column)?;
         let (span, cached) = (rows.span(), &self.read_by_filters[column]);
         if cached.start <= span.start && span.end <= cached.end {
             costs.count(self.slot(column), rows);

@@ -35,7 +35,7 @@ pub fn selectivity(
     for (part, zone) in sample(snapshot) {
         let part = snapshot.parts()[part].clone();
         let rows = 0..part.segment.rows();
-        let mut bound = BoundSegment::new(part, &active);
+        let mut bound = BoundSegment::new(part, &active)?;
         let selected = bound.select(zone, &rows, &mut active, schema, &mut costs)?;
         passed += selected.as_rows().len();
         seen += bound.rows_left(zone);

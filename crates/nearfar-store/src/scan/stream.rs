@@ -140,11 +140,15 @@ impl ScanStream {
             return Ok(Step::Done);
         }
         let changed = self.refresh_filters()?;
-        let Some(mut open) = self.open.take().or_else(|| self.open_next()) else {
+        let open = match self.open.take() {
+            Some(open) => Some(open),
+            None => self.open_next()?,
+        };
+        let Some(mut open) = open else {
             return Ok(Step::Done);
         };
         if changed {
-            open.bound = BoundSegment::new(open.bound.part.clone(), &self.active);
+            open.bound = BoundSegment::new(open.bound.part.clone(), &self.active)?;
         }
         let last = open.piece.rows.end.div_ceil(ZONE_ROWS);
         if open.zone == last {
@@ -165,14 +169,16 @@ impl ScanStream {
         Ok(step)
     }
 
-    fn open_next(&mut self) -> Option<OpenPiece> {
-        let piece = self.scan.pieces.pop_front()?;
+    fn open_next(&mut self) -> Result<Option<OpenPiece>, StoreError> {
+        let Some(piece) = self.scan.pieces.pop_front() else {
+            return Ok(None);
+        };
         let part = self.scan.snapshot.parts()[piece.part].clone();
-        Some(OpenPiece {
-            bound: BoundSegment::new(part, &self.active),
+        Ok(Some(OpenPiece {
+            bound: BoundSegment::new(part, &self.active)?,
             zone: piece.rows.start / ZONE_ROWS,
             piece,
-        })
+        }))
     }
 
     /// Hands whole runs on at once; collects single rows until they fill a batch.

@@ -79,6 +79,16 @@ impl Codes {
         }
     }
 
+    /// Number of codes.
+    pub fn len(&self) -> usize {
+        with_codes!(self, codes => codes.len())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The code of `row`.
     pub fn get(&self, row: usize) -> u64 {
         with_codes!(self, codes => codes[row].widen())

@@ -2,13 +2,13 @@
 
 use arrow::array::{Array, ArrayRef, StringArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer};
-use nearfar_memory::{Placement, Region, TierBytes};
+use nearfar_memory::{Placement, TierBytes};
 use std::ops::Range;
-use std::sync::Arc;
 
 use super::codes::Codes;
-use super::encode::{Target, region_buffer};
+use super::encode::Target;
 use super::layout;
+use super::memory::SegmentMemory;
 use super::plain::map_buffers;
 use super::rows::RowSet;
 use super::zones::Zones;
@@ -62,8 +62,8 @@ impl EncodingKind {
 /// The encoded values of one column for the rows of one segment. Immutable; cloned cheaply.
 #[derive(Debug, Clone)]
 pub struct ColumnSegment {
-    region: Arc<Region>,
-    /// The bytes of the region that are the column's.
+    memory: SegmentMemory,
+    /// The bytes of the memory that are the column's.
     part: Range<usize>,
     encoding: Encoding,
     nulls: Option<NullBuffer>,
@@ -72,21 +72,21 @@ pub struct ColumnSegment {
 
 impl ColumnSegment {
     pub(super) fn new(
-        region: Arc<Region>,
+        memory: SegmentMemory,
         encoding: Encoding,
         nulls: Option<NullBuffer>,
         zones: Zones,
     ) -> Self {
         Self {
-            part: 0..region.len(),
-            region,
+            part: 0..memory.len(),
+            memory,
             encoding,
             nulls,
             zones,
         }
     }
 
-    /// The same column, which shares its region with others and has these bytes of it.
+    /// The same column, which shares its memory with others and has these bytes of it.
     pub(super) fn within(self, part: Range<usize>) -> Self {
         Self { part, ..self }
     }
@@ -129,19 +129,27 @@ impl ColumnSegment {
         }
     }
 
-    /// Bytes that the segment takes of its region.
+    pub(super) fn memory(&self) -> &SegmentMemory {
+        &self.memory
+    }
+
+    pub(super) fn part_of_memory(&self) -> Range<usize> {
+        self.part.clone()
+    }
+
+    /// Bytes that the segment takes of its memory.
     pub fn bytes(&self) -> usize {
         self.part.len()
     }
 
-    /// Where the region's pages are.
+    /// Where the pages of its memory are.
     pub fn placement(&self) -> Placement {
-        self.region.placement()
+        self.memory.placement()
     }
 
     /// Bytes per tier of the whole segment.
     pub fn tier_bytes(&self) -> TierBytes {
-        self.region.tier_bytes(self.part.clone())
+        self.memory.tier_bytes(self.part.clone())
     }
 
     /// Bytes per tier that reading `rows` moves: whole spans for runs, at most a cache line per
@@ -149,7 +157,7 @@ impl ColumnSegment {
     pub fn bytes_read(&self, rows: RowSet<'_>) -> TierBytes {
         let mut total = TierBytes::default();
         for part in self.parts(rows.span()) {
-            let bytes = self.region.tier_bytes(part.clone());
+            let bytes = self.memory.tier_bytes(part.clone());
             let share = match rows {
                 RowSet::Run { .. } => 1.0,
                 RowSet::Positions(positions) => {
@@ -203,13 +211,13 @@ impl ColumnSegment {
     /// `buffer` as one of its own size, not of the larger one of the region that it is a slice of.
     pub(super) fn own(&self, buffer: &Buffer) -> Buffer {
         match self.locate(buffer) {
-            Some(part) => region_buffer(&self.region, part),
+            Some(part) => self.memory.buffer(part),
             None => buffer.clone(),
         }
     }
 
-    fn locate(&self, buffer: &Buffer) -> Option<Range<usize>> {
-        let bytes = self.region.as_slice();
+    pub(super) fn locate(&self, buffer: &Buffer) -> Option<Range<usize>> {
+        let bytes = self.memory.as_slice();
         layout::locate(buffer, bytes.as_ptr(), bytes.len())
     }
 
@@ -218,13 +226,13 @@ impl ColumnSegment {
     /// # Errors
     /// Whatever refuses the new region; the old one is untouched.
     pub fn copy_to(&self, target: Target<'_>) -> Result<Self, StoreError> {
-        let source = &self.region.as_slice()[self.part.clone()];
+        let source = &self.memory.as_slice()[self.part.clone()];
         let region = target.region(source.len(), |bytes| {
             bytes[..source.len()].copy_from_slice(source);
         })?;
         let first = self.part.start;
         let mut moved = |buffer: &Buffer| match self.locate(buffer) {
-            Some(part) => region_buffer(&region, part.start - first..part.end - first),
+            Some(part) => region.buffer(part.start - first..part.end - first),
             None => buffer.clone(),
         };
         let mut moved_array = |array: &dyn Array| map_buffers(&array.to_data(), &mut moved);

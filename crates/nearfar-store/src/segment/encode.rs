@@ -1,7 +1,7 @@
 //! From Arrow arrays to the encoded column segment in its region.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions};
 use std::ops::Range;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
-use super::layout::Layout;
+use super::form::{ColumnForm, ValuesForm};
+use super::memory::SegmentMemory;
 use super::plain::encode_plain;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
@@ -25,18 +26,18 @@ pub struct Target<'a> {
 
 impl Target<'_> {
     /// A region of at least `bytes`, filled by `fill`.
-    pub(super) fn region(
+    pub(crate) fn region(
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<Arc<Region>, StoreError> {
+    ) -> Result<SegmentMemory, StoreError> {
         let options = RegionOptions {
             page_size: self.page_size(bytes),
             ..self.options
         };
         let mut region = Region::allocate(self.system, bytes.max(1), self.placement, options)?;
         fill(region.as_mut_slice());
-        Ok(Arc::new(region))
+        Ok(SegmentMemory::Region(Arc::new(region)))
     }
 
     /// The pages of a region of `bytes`: huge ones, where they are asked for, only if they leave
@@ -101,21 +102,18 @@ fn encode_narrow(
     target: Target<'_>,
 ) -> Result<ColumnSegment, StoreError> {
     let width = Codes::width_bytes(largest);
-    let mut layout = Layout::default();
-    let codes_part = layout.part(validity.rows * width);
-    let nulls_part = validity.part(&mut layout);
-    let region = target.region(layout.bytes(), |bytes| {
-        narrow::write_codes(
-            arrays,
-            data_type,
-            base,
-            width,
-            &mut bytes[codes_part.clone()],
-        );
-        validity.write(bytes, nulls_part.clone());
+    let values = ValuesForm::Narrow {
+        base,
+        code_bytes: width,
+    };
+    let parts = validity.form(values).parts();
+    let region = target.region(parts.bytes, |bytes| {
+        let codes = &mut bytes[parts.codes.clone()];
+        narrow::write_codes(arrays, data_type, base, width, codes);
+        validity.write(bytes, parts.nulls.clone());
     })?;
-    let codes = Codes::from_buffer(region_buffer(&region, codes_part), width);
-    let nulls = validity.into_nulls(&region, nulls_part);
+    let codes = Codes::from_buffer(region.buffer(parts.codes.clone()), width);
+    let nulls = validity.into_nulls(&region, parts.nulls);
     let zones = Zones::of(&codes);
     Ok(ColumnSegment::new(
         region,
@@ -132,24 +130,25 @@ fn encode_dictionary(
 ) -> Result<ColumnSegment, StoreError> {
     let width = Codes::width_bytes(dictionary.values.len() as u64);
     let data_bytes = dictionary.values.iter().map(|v| v.len()).sum();
-    let mut layout = Layout::default();
-    let codes_part = layout.part(validity.rows * width);
-    let offsets_part = layout.part((dictionary.values.len() + 1) * size_of::<i32>());
-    let data_part = layout.part(data_bytes);
-    let nulls_part = validity.part(&mut layout);
-    let region = target.region(layout.bytes(), |bytes| {
-        write_codes(&dictionary.codes, width, &mut bytes[codes_part.clone()]);
+    let parts = validity.form(ValuesForm::Dictionary {
+        code_bytes: width,
+        strings: dictionary.values.len(),
+        data_bytes,
+    });
+    let parts = parts.parts();
+    let region = target.region(parts.bytes, |bytes| {
+        write_codes(&dictionary.codes, width, &mut bytes[parts.codes.clone()]);
         write_string_parts(
             dictionary.values.iter().map(|v| Some(*v)),
             bytes,
-            &offsets_part,
-            &data_part,
+            &parts.offsets,
+            &parts.data,
         );
-        validity.write(bytes, nulls_part.clone());
+        validity.write(bytes, parts.nulls.clone());
     })?;
-    let values = string_array(&region, offsets_part, data_part, None)?;
-    let codes = Codes::from_buffer(region_buffer(&region, codes_part), width);
-    let nulls = validity.into_nulls(&region, nulls_part);
+    let values = string_array(&region, parts.offsets, parts.data, None)?;
+    let codes = Codes::from_buffer(region.buffer(parts.codes.clone()), width);
+    let nulls = validity.into_nulls(&region, parts.nulls);
     let zones = Zones::of(&codes);
     let values = (&values).into();
     Ok(ColumnSegment::new(
@@ -181,17 +180,14 @@ fn encode_strings(
     validity: Validity,
     target: Target<'_>,
 ) -> Result<ColumnSegment, StoreError> {
-    let mut layout = Layout::default();
-    let offsets_part = layout.part((validity.rows + 1) * size_of::<i32>());
-    let data_part = layout.part(data_bytes);
-    let nulls_part = validity.part(&mut layout);
-    let region = target.region(layout.bytes(), |bytes| {
+    let parts = validity.form(ValuesForm::Strings { data_bytes }).parts();
+    let region = target.region(parts.bytes, |bytes| {
         let values = arrays.iter().flat_map(|a| a.as_string_view().iter());
-        write_string_parts(values, bytes, &offsets_part, &data_part);
-        validity.write(bytes, nulls_part.clone());
+        write_string_parts(values, bytes, &parts.offsets, &parts.data);
+        validity.write(bytes, parts.nulls.clone());
     })?;
-    let nulls = validity.into_nulls(&region, nulls_part);
-    let values = string_array(&region, offsets_part, data_part, nulls.clone())?;
+    let nulls = validity.into_nulls(&region, parts.nulls);
+    let values = string_array(&region, parts.offsets, parts.data, nulls.clone())?;
     Ok(ColumnSegment::new(
         region,
         Encoding::Strings { values },
@@ -215,23 +211,18 @@ fn write_string_parts<'a>(
 }
 
 fn string_array(
-    region: &Arc<Region>,
+    region: &SegmentMemory,
     offsets_part: Range<usize>,
     data_part: Range<usize>,
     nulls: Option<NullBuffer>,
 ) -> Result<StringArray, StoreError> {
-    let offsets = ScalarBuffer::<i32>::from(region_buffer(region, offsets_part));
-    let data = region_buffer(region, data_part);
+    let offsets = ScalarBuffer::<i32>::from(region.buffer(offsets_part));
+    let data = region.buffer(data_part);
     Ok(StringArray::try_new(
         OffsetBuffer::new(offsets),
         data,
         nulls,
     )?)
-}
-
-/// The part of a region as an Arrow buffer that keeps the region alive.
-pub(super) fn region_buffer(region: &Arc<Region>, part: Range<usize>) -> Buffer {
-    Region::buffer(region, part)
 }
 
 /// Which rows are not null, until it is written into the region.
@@ -258,8 +249,12 @@ impl Validity {
         }
     }
 
-    fn part(&self, layout: &mut Layout) -> Range<usize> {
-        layout.part(self.bits.as_ref().map_or(0, |bits| bits.values().len()))
+    fn form(&self, values: ValuesForm) -> ColumnForm {
+        ColumnForm {
+            rows: self.rows,
+            has_nulls: self.bits.is_some(),
+            values,
+        }
     }
 
     fn write(&self, bytes: &mut [u8], part: Range<usize>) {
@@ -268,13 +263,8 @@ impl Validity {
         }
     }
 
-    fn into_nulls(self, region: &Arc<Region>, part: Range<usize>) -> Option<NullBuffer> {
-        self.bits.map(|_| {
-            NullBuffer::new(BooleanBuffer::new(
-                region_buffer(region, part),
-                0,
-                self.rows,
-            ))
-        })
+    fn into_nulls(self, region: &SegmentMemory, part: Range<usize>) -> Option<NullBuffer> {
+        self.bits
+            .map(|_| NullBuffer::new(BooleanBuffer::new(region.buffer(part), 0, self.rows)))
     }
 }

@@ -4,7 +4,7 @@ use arrow::buffer::Buffer;
 use std::ops::Range;
 
 /// Parts start on cache lines.
-const ALIGNMENT_BYTES: usize = 64;
+pub const ALIGNMENT_BYTES: usize = 64;
 
 /// Lays parts out one after the other.
 #[derive(Debug, Default)]

@@ -3,13 +3,13 @@
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, MutableArrayData, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
-use nearfar_memory::Region;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::column::{ColumnSegment, Encoding};
-use super::encode::{Target, region_buffer};
+use super::encode::Target;
 use super::layout::Layout;
+use super::memory::SegmentMemory;
 use super::zones::Zones;
 use crate::error::StoreError;
 
@@ -58,18 +58,16 @@ pub fn encode_together(
 /// The column of `data`, whose buffers lie in `region` where `layout` puts its next parts.
 fn plain_column(
     data: &ArrayData,
-    region: &Arc<Region>,
+    region: &SegmentMemory,
     layout: &mut Layout,
 ) -> Result<ColumnSegment, StoreError> {
     let start = layout.bytes();
-    let moved = map_buffers(data, &mut |buffer| {
-        region_buffer(region, layout.part(buffer.len()))
-    })?;
+    let moved = map_buffers(data, &mut |buffer| region.buffer(layout.part(buffer.len())))?;
     let part: Range<usize> = start..layout.bytes();
     let values = make_array(moved);
     let nulls = values.logical_nulls();
     let column = ColumnSegment::new(
-        Arc::clone(region),
+        region.clone(),
         Encoding::Plain { values },
         nulls,
         Zones::default(),
@@ -130,4 +128,23 @@ pub(super) fn map_buffers(
         .nulls(nulls)
         .child_data(children)
         .build()?)
+}
+
+/// The types of an array's children, in the order in which Arrow keeps them.
+pub(super) fn child_types(data_type: &DataType) -> Vec<DataType> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field.data_type().clone()],
+        DataType::Struct(fields) => fields.iter().map(|f| f.data_type().clone()).collect(),
+        DataType::Union(fields, _) => fields.iter().map(|(_, f)| f.data_type().clone()).collect(),
+        DataType::Dictionary(_, values) => vec![values.as_ref().clone()],
+        DataType::RunEndEncoded(ends, values) => {
+            vec![ends.data_type().clone(), values.data_type().clone()]
+        }
+        _ => Vec::new(),
+    }
 }

@@ -30,6 +30,21 @@ impl Zones {
         Self { bounds }
     }
 
+    /// Zones of which the bounds are known.
+    pub fn of_bounds(bounds: Vec<CodeRange>) -> Self {
+        Self { bounds }
+    }
+
+    /// Number of zones.
+    pub fn len(&self) -> usize {
+        self.bounds.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bounds.is_empty()
+    }
+
     /// What zone `zone` (its rows start at `zone * ZONE_ROWS`) says of `range`.
     pub fn verdict(&self, zone: usize, range: CodeRange) -> Verdict {
         let bounds = self.bounds[zone];

@@ -91,7 +91,7 @@ fn join(parts: &[Part], storage: &Storage) -> Result<Part, StoreError> {
     for part in parts {
         let segment = &part.segment;
         for (arrays, slot) in columns.iter_mut().zip(segment.columns()) {
-            if let Encoding::Plain { values } = slot.current().encoding() {
+            if let Encoding::Plain { values } = slot.current()?.encoding() {
                 arrays.push(Arc::clone(values));
             }
         }

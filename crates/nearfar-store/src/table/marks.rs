@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::segment::ZONE_ROWS;
 
-const WORDS: usize = ZONE_ROWS / 64;
+/// Words of a zone's bitmap.
+pub const WORDS: usize = ZONE_ROWS / 64;
 
 /// The deleted rows of one segment: a bitmap per zone in which a row is deleted, none for the others.
 ///
@@ -56,6 +57,12 @@ impl Marks {
             marks.count += 1;
             self.count += 1;
         }
+    }
+
+    /// The zones with marked rows, and a bit for each of their rows.
+    pub fn bitmaps(&self) -> impl Iterator<Item = (usize, &[u64; WORDS])> {
+        let zones = self.zones.iter().enumerate();
+        zones.filter_map(|(zone, marks)| Some((zone, &marks.as_deref()?.words)))
     }
 
     fn zone(&self, zone: usize) -> Option<&ZoneMarks> {

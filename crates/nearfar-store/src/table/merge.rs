@@ -13,7 +13,7 @@ use super::Table;
 use super::builder::{SEGMENT_ROWS, TableBuilder};
 use super::marks::Marks;
 use super::row_ids::{RowIds, RowIdsBuilder};
-use super::segment::Segment;
+use super::segment::{ColumnSlot, Segment};
 use super::snapshot::{Part, Snapshot};
 use crate::error::StoreError;
 use crate::placement::Storage;
@@ -231,7 +231,8 @@ impl Table {
         ids: &mut RowIdsBuilder,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), StoreError> {
-        let columns: Vec<_> = part.segment.columns().iter().map(|c| c.current()).collect();
+        let columns = part.segment.columns().iter().map(ColumnSlot::current);
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         for zone in 0..part.segment.rows().div_ceil(ZONE_ROWS) {
             if !go_on() {
                 return Err(StoreError::Cancelled {

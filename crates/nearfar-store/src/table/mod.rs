@@ -28,10 +28,10 @@ pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
-pub use marks::Marks;
+pub use marks::{Marks, WORDS as MARK_WORDS};
 pub use merge::MergeScope;
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
-pub use segment::{ColumnSlot, Segment};
+pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, TableSummary};
@@ -44,6 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::StoreError;
+use crate::image::TableImage;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::transaction::Database;
 
@@ -124,6 +125,22 @@ impl Table {
         }
     }
 
+    /// The table that was kept as `image`.
+    pub(crate) fn restored(image: &TableImage) -> Self {
+        Self::with_id(
+            image.identity,
+            image.name.clone(),
+            image.snapshot.clone(),
+            image.next_row,
+            image.placements.clone(),
+        )
+    }
+
+    /// The identity that the next row gets.
+    pub fn next_row(&self) -> RowId {
+        self.next_row.load(Ordering::Relaxed)
+    }
+
     /// Which table it is.
     pub fn id(&self) -> TableId {
         self.id
@@ -185,11 +202,6 @@ impl Table {
     /// Gives no identity below `next` to another row.
     pub(crate) fn skip_row_ids(&self, next: RowId) {
         self.next_row.fetch_max(next, Ordering::Relaxed);
-    }
-
-    /// The identity that no row has had.
-    pub(crate) fn next_row(&self) -> RowId {
-        self.next_row.load(Ordering::Relaxed)
     }
 
     /// The first of `rows` identities that no other row has.
@@ -293,15 +305,16 @@ impl Table {
         for part in parts {
             for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
-                let current = column.current();
                 if !go_on() {
                     return Err(StoreError::Cancelled {
                         what: format!("moving {}", self.name),
                     });
                 }
-                if current.placement() != *placement {
-                    column.replace(current.copy_to(storage.target(placement))?);
+                if column.placement() == *placement || column.redirect(placement) {
+                    continue;
                 }
+                let moved = column.current()?.copy_to(storage.target(placement))?;
+                column.replace(moved);
             }
         }
         Ok(())
@@ -312,7 +325,7 @@ impl Table {
         let mut total = TierBytes::default();
         for part in self.snapshot().parts() {
             for column in part.segment.columns() {
-                total += column.current().tier_bytes();
+                total += column.tier_bytes();
             }
         }
         total

@@ -35,6 +35,12 @@ impl RowIds {
         self.rows
     }
 
+    /// Runs of consecutive identities in the order of their rows: the first identity, and how many.
+    pub fn runs(&self) -> impl ExactSizeIterator<Item = (RowId, usize)> + '_ {
+        let runs = self.runs.iter().enumerate();
+        runs.map(|(index, run)| (run.first, self.run_rows(index)))
+    }
+
     /// The identity of `row`.
     pub fn id(&self, row: usize) -> RowId {
         let run = self.runs.partition_point(|run| run.row as usize <= row) - 1;

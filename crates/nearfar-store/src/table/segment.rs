@@ -1,22 +1,32 @@
 //! A run of rows, column by column.
 
-use parking_lot::RwLock;
+use nearfar_memory::{Placement, TierBytes};
+use parking_lot::{Mutex, RwLock};
+use std::fmt;
 use std::sync::Arc;
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
-use crate::segment::{ColumnSegment, RowSet};
+use crate::error::StoreError;
+use crate::savepoint::SegmentFile;
+use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
 pub struct Segment {
     rows: usize,
     columns: Vec<ColumnSlot>,
+    /// The file of a data directory that has its bytes.
+    file: Mutex<Option<Arc<SegmentFile>>>,
 }
 
 impl Segment {
-    pub(super) fn new(rows: usize, columns: Vec<ColumnSlot>) -> Self {
-        Self { rows, columns }
+    pub(crate) fn new(rows: usize, columns: Vec<ColumnSlot>) -> Self {
+        Self {
+            rows,
+            columns,
+            file: Mutex::default(),
+        }
     }
 
     /// Number of rows.
@@ -26,42 +36,153 @@ impl Segment {
 
     /// Bytes that its columns take.
     pub fn bytes(&self) -> u64 {
-        self.columns
-            .iter()
-            .map(|c| c.current().bytes() as u64)
-            .sum()
+        self.columns.iter().map(|c| c.bytes() as u64).sum()
     }
 
     /// Its columns, in the order of the table's schema.
     pub fn columns(&self) -> &[ColumnSlot] {
         &self.columns
     }
+
+    /// The file that has its bytes, once a savepoint has written one.
+    pub fn file(&self) -> Option<Arc<SegmentFile>> {
+        self.file.lock().clone()
+    }
+
+    pub(crate) fn set_file(&self, file: Arc<SegmentFile>) {
+        *self.file.lock() = Some(file);
+    }
+}
+
+/// A column segment that is kept where queries can't use it, until it is first needed.
+pub trait StoredColumn: fmt::Debug + Send + Sync {
+    /// How its bytes are to be read.
+    fn form(&self) -> &ColumnForm;
+
+    /// Brings it to memory, where `placement` says.
+    ///
+    /// # Errors
+    /// Bytes that are gone or damaged; memory that is refused.
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError>;
 }
 
 /// One column of a segment: its values wherever they are now, and what is known of them.
 #[derive(Debug)]
 pub struct ColumnSlot {
-    current: RwLock<Arc<ColumnSegment>>,
+    state: RwLock<State>,
+    /// Held by the one who brings the column to memory, so that the others wait for that.
+    loading: Mutex<()>,
     facts: ColumnFacts,
     counters: AccessCounters,
 }
 
+#[derive(Debug)]
+enum State {
+    InMemory(Arc<ColumnSegment>),
+    Stored {
+        column: Arc<dyn StoredColumn>,
+        placement: Placement,
+    },
+}
+
 impl ColumnSlot {
-    pub(super) fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
+    pub(crate) fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
+        Self::in_state(State::InMemory(Arc::new(segment)), facts)
+    }
+
+    /// A column that is brought to `placement` when it is first needed.
+    pub(crate) fn stored(
+        column: Arc<dyn StoredColumn>,
+        placement: Placement,
+        facts: ColumnFacts,
+    ) -> Self {
+        Self::in_state(State::Stored { column, placement }, facts)
+    }
+
+    fn in_state(state: State, facts: ColumnFacts) -> Self {
         Self {
-            current: RwLock::new(Arc::new(segment)),
+            state: RwLock::new(state),
+            loading: Mutex::default(),
             facts,
             counters: AccessCounters::default(),
         }
     }
 
-    /// The values, where they lie at this moment.
-    pub fn current(&self) -> Arc<ColumnSegment> {
-        Arc::clone(&self.current.read())
+    /// The values, where they lie at this moment. Brings them to memory first, where they are not;
+    /// others who need them meanwhile wait for that.
+    ///
+    /// # Errors
+    /// Bytes that are gone or damaged; memory that is refused. It is tried again by whoever needs
+    /// them next.
+    pub fn current(&self) -> Result<Arc<ColumnSegment>, StoreError> {
+        if let Some(segment) = self.in_memory() {
+            return Ok(segment);
+        }
+        let _alone = self.loading.lock();
+        let (column, placement) = match &*self.state.read() {
+            State::InMemory(segment) => return Ok(Arc::clone(segment)),
+            State::Stored { column, placement } => (Arc::clone(column), placement.clone()),
+        };
+        let segment = Arc::new(column.load(&placement)?);
+        *self.state.write() = State::InMemory(Arc::clone(&segment));
+        Ok(segment)
+    }
+
+    /// The values, if they are in memory.
+    pub fn in_memory(&self) -> Option<Arc<ColumnSegment>> {
+        match &*self.state.read() {
+            State::InMemory(segment) => Some(Arc::clone(segment)),
+            State::Stored { .. } => None,
+        }
+    }
+
+    /// Bytes of the values, in memory or not.
+    pub fn bytes(&self) -> usize {
+        match &*self.state.read() {
+            State::InMemory(segment) => segment.bytes(),
+            State::Stored { column, .. } => column.form().bytes(),
+        }
+    }
+
+    /// Bytes of the values on each tier; none where they are not in memory.
+    pub fn tier_bytes(&self) -> TierBytes {
+        match &*self.state.read() {
+            State::InMemory(segment) => segment.tier_bytes(),
+            State::Stored { .. } => TierBytes::ZERO,
+        }
+    }
+
+    /// How the values are stored.
+    pub fn encoding_kind(&self) -> EncodingKind {
+        match &*self.state.read() {
+            State::InMemory(segment) => segment.encoding_kind(),
+            State::Stored { column, .. } => column.form().kind(),
+        }
+    }
+
+    /// Where the values are, or go to when they are needed.
+    pub fn placement(&self) -> Placement {
+        match &*self.state.read() {
+            State::InMemory(segment) => segment.placement(),
+            State::Stored { placement, .. } => placement.clone(),
+        }
+    }
+
+    /// Has values that are not in memory go to `placement` when they are needed; whether they were
+    /// not in memory.
+    pub(super) fn redirect(&self, placement: &Placement) -> bool {
+        let _none_is_loading = self.loading.lock();
+        match &mut *self.state.write() {
+            State::InMemory(_) => false,
+            State::Stored { placement: old, .. } => {
+                *old = placement.clone();
+                true
+            }
+        }
     }
 
     pub(super) fn replace(&self, segment: ColumnSegment) {
-        *self.current.write() = Arc::new(segment);
+        *self.state.write() = State::InMemory(Arc::new(segment));
     }
 
     /// Smallest, largest, nulls, order.

@@ -42,6 +42,20 @@ impl DistinctSketch {
         self.add(hash_bytes(bytes));
     }
 
+    /// What it keeps: the hashes, and the limit above which it has dropped some.
+    pub fn parts(&self) -> (Vec<u64>, Option<u64>) {
+        let mut whole = self.clone();
+        whole.shrink();
+        (whole.hashes, whole.limit)
+    }
+
+    /// The sketch that kept these [`Self::parts`].
+    pub fn of_parts(hashes: Vec<u64>, limit: Option<u64>) -> Self {
+        let mut sketch = Self { hashes, limit };
+        sketch.shrink();
+        sketch
+    }
+
     /// Adds all that `other` has seen.
     pub fn merge(&mut self, other: &Self) {
         other.hashes.iter().for_each(|hash| self.add(*hash));

@@ -100,6 +100,11 @@ impl Snapshot {
         })
     }
 
+    /// A table of these parts, of which the first `main` are the main storage.
+    pub fn restored(schema: SchemaRef, parts: Vec<Part>, main: usize) -> Self {
+        Self::of_main(schema, parts[..main].to_vec()).appended(&[], &parts[main..])
+    }
+
     fn assemble(contents: Contents) -> Self {
         Self(Arc::new(Contents {
             rows: contents.parts.iter().map(Part::rows).sum(),

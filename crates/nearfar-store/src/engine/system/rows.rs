@@ -122,7 +122,7 @@ pub fn tables(
         if let Some(spaces) = &spaces {
             let main = snapshot.main().iter();
             for column in main.flat_map(|part| part.segment.columns()) {
-                placements.add(spaces.describe(&column.current().placement()));
+                placements.add(spaces.describe(&column.placement()));
             }
             if snapshot.main().is_empty() {
                 placements.add(spaces.describe(&found.table.placements().default));
@@ -191,8 +191,7 @@ fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>)
     let snapshot = found.table.snapshot();
     for (index, part) in snapshot.parts().iter().enumerate() {
         let segment = &part.segment;
-        for (slot, field) in segment.columns().iter().zip(fields) {
-            let column = slot.current();
+        for (column, field) in segment.columns().iter().zip(fields) {
             let bytes = column.tier_bytes();
             let tiers = bytes
                 .iter()
@@ -261,7 +260,7 @@ pub fn column_access(
                     placements: Placements::default(),
                 };
                 for part in snapshot.parts() {
-                    let column = part.segment.columns()[index].current();
+                    let column = &part.segment.columns()[index];
                     row.bytes += column.bytes() as u64;
                     row.placements.add(spaces.describe(&column.placement()));
                 }

@@ -1,0 +1,30 @@
+//! Tables as bytes: what a savepoint holds, and how it is written down.
+//!
+//! A [`DatabaseImage`] is all that is committed at one position of the log. The bytes of column
+//! segments are no part of what is encoded here: they are kept as they are, wherever the savepoint
+//! puts them, and used without being encoded anew. What is encoded says how to read them:
+//!
+//! * [`encode_segment`] and [`decode_segment`]: one segment, written once and shared by savepoints;
+//! * [`encode_database`] and [`decode_database`]: tables, their parts with identities of rows and
+//!   marks of deleted ones, views, schemas.
+//!
+//! Both are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
+//! bytes are read, an [`ImageError`] says what is wrong with them, and nothing is allocated that is
+//! larger than they are. `docs/restart-format.md` describes the encoding.
+
+mod codec;
+mod database;
+mod error;
+mod frame;
+mod schema;
+mod segment;
+
+pub use codec::{Decoder, Encoder};
+pub use database::{
+    DatabaseImage, PartImage, SegmentRef, TableEntry, TableImage, ViewDefinition, decode_database,
+    encode_database,
+};
+pub use error::ImageError;
+pub use frame::{checksum, open, seal};
+pub use schema::{decode_schema, encode_schema};
+pub use segment::{ColumnEntry, SegmentForm, decode_segment, encode_segment};

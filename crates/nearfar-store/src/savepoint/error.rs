@@ -1,0 +1,105 @@
+//! Why a savepoint can't be written or read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::image::ImageError;
+use crate::segment::FormError;
+
+/// Why a savepoint can't be written or read. Names the file.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SavepointError {
+    /// A file can't be read, written or deleted.
+    #[error("`{}` can't be {doing}", path.display())]
+    File {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was to be done, as a participle.
+        doing: &'static str,
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The file system is full.
+    #[error(
+        "`{}` can't be written: the file system is full; make room, and the savepoint is written \
+         again (the one before is whole)",
+        path.display()
+    )]
+    Full {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file is not what was written.
+    #[error("`{}` can't be used: {source}", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: ImageError,
+    },
+    /// The values of a column are not what was written.
+    #[error(
+        "column `{column}` of segment {segment} of table `{table}` in `{}` can't be used: {source}",
+        path.display()
+    )]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The table.
+        table: String,
+        /// The segment's place among the parts of its table, from 0.
+        segment: usize,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        #[source]
+        source: ColumnError,
+    },
+    /// A table can't be part of a savepoint.
+    #[error("table `{table}` can't be kept: {source}")]
+    Table {
+        /// The table.
+        table: String,
+        /// Why.
+        #[source]
+        source: ImageError,
+    },
+    /// The bytes of a segment that was to be written are gone or can't be brought to memory.
+    #[error("a segment of table `{table}` can't be written: {reason}")]
+    Unreadable {
+        /// The table.
+        table: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is wrong with the bytes of a column.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ColumnError {
+    /// They are damaged.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// They are no values of the column's type.
+    #[error(transparent)]
+    Form(#[from] FormError),
+}
+
+impl SavepointError {
+    /// An error of the system, told apart where a full disk is the reason.
+    pub(super) fn of_io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        let path = path.to_path_buf();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },
+            _ => Self::File {
+                path,
+                doing,
+                source: Arc::new(source),
+            },
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Files of segments.
+//!
+//! ```text
+//! column 0 | column 1 | … | what is known of the segment (a frame)
+//! ```
+//!
+//! Columns begin at multiples of 4 KiB. A file is written once; what has its checksum and where it
+//! lies is in the manifests of the savepoints that share it.
+
+use arrow::datatypes::{DataType, Schema};
+use nearfar_memory::Placement;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{ColumnError, SavepointError};
+use crate::error::StoreError;
+use crate::image::{
+    ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
+    encode_segment,
+};
+use crate::placement::{ColumnPlacements, Storage};
+use crate::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
+use crate::table::{ColumnSlot, Segment, StoredColumn};
+
+/// Columns begin at multiples of this: pages.
+const COLUMN_GRAIN: u64 = 4096;
+
+/// A file with the bytes of one segment. It is not deleted while this lives.
+#[derive(Debug)]
+pub struct SegmentFile {
+    path: PathBuf,
+    bytes: u64,
+    /// Where it says what is known of the segment, up to its end.
+    form_offset: u64,
+    form_checksum: u64,
+}
+
+/// How often each file of this process is in use.
+static IN_USE: Mutex<Option<HashMap<PathBuf, usize>>> = Mutex::new(None);
+
+impl SegmentFile {
+    fn new(path: PathBuf, bytes: u64, form_offset: u64, form_checksum: u64) -> Arc<Self> {
+        let mut in_use = IN_USE.lock();
+        *in_use
+            .get_or_insert_default()
+            .entry(path.clone())
+            .or_default() += 1;
+        Arc::new(Self {
+            path,
+            bytes,
+            form_offset,
+            form_checksum,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether a segment of this process may still be read from `path`.
+    pub(super) fn is_in_use(path: &Path) -> bool {
+        let in_use = IN_USE.lock();
+        in_use
+            .as_ref()
+            .is_some_and(|files| files.contains_key(path))
+    }
+
+    /// Writes the columns of `segment`, which are all plain and share their memory if it is part of
+    /// the delta, to a new file at `path`, and has them on the disk for good.
+    pub(super) fn write(
+        path: &Path,
+        segment: &Segment,
+        is_delta: bool,
+    ) -> Result<Arc<Self>, StoreError> {
+        let written = Self::write_new(path, segment, is_delta);
+        if written.is_err() {
+            // What was written of it is of no use, and may be what fills the disk.
+            let _ = std::fs::remove_file(path);
+        }
+        written
+    }
+
+    fn write_new(path: &Path, segment: &Segment, is_delta: bool) -> Result<Arc<Self>, StoreError> {
+        let failed = |source| SavepointError::of_io(path, "written", source);
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path)
+            .map_err(failed)?;
+        let mut columns = Vec::with_capacity(segment.columns().len());
+        let mut at = 0;
+        for slot in segment.columns() {
+            let column = slot.current()?;
+            let bytes = column.form_bytes();
+            let gap = u64::next_multiple_of(at, COLUMN_GRAIN) - at;
+            file.write_all(&[0; COLUMN_GRAIN as usize][..gap as usize])
+                .and_then(|()| file.write_all(bytes))
+                .map_err(failed)?;
+            columns.push(ColumnEntry {
+                form: column.form(),
+                zones: column.zones().clone(),
+                facts: slot.facts().clone(),
+                offset: at + gap,
+                checksum: checksum(bytes),
+            });
+            at += gap + bytes.len() as u64;
+        }
+        let form = encode_segment(&SegmentForm {
+            rows: segment.rows(),
+            shares_memory: is_delta,
+            columns,
+        });
+        file.write_all(&form)
+            .and_then(|()| file.sync_all())
+            .map_err(failed)?;
+        let bytes = at + form.len() as u64;
+        Ok(Self::new(path.to_path_buf(), bytes, at, checksum(&form)))
+    }
+
+    /// Writes which file it is.
+    pub(super) fn encode(&self, out: &mut Encoder) {
+        let name = self.path.file_name().unwrap_or_default();
+        out.text(&name.to_string_lossy());
+        out.u64(self.bytes);
+        out.u64(self.form_offset);
+        out.u64(self.form_checksum);
+    }
+
+    /// Reads which file of `folder` it is.
+    pub(super) fn decode(bytes: &mut Decoder<'_>, folder: &Path) -> Result<Arc<Self>, ImageError> {
+        const WHAT: &str = "the name of a segment's file";
+        let name = bytes.text(WHAT)?;
+        let (all, form_offset) = (bytes.count(WHAT)? as u64, bytes.count(WHAT)? as u64);
+        let form_checksum = bytes.u64(WHAT)?;
+        let is_plain = Path::new(&name)
+            .file_name()
+            .is_some_and(|file| file == name.as_str());
+        if !is_plain || form_offset > all {
+            return Err(ImageError::Invalid { what: WHAT });
+        }
+        Ok(Self::new(
+            folder.join(name),
+            all,
+            form_offset,
+            form_checksum,
+        ))
+    }
+
+    /// The segment, which is part `index` of the table of this name. Columns of main storage are
+    /// read when they are first needed; the delta is read at once.
+    pub(super) fn segment(
+        self: &Arc<Self>,
+        (table, index): (&str, usize),
+        schema: &Schema,
+        placements: &ColumnPlacements,
+        storage: &Storage,
+    ) -> Result<Arc<Segment>, StoreError> {
+        let form = self.read_form()?;
+        if form.columns.len() != schema.fields().len() {
+            return Err(self
+                .damaged(ImageError::Invalid {
+                    what: "the columns",
+                })
+                .into());
+        }
+        let shared = match form.shares_memory {
+            true => Some(self.read_shared(&form, storage)?),
+            false => None,
+        };
+        let mut columns = Vec::with_capacity(form.columns.len());
+        for (entry, field) in form.columns.into_iter().zip(schema.fields()) {
+            let facts = entry.facts.clone();
+            let column = FileColumn {
+                file: Arc::clone(self),
+                table: table.to_owned(),
+                segment: index,
+                name: field.name().clone(),
+                data_type: field.data_type().clone(),
+                storage: storage.clone(),
+                entry,
+            };
+            columns.push(match &shared {
+                Some(memory) => {
+                    let start = column.entry.offset as usize;
+                    ColumnSlot::new(column.within(memory.clone(), start)?, facts)
+                }
+                None => {
+                    let placement = placements.of(field.name()).clone();
+                    ColumnSlot::stored(Arc::new(column), placement, facts)
+                }
+            });
+        }
+        let segment = Segment::new(form.rows, columns);
+        segment.set_file(Arc::clone(self));
+        Ok(Arc::new(segment))
+    }
+
+    fn read_form(&self) -> Result<SegmentForm, SavepointError> {
+        let failed = |source| SavepointError::of_io(&self.path, "read", source);
+        let file = File::open(&self.path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?.len();
+        if found != self.bytes {
+            let expected = self.bytes;
+            return Err(self.damaged(ImageError::Length { found, expected }));
+        }
+        let mut bytes = vec![0; (self.bytes - self.form_offset) as usize];
+        file.read_exact_at(&mut bytes, self.form_offset)
+            .map_err(failed)?;
+        let (found, expected) = (checksum(&bytes), self.form_checksum);
+        if found != expected {
+            return Err(self.damaged(ImageError::Checksum { found, expected }));
+        }
+        let form = decode_segment(&bytes).map_err(|source| self.damaged(source))?;
+        let is_within = |column: &ColumnEntry| {
+            let end = column.offset.checked_add(column.form.bytes() as u64);
+            let is_aligned = column.offset.is_multiple_of(COLUMN_GRAIN);
+            is_aligned && end.is_some_and(|end| end <= self.form_offset)
+        };
+        match form.columns.iter().all(is_within) {
+            true => Ok(form),
+            false => Err(self.damaged(ImageError::Invalid {
+                what: "the columns",
+            })),
+        }
+    }
+
+    /// All columns of a segment of the delta, in one region.
+    fn read_shared(
+        &self,
+        form: &SegmentForm,
+        storage: &Storage,
+    ) -> Result<SegmentMemory, StoreError> {
+        let bytes = self.form_offset as usize;
+        let memory = self.read_into(
+            0,
+            bytes,
+            storage,
+            &Placement::Bind(nearfar_memory::TierId::NEAR),
+        )?;
+        for column in &form.columns {
+            let start = column.offset as usize;
+            let found = checksum(&memory.as_slice()[start..start + column.form.bytes()]);
+            if found != column.checksum {
+                let expected = column.checksum;
+                return Err(self
+                    .damaged(ImageError::Checksum { found, expected })
+                    .into());
+            }
+        }
+        Ok(memory)
+    }
+
+    fn read_into(
+        &self,
+        offset: u64,
+        bytes: usize,
+        storage: &Storage,
+        placement: &Placement,
+    ) -> Result<SegmentMemory, StoreError> {
+        let failed = |source| SavepointError::of_io(&self.path, "read", source);
+        let file = File::open(&self.path).map_err(failed)?;
+        let mut result = Ok(());
+        let memory = storage.target(placement).region(bytes, |memory| {
+            result = file.read_exact_at(&mut memory[..bytes], offset);
+        })?;
+        result.map_err(failed)?;
+        Ok(memory)
+    }
+
+    fn damaged(&self, source: ImageError) -> SavepointError {
+        SavepointError::Image {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
+
+impl Drop for SegmentFile {
+    fn drop(&mut self) {
+        let mut in_use = IN_USE.lock();
+        let files = in_use.get_or_insert_default();
+        if let Some(uses) = files.get_mut(&self.path) {
+            *uses -= 1;
+            if *uses == 0 {
+                files.remove(&self.path);
+            }
+        }
+    }
+}
+
+/// A column that is in a file until it is needed.
+#[derive(Debug)]
+struct FileColumn {
+    file: Arc<SegmentFile>,
+    table: String,
+    segment: usize,
+    name: String,
+    data_type: DataType,
+    storage: Storage,
+    entry: ColumnEntry,
+}
+
+impl FileColumn {
+    fn within(&self, memory: SegmentMemory, start: usize) -> Result<ColumnSegment, SavepointError> {
+        let (form, zones): (_, Zones) = (&self.entry.form, self.entry.zones.clone());
+        let column = ColumnSegment::from_form(form, zones, &self.data_type, memory, start);
+        column.map_err(|source| self.wrong(source.into()))
+    }
+
+    fn wrong(&self, source: ColumnError) -> SavepointError {
+        SavepointError::Column {
+            path: self.file.path.clone(),
+            table: self.table.clone(),
+            segment: self.segment,
+            column: self.name.clone(),
+            source,
+        }
+    }
+}
+
+impl StoredColumn for FileColumn {
+    fn form(&self) -> &ColumnForm {
+        &self.entry.form
+    }
+
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
+        let bytes = self.entry.form.bytes();
+        let memory = self
+            .file
+            .read_into(self.entry.offset, bytes, &self.storage, placement)?;
+        let (found, expected) = (checksum(&memory.as_slice()[..bytes]), self.entry.checksum);
+        if found != expected {
+            let damaged = ImageError::Checksum { found, expected };
+            return Err(self.wrong(damaged.into()).into());
+        }
+        Ok(self.within(memory, 0)?)
+    }
+}
