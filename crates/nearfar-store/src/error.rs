@@ -8,6 +8,7 @@ use nearfar_model::ParameterError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::durable::DurabilityError;
 use crate::engine::Refusal;
 use crate::placement::StrategyError;
 use crate::savepoint::SavepointError;
@@ -39,6 +40,9 @@ pub enum StoreError {
     /// A transaction that can't go on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// The data directory can't be opened, or a change not be kept in it.
+    #[error(transparent)]
+    Durability(#[from] DurabilityError),
     /// A savepoint that can't be written or read.
     #[error(transparent)]
     Savepoint(#[from] SavepointError),
@@ -92,6 +96,7 @@ impl StoreError {
             Self::Region(error) => Some(Self::Region(error.clone())),
             Self::Sql(error) => Some(Self::Sql(error.clone())),
             Self::Transaction(error) => Some(Self::Transaction(error.clone())),
+            Self::Durability(error) => Some(Self::Durability(error.clone())),
             Self::Savepoint(error) => Some(Self::Savepoint(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,

@@ -18,6 +18,7 @@ use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
+use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::StoreError;
 use nearfar_store::placement::StrategyError;
 use nearfar_store::sql::SqlError;
@@ -292,12 +293,26 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
         StoreError::Transaction(_) => Some(Exit::Statement),
+        StoreError::Durability(error) => Some(of_durability(error)),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
         StoreError::UnknownTpchTable { .. } => Some(Exit::Name),
         StoreError::Arrow(_) => Some(Exit::Input),
         StoreError::DataFusion(error) => Some(of_datafusion(error)),
         _ => None,
+    }
+}
+
+fn of_durability(error: &DurabilityError) -> Exit {
+    match error {
+        DurabilityError::NotLogged { .. }
+        | DurabilityError::NotSynced { .. }
+        | DurabilityError::Stopped { .. }
+        | DurabilityError::Savepoint { .. } => Exit::Output,
+        DurabilityError::InMemory
+        | DurabilityError::RowsTooLarge { .. }
+        | DurabilityError::UnsupportedType { .. } => Exit::Statement,
+        _ => Exit::Input,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
+use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
@@ -13,7 +14,11 @@ use crate::args::MachineArgs;
 
 /// The engine that `args` describe, on this machine. To be called once, before threads start: it
 /// gives the global allocator its heaps.
-pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Arc<Engine>> {
+pub fn engine(
+    args: &MachineArgs,
+    profile: Option<Profile>,
+    data: Option<DataOptions>,
+) -> anyhow::Result<Arc<Engine>> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
         options.threads = threads.get() as usize;
@@ -27,6 +32,7 @@ pub fn engine(args: &MachineArgs, profile: Option<Profile>) -> anyhow::Result<Ar
     options.profile = profile;
     options.whole_device = args.whole_device;
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
+    options.data = data;
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;

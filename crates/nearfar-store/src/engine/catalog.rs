@@ -141,6 +141,19 @@ impl SharedCatalog {
         self.schemas.read().get(name).cloned()
     }
 
+    /// The schema of this name, which is made where there is none.
+    pub fn add_schema(&self, name: &str) -> Arc<TableMap> {
+        let mut schemas = self.schemas.write();
+        Arc::clone(schemas.entry(name.to_owned()).or_default())
+    }
+
+    /// Takes a schema out with its tables.
+    pub fn remove_schema(&self, name: &str) -> Option<Arc<TableMap>> {
+        let schema = self.schemas.write().remove(name)?;
+        schema.all().iter().for_each(|(_, table)| forget(table));
+        Some(schema)
+    }
+
     /// All schemas, by name.
     pub fn all(&self) -> Vec<(String, Arc<TableMap>)> {
         let schemas = self.schemas.read();
@@ -203,8 +216,7 @@ impl CatalogProvider for SessionCatalog {
         name: &str,
         _schema: Arc<dyn SchemaProvider>,
     ) -> Result<Option<Arc<dyn SchemaProvider>>> {
-        let mut schemas = self.shared.schemas.write();
-        schemas.entry(name.to_owned()).or_default();
+        self.shared.add_schema(name);
         Ok(None)
     }
 
@@ -216,8 +228,7 @@ impl CatalogProvider for SessionCatalog {
         if [PUBLIC, SYSTEM, TEMPORARY].contains(&name) {
             return exec_err!("schema `{name}` can't be dropped");
         }
-        let mut schemas = self.shared.schemas.write();
-        let Some(schema) = schemas.get(name) else {
+        let Some(schema) = self.shared.schema(name) else {
             return Ok(None);
         };
         let tables = schema.table_names();
@@ -227,8 +238,7 @@ impl CatalogProvider for SessionCatalog {
                 tables.join(", ")
             ));
         }
-        schema.all().iter().for_each(|(_, table)| forget(table));
-        Ok(schemas.remove(name).map(|schema| schema as _))
+        Ok(self.shared.remove_schema(name).map(|schema| schema as _))
     }
 }
 

@@ -4,6 +4,7 @@
 //! runs scripts ([`Session::execute`]).
 
 mod catalog;
+mod definitions;
 mod execute;
 mod fault;
 pub mod heap;
@@ -32,15 +33,17 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::durable::{Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
-use crate::sql::SqlError;
 use crate::table::Table;
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
+use definitions::DefinitionLock;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
 #[derive(Debug)]
@@ -51,9 +54,12 @@ pub struct Engine {
     far: Option<TierId>,
     pacer: Option<Arc<PacedTier>>,
     threads: usize,
+    /// Ends before what it writes savepoints of.
+    durability: Option<Durability>,
     catalog: Arc<SharedCatalog>,
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
+    definitions: Arc<DefinitionLock>,
     runtime: Arc<RuntimeEnv>,
 }
 
@@ -61,7 +67,8 @@ impl Engine {
     /// An engine without tables. Needs no Tokio runtime; the statements of its sessions do.
     ///
     /// # Errors
-    /// Budgets that name no tier or exceed it; a profile that can't be paced.
+    /// Budgets that name no tier or exceed it; a profile that can't be paced; a data directory that
+    /// can't be opened, or has more than there is memory for.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, StoreError> {
         let EngineOptions {
             topology,
@@ -99,9 +106,21 @@ impl Engine {
             system,
             options: region_options,
         };
-        Ok(Arc::new(Self {
+        let limits = MergeLimits::default();
+        let (database, recovered) = match &options.data {
+            Some(data) => {
+                let database = Database::durable(storage.clone(), limits);
+                let recovered = Durability::open(data, &database);
+                // Merges that recovery began must not outlive it.
+                let recovered = recovered.inspect_err(|_| database.merges().stop())?;
+                (database, Some(recovered))
+            }
+            None => (Database::new(storage.clone(), limits), None),
+        };
+        let (durability, definitions) = recovered.unzip();
+        let engine = Arc::new(Self {
             topology,
-            database: Database::new(storage.clone(), MergeLimits::default()),
+            database,
             storage,
             costs,
             far,
@@ -109,8 +128,22 @@ impl Engine {
             threads,
             catalog: Arc::default(),
             query_memory,
+            definitions: Arc::default(),
+            durability,
             runtime: Arc::default(),
-        }))
+        });
+        let views = definitions.map(|definitions| engine.restore(definitions));
+        engine.restore_views(views.unwrap_or_default());
+        if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
+            engine.database.set_log(Arc::clone(durability.log()));
+            durability.start_savepoints(data, &engine.database, engine.image_taker());
+        }
+        Ok(engine)
+    }
+
+    /// The data directory, where there is one.
+    pub fn data_directory(&self) -> Option<&Path> {
+        self.durability.as_ref().map(Durability::path)
     }
 
     /// The machine, with the modelled tier if there is one.
@@ -171,20 +204,30 @@ impl Engine {
     /// Makes `table` known under its name in schema `public`, to all sessions.
     ///
     /// # Errors
-    /// A name that is taken.
+    /// A name that is taken; a log that can't be written.
     pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
-        let name = table.name().to_owned();
-        if self.catalog.public().insert(&name, self.provider(table)) {
-            Ok(())
-        } else {
-            Err(SqlError::TableExists { table: name }.into())
-        }
+        let slot = self.public_slot(table.name());
+        self.create_table(&slot, table)
     }
 
     fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {
         self.database.add(&table);
+        self.provider_of(table)
+    }
+
+    /// The provider of a table that is part of the database.
+    fn provider_of(&self, table: Arc<Table>) -> Arc<NearfarTable> {
         let provider = NearfarTable::new(table, Arc::clone(&self.costs));
         Arc::new(provider.writable(&self.database))
+    }
+
+    /// Writes a savepoint to the data directory, after which the log begins anew.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InMemory`] without a data directory; a disk that can't be written.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let durability = self.durability.as_ref().ok_or(DurabilityError::InMemory)?;
+        durability.checkpoint()
     }
 
     fn catalog(&self) -> &Arc<SharedCatalog> {
@@ -197,7 +240,7 @@ impl Engine {
 
     fn default_settings(&self) -> Settings {
         let limits = self.database.merges().limits().clone();
-        Settings::new(self.tablespaces(), limits)
+        Settings::new(self.tablespaces(), limits, self.database.log().cloned())
     }
 }
 

@@ -3,6 +3,8 @@
 use nearfar_memory::{Budgets, OverBudget, PageSize};
 use nearfar_topology::{Profile, Topology};
 
+use crate::durable::DataOptions;
+
 /// What an [`Engine`](super::Engine) is made with.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
@@ -23,6 +25,8 @@ pub struct EngineOptions {
     /// What the operators of all queries may take together. Where it is not given: four fifths of
     /// what tables leave of the budget of the tier that the query heap is on.
     pub memory_limit_bytes: Option<u64>,
+    /// Where tables are kept; without it everything is in memory only.
+    pub data: Option<DataOptions>,
 }
 
 impl EngineOptions {
@@ -38,6 +42,7 @@ impl EngineOptions {
             over_budget: OverBudget::Refuse,
             page_size: PageSize::Base,
             memory_limit_bytes: None,
+            data: None,
         }
     }
 }

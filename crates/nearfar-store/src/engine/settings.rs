@@ -4,15 +4,17 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::error::{DataFusionError, Result};
 use nearfar_memory::{Placement, TierId};
 use std::any::Any;
+use std::sync::Arc;
 
 use super::tablespaces::Tablespaces;
+use crate::durable::{DurabilityError, Log, LogSync};
 use crate::error::StoreError;
 use crate::placement::parse_bytes;
 use crate::sql::{Place, SqlError};
 use crate::transaction::MergeLimits;
 
 /// The settings and what they are for. Each has a field of [`Settings`].
-const SETTINGS: [(&str, &str); 7] = [
+const SETTINGS: [(&str, &str); 8] = [
     (
         "default_tablespace",
         "Where tables are put that name no tablespace.",
@@ -43,10 +45,15 @@ const SETTINGS: [(&str, &str); 7] = [
         "Bytes that are written to a table before they are merged, such as 64MiB, or never; for all \
          sessions.",
     ),
+    (
+        "log_sync",
+        "When commits are on disk: on (before they are acknowledged), off, or so often, such as \
+         200ms; for all sessions. Empty without a data directory.",
+    ),
 ];
 
 /// The names of the settings, without their namespace.
-pub(crate) fn setting_names() -> [&'static str; 7] {
+pub(crate) fn setting_names() -> [&'static str; 8] {
     SETTINGS.map(|(name, _)| name)
 }
 
@@ -61,11 +68,17 @@ pub struct Settings {
     count_accesses: bool,
     /// Those of the engine.
     merge_limits: MergeLimits,
+    /// That of the engine, if it has a data directory.
+    log: Option<Arc<Log>>,
 }
 
 impl Settings {
     /// Everything near, no limit but the engine's, and accesses counted.
-    pub fn new(tablespaces: Tablespaces, merge_limits: MergeLimits) -> Self {
+    pub fn new(
+        tablespaces: Tablespaces,
+        merge_limits: MergeLimits,
+        log: Option<Arc<Log>>,
+    ) -> Self {
         Self {
             tablespaces,
             default_tablespace: Placement::Bind(TierId::NEAR),
@@ -74,6 +87,7 @@ impl Settings {
             memory_limit_bytes: None,
             count_accesses: true,
             merge_limits,
+            log,
         }
     }
 
@@ -106,7 +120,10 @@ impl Settings {
     }
 
     fn assign(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
-        let defaults = || Self::new(self.tablespaces.clone(), self.merge_limits.clone());
+        let defaults = || {
+            let limits = self.merge_limits.clone();
+            Self::new(self.tablespaces.clone(), limits, self.log.clone())
+        };
         let is_default = value.is_empty() || value.eq_ignore_ascii_case("default");
         let place = || {
             self.tablespaces
@@ -135,6 +152,13 @@ impl Settings {
             "merge_bytes" => self
                 .merge_limits
                 .set_bytes(limit(value, bytes(key, value))?),
+            "log_sync" => {
+                let log = self.log.as_ref().ok_or(DurabilityError::InMemory)?;
+                log.set_sync(match is_default {
+                    true => LogSync::default(),
+                    false => log_sync(key, value)?,
+                });
+            }
             _ => {
                 return Err(DataFusionError::Configuration(format!(
                     "there is no setting `nearfar.{key}`; there are: {}",
@@ -165,6 +189,10 @@ impl Settings {
                 MergeLimits::NEVER => "never".to_owned(),
                 bytes => format!("{bytes}B"),
             },
+            "log_sync" => {
+                let sync = self.log.as_ref().map(|log| log.sync_setting().to_string());
+                sync.unwrap_or_default()
+            }
             _ => match self.memory_limit_bytes {
                 Some(bytes) => format!("{bytes}B"),
                 None => "engine".to_owned(),
@@ -203,6 +231,14 @@ fn bytes(name: &str, value: &str) -> Result<u64, SqlError> {
             value: value.to_owned(),
             allowed: "use a number of bytes with its unit, such as 512MiB or 2GiB".to_owned(),
         })
+}
+
+fn log_sync(name: &str, value: &str) -> Result<LogSync, SqlError> {
+    value.parse().map_err(|_| SqlError::SettingValue {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        allowed: "use on, off, or a time such as 200ms or 5s".to_owned(),
+    })
 }
 
 /// The words that PostgreSQL takes.

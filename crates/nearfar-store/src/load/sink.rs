@@ -160,7 +160,7 @@ impl DataSink for TableSink {
         }
         let (rows, count) = writer.finish()?;
         self.transaction.insert(&self.table, rows)?;
-        self.transaction.end_statement()?;
+        self.transaction.end_statement().await?;
         Ok(count)
     }
 }

@@ -57,6 +57,12 @@ pub enum SqlError {
         /// The table.
         table: String,
     },
+    /// A view that is not there.
+    #[error("view `{view}` does not exist")]
+    UnknownView {
+        /// The view.
+        view: String,
+    },
     /// A schema that is not there.
     #[error("schema `{schema}` does not exist: use CREATE SCHEMA first")]
     UnknownSchema {

@@ -45,6 +45,8 @@ pub(crate) enum StatementKind {
     Transaction(TransactionCommand),
     /// `CALL nearfar.merge`, of this table.
     Merge(ObjectName),
+    /// `CHECKPOINT`: a savepoint.
+    Checkpoint,
 }
 
 /// What a `CREATE` says that DataFusion's planner does not know.
@@ -84,6 +86,7 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
             StatementKind::CopyFrom(parse_copy_from(piece.tokens)?)
         }
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
+        _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
         [Keyword::CALL, _] => StatementKind::Merge(parse_call(piece.tokens)?),
         _ => datafusion_statement(piece.tokens)?,
     };
@@ -118,6 +121,16 @@ fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, Sql
         statement: Box::new(statement),
         create,
     })
+}
+
+/// Whether the statement is nothing but `CHECKPOINT`.
+fn is_checkpoint(tokens: &[TokenWithSpan]) -> bool {
+    let mut tokens = tokens.iter().filter(|t| !is_space(&t.token));
+    let is_word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("checkpoint"),
+        _ => false,
+    };
+    tokens.next().is_some_and(is_word) && tokens.next().is_none()
 }
 
 /// The first two keywords, where there are two words.

@@ -40,7 +40,7 @@ use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::StoreError;
@@ -48,8 +48,12 @@ use crate::image::TableImage;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::transaction::Database;
 
-/// The identity of a table in this process, whatever its name.
+/// The identity of a table within its database, whatever its name. One that is kept in a data
+/// directory keeps it.
 pub type TableId = u64;
+
+/// The identity of the next table of this process.
+static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// A named table in memory.
 #[derive(Debug)]
@@ -68,6 +72,8 @@ pub struct Table {
     /// Per column, the reads of segments that are no longer there.
     past_reads: Vec<AccessCounters>,
     merges: AtomicU64,
+    /// Whether its rows are to outlive the process, if a data directory is there.
+    is_kept: AtomicBool,
     /// Where its changes are committed.
     database: OnceLock<Weak<Database>>,
 }
@@ -80,7 +86,6 @@ impl Table {
         segments: Vec<Arc<Segment>>,
         placements: ColumnPlacements,
     ) -> Self {
-        static TABLES: AtomicU64 = AtomicU64::new(0);
         let mut next_row = 0;
         let part = |segment: Arc<Segment>| {
             let ids = RowIds::consecutive(next_row, segment.rows());
@@ -88,29 +93,47 @@ impl Table {
             Part::whole(segment, ids)
         };
         let parts = segments.into_iter().map(part).collect();
+        let snapshot = Snapshot::of_main(schema, parts);
+        let id = TABLES.fetch_add(1, Ordering::Relaxed);
+        Self::with_id(id, name, snapshot, next_row, placements)
+    }
+
+    /// A table as it was in an earlier process: what it was known by, its rows, and the identity
+    /// that no row has had.
+    pub(crate) fn with_id(
+        id: TableId,
+        name: impl Into<String>,
+        snapshot: Snapshot,
+        next_row: RowId,
+        placements: ColumnPlacements,
+    ) -> Self {
+        let schema = Arc::clone(snapshot.schema());
         let columns = schema.fields().iter();
+        TABLES.fetch_max(id + 1, Ordering::Relaxed);
         Self {
-            id: TABLES.fetch_add(1, Ordering::Relaxed),
+            id,
             name: name.into(),
             past_reads: columns.map(|_| AccessCounters::default()).collect(),
-            snapshot: RwLock::new(Snapshot::of_main(Arc::clone(&schema), parts)),
+            snapshot: RwLock::new(snapshot),
             schema,
             placements: RwLock::new(placements),
             moving: Mutex::new(()),
             next_row: AtomicU64::new(next_row),
             merges: AtomicU64::new(0),
+            is_kept: AtomicBool::new(false),
             database: OnceLock::new(),
         }
     }
 
     /// The table that was kept as `image`.
-    pub fn restored(image: &TableImage) -> Self {
-        let placements = image.placements.clone();
-        let schema = Arc::clone(&image.schema);
-        let table = Self::new(image.name.clone(), schema, Vec::new(), placements);
-        *table.snapshot.write() = image.snapshot.clone();
-        table.next_row.store(image.next_row, Ordering::Relaxed);
-        table
+    pub(crate) fn restored(image: &TableImage) -> Self {
+        Self::with_id(
+            image.identity,
+            image.name.clone(),
+            image.snapshot.clone(),
+            image.next_row,
+            image.placements.clone(),
+        )
     }
 
     /// The identity that the next row gets.
@@ -164,6 +187,21 @@ impl Table {
             let slots = part.segment.columns().iter();
             slots.for_each(|slot| slot.counters().reset());
         }
+    }
+
+    /// Whether its rows are to outlive the process, if a data directory is there.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept.load(Ordering::Relaxed)
+    }
+
+    /// Has its rows outlive the process.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Gives no identity below `next` to another row.
+    pub(crate) fn skip_row_ids(&self, next: RowId) {
+        self.next_row.fetch_max(next, Ordering::Relaxed);
     }
 
     /// The first of `rows` identities that no other row has.

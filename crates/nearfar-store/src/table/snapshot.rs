@@ -137,6 +137,11 @@ impl Snapshot {
         })
     }
 
+    /// The columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.0.schema
+    }
+
     /// All parts, those of the main storage first.
     pub fn parts(&self) -> &[Part] {
         &self.0.parts

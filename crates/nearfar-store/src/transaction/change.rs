@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Database, Version};
 use super::error::TransactionError;
+use crate::durable::{Log, LogTransaction};
 use crate::error::StoreError;
 use crate::placement::ColumnPlacements;
 use crate::table::{
@@ -205,32 +206,62 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Self::commit`].
-    pub fn end_statement(&self) -> Result<(), StoreError> {
+    pub async fn end_statement(&self) -> Result<(), StoreError> {
         match self.is_explicit {
             true => Ok(()),
-            false => self.commit(),
+            false => self.commit_async().await,
         }
     }
 
-    /// Makes the changes known to all, at once, or none of them.
+    /// Makes the changes known to all, at once, or none of them. Where there is a log, once they
+    /// are on disk, if the setting `log_sync` says so.
     ///
     /// # Errors
-    /// [`TransactionError`] where another transaction was first; a region that a tier has no room for.
+    /// [`TransactionError`] where another transaction was first; a region that a tier has no room
+    /// for; [`DurabilityError`](crate::durable::DurabilityError).
     pub fn commit(&self) -> Result<(), StoreError> {
-        let mut changes = self.changes.lock().take().unwrap_or_default();
-        if changes.is_empty() {
-            return Ok(());
+        self.append()?.finish()
+    }
+
+    /// The same without holding on to a thread of the runtime while the disk writes. A caller that
+    /// does not wait for the end has committed nevertheless.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn commit_async(&self) -> Result<(), StoreError> {
+        let commit = self.append()?;
+        if commit.position.is_none() {
+            return commit.finish();
         }
+        let finished = tokio::task::spawn_blocking(move || commit.finish());
+        finished.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })?
+    }
+
+    /// Commits, but for what waits for the disk.
+    fn append(&self) -> Result<PendingCommit, StoreError> {
+        let changes = self.changes.lock().take().unwrap_or_default();
+        let mut pending = PendingCommit {
+            database: Arc::clone(&self.database),
+            changes,
+            position: None,
+        };
+        if pending.changes.is_empty() {
+            return Ok(pending);
+        }
+        let mut record = self.record(&pending.changes)?;
         loop {
-            for change in changes.values_mut() {
+            for change in pending.changes.values_mut() {
                 change.settle(&self.database)?;
             }
             let commits = self.database.lock();
-            if !changes.values().all(Change::is_settled) {
+            if !pending.changes.values().all(Change::is_settled) {
                 continue;
             }
             let version = commits.version();
-            let installed = changes
+            let installed = pending
+                .changes
                 .values()
                 .map(|change| {
                     Ok((
@@ -238,14 +269,65 @@ impl Transaction {
                         change.onto(&version, &self.database)?,
                     ))
                 })
-                .collect::<Result<Vec<_>, StoreError>>();
-            commits.install_all(installed?);
-            break;
+                .collect::<Result<Vec<_>, StoreError>>()?;
+            if let Some((log, record)) = record.take() {
+                let position = record.commit()?;
+                let waits = log.sync_setting().is_on() || commits.others_wait();
+                pending.position = waits.then_some(position);
+            }
+            commits.install_at(pending.position, installed);
+            return Ok(pending);
         }
-        for change in changes.values() {
-            self.database
-                .merges()
-                .consider(&self.database, &change.table);
+    }
+
+    /// What the log is told of `changes`; nothing where there is no log, or none of them are kept.
+    fn record(
+        &self,
+        changes: &BTreeMap<TableId, Change>,
+    ) -> Result<Option<(&Log, LogTransaction<'_>)>, StoreError> {
+        let Some(log) = self.database.log() else {
+            return Ok(None);
+        };
+        let mut kept = changes.values().filter(|c| c.table.is_kept()).peekable();
+        if kept.peek().is_none() {
+            return Ok(None);
+        }
+        let mut record = LogTransaction::new(log)?;
+        for change in kept {
+            let table = &change.table;
+            if change.is_truncated {
+                record.truncate(table)?;
+            }
+            record.insert(table, &change.main)?;
+            record.insert(table, &change.delta)?;
+            record.delete(table, &change.deleted)?;
+        }
+        Ok(Some((log, record)))
+    }
+}
+
+/// A commit that is in memory, and perhaps not on disk.
+#[derive(Debug)]
+struct PendingCommit {
+    database: Arc<Database>,
+    changes: BTreeMap<TableId, Change>,
+    /// Where the log must be on disk before it is seen.
+    position: Option<u64>,
+}
+
+impl PendingCommit {
+    /// Waits for the disk and lets all see the commit.
+    fn finish(self) -> Result<(), StoreError> {
+        let database = &self.database;
+        if let Some((position, log)) = self.position.zip(database.log()) {
+            if let Err(error) = log.sync_to(position) {
+                database.take_back(self.changes.values().map(|change| &change.table));
+                return Err(error.into());
+            }
+            database.publish(log.durable());
+        }
+        for change in self.changes.values() {
+            database.merges().consider(database, &change.table);
         }
         Ok(())
     }

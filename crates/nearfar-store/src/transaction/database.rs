@@ -1,16 +1,17 @@
 //! The newest version of all tables.
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::merges::{MergeLimits, Merges};
+use crate::durable::Log;
 use crate::placement::Storage;
 use crate::table::{Snapshot, Table, TableId};
 
 /// The tables of an engine at one moment.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Version {
     snapshots: HashMap<TableId, Snapshot>,
 }
@@ -22,11 +23,56 @@ impl Version {
     }
 }
 
+/// What is committed, and how much of it is known to all.
+#[derive(Debug, Default)]
+struct Versions {
+    /// What transactions that begin now read.
+    visible: Arc<Version>,
+    /// What was committed last, which the next commit changes.
+    newest: Arc<Version>,
+    /// Versions that are seen once the log is on disk up to their positions, in their order. The
+    /// last is the newest.
+    waiting: VecDeque<(u64, Arc<Version>)>,
+}
+
+impl Versions {
+    /// Takes in a newer version: to be seen at once, or once the log is on disk up to `position`.
+    /// One that waits for nothing of its own waits for those before it.
+    fn push(&mut self, version: Arc<Version>, position: Option<u64>) {
+        self.newest = Arc::clone(&version);
+        let last = self.waiting.back().map(|(position, _)| *position);
+        match position.or(last) {
+            Some(position) => self.waiting.push_back((position, version)),
+            None => self.visible = version,
+        }
+    }
+
+    /// Lets all see what is on disk. Returns what is no longer needed.
+    fn publish(&mut self, durable: u64) -> Vec<Arc<Version>> {
+        let mut before = Vec::new();
+        while let Some((_, version)) = self.waiting.pop_front_if(|(at, _)| *at <= durable) {
+            before.push(std::mem::replace(&mut self.visible, version));
+        }
+        before
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Arc<Version>> {
+        let waiting = self.waiting.iter_mut().map(|(_, version)| version);
+        [&mut self.visible, &mut self.newest]
+            .into_iter()
+            .chain(waiting)
+    }
+}
+
 /// The tables of an engine, and their changes.
 #[derive(Debug)]
 pub struct Database {
     storage: Storage,
-    version: RwLock<Arc<Version>>,
+    versions: RwLock<Versions>,
+    /// Whether rows keep their identities for good.
+    is_durable: bool,
+    /// Where changes are written before they count; none while what is on disk is read.
+    log: OnceLock<Arc<Log>>,
     /// Held by the one commit, or the one merge or move, that is putting its result in.
     commit: Mutex<()>,
     /// Transactions that have begun and not ended.
@@ -37,9 +83,21 @@ pub struct Database {
 impl Database {
     /// A database without tables, whose rows are put into `storage`.
     pub fn new(storage: Storage, limits: MergeLimits) -> Arc<Self> {
+        Self::with_identities(storage, limits, false)
+    }
+
+    /// A database without tables whose rows are known by their identities in a log, which a merge
+    /// must not change.
+    pub(crate) fn durable(storage: Storage, limits: MergeLimits) -> Arc<Self> {
+        Self::with_identities(storage, limits, true)
+    }
+
+    fn with_identities(storage: Storage, limits: MergeLimits, is_durable: bool) -> Arc<Self> {
         Arc::new(Self {
             storage,
-            version: RwLock::default(),
+            versions: RwLock::default(),
+            is_durable,
+            log: OnceLock::new(),
             commit: Mutex::new(()),
             open: AtomicUsize::new(0),
             merges: Merges::new(limits),
@@ -56,19 +114,29 @@ impl Database {
         &self.merges
     }
 
+    /// The log, where there is a data directory.
+    pub fn log(&self) -> Option<&Arc<Log>> {
+        self.log.get()
+    }
+
+    /// Has all changes from now on written to `log`.
+    pub(crate) fn set_log(&self, log: Arc<Log>) {
+        self.log.get_or_init(|| log);
+    }
+
     /// Makes `table` part of the database.
     pub fn add(self: &Arc<Self>, table: &Arc<Table>) {
         let _no_commits = self.lock();
         table.enter(self);
         let (id, snapshot) = (table.id(), table.snapshot());
-        self.replace(|snapshots| {
-            snapshots.insert(id, snapshot);
+        self.change_all(|snapshots| {
+            snapshots.insert(id, snapshot.clone());
         });
     }
 
     /// Takes a table out: transactions that have changed it can't commit.
     pub fn forget(&self, table: TableId) {
-        self.replace(|snapshots| {
+        self.change_all(|snapshots| {
             snapshots.remove(&table);
         });
     }
@@ -81,9 +149,35 @@ impl Database {
         }
     }
 
-    /// What was committed last.
+    /// What all see: what was committed last, but for commits that wait for the log.
     pub fn version(&self) -> Arc<Version> {
-        Arc::clone(&self.version.read())
+        Arc::clone(&self.versions.read().visible)
+    }
+
+    /// Lets all see what was committed up to this position of the log.
+    pub(super) fn publish(&self, durable: u64) {
+        let before = self.versions.write().publish(durable);
+        // Outside of the lock: memory may go with it.
+        drop(before);
+    }
+
+    /// Takes back what waits for a log that can't be written any more. `tables` are those that a
+    /// commit of it has changed; every commit that waits does the same for its own.
+    pub(super) fn take_back<'a>(&self, tables: impl Iterator<Item = &'a Arc<Table>>) {
+        let commits = self.lock();
+        let (visible, before) = {
+            let mut versions = self.versions.write();
+            let visible = Arc::clone(&versions.visible);
+            versions.newest = Arc::clone(&visible);
+            (visible, std::mem::take(&mut versions.waiting))
+        };
+        for table in tables {
+            if let Some(snapshot) = visible.snapshot(table) {
+                table.install(snapshot.clone());
+            }
+        }
+        drop(commits);
+        drop(before);
     }
 
     /// Counts a transaction and gives it the version that it reads. In this order, so that a merge
@@ -97,14 +191,32 @@ impl Database {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn replace(&self, change: impl FnOnce(&mut HashMap<TableId, Snapshot>)) {
+    /// Changes the newest version, to be seen by all at once or once the log is on disk up to
+    /// `position`.
+    fn replace(&self, position: Option<u64>, change: impl FnOnce(&mut HashMap<TableId, Snapshot>)) {
         let before = {
-            let mut version = self.version.write();
-            let mut snapshots = version.snapshots.clone();
-            change(&mut snapshots);
-            std::mem::replace(&mut *version, Arc::new(Version { snapshots }))
+            let mut versions = self.versions.write();
+            let mut version = versions.newest.as_ref().clone();
+            change(&mut version.snapshots);
+            let before = (Arc::clone(&versions.newest), Arc::clone(&versions.visible));
+            versions.push(Arc::new(version), position);
+            before
         };
         // Outside of the lock: memory may go with it.
+        drop(before);
+    }
+
+    /// Changes what there is of tables, for all at once.
+    fn change_all(&self, change: impl Fn(&mut HashMap<TableId, Snapshot>)) {
+        let before: Vec<Arc<Version>> = {
+            let mut versions = self.versions.write();
+            let changed = versions.all_mut().map(|version| {
+                let mut new = version.as_ref().clone();
+                change(&mut new.snapshots);
+                std::mem::replace(version, Arc::new(new))
+            });
+            changed.collect()
+        };
         drop(before);
     }
 }
@@ -119,15 +231,20 @@ pub struct Commits<'a> {
 impl Commits<'_> {
     /// What is committed now.
     pub fn version(&self) -> Arc<Version> {
-        self.database.version()
+        Arc::clone(&self.database.versions.read().newest)
     }
 
     /// Puts new snapshots of tables in, all at once. Tables that were dropped stay so.
     pub fn install_all(&self, changes: Vec<(&Table, Snapshot)>) {
+        self.install_at(None, changes);
+    }
+
+    /// The same, to be seen by transactions that begin once the log is on disk up to `position`.
+    pub(super) fn install_at(&self, position: Option<u64>, changes: Vec<(&Table, Snapshot)>) {
         for (table, snapshot) in &changes {
             table.install(snapshot.clone());
         }
-        self.database.replace(|snapshots| {
+        self.database.replace(position, |snapshots| {
             for (table, snapshot) in changes {
                 if let Some(current) = snapshots.get_mut(&table.id()) {
                     *current = snapshot;
@@ -136,17 +253,22 @@ impl Commits<'_> {
         });
     }
 
+    /// Whether a commit waits for the log.
+    pub(super) fn others_wait(&self) -> bool {
+        !self.database.versions.read().waiting.is_empty()
+    }
+
     /// The same for one table.
     pub fn install(&self, table: &Table, snapshot: Snapshot) {
         self.install_all(vec![(table, snapshot)]);
     }
 
-    /// The same for a snapshot that depends on whether no transaction is open and none can have
-    /// begun that has read the one before.
+    /// The same for a snapshot that depends on whether rows may get new identities: where no
+    /// transaction is open, none can have begun that has read the one before, and no log names them.
     pub fn install_merged(&self, table: &Table, snapshot: impl FnOnce(bool) -> Snapshot) {
-        self.database.replace(|snapshots| {
+        self.database.replace(None, |snapshots| {
             let is_alone = self.database.open.load(Ordering::SeqCst) == 0;
-            let snapshot = snapshot(is_alone);
+            let snapshot = snapshot(is_alone && !self.database.is_durable);
             table.install(snapshot.clone());
             if let Some(current) = snapshots.get_mut(&table.id()) {
                 *current = snapshot;

@@ -2,6 +2,7 @@
 
 mod answers;
 mod cancellation;
+mod durability;
 mod errors;
 mod files;
 mod heap;

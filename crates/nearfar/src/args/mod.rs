@@ -2,6 +2,7 @@
 //! exists is found out by the commands, so that each has its own exit code.
 
 mod bench;
+mod data;
 mod index;
 mod machine;
 mod measure;
@@ -17,6 +18,7 @@ use std::num::NonZeroU32;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
+pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::MachineArgs;
+use super::{DataArgs, MachineArgs};
 
 /// Query files in memory: an interactive shell, or statements from the command line or a script.
 ///
@@ -18,6 +18,7 @@ Examples:
   nearfar sql data/ -c 'SELECT count(*) FROM lines' --format json
   nearfar sql data/ -f report.sql -o report.csv --format csv
   echo 'SELECT 1;' | nearfar sql
+  nearfar sql --data shop                          a shell whose tables outlive it, in folder shop/
 
 Without -c and -f, statements are read from a terminal (`\\?` there says more) or from a script on
 stdin. The first statement that fails ends a script; `nearfar --help` lists the exit codes.")]
@@ -55,6 +56,8 @@ pub struct SqlArgs {
     /// Most that may be placed near: short for --budget near=BYTES.
     #[arg(long, value_name = "BYTES", help_heading = "Machine")]
     pub near_budget: Option<crate::human::ByteSize>,
+    #[command(flatten)]
+    pub data: DataArgs,
     #[command(flatten)]
     pub machine: MachineArgs,
 }

@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context;
+use nearfar_store::engine::Engine;
 use nearfar_topology::Profile;
 
 use self::runner::{Display, Runner};
@@ -23,6 +24,7 @@ use crate::exit::{Exit, Failed};
 use crate::human::TierBudget;
 use crate::interrupt::Interrupts;
 use crate::machine;
+use crate::message;
 use crate::output::file::Output;
 
 /// Runs the command.
@@ -37,7 +39,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
             bytes: bytes.0,
         });
     }
-    let engine = machine::engine(&machine, profile)?;
+    let engine = machine::engine(&machine, profile, args.data.options())?;
     let display = Display {
         format: args.format,
         timing: args.timing,
@@ -68,11 +70,21 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
     } else if std::io::stdin().is_terminal() {
         runner.display.max_rows = args.max_rows;
         runner.display.is_interactive = true;
+        tell_where_tables_are(&engine);
         runner = shell::run(&front, runner)?;
     } else {
         let _ = front.block_on(runner.script(None, Lines::of_stdin()))?;
     }
     runner.finish()
+}
+
+/// Says at the start of a shell whether tables outlive it.
+fn tell_where_tables_are(engine: &Engine) {
+    message::print(&match engine.data_directory() {
+        Some(directory) => format!("Tables are kept in {}.", directory.display()),
+        None => "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
+            .to_owned(),
+    });
 }
 
 /// Runs what the command line says; breaks at `\q`.

@@ -36,8 +36,10 @@ impl Session {
         let storage = self.engine().storage().clone();
         let cancelled = CancelOnDrop::default();
         let stop = Arc::clone(&cancelled.0);
+        let engine = Arc::clone(self.engine());
         let moved = tokio::task::spawn_blocking(move || {
-            table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))
+            table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))?;
+            engine.record_placements(&table)
         });
         moved.await.map_err(|error| StoreError::Internal {
             message: error.to_string(),

@@ -1,6 +1,5 @@
 //! `CREATE TABLE`, `CREATE VIEW`, `CREATE EXTERNAL TABLE`.
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -16,7 +15,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::done;
-use crate::engine::catalog::{SYSTEM, TEMPORARY, TableMap};
+use crate::engine::catalog::{SYSTEM, TEMPORARY};
+use crate::engine::definitions::Slot;
 use crate::engine::fault::query_error;
 use crate::engine::loading::Loading;
 use crate::engine::memory::CancelOnDrop;
@@ -27,38 +27,6 @@ use crate::load::{Load, Progress};
 use crate::placement::ColumnPlacements;
 use crate::sql::{CreateClauses, SqlError};
 use crate::table::Table;
-
-/// Where a new table or view is entered, and under which name.
-struct Slot {
-    schema: Arc<TableMap>,
-    name: String,
-    or_replace: bool,
-}
-
-impl Slot {
-    fn is_taken(&self) -> bool {
-        !self.or_replace && self.schema.get(&self.name).is_some()
-    }
-
-    /// Enters `table`, in place of one of the same name if that was asked for.
-    fn fill(&self, table: Arc<dyn TableProvider>) -> Result<(), SqlError> {
-        if self.or_replace {
-            self.schema.replace(self.name.clone(), table);
-            return Ok(());
-        }
-        if self.schema.insert(&self.name, table) {
-            Ok(())
-        } else {
-            Err(self.taken())
-        }
-    }
-
-    fn taken(&self) -> SqlError {
-        SqlError::TableExists {
-            table: self.name.clone(),
-        }
-    }
-}
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -86,7 +54,12 @@ impl Session {
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
         let table = self.load(state, &slot.name, &cmd.input, placement).await?;
         let rows = table.snapshot().rows() as u64;
-        slot.fill(self.engine().provider(table))?;
+        let engine = Arc::clone(self.engine());
+        // The rows go to the log, if there is one.
+        let entered = tokio::task::spawn_blocking(move || engine.create_table(&slot, table));
+        entered.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })??;
         Ok(match empty {
             true => done("CREATE TABLE"),
             false => StatementResult::Command(CommandTag {
@@ -145,7 +118,8 @@ impl Session {
         let coercion = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
         let input = Arc::unwrap_or_clone(cmd.input);
         let input = coercion.execute_and_check(input, &ConfigOptions::default(), |_, _| {})?;
-        slot.fill(Arc::new(ViewTable::new(input, cmd.definition)))?;
+        let view = Arc::new(ViewTable::new(input, cmd.definition));
+        self.engine().create_view(&slot, view)?;
         Ok(done("CREATE VIEW"))
     }
 
@@ -194,6 +168,11 @@ impl Session {
             return Err(slot.taken().into());
         }
         self.check_replaced(&slot)?;
+        let replaced = slot.schema.get(&slot.name).filter(|_| slot.or_replace);
+        if replaced.is_some() && self.engine().data_directory().is_some() {
+            let what = "CREATE OR REPLACE EXTERNAL TABLE with a data directory";
+            return Err(SqlError::unsupported(what, "DROP the old one first").into());
+        }
         let path = cmd.locations.join(", ").into();
         let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(cmd));
         let created = self.context().execute_logical_plan(plan).await;
@@ -210,28 +189,30 @@ impl Session {
         temporary: bool,
         or_replace: bool,
     ) -> Result<Slot, StoreError> {
-        let (schema, name) = self.resolve(name)?;
-        let schema =
-            match schema.as_str() {
-                SYSTEM => {
-                    return Err(SqlError::unsupported(
-                        format!("CREATE in schema `{SYSTEM}`"),
-                        "it has the system tables; choose another schema",
-                    )
-                    .into());
-                }
-                TEMPORARY => Arc::clone(&self.temporary),
-                _ if temporary => Arc::clone(&self.temporary),
-                other => self.engine().catalog().schema(other).ok_or_else(|| {
-                    SqlError::UnknownSchema {
-                        schema: other.to_owned(),
-                    }
-                })?,
-            };
+        let (schema_name, name) = self.resolve(name)?;
+        let is_temporary = temporary || schema_name == TEMPORARY;
+        let schema = match schema_name.as_str() {
+            SYSTEM => {
+                return Err(SqlError::unsupported(
+                    format!("CREATE in schema `{SYSTEM}`"),
+                    "it has the system tables; choose another schema",
+                )
+                .into());
+            }
+            _ if is_temporary => Arc::clone(&self.temporary),
+            other => {
+                let known = self.engine().catalog().schema(other);
+                known.ok_or_else(|| SqlError::UnknownSchema {
+                    schema: other.to_owned(),
+                })?
+            }
+        };
         Ok(Slot {
             schema,
+            schema_name,
             name,
             or_replace,
+            is_temporary,
         })
     }
 }

@@ -1,12 +1,15 @@
-//! `DROP TABLE`.
+//! `DROP TABLE`, `DROP VIEW`, and schemas.
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{SchemaReference, TableReference};
 use datafusion::datasource::{ViewTable, source_as_provider};
-use datafusion::logical_expr::{DdlStatement, DropTable, LogicalPlan, TableType};
+use datafusion::logical_expr::{DdlStatement, DropTable, DropView, LogicalPlan, TableType};
 use std::sync::Arc;
 
 use super::done;
+use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY, TableMap};
+use crate::engine::definitions::view_sql;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
@@ -40,9 +43,68 @@ impl Session {
             }
             .into());
         }
-        let plan = LogicalPlan::Ddl(DdlStatement::DropTable(cmd.clone()));
-        self.context().execute_logical_plan(plan).await?;
+        self.drop_provider(&cmd.name)?;
         Ok(done("DROP TABLE"))
+    }
+
+    /// `DROP VIEW`: a temporary view before a permanent one of the same name.
+    pub(super) async fn drop_view(&self, cmd: &DropView) -> Result<StatementResult, StoreError> {
+        let provider = self.provider(&cmd.name).await?;
+        let view = provider.filter(|view| view_sql(view.as_ref()).is_some());
+        match (view, cmd.if_exists) {
+            (Some(_), _) => self.drop_provider(&cmd.name)?,
+            (None, true) => {}
+            (None, false) => {
+                let view = cmd.name.to_string();
+                return Err(SqlError::UnknownView { view }.into());
+            }
+        }
+        Ok(done("DROP VIEW"))
+    }
+
+    /// Takes a table or view out, the session's own first.
+    fn drop_provider(&self, name: &TableReference) -> Result<(), StoreError> {
+        let (schema, name) = self.resolve(name)?;
+        let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
+        if is_own && self.temporary.remove(&name).is_some() {
+            return Ok(());
+        }
+        self.engine().drop_relation(&schema, &name)?;
+        Ok(())
+    }
+
+    /// `CREATE SCHEMA` and `DROP SCHEMA`, where there is something to do; else they are left to
+    /// DataFusion, which has the errors.
+    pub(super) fn change_schema(
+        &self,
+        statement: &DdlStatement,
+    ) -> Result<Option<StatementResult>, StoreError> {
+        let catalog = self.engine().catalog();
+        match statement {
+            DdlStatement::CreateCatalogSchema(cmd) => {
+                let name = cmd.schema_name.rsplit_once('.');
+                let (of, name) = name.unwrap_or((CATALOG, &cmd.schema_name));
+                let is_reserved = [SYSTEM, TEMPORARY, "information_schema"].contains(&name);
+                if of != CATALOG || is_reserved || catalog.schema(name).is_some() {
+                    return Ok(None);
+                }
+                self.engine().create_schema(name)?;
+                Ok(Some(done("CREATE SCHEMA")))
+            }
+            DdlStatement::DropCatalogSchema(cmd) => {
+                let name = cmd.name.schema_name();
+                let is_other = matches!(&cmd.name, SchemaReference::Full { catalog, .. }
+                    if catalog.as_ref() != CATALOG);
+                let known = catalog.schema(name).filter(|_| !is_other && name != PUBLIC);
+                let is_empty = |map: &Arc<TableMap>| map.all().is_empty();
+                if known.is_none_or(|map| !cmd.cascade && !is_empty(&map)) {
+                    return Ok(None);
+                }
+                self.engine().drop_schema(name)?;
+                Ok(Some(done("DROP SCHEMA")))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// A view that reads `table`.

@@ -1,11 +1,11 @@
-//! `CALL nearfar.merge('table')`.
+//! `CALL nearfar.merge('table')` and `CHECKPOINT`.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::alter::{CancelOnDrop, table_reference};
-use super::counted;
+use super::{counted, done};
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
@@ -29,5 +29,15 @@ impl Session {
             message: error.to_string(),
         })??;
         Ok(counted("MERGE", rows))
+    }
+
+    /// Writes a savepoint, while queries and transactions go on.
+    pub(super) async fn checkpoint(&self) -> Result<StatementResult, StoreError> {
+        let engine = Arc::clone(self.engine());
+        let written = tokio::task::spawn_blocking(move || engine.checkpoint());
+        written.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })??;
+        Ok(done("CHECKPOINT"))
     }
 }

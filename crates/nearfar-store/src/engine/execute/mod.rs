@@ -40,7 +40,7 @@ impl Session {
     /// A statement that is wrong, names what is not there, or fails.
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, StoreError> {
         if let StatementKind::Transaction(command) = statement.kind() {
-            return self.control_transaction(*command);
+            return self.control_transaction(*command).await;
         }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
@@ -64,6 +64,10 @@ impl Session {
                 alone(transaction, "CALL nearfar.merge")?;
                 self.merge_table(table).await
             }
+            StatementKind::Checkpoint => {
+                alone(transaction, "CHECKPOINT")?;
+                self.checkpoint().await
+            }
             StatementKind::DataFusion {
                 statement: parsed,
                 create,
@@ -72,7 +76,7 @@ impl Session {
                 self.run_planned(transaction, statement.text(), parsed, create)
                     .await
             }
-            StatementKind::Transaction(command) => self.control_transaction(*command),
+            StatementKind::Transaction(command) => self.control_transaction(*command).await,
         }
     }
 
@@ -107,9 +111,15 @@ impl Session {
                 self.create_external_table(cmd).await
             }
             LogicalPlan::Ddl(DdlStatement::DropTable(cmd)) => self.drop_table(&cmd).await,
-            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
-                self.run_by_datafusion(transaction, plan).await
-            }
+            LogicalPlan::Ddl(DdlStatement::DropView(cmd)) => self.drop_view(&cmd).await,
+            LogicalPlan::Ddl(ddl) => match self.change_schema(&ddl)? {
+                Some(result) => Ok(result),
+                None => {
+                    let plan = LogicalPlan::Ddl(ddl);
+                    self.run_by_datafusion(transaction, plan).await
+                }
+            },
+            LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, plan).await,
             plan => self.run_plan(transaction, &state, &plan).await,
         }
     }
@@ -206,7 +216,6 @@ impl Session {
             LogicalPlan::Statement(_) => Some("SET"),
             LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(_)) => Some("CREATE SCHEMA"),
             LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(_)) => Some("DROP SCHEMA"),
-            LogicalPlan::Ddl(DdlStatement::DropView(_)) => Some("DROP VIEW"),
             LogicalPlan::Ddl(DdlStatement::CreateFunction(_)) => Some("CREATE FUNCTION"),
             LogicalPlan::Ddl(DdlStatement::DropFunction(_)) => Some("DROP FUNCTION"),
             _ => Some("OK"),

@@ -14,13 +14,13 @@ impl Session {
     /// Begins or ends a transaction. As in PostgreSQL, one that has begun goes on if it is begun
     /// again, ending one where there is none does nothing, and the `COMMIT` of one that has failed
     /// is a `ROLLBACK`.
-    pub(super) fn control_transaction(
+    pub(super) async fn control_transaction(
         &self,
         command: TransactionCommand,
     ) -> Result<StatementResult, StoreError> {
-        let mut open = self.open.lock();
         match command {
             TransactionCommand::Begin { is_read_only } => {
+                let mut open = self.open.lock();
                 if let Some(transaction) = open.as_ref() {
                     if transaction.has_failed() {
                         return Err(TransactionError::Failed.into());
@@ -32,19 +32,22 @@ impl Session {
                 }
                 Ok(done("BEGIN"))
             }
-            TransactionCommand::Commit => match open.take() {
-                Some(transaction) if transaction.has_failed() => Ok(done("ROLLBACK")),
-                Some(transaction) => {
-                    transaction.commit()?;
-                    Ok(done("COMMIT"))
+            TransactionCommand::Commit => {
+                let ended = self.open.lock().take();
+                match ended {
+                    Some(transaction) if transaction.has_failed() => Ok(done("ROLLBACK")),
+                    Some(transaction) => {
+                        transaction.commit_async().await?;
+                        Ok(done("COMMIT"))
+                    }
+                    None => {
+                        tracing::warn!("there is no transaction in progress");
+                        Ok(done("COMMIT"))
+                    }
                 }
-                None => {
-                    tracing::warn!("there is no transaction in progress");
-                    Ok(done("COMMIT"))
-                }
-            },
+            }
             TransactionCommand::Rollback => {
-                if open.take().is_none() {
+                if self.open.lock().take().is_none() {
                     tracing::warn!("there is no transaction in progress");
                 }
                 Ok(done("ROLLBACK"))

@@ -5,11 +5,13 @@
 //! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
 //! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
+//! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
 //! | `nearfar.column_access` | column: how often it was read, in which pattern |
 //!
 //! They are made anew for every query.
 
 mod columns;
+mod log;
 mod rows;
 mod tiers;
 
@@ -47,13 +49,15 @@ enum Kind {
     Tables,
     Segments,
     ColumnAccess,
+    Log,
 }
 
-const KINDS: [(&str, Kind); 4] = [
+const KINDS: [(&str, Kind); 5] = [
     ("tiers", Kind::Tiers),
     ("tables", Kind::Tables),
     ("segments", Kind::Segments),
     ("column_access", Kind::ColumnAccess),
+    ("log", Kind::Log),
 ];
 
 impl SystemTables {
@@ -103,6 +107,7 @@ impl SystemTable {
             Kind::Tiers => tiers::tiers(engine),
             Kind::Tables => rows::tables(engine, temporary.as_deref()),
             Kind::Segments => rows::segments(engine, temporary.as_deref()),
+            Kind::Log => log::log(engine),
             Kind::ColumnAccess => rows::column_access(engine, temporary.as_deref()),
         }?)
     }
@@ -116,6 +121,7 @@ impl TableProvider for SystemTable {
             Kind::Tables => rows::tables_schema(),
             Kind::Segments => rows::segments_schema(),
             Kind::ColumnAccess => rows::column_access_schema(),
+            Kind::Log => log::schema(),
         }
     }
 

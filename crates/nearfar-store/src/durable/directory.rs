@@ -1,0 +1,195 @@
+//! The data directory: who has it open, and what its files are.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `LOCK` | locked (`flock`) by the process that has the directory open, and has its id |
+//! | `NEARFAR` | the version of the layout and the directory's identity, as text |
+//! | `log/` | the log, in files of 16 MiB |
+//! | `savepoint/` | savepoints |
+
+use std::fs::{self, File, TryLockError};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::error::DurabilityError;
+
+/// The version of the layout.
+pub const LAYOUT_VERSION: u32 = 1;
+
+const LOCK: &str = "LOCK";
+const IDENTITY: &str = "NEARFAR";
+
+/// A data directory that this process has to itself until the value is dropped.
+#[derive(Debug)]
+pub(super) struct DataDirectory {
+    path: PathBuf,
+    /// Keeps the lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens the directory, or makes it where there is none.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InUse`], [`DurabilityError::NotADataDirectory`],
+    /// [`DurabilityError::Version`], and the kernel's.
+    pub fn open(path: &Path) -> Result<Self, DurabilityError> {
+        fs::create_dir_all(path)
+            .map_err(|error| DurabilityError::io("cannot make data directory", path, &error))?;
+        let path = path
+            .canonicalize()
+            .map_err(|error| DurabilityError::io("cannot open data directory", path, &error))?;
+        if !path.join(IDENTITY).exists() && !is_new(&path)? {
+            return Err(DurabilityError::NotADataDirectory { path });
+        }
+        let lock = lock(&path)?;
+        let directory = Self { path, _lock: lock };
+        directory.identify()?;
+        for folder in [directory.log(), directory.savepoints()] {
+            fs::create_dir_all(&folder)
+                .map_err(|error| DurabilityError::io("cannot make folder", &folder, &error))?;
+        }
+        sync_folder(&directory.path)?;
+        Ok(directory)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of the log.
+    pub fn log(&self) -> PathBuf {
+        self.path.join("log")
+    }
+
+    /// The folder of savepoints.
+    pub fn savepoints(&self) -> PathBuf {
+        self.path.join("savepoint")
+    }
+
+    /// Checks the version, or writes it where the directory is new.
+    fn identify(&self) -> Result<(), DurabilityError> {
+        let path = self.path.join(IDENTITY);
+        match fs::read_to_string(&path) {
+            Ok(text) => self.check_version(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let identity = RandomState::new().build_hasher().finish();
+                let text = format!("nearfar {LAYOUT_VERSION}\nidentity {identity:016x}\n");
+                write_whole(&path, text.as_bytes())
+            }
+            Err(error) => Err(DurabilityError::io("cannot read", &path, &error)),
+        }
+    }
+
+    fn check_version(&self, text: &str) -> Result<(), DurabilityError> {
+        let first = text.lines().next().unwrap_or_default();
+        let found = first.strip_prefix("nearfar ").unwrap_or(first);
+        match found.parse() {
+            Ok(LAYOUT_VERSION) => Ok(()),
+            _ => Err(DurabilityError::Version {
+                path: self.path.clone(),
+                found: found.to_owned(),
+                expected: LAYOUT_VERSION,
+            }),
+        }
+    }
+}
+
+/// Whether nothing is in the folder but what a directory begins with, and `lost+found`, which is in
+/// every new file system.
+fn is_new(path: &Path) -> Result<bool, DurabilityError> {
+    let failed = |error: io::Error| DurabilityError::io("cannot read", path, &error);
+    for entry in fs::read_dir(path).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let temporary = format!("{IDENTITY}.new");
+        if name != LOCK && name != "lost+found" && name != temporary.as_str() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn lock(directory: &Path) -> Result<File, DurabilityError> {
+    let path = directory.join(LOCK);
+    let failed = |error: io::Error| DurabilityError::io("cannot lock", &path, &error);
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            return Err(DurabilityError::InUse {
+                path: directory.to_owned(),
+                owner: text.trim().parse().ok(),
+            });
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    file.set_len(0).map_err(failed)?;
+    file.write_all(format!("{}\n", std::process::id()).as_bytes())
+        .map_err(failed)?;
+    Ok(file)
+}
+
+/// Writes a file that is there whole or not at all, whatever happens.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DurabilityError> {
+    let failed = |error: io::Error| DurabilityError::io("cannot write", path, &error);
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let mut file = File::create(&temporary).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    file.sync_all().map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Has the kernel write the names in a folder to disk.
+pub(super) fn sync_folder(path: &Path) -> Result<(), DurabilityError> {
+    File::open(path)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| DurabilityError::io("cannot write to disk", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_open_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        let first = DataDirectory::open(&path).expect("new");
+        match DataDirectory::open(&path) {
+            Err(DurabilityError::InUse { owner, .. }) => {
+                assert_eq!(owner, Some(std::process::id()));
+            }
+            other => panic!("{other:?}"),
+        }
+        drop(first);
+        DataDirectory::open(&path).expect("again");
+    }
+
+    #[test]
+    fn other_folders_and_versions_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("letter.txt"), "mine").expect("written");
+        let refused = DataDirectory::open(folder.path());
+        assert!(
+            matches!(refused, Err(DurabilityError::NotADataDirectory { .. })),
+            "{refused:?}"
+        );
+        assert!(!folder.path().join(LOCK).exists());
+        let path = folder.path().join("data");
+        drop(DataDirectory::open(&path).expect("new"));
+        fs::write(path.join(IDENTITY), "nearfar 99\n").expect("written");
+        let refused = DataDirectory::open(&path).expect_err("another version");
+        assert!(refused.to_string().contains("version 99"), "{refused}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What survives the process: a data directory with a log of what was committed.
+//!
+//! A transaction appends what it has changed to the [`Log`] under the lock for commits, so that the
+//! order of the log is that of commits, and as one record, or several of which only the last makes
+//! the others count, so that all of it is there after a crash or nothing. Then it waits for the
+//! disk outside of the lock, along with all others that wait, and is seen by others only then.
+//! [`recovery`] carries out what the log has behind the newest savepoint ([`crate::savepoint`]), and
+//! [`savepoints`] writes the next one when the log has grown.
+//!
+//! The log's framing, checksums and shared writes to disk are those of the crate `wal-db`; what its
+//! records say is in [`record`].
+
+mod codec;
+mod damage;
+mod directory;
+mod durability;
+mod error;
+mod faults;
+mod log;
+mod options;
+mod record;
+mod recovery;
+mod replay;
+mod rows;
+mod savepoints;
+mod store;
+mod sync;
+mod types;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use codec::DecodeError;
+pub use directory::LAYOUT_VERSION;
+pub(crate) use durability::Durability;
+pub use error::DurabilityError;
+pub use faults::LogFaults;
+pub use log::{Log, LogStatus};
+pub use options::{DataOptions, RecoveryObserver, RecoveryProgress};
+pub use record::QualifiedName;
+pub(crate) use replay::Definitions;
+pub(crate) use savepoints::TakeImage;
+pub use sync::{LogSync, LogSyncError};
+pub(crate) use writer::LogTransaction;

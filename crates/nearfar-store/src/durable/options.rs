@@ -1,0 +1,85 @@
+//! How a data directory is opened.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::faults::LogFaults;
+use super::sync::LogSync;
+
+/// The data directory of an engine, and what is promised of it.
+#[derive(Debug, Clone)]
+pub struct DataOptions {
+    /// The directory; it is made where there is none.
+    pub directory: PathBuf,
+    /// When commits are written to disk, until the setting `log_sync` says otherwise.
+    pub sync: LogSync,
+    /// A savepoint is written once the log has so many bytes more than the last one.
+    pub savepoint_bytes: u64,
+    /// A savepoint is written once the last one is so old, if anything was changed.
+    pub savepoint_interval: Option<Duration>,
+    /// Whether a savepoint is written when the engine ends, if anything was changed: opening the
+    /// directory reads no log then.
+    pub savepoint_at_end: bool,
+    /// Whether a log that is damaged is read up to the damage, instead of refused.
+    pub recover_until_damage: bool,
+    /// Told how far reading the log is.
+    pub progress: Option<RecoveryObserver>,
+    /// Failures of the log's files, for tests.
+    pub faults: Arc<LogFaults>,
+}
+
+impl DataOptions {
+    /// A savepoint is written after so many bytes of the log, where nothing else is said.
+    pub const SAVEPOINT_BYTES: u64 = 256 << 20;
+
+    /// The defaults: commits are on disk when they are acknowledged, a savepoint every 256 MiB of
+    /// log and every 15 minutes, damage refused.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self {
+            directory: directory.into(),
+            sync: LogSync::On,
+            savepoint_bytes: Self::SAVEPOINT_BYTES,
+            savepoint_interval: Some(Duration::from_secs(15 * 60)),
+            savepoint_at_end: true,
+            recover_until_damage: false,
+            progress: None,
+            faults: Arc::default(),
+        }
+    }
+}
+
+/// Whom to tell how far recovery is.
+#[derive(Clone)]
+pub struct RecoveryObserver(Arc<dyn Fn(RecoveryProgress) + Send + Sync>);
+
+impl RecoveryObserver {
+    /// Calls `observe` now and then, and when recovery is done.
+    pub fn new(observe: impl Fn(RecoveryProgress) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(observe))
+    }
+
+    pub(super) fn tell(&self, progress: RecoveryProgress) {
+        (self.0)(progress);
+    }
+}
+
+impl fmt::Debug for RecoveryObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecoveryObserver")
+    }
+}
+
+/// How far recovery is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// Bytes of the log that were carried out.
+    pub bytes: u64,
+    /// Bytes of the log that there are behind the savepoint.
+    pub total_bytes: u64,
+    /// Transactions and definitions that were carried out.
+    pub transactions: u64,
+    /// Bytes that were cut from the end of the log, where it was torn.
+    pub cut_bytes: u64,
+}

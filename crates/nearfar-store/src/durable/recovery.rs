@@ -1,0 +1,175 @@
+//! From a data directory to a database: the newest savepoint, and then the log behind it.
+
+use std::sync::Arc;
+use wal_db::{Lsn, OpenPolicy, Wal, WalError};
+
+use super::damage;
+use super::directory::DataDirectory;
+use super::error::DurabilityError;
+use super::log::{Log, PREFIX_BYTES, config};
+use super::options::{DataOptions, RecoveryProgress};
+use super::record::Frame;
+use super::replay::{Definitions, Replay, Unfinished};
+use super::store::{LogFiles, SharedFiles, unreadable};
+use crate::error::StoreError;
+use crate::transaction::Database;
+
+/// Progress is told after so many transactions.
+const TOLD_EVERY: u64 = 1024;
+
+/// Reads the log from `savepoint` on, the position up to which `definitions` and the tables of
+/// `database` are complete.
+///
+/// # Errors
+/// [`DurabilityError::DamagedLog`], [`DurabilityError::Replay`]; memory that is refused.
+pub(super) fn recover(
+    directory: &DataDirectory,
+    options: &DataOptions,
+    database: &Arc<Database>,
+    definitions: Definitions,
+    savepoint: u64,
+) -> Result<(Log, Definitions), StoreError> {
+    let files = LogFiles::open(&directory.log(), savepoint, Arc::clone(&options.faults))?;
+    let shared = SharedFiles(Arc::clone(&files));
+    let wal = open(directory, options, &shared, savepoint)?;
+    let mut progress = RecoveryProgress {
+        total_bytes: wal.len() - savepoint,
+        cut_bytes: wal.truncated_on_open(),
+        ..RecoveryProgress::default()
+    };
+    let definitions = replay(
+        options,
+        database,
+        definitions,
+        &wal,
+        savepoint,
+        &mut progress,
+    )?;
+    // An earlier process may have ended before the kernel had written all of it.
+    files.sync_all()?;
+    if progress.total_bytes > 0 || progress.cut_bytes > 0 {
+        let RecoveryProgress {
+            bytes,
+            transactions,
+            cut_bytes,
+            ..
+        } = progress;
+        tracing::info!(bytes, transactions, cut_bytes, "the log was read");
+    }
+    let log = Log::new(files, wal, savepoint, options.sync);
+    Ok((log, definitions))
+}
+
+fn replay(
+    options: &DataOptions,
+    database: &Arc<Database>,
+    definitions: Definitions,
+    wal: &Wal<SharedFiles>,
+    savepoint: u64,
+    progress: &mut RecoveryProgress,
+) -> Result<Definitions, StoreError> {
+    let tell = |progress: &RecoveryProgress| {
+        if let Some(observer) = &options.progress {
+            observer.tell(*progress);
+        }
+    };
+    let mut replay = Replay::new(database, definitions);
+    let mut unfinished = Unfinished::default();
+    let at = |error| DurabilityError::replay(savepoint, error);
+    for record in wal.iter_from(Lsn::new(savepoint)).map_err(at)? {
+        let record = record.map_err(at)?;
+        let position = record.lsn().get();
+        let undecodable = DurabilityError::undecodable(position);
+        let frame = Frame::read(record.data()).map_err(&undecodable)?;
+        let header = frame.header;
+        if !header.is_last {
+            unfinished.add(header.transaction, position);
+            continue;
+        }
+        for earlier in unfinished.take(header.transaction) {
+            let mut records = wal.iter_from(Lsn::new(earlier)).map_err(at)?;
+            let earlier_record = records.next().transpose().map_err(at)?;
+            let bytes = earlier_record
+                .map(wal_db::Record::into_data)
+                .unwrap_or_default();
+            replay.record(earlier, Frame::read(&bytes).map_err(&undecodable)?)?;
+        }
+        replay.record(position, frame)?;
+        replay.commit()?;
+        progress.transactions += 1;
+        progress.bytes = position + PREFIX_BYTES + record.len() as u64 - savepoint;
+        if progress.transactions % TOLD_EVERY == 0 {
+            tell(progress);
+        }
+    }
+    progress.bytes = progress.total_bytes;
+    tell(progress);
+    Ok(replay.definitions)
+}
+
+/// Opens the log, and cuts off what is torn at its end.
+fn open(
+    directory: &DataDirectory,
+    options: &DataOptions,
+    files: &SharedFiles,
+    savepoint: u64,
+) -> Result<Wal<SharedFiles>, DurabilityError> {
+    let damage = match missing(files, savepoint)? {
+        Some(damage) => damage,
+        None => match Wal::with_store_and_config(files.clone(), config(OpenPolicy::Strict)) {
+            Ok(wal) => {
+                if wal.truncated_on_open() > 0 {
+                    note_torn(wal.len(), wal.truncated_on_open());
+                }
+                return Ok(wal);
+            }
+            Err(WalError::Corruption { offset, reason }) => (offset, reason.to_owned()),
+            Err(error) => return Err(unreadable(files.0.folder(), error)),
+        },
+    };
+    let (position, what) = damage;
+    let lost = damage::search(files, position)?;
+    let is_missing = files.0.end() <= position;
+    if lost.was_on_disk || is_missing {
+        if !options.recover_until_damage {
+            let (path, file_offset) = files.0.place(position);
+            return Err(DurabilityError::DamagedLog {
+                path,
+                file_offset,
+                position,
+                what,
+                lost: lost.describe(),
+            });
+        }
+        let kept = damage::keep_rest(files, directory.path(), position)?;
+        tracing::warn!(position, kept = %kept.display(), "{}", lost.describe());
+    } else {
+        note_torn(position, lost.bytes);
+    }
+    Wal::with_store_and_config(files.clone(), config(OpenPolicy::TruncateTail))
+        .map_err(|error| unreadable(files.0.folder(), error))
+}
+
+fn note_torn(position: u64, bytes: u64) {
+    tracing::warn!(
+        position,
+        bytes,
+        "the log was torn at its end, where nothing had been acknowledged: it was cut there"
+    );
+}
+
+/// What is not there of the log at its beginning or before its savepoint.
+fn missing(files: &SharedFiles, savepoint: u64) -> Result<Option<(u64, String)>, DurabilityError> {
+    let first = files.0.first_position()?;
+    Ok(match first {
+        Some(first) if first > savepoint => {
+            let what = "files of the log are missing before that of the next position";
+            Some((savepoint, format!("{what}, {first}")))
+        }
+        _ if files.0.end() < savepoint => {
+            let what = "the log ends before the savepoint, at position";
+            Some((savepoint, format!("{what} {}", files.0.end())))
+        }
+        _ => None,
+    })
+}

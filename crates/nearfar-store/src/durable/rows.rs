@@ -1,0 +1,124 @@
+//! Rows of a table as bytes: the Arrow buffers of each column, without their slack.
+
+use arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions,
+    make_array,
+};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, SchemaRef};
+use std::sync::Arc;
+
+use super::codec::{DecodeError, Reader, Writer};
+use crate::error::StoreError;
+
+/// More rows are in no record.
+const ROWS_MAX: u32 = 1 << 20;
+
+/// Appends the rows of `batch`. The types are not kept: they are those of the table.
+pub(super) fn write_rows(out: &mut Writer, batch: &RecordBatch) -> Result<(), StoreError> {
+    out.count(batch.num_rows());
+    batch
+        .columns()
+        .iter()
+        .try_for_each(|column| write_array(out, &compact(column)?))
+}
+
+/// `array` in buffers that hold nothing else, from their first bit on.
+fn compact(array: &ArrayRef) -> Result<ArrayData, StoreError> {
+    let data = array.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+    copy.try_extend(0, 0, data.len())?;
+    let copy = make_array(copy.freeze());
+    Ok(match copy.data_type() {
+        DataType::Utf8View => copy.as_string_view().gc().into_data(),
+        DataType::BinaryView => copy.as_binary_view().gc().into_data(),
+        _ => copy.into_data(),
+    })
+}
+
+fn write_array(out: &mut Writer, data: &ArrayData) -> Result<(), StoreError> {
+    if data.offset() != 0 {
+        return Err(StoreError::Internal {
+            message: "an array that was copied begins behind its buffers' start".to_owned(),
+        });
+    }
+    out.count(data.len());
+    out.flag(data.nulls().is_some());
+    if let Some(nulls) = data.nulls() {
+        out.blob(&nulls.inner().sliced());
+    }
+    out.count(data.buffers().len());
+    data.buffers().iter().for_each(|buffer| out.blob(buffer));
+    data.child_data()
+        .iter()
+        .try_for_each(|child| write_array(out, child))
+}
+
+/// Rows of `schema`.
+///
+/// # Errors
+/// Bytes that are no rows of these types.
+pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch, DecodeError> {
+    let mut input = Reader::new(bytes);
+    let rows = input.u32("a number of rows")?;
+    if rows > ROWS_MAX {
+        return Err(input.error("a number of rows"));
+    }
+    let columns = schema.fields().iter().map(|field| {
+        let array = make_array(read_array(&mut input, field.data_type())?);
+        match array.len() == rows as usize {
+            true => Ok(array),
+            false => Err(input.error("a column of so many rows")),
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    if !input.is_at_end() {
+        return Err(input.error("the end of the rows"));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+    batch.map_err(|_| input.error("rows of the table's types"))
+}
+
+fn read_array(input: &mut Reader<'_>, data_type: &DataType) -> Result<ArrayData, DecodeError> {
+    let len = input.u32("a number of values")? as usize;
+    // Values of no width, such as those of the null type, have no buffers that would bound them.
+    if len > i32::MAX as usize {
+        return Err(input.error("a number of values"));
+    }
+    let nulls = match input.flag("whether there are nulls")? {
+        true => {
+            let bits = input.blob("nulls")?;
+            if bits.len() < len.div_ceil(8) {
+                return Err(input.error("nulls of all values"));
+            }
+            Some(Buffer::from(bits))
+        }
+        false => None,
+    };
+    let count = input.count(4, "a number of buffers")?;
+    let buffers = (0..count).map(|_| Ok(Buffer::from(input.blob("a buffer")?)));
+    let buffers = buffers.collect::<Result<Vec<_>, DecodeError>>()?;
+    let children = child_types(data_type)
+        .iter()
+        .map(|child| read_array(input, child))
+        .collect::<Result<Vec<_>, _>>()?;
+    let data = ArrayData::builder(data_type.clone())
+        .len(len)
+        .null_bit_buffer(nulls)
+        .buffers(buffers)
+        .child_data(children)
+        .build();
+    data.map_err(|_| input.error("values of the column's type"))
+}
+
+fn child_types(data_type: &DataType) -> Vec<DataType> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field.data_type().clone()],
+        DataType::Struct(fields) => fields.iter().map(|f| f.data_type().clone()).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,342 @@
+//! What the catalog holds, changed: in the log first, if there is one.
+
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::ViewTable;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use super::Engine;
+use super::catalog::{PUBLIC, TableMap};
+use crate::durable::{Definitions, LogTransaction, QualifiedName, TakeImage};
+use crate::error::StoreError;
+use crate::image::{DatabaseImage, TableImage, ViewDefinition};
+use crate::scan::table_of;
+use crate::sql::SqlError;
+use crate::table::Table;
+use crate::transaction::Version;
+
+/// Held by the one change of the catalog that is under way, or by who takes a savepoint.
+#[derive(Debug, Default)]
+pub(super) struct DefinitionLock {
+    /// Views of the data directory that could not be planned, and are kept there nevertheless.
+    unplanned_views: Mutex<Vec<(QualifiedName, String)>>,
+}
+
+/// Where a new table or view is entered, and under which name.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub schema: Arc<TableMap>,
+    pub schema_name: String,
+    pub name: String,
+    pub or_replace: bool,
+    /// Whether it is the session's own, which no log knows of.
+    pub is_temporary: bool,
+}
+
+impl Slot {
+    /// Whether a table or view of this name is in the way.
+    pub fn is_taken(&self) -> bool {
+        !self.or_replace && self.schema.get(&self.name).is_some()
+    }
+
+    pub fn taken(&self) -> SqlError {
+        SqlError::TableExists {
+            table: self.name.clone(),
+        }
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        match self.is_taken() {
+            true => Err(self.taken().into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Has the log forget what is replaced.
+    fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), StoreError> {
+        match self.schema.get(&self.name) {
+            Some(replaced) => forget(log, &self.schema_name, &self.name, &replaced),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The statement of a view, where `provider` is one.
+pub(super) fn view_sql(provider: &dyn TableProvider) -> Option<String> {
+    let view = (provider as &dyn std::any::Any).downcast_ref::<ViewTable>()?;
+    view.definition().cloned()
+}
+
+/// Has the log forget a table or view; tables on files are not in it.
+fn forget(
+    log: &mut LogTransaction<'_>,
+    schema: &str,
+    name: &str,
+    provider: &Arc<dyn TableProvider>,
+) -> Result<(), StoreError> {
+    if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
+        return log.drop_table(table.id());
+    }
+    match view_sql(provider.as_ref()) {
+        Some(_) => log.drop_view(schema, name),
+        None => Ok(()),
+    }
+}
+
+/// Adds what is in a schema to a savepoint.
+fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &TableMap) {
+    image.schemas.push(schema.to_owned());
+    for (name, provider) in map.all() {
+        if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
+            if let Some(snapshot) = version.snapshot(table) {
+                let mut kept = TableImage::of(table, snapshot.clone(), table.id(), schema);
+                kept.name = name;
+                image.tables.push(kept);
+            }
+        } else if let Some(sql) = view_sql(provider.as_ref()) {
+            let schema = schema.to_owned();
+            image.views.push(ViewDefinition { schema, name, sql });
+        }
+    }
+}
+
+impl Engine {
+    /// Changes the catalog: checks that it can be, writes that to the log, waits for the disk, and
+    /// does it. Changes of the catalog follow each other.
+    fn define<T>(
+        &self,
+        check: impl FnOnce() -> Result<(), StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
+        apply: impl FnOnce() -> T,
+    ) -> Result<T, StoreError> {
+        let _alone = self.definitions.unplanned_views.lock();
+        check()?;
+        if let Some(log) = self.database.log() {
+            let mut record = LogTransaction::new(log)?;
+            write(&mut record)?;
+            if !record.is_empty() {
+                let position = {
+                    let _commits = self.database.lock();
+                    record.commit()?
+                };
+                if log.sync_setting().is_on() {
+                    log.sync_to(position)?;
+                }
+            }
+        }
+        Ok(apply())
+    }
+
+    /// Enters a table with its rows.
+    ///
+    /// # Errors
+    /// A name that is taken; a log that can't be written.
+    pub(super) fn create_table(&self, slot: &Slot, table: Arc<Table>) -> Result<(), StoreError> {
+        if slot.is_temporary {
+            slot.check()?;
+            slot.schema.replace(slot.name.clone(), self.provider(table));
+            return Ok(());
+        }
+        let system = self.system();
+        self.define(
+            || slot.check(),
+            |log| {
+                slot.forget_replaced(log)?;
+                log.create_table((&slot.schema_name, &slot.name), &table, system)
+            },
+            || {
+                table.keep();
+                let provider = self.provider(Arc::clone(&table));
+                slot.schema.replace(slot.name.clone(), provider);
+            },
+        )
+    }
+
+    /// Enters a view.
+    ///
+    /// # Errors
+    /// As [`Self::create_table`].
+    pub(super) fn create_view(&self, slot: &Slot, view: Arc<ViewTable>) -> Result<(), StoreError> {
+        let enter = || {
+            slot.schema
+                .replace(slot.name.clone(), Arc::clone(&view) as _)
+        };
+        if slot.is_temporary {
+            slot.check()?;
+            enter();
+            return Ok(());
+        }
+        let sql = view.definition().map_or("", String::as_str);
+        self.define(
+            || slot.check(),
+            |log| {
+                slot.forget_replaced(log)?;
+                log.create_view(&slot.schema_name, &slot.name, sql)
+            },
+            enter,
+        )
+    }
+
+    /// Takes a permanent table or view out; whether it was there.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn drop_relation(&self, schema: &str, name: &str) -> Result<bool, StoreError> {
+        let Some(map) = self.catalog.schema(schema) else {
+            return Ok(false);
+        };
+        self.define(
+            || Ok(()),
+            |log| match map.get(name) {
+                Some(provider) => forget(log, schema, name, &provider),
+                None => Ok(()),
+            },
+            || map.remove(name).is_some(),
+        )
+    }
+
+    /// Makes a schema, unless there is one of this name.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn create_schema(&self, name: &str) -> Result<(), StoreError> {
+        self.define(
+            || Ok(()),
+            |log| log.create_schema(name),
+            || self.catalog.add_schema(name),
+        )?;
+        Ok(())
+    }
+
+    /// Takes a schema out with all that is in it.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn drop_schema(&self, name: &str) -> Result<(), StoreError> {
+        self.define(
+            || Ok(()),
+            |log| log.drop_schema(name),
+            || self.catalog.remove_schema(name),
+        )?;
+        Ok(())
+    }
+
+    /// Has the log know where the columns of a table lie now.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn record_placements(&self, table: &Table) -> Result<(), StoreError> {
+        self.define(
+            || Ok(()),
+            |log| match table.is_kept() {
+                true => log.place(table, self.system()),
+                false => Ok(()),
+            },
+            || (),
+        )
+    }
+
+    /// Takes what is committed and its position in the log. Holds on to nothing that holds on to the
+    /// engine.
+    pub(super) fn image_taker(&self) -> TakeImage {
+        let (catalog, database) = (Arc::clone(&self.catalog), Arc::clone(&self.database));
+        let definitions = Arc::clone(&self.definitions);
+        Box::new(move || {
+            // No definition is between the log and the catalog then, and no commit between the log
+            // and the database.
+            let unplanned = definitions.unplanned_views.lock();
+            let whole = || {
+                let commits = database.lock();
+                let position = database.log().map_or(0, |log| log.end());
+                (commits.version(), position)
+            };
+            let (version, log_position) = match database.log() {
+                Some(log) => log.between_transactions(whole),
+                None => whole(),
+            };
+            let mut image = DatabaseImage {
+                log_position,
+                ..DatabaseImage::default()
+            };
+            for (schema, map) in catalog.all() {
+                add_schema(&mut image, &version, &schema, &map);
+            }
+            let unplanned = unplanned.iter().map(|(name, sql)| ViewDefinition {
+                schema: name.schema.clone(),
+                name: name.name.clone(),
+                sql: sql.clone(),
+            });
+            image.views.extend(unplanned);
+            image
+        })
+    }
+
+    /// The slot of a table that is registered.
+    pub(super) fn public_slot(&self, name: &str) -> Slot {
+        Slot {
+            schema: Arc::clone(self.catalog.public()),
+            schema_name: PUBLIC.to_owned(),
+            name: name.to_owned(),
+            or_replace: false,
+            is_temporary: false,
+        }
+    }
+
+    /// Enters schemas and tables that were recovered, which are part of the database. Returns the
+    /// views, which have to be planned.
+    pub(super) fn restore(&self, definitions: Definitions) -> Vec<(QualifiedName, String)> {
+        for schema in &definitions.schemas {
+            self.catalog.add_schema(schema);
+        }
+        for (name, table) in definitions.tables.into_values() {
+            let map = self.catalog.add_schema(&name.schema);
+            map.replace(name.name, self.provider_of(table));
+        }
+        definitions.views
+    }
+
+    /// Plans views again, in whatever order they can be. Those that can't, since a table on files
+    /// that they read is not there, are left out with a warning.
+    pub(super) fn restore_views(self: &Arc<Self>, views: Vec<(QualifiedName, String)>) {
+        if views.is_empty() {
+            return;
+        }
+        let engine = Arc::clone(self);
+        // A runtime can't be started on a thread that has one.
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(engine.plan_views(views)),
+                Err(error) => tracing::error!(%error, "views could not be planned"),
+            }
+        });
+        if thread.join().is_err() {
+            tracing::error!("planning the views of the data directory has panicked");
+        }
+    }
+
+    async fn plan_views(self: Arc<Self>, mut views: Vec<(QualifiedName, String)>) {
+        let session = self.session();
+        loop {
+            let before = views.len();
+            let mut left = Vec::new();
+            for (name, sql) in views {
+                if let Err(error) = session.execute(&sql).await {
+                    left.push((name, sql, error));
+                }
+            }
+            if left.is_empty() {
+                return;
+            }
+            if left.len() == before {
+                for (name, _, error) in &left {
+                    tracing::warn!(%name, %error, "the view can't be planned");
+                }
+                let unplanned = left.into_iter().map(|(name, sql, _)| (name, sql));
+                self.definitions.unplanned_views.lock().extend(unplanned);
+                return;
+            }
+            views = left.into_iter().map(|(name, sql, _)| (name, sql)).collect();
+        }
+    }
+}

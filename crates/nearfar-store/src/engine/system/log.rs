@@ -1,0 +1,47 @@
+//! `nearfar.log`.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+
+use super::columns::{self, Columns, Of};
+use crate::durable::{LogStatus, LogSync};
+use crate::engine::Engine;
+
+struct Row {
+    directory: String,
+    sync: LogSync,
+    status: LogStatus,
+}
+
+const COLUMNS: &Columns<Row> = &[
+    ("directory", Of::Text(|row| Some(row.directory.clone()))),
+    ("log_sync", Of::Text(|row| Some(row.sync.to_string()))),
+    ("position", Of::Integer(|row| Some(row.status.position))),
+    (
+        "durable_position",
+        Of::Integer(|row| Some(row.status.durable)),
+    ),
+    (
+        "savepoint_position",
+        Of::Integer(|row| Some(row.status.savepoint)),
+    ),
+    ("bytes", Of::Integer(|row| Some(row.status.bytes))),
+    ("records", Of::Integer(|row| Some(row.status.records))),
+    ("syncs", Of::Integer(|row| Some(row.status.syncs))),
+];
+
+pub fn schema() -> SchemaRef {
+    columns::schema(COLUMNS)
+}
+
+pub fn log(engine: Option<&Engine>) -> Result<RecordBatch, ArrowError> {
+    let directory = engine.and_then(Engine::data_directory);
+    let log = engine.and_then(|engine| engine.database().log());
+    let row = directory.zip(log).map(|(directory, log)| Row {
+        directory: directory.display().to_string(),
+        sync: log.sync_setting(),
+        status: log.status(),
+    });
+    columns::batch(COLUMNS, row.as_slice())
+}

@@ -1,0 +1,27 @@
+//! Data directories: what is committed is there when the directory is opened again.
+
+mod crashes;
+mod damage;
+mod model;
+mod reopen;
+
+use nearfar_store::durable::DataOptions;
+use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::error::StoreError;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::support::options;
+
+/// An engine with a data directory, or why there is none.
+fn try_open(data: DataOptions) -> Result<Arc<Engine>, StoreError> {
+    Engine::new(EngineOptions {
+        data: Some(data),
+        ..options()
+    })
+}
+
+/// An engine with the defaults of a data directory.
+fn open(directory: &Path) -> Arc<Engine> {
+    try_open(DataOptions::new(directory)).expect("a data directory")
+}

@@ -1,0 +1,178 @@
+//! What a client of the crash tests does, as text, and what it must lead to.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+/// One statement of a transaction, or a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// So many rows from a key on, into both tables.
+    Insert { first: i64, rows: i64 },
+    /// Another value where the key modulo the first is the second, in the first table.
+    Update { modulus: i64, rest: i64 },
+    /// The same rows, out of the second table.
+    Delete { modulus: i64, rest: i64 },
+    /// The first table, emptied.
+    Truncate,
+    /// The first table, made anew with so many rows from a key on.
+    Replace { first: i64, rows: i64 },
+    /// The view of the second table, made or dropped.
+    View,
+    /// No change of contents.
+    Merge,
+    /// No change of contents.
+    Checkpoint,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Insert { first, rows } => write!(f, "insert:{first}:{rows}"),
+            Self::Update { modulus, rest } => write!(f, "update:{modulus}:{rest}"),
+            Self::Delete { modulus, rest } => write!(f, "delete:{modulus}:{rest}"),
+            Self::Truncate => f.write_str("truncate"),
+            Self::Replace { first, rows } => write!(f, "replace:{first}:{rows}"),
+            Self::View => f.write_str("view"),
+            Self::Merge => f.write_str("merge"),
+            Self::Checkpoint => f.write_str("checkpoint"),
+        }
+    }
+}
+
+impl FromStr for Step {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let words: Vec<&str> = text.split(':').collect();
+        let number = |index: usize| words.get(index).and_then(|w| w.parse().ok()).ok_or(());
+        Ok(match words[0] {
+            "insert" => Self::Insert {
+                first: number(1)?,
+                rows: number(2)?,
+            },
+            "update" => Self::Update {
+                modulus: number(1)?,
+                rest: number(2)?,
+            },
+            "delete" => Self::Delete {
+                modulus: number(1)?,
+                rest: number(2)?,
+            },
+            "truncate" => Self::Truncate,
+            "replace" => Self::Replace {
+                first: number(1)?,
+                rows: number(2)?,
+            },
+            "view" => Self::View,
+            "merge" => Self::Merge,
+            "checkpoint" => Self::Checkpoint,
+            _ => return Err(()),
+        })
+    }
+}
+
+/// The text of the row with this key and value: a torn row has another.
+pub fn text_of(key: i64, value: i64) -> String {
+    format!("row {key} {value}{}", "x".repeat((key % 50) as usize))
+}
+
+/// The same, in SQL.
+pub fn text_sql(key: &str, value: &str) -> String {
+    format!("'row ' || {key} || ' ' || {value} || repeat('x', {key} % 50)")
+}
+
+impl Step {
+    /// The statements of client `client`, whose view is there or not.
+    pub fn sql(self, client: usize, has_view: bool) -> Vec<String> {
+        let rows = |first: i64, rows: i64| {
+            let last = first + rows - 1;
+            let text = text_sql("value", "0");
+            format!(
+                "SELECT value AS k, 0::BIGINT AS v, {text} AS s FROM generate_series({first}, {last})"
+            )
+        };
+        match self {
+            Self::Insert { first, rows: n } => vec![
+                format!("INSERT INTO a{client} {}", rows(first, n)),
+                format!("INSERT INTO b{client} {}", rows(first, n)),
+            ],
+            Self::Update { modulus, rest } => vec![format!(
+                "UPDATE a{client} SET v = v + 1, s = {} WHERE k % {modulus} = {rest}",
+                text_sql("k", "(v + 1)")
+            )],
+            Self::Delete { modulus, rest } => {
+                vec![format!(
+                    "DELETE FROM b{client} WHERE k % {modulus} = {rest}"
+                )]
+            }
+            Self::Truncate => vec![format!("TRUNCATE TABLE a{client}")],
+            Self::Replace { first, rows: n } => {
+                vec![format!(
+                    "CREATE OR REPLACE TABLE a{client} AS {}",
+                    rows(first, n)
+                )]
+            }
+            Self::View if has_view => vec![format!("DROP VIEW v{client}")],
+            Self::View => vec![format!("CREATE VIEW v{client} AS SELECT * FROM b{client}")],
+            Self::Merge => vec![format!("CALL nearfar.merge('a{client}')")],
+            Self::Checkpoint => vec!["CHECKPOINT".to_owned()],
+        }
+    }
+
+    /// Whether it can be part of a transaction of several statements.
+    pub fn is_in_transaction(self) -> bool {
+        !matches!(
+            self,
+            Self::Replace { .. } | Self::View | Self::Merge | Self::Checkpoint
+        )
+    }
+}
+
+/// What a client's tables hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Model {
+    pub a: BTreeMap<i64, i64>,
+    pub b: BTreeMap<i64, i64>,
+    pub has_view: bool,
+    /// The numbers of its transactions, which it writes to a table of all clients.
+    pub numbers: BTreeSet<i64>,
+}
+
+impl Model {
+    pub fn apply(&mut self, step: Step) {
+        match step {
+            Step::Insert { first, rows } => {
+                let new = (first..first + rows).map(|key| (key, 0));
+                self.a.extend(new.clone());
+                self.b.extend(new);
+            }
+            Step::Update { modulus, rest } => {
+                let changed = self.a.iter_mut().filter(|(key, _)| *key % modulus == rest);
+                changed.for_each(|(_, value)| *value += 1);
+            }
+            Step::Delete { modulus, rest } => self.b.retain(|key, _| key % modulus != rest),
+            Step::Truncate => self.a.clear(),
+            Step::Replace { first, rows } => {
+                self.a = (first..first + rows).map(|key| (key, 0)).collect();
+            }
+            Step::View => self.has_view = !self.has_view,
+            Step::Merge | Step::Checkpoint => {}
+        }
+    }
+}
+
+/// A small generator of random numbers, the same for the same seed.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
