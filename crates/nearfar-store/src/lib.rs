@@ -8,6 +8,7 @@
 
 pub mod engine;
 pub mod error;
+pub mod explain;
 pub mod load;
 pub mod optimize;
 pub mod placement;
