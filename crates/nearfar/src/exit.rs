@@ -18,6 +18,7 @@ use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
+use nearfar_server::{ServerError, UserError};
 use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::StoreError;
 use nearfar_store::placement::StrategyError;
@@ -189,6 +190,8 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
         .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
         .or_else(|| is(error.is::<ReadError>(), Exit::Input))
+        .or_else(|| error.downcast_ref::<ServerError>().and_then(of_server))
+        .or_else(|| error.downcast_ref::<UserError>().map(of_users))
 }
 
 fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
@@ -276,6 +279,23 @@ fn of_reproduction(error: &ReproduceError) -> Exit {
     match error {
         ReproduceError::Point { .. } | ReproduceError::Specification { .. } => Exit::Input,
         _ => Exit::Unavailable,
+    }
+}
+
+fn of_server(error: &ServerError) -> Option<Exit> {
+    match error {
+        ServerError::Unprotected { .. } => Some(Exit::Usage),
+        ServerError::Bind { .. } => Some(Exit::Unavailable),
+        ServerError::Tls { .. } => Some(Exit::Input),
+        ServerError::Users(error) => Some(of_users(error)),
+        _ => None,
+    }
+}
+
+fn of_users(error: &UserError) -> Exit {
+    match error {
+        UserError::Name { .. } | UserError::EmptyPassword => Exit::Usage,
+        _ => Exit::Input,
     }
 }
 

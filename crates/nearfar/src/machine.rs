@@ -108,6 +108,18 @@ pub fn many_threads(threads: usize) -> anyhow::Result<Runtime> {
         .context("cannot start threads")
 }
 
+/// The same for the statements of a server's clients, whose depth is theirs to choose.
+pub fn server_threads(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .thread_stack_size(nearfar_server::WORKER_STACK_BYTES)
+        .thread_name("nearfar-statement")
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}
+
 /// A runtime on the calling thread, which waits for workers and listens for Ctrl-C.
 pub fn front() -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -4,6 +4,7 @@
 //! runs scripts ([`Session::execute`]).
 
 mod catalog;
+mod client;
 mod definitions;
 mod execute;
 mod fault;
@@ -20,9 +21,10 @@ mod transparent;
 mod yielding;
 
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+pub use client::{Described, TransactionState};
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
-pub use options::EngineOptions;
+pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
@@ -198,7 +200,12 @@ impl Engine {
 
     /// A new session.
     pub fn session(self: &Arc<Self>) -> Session {
-        Session::new(Arc::clone(self))
+        self.session_with(SessionOptions::default())
+    }
+
+    /// A new session that may do what `options` say.
+    pub fn session_with(self: &Arc<Self>, options: SessionOptions) -> Session {
+        Session::new(Arc::clone(self), options)
     }
 
     /// Makes `table` known under its name in schema `public`, to all sessions.

@@ -46,3 +46,22 @@ impl EngineOptions {
         }
     }
 }
+
+/// What a [`Session`](super::Session) may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Whether statements that create, change or move tables are refused.
+    pub is_read_only: bool,
+    /// Whether statements may read and write files of this machine.
+    pub may_use_files: bool,
+}
+
+/// Everything.
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            is_read_only: false,
+            may_use_files: true,
+        }
+    }
+}

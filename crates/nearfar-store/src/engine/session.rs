@@ -13,6 +13,7 @@ use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
 use super::heap::HeapRule;
 use super::loading::Loading;
 use super::memory::QueryMemory;
+use super::options::SessionOptions;
 use super::settings::Settings;
 use super::stream::StatementResult;
 use super::system::SystemTables;
@@ -48,6 +49,7 @@ use crate::transaction::Transaction;
 #[derive(Clone)]
 pub struct Session {
     engine: Arc<Engine>,
+    options: SessionOptions,
     context: SessionContext,
     pub(super) temporary: Arc<TableMap>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
@@ -56,7 +58,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
         let state = SessionStateBuilder::new()
             .with_config(config(&engine))
             .with_runtime_env(Arc::clone(engine.runtime()))
@@ -74,6 +76,7 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(catalog));
         Self {
             engine,
+            options,
             context,
             temporary,
             loading: Arc::default(),
@@ -84,6 +87,11 @@ impl Session {
     /// The engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// What the session may do.
+    pub fn options(&self) -> SessionOptions {
+        self.options
     }
 
     /// DataFusion's own context, for what the session has no word for.

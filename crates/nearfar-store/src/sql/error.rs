@@ -122,6 +122,12 @@ pub enum SqlError {
         /// Rows with a null.
         nulls: usize,
     },
+    /// A statement that uses files, in a session that may not.
+    #[error("{statement} is refused: this session may not use files of the server's machine")]
+    FilesRefused {
+        /// The statement.
+        statement: &'static str,
+    },
     /// A value that a setting can't have.
     #[error("setting `{name}` can't be `{value}`: {allowed}")]
     SettingValue {

@@ -62,6 +62,11 @@ impl Transaction {
         Self::begin(database, false, false)
     }
 
+    /// The same for a statement that may not change data.
+    pub fn of_reader(database: &Arc<Database>) -> Arc<Self> {
+        Self::begin(database, false, true)
+    }
+
     /// A transaction of several statements.
     pub fn explicit(database: &Arc<Database>, is_read_only: bool) -> Arc<Self> {
         Self::begin(database, true, is_read_only)

@@ -183,6 +183,11 @@ impl Database {
         drop(before);
     }
 
+    /// Transactions that have begun and not ended.
+    pub fn open_transactions(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
     /// Counts a transaction and gives it the version that it reads. In this order, so that a merge
     /// that sees no transaction gives rows new identities before one can have read the old.
     pub(super) fn open(&self) -> Arc<Version> {

@@ -9,6 +9,7 @@ mod measure;
 mod profiles;
 mod queries;
 mod reproduce;
+mod serve;
 mod sql;
 mod tiers;
 mod tpch;
@@ -25,6 +26,7 @@ pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};
+pub use self::serve::{ServeAction, ServeArgs, UserAction, UserRole};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;
@@ -55,6 +57,7 @@ pub enum Command {
     Tiers(TiersArgs),
     Profiles(ProfilesArgs),
     Sql(SqlArgs),
+    Serve(Box<ServeArgs>),
     Tpch(TpchArgs),
     Bench(BenchArgs),
     Index(IndexArgs),
@@ -90,6 +93,7 @@ fn long_help() -> String {
          nearfar tiers --probe --profile cxl-blades-1 measure it, and a modelled CXL device\n  \
          nearfar measure --preset latency             latency percentiles of its memory\n  \
          nearfar sql orders.parquet lines.csv         query files in memory\n  \
+         nearfar serve --tpch 1                       the same for PostgreSQL's clients\n  \
          nearfar tpch                                 TPC-H under several placements\n\n\
          Results go to stdout, everything else to stderr.\n\n\
          Exit codes:\n{}",

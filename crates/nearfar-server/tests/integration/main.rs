@@ -1,0 +1,8 @@
+//! The server as its clients see it.
+
+mod access;
+mod ends;
+mod hostile;
+mod statements;
+mod support;
+mod transport;
