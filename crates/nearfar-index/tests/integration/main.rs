@@ -5,3 +5,4 @@ mod btree;
 mod masstree;
 mod placement;
 mod specification;
+mod visits;
