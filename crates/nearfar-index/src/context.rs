@@ -56,6 +56,18 @@ impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
         self.probe.prefetch(part.addr(), bytes);
     }
 
+    /// Asks for the lines of an array of so many words, which are needed later.
+    #[inline(always)]
+    pub(crate) fn prefetch_words<const WORDS: usize>(&self, first: *const u8) {
+        let bytes = WORDS * size_of::<u64>();
+        for offset in (0..bytes).step_by(LINE_BYTES) {
+            prefetch_line(first.wrapping_add(offset));
+        }
+        // The array may begin in the middle of a line.
+        prefetch_line(first.wrapping_add(bytes - 1));
+        self.probe.prefetch(first.addr(), bytes);
+    }
+
     /// Reports a look at a lock that somebody else holds.
     #[inline]
     pub fn waiting<T>(&self, lock: *const T) {

@@ -59,29 +59,24 @@ impl<V: TreeValue> PlacedTree for BPlusTree<V> {
         &self,
         visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut next = Some(0);
-        while let Some(from) = next {
-            let context = Context::native(&self.memory);
-            let mut cursor: Option<Cursor<'_>> = None;
-            next = Some(from);
-            for _ in 0..LEAVES_PER_GUARD {
-                let Some(key) = next else { break };
-                let here = self.seek_up(&context, cursor, key);
-                visitor(LeafView {
-                    node: &Placed {
-                        key: here.range.low,
-                        level: here.level,
-                    },
-                    level: here.level,
-                    tier: here.leaf.tier(),
-                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
-                    counter: here.leaf.counter(),
-                })?;
-                next = here.range.high.checked_add(1);
-                cursor = Some(here);
+        self.visit_leaves_upwards(0, visitor)
+    }
+
+    fn visit_leaves_from(
+        &self,
+        from: &Placed<u64>,
+        visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        Some(self.visit_leaves_upwards(from.key, visitor))
+    }
+
+    fn identity(&self, node: &Placed<u64>) -> Option<usize> {
+        let context = Context::native(&self.memory);
+        loop {
+            if let Ok(path) = self.path_to(&context, node) {
+                return path.map(|path| path.last().node.as_ptr().addr());
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn parent(&self, node: &Placed<u64>) -> Option<Placed<u64>> {
@@ -114,6 +109,36 @@ impl<V: TreeValue> PlacedTree for BPlusTree<V> {
 }
 
 impl<V: TreeValue> BPlusTree<V> {
+    /// Visits the leaf for `key` and all behind it, some under one guard.
+    fn visit_leaves_upwards(
+        &self,
+        key: u64,
+        visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut next = Some(key);
+        while next.is_some() {
+            let context = Context::native(&self.memory);
+            let mut cursor: Option<Cursor<'_>> = None;
+            for _ in 0..LEAVES_PER_GUARD {
+                let Some(key) = next else { break };
+                let here = self.seek_up(&context, cursor, key);
+                visitor(LeafView {
+                    node: &Placed {
+                        key: here.range.low,
+                        level: here.level,
+                    },
+                    level: here.level,
+                    tier: here.leaf.tier(),
+                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
+                    counter: here.leaf.counter(),
+                })?;
+                next = here.range.high.checked_add(1);
+                cursor = Some(here);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     /// The way to a node by its name; `None` where the tree has no such level.
     fn path_to<'g>(
         &'g self,

@@ -6,3 +6,4 @@ mod masstree;
 mod placement;
 mod specification;
 mod trees;
+mod visits;
