@@ -5,7 +5,7 @@
 //! ```
 
 use clap::Parser;
-use nearfar_index_bench::reproduce::BPlusTrees;
+use nearfar_index_bench::reproduce::{BPlusTrees, Search};
 use nearfar_measure::reproduce::{Figure, reproduce_with};
 use nearfar_topology::Profile;
 
@@ -15,13 +15,20 @@ struct Arguments {
     /// Keys of each tree.
     #[arg(long, default_value_t = BPlusTrees::KEYS)]
     keys: u64,
+    /// Search nodes as our B+tree does, instead of as the published one.
+    #[arg(long)]
+    ours: bool,
 }
 
 #[expect(clippy::print_stdout, reason = "a program of its own")]
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
+    let search = match arguments.ours {
+        true => Search::Samples,
+        false => Search::Bisection,
+    };
     let profile = Profile::builtin("cxl-blades-4")?;
-    let mut trees = BPlusTrees::new(arguments.keys);
+    let mut trees = BPlusTrees::new(search, arguments.keys);
     let points = Figure::Fig11.points();
     let outcome = reproduce_with("fig11", &points, &profile, Some(&mut trees), |_, _| ())?;
     for series in &outcome.series {

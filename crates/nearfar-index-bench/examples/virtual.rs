@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     let keys = Rc::new(Integers::new(arguments.keys));
     let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
     println!(
-        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved MB lost host_s"
+        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved_MB background counters lost host_s"
     );
     for contestant in arguments.tree.iter().copied() {
         for name in &arguments.workload {
@@ -108,7 +108,7 @@ fn main() -> anyhow::Result<()> {
                 };
                 let last = outcome.series.last();
                 println!(
-                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {} {:.1}",
+                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {:.4} {:.4} {} {:.1}",
                     outcome.operations_per_s / 1e6,
                     at(50),
                     at(90),
@@ -116,6 +116,8 @@ fn main() -> anyhow::Result<()> {
                     last.map_or(0.0, |moment| moment.near_bytes_share),
                     last.map_or(0.0, |moment| moment.near_accesses_share),
                     outcome.moved_bytes as f64 / 1e6,
+                    outcome.background_share,
+                    outcome.counter_bytes_share,
                     outcome.lost,
                     outcome.took.as_secs_f64(),
                 );

@@ -13,6 +13,8 @@
 //! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
 //! | `moved_bytes` | B | what placement moved |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
+//! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
 //!
 //! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form` and `batch`; natively
@@ -168,6 +170,10 @@ impl IndexBenchOutcome {
         metrics.extend(percentiles(&outcome.latencies_ns, Kind::Modelled).map(tag));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
+        let background = outcome.background_share;
+        metrics.push(new("background_cpu_share", background, "ratio"));
+        let counters = outcome.counter_bytes_share;
+        metrics.push(new("counter_bytes_share", counters, "ratio"));
         if let Some(last) = outcome.series.last() {
             metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
             metrics.push(new(

@@ -1,19 +1,18 @@
 //! Runs over one tree that nobody moves, again and again.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_index::placement::PlacedTree;
-use nearfar_memory::TierId;
 use nearfar_model::simulation::{Caches, Machine, Program, Simulation, TierName};
 
 use super::cores::{Board, Worker};
-use super::costs::ComputeCosts;
+use super::costs::{ComputeCosts, Counted};
 use super::recorder::Recorder;
 use super::run::ModelledError;
 use super::scale::Scale;
 use super::space::Space;
-use crate::map::{Contestant, PlacedMap};
+use crate::map::{Contestant, OrderedMap};
 use crate::workload::{KeySpace, Requests, Trace, Workload};
 
 /// What is run.
@@ -21,6 +20,8 @@ use crate::workload::{KeySpace, Requests, Trace, Workload};
 pub(crate) struct InPlace<'o> {
     /// Which tree it is.
     pub(crate) contestant: Contestant,
+    /// What its operations cost.
+    pub(crate) counted: Counted,
     pub(crate) workload: &'o Workload,
     /// The tier of all nodes, and its devices over which pages are interleaved.
     pub(crate) tier: (TierName, u32),
@@ -44,9 +45,9 @@ const OPERATIONS_MIN: u64 = 20_000;
 
 impl InPlace<'_> {
     /// Operations per second of virtual time, once the caches are warm.
-    pub(crate) fn operations_per_s<S: KeySpace, M: PlacedMap<S::Key>>(
+    pub(crate) fn operations_per_s<S: KeySpace, M: OrderedMap<S::Key> + 'static>(
         &self,
-        map: &Rc<M>,
+        (map, addresses): (&Rc<M>, Range<usize>),
         keys: &Rc<S>,
     ) -> Result<f64, ModelledError> {
         let machine = if self.threads > self.machine.cores as usize {
@@ -54,14 +55,9 @@ impl InPlace<'_> {
         } else {
             self.machine
         };
-        let costs = ComputeCosts::new(self.contestant, machine);
+        let costs = ComputeCosts::new(self.counted, machine);
         let machine = self.scale.machine(machine);
-        let heap = map.tree().memory().addresses(TierId::NEAR);
-        let space = Rc::new(Space::on(
-            heap.unwrap_or_default(),
-            self.tier.0,
-            self.tier.1,
-        ));
+        let space = Rc::new(Space::on(addresses, self.tier.0, self.tier.1));
         let board = Rc::new(Board::default());
         let ranks_per_key = self.scale.factor.round() as u64;
         let worker = |thread: usize| -> Box<dyn Program> {

@@ -21,6 +21,7 @@ mod run;
 mod scale;
 mod space;
 
+pub(crate) use costs::Counted;
 pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
 pub(crate) use in_place::InPlace;
 pub use pages::PageRule;

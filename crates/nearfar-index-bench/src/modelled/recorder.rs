@@ -43,11 +43,13 @@ impl Recorder {
 
     /// Begins an operation; the latencies of its dependent accesses are sampled if it says so.
     pub(super) fn begin(&self, cost: Cost, is_sampled: bool) {
-        self.compute(cost.operation_ns);
+        // What the operation reads first follows from its request, not from the one before.
+        let mut begin = Operation::new(Access::Compute, 0, 0);
+        begin.compute_ps = picoseconds(cost.operation_ns);
+        self.operations.borrow_mut().push_back(begin);
         self.access_ns.set(cost.access_ns);
         self.is_sampled.set(is_sampled);
         self.dependent.set(0);
-        // What the operation reads first follows from its request, not from the one before.
         self.depends.set(false);
     }
 

@@ -1,17 +1,18 @@
 //! One run of one tree under one policy.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearfar_index::placement::{PlacedTree, PlacementError, Placer};
+use nearfar_index::placement::{LeafCounter, PlacedTree, PlacementError, Placer};
 use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
 
 use super::cores::{Board, Mover, Traffic, Worker};
-use super::costs::ComputeCosts;
+use super::costs::{ComputeCosts, Counted};
 use super::keeper::Keeper;
 use super::oracle;
 use super::policy::{Policy, PolicyGround, two_tiers};
@@ -118,6 +119,10 @@ pub struct ModelledOutcome {
     pub near_bytes_max: Option<u64>,
     /// Bytes that placement moved, both ways.
     pub moved_bytes: u64,
+    /// Share of the processor time of all cores that placement took, but for pages.
+    pub background_share: f64,
+    /// Bytes of leaves that count uses, over the bytes of the loaded tree.
+    pub counter_bytes_share: f64,
     /// Slice by slice, warm-up included.
     pub series: Vec<Moment>,
     /// Keys that were asked for, are in the map, and were not found.
@@ -276,7 +281,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        let costs = ComputeCosts::new(self.options.contestant, &self.options.machine);
+        let costs = ComputeCosts::new(Counted::of(self.options.contestant), &self.options.machine);
         for (thread, samples) in samples.iter().enumerate() {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
@@ -305,8 +310,14 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let machine = self.scale.machine(machine);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
+        let mut counter_bytes = 0;
+        let _ = map.tree().visit_leaves(&mut |_| {
+            counter_bytes += size_of::<LeafCounter>();
+            ControlFlow::Continue(())
+        });
         let course = Course {
             run: &mut self,
+            counter_bytes,
             simulation,
             board,
             space,
@@ -411,6 +422,8 @@ struct Course<'c, 'r, S, O, T: PlacedTree> {
     traffic: Rc<Traffic>,
     keeper: Keeper<T>,
     placed_for: Duration,
+    /// Bytes of all counters of uses.
+    counter_bytes: usize,
     samples: Vec<Rc<RefCell<Vec<u32>>>>,
 }
 
@@ -498,6 +511,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
         }
         latencies_ns.sort_unstable_by(f64::total_cmp);
         self.board.is_over.set(true);
+        let busy_s = end.saturating_sub(self.traffic.idle()).as_secs_f64();
+        let all_s = end.as_secs_f64() * self.run.options.threads as f64;
         let lost = self.board.found.borrow().lost;
         let near_devices = self.run.near_devices();
         let outcome = self.simulation.run();
@@ -509,6 +524,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
             moved_bytes,
+            background_share: busy_s / (all_s + busy_s),
+            counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
             series,
             lost,
             lines_read: [near.iter().sum(), far.iter().sum()],

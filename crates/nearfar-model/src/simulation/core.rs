@@ -365,7 +365,7 @@ impl VirtualCore {
         if done & UNANSWERED == 0 {
             self.complete(now, done, slot.flags);
         }
-        if slot.flags & flags::DEPENDS != 0 {
+        if slot.flags & flags::DEPENDS != 0 || slot.action == Action::Compute {
             self.chain.clear();
         }
         let stored = slot.flags & flags::STORED != 0;
