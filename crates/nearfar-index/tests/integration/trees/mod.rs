@@ -1,5 +1,6 @@
 //! What must hold of all three trees alike, on memory that can be made to fail.
 
+mod artefact;
 mod bad_input;
 mod endurance;
 mod faults;
