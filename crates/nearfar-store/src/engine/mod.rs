@@ -12,6 +12,7 @@ mod memory;
 mod options;
 mod session;
 mod settings;
+mod spill;
 mod stream;
 mod system;
 mod tablespaces;
@@ -25,6 +26,7 @@ pub use options::EngineOptions;
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
+pub use spill::SpillAccount;
 pub use stream::{CommandTag, RowStream, StatementResult};
 pub use tablespaces::Tablespaces;
 
@@ -33,12 +35,13 @@ use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::sql::SqlError;
-use crate::table::Table;
+use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 
@@ -55,6 +58,9 @@ pub struct Engine {
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
     runtime: Arc<RuntimeEnv>,
+    /// Sessions so far.
+    sessions: AtomicU64,
+    temp_limit_bytes: u64,
 }
 
 impl Engine {
@@ -98,6 +104,7 @@ impl Engine {
         let storage = Storage {
             system,
             options: region_options,
+            temporary: None,
         };
         Ok(Arc::new(Self {
             topology,
@@ -110,6 +117,10 @@ impl Engine {
             catalog: Arc::default(),
             query_memory,
             runtime: Arc::default(),
+            sessions: AtomicU64::new(1),
+            temp_limit_bytes: options
+                .temp_limit_bytes
+                .unwrap_or(TemporaryBudget::UNLIMITED),
         }))
     }
 
@@ -141,6 +152,11 @@ impl Engine {
     /// The pace of the far tier, where that is modelled.
     pub fn pacer(&self) -> Option<&Arc<PacedTier>> {
         self.pacer.as_ref()
+    }
+
+    /// The pace of a tier, where that is modelled.
+    fn pacer_of(&self, tier: TierId) -> Option<Arc<PacedTier>> {
+        self.pacer.clone().filter(|_| Some(tier) == self.far)
     }
 
     /// Threads that run queries.
@@ -195,9 +211,12 @@ impl Engine {
         &self.runtime
     }
 
+    /// The settings of a new session.
     fn default_settings(&self) -> Settings {
         let limits = self.database.merges().limits().clone();
-        Settings::new(self.tablespaces(), limits)
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
+        Settings::new(self.tablespaces(), limits, temporary)
     }
 }
 

@@ -23,6 +23,9 @@ pub struct EngineOptions {
     /// What the operators of all queries may take together. Where it is not given: four fifths of
     /// what tables leave of the budget of the tier that the query heap is on.
     pub memory_limit_bytes: Option<u64>,
+    /// What the temporary tables of every session may take; the tiers' budgets where it is not
+    /// given.
+    pub temp_limit_bytes: Option<u64>,
 }
 
 impl EngineOptions {
@@ -38,6 +41,7 @@ impl EngineOptions {
             over_budget: OverBudget::Refuse,
             page_size: PageSize::Base,
             memory_limit_bytes: None,
+            temp_limit_bytes: None,
         }
     }
 }

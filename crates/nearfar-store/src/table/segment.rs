@@ -5,18 +5,46 @@ use std::sync::Arc;
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
+use super::temporary::{TemporaryBudget, TemporaryBytes};
 use crate::segment::{ColumnSegment, RowSet};
+use crate::sql::SqlError;
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
 pub struct Segment {
     rows: usize,
     columns: Vec<ColumnSlot>,
+    /// What it takes of a session's budget.
+    charged: Option<TemporaryBytes>,
 }
 
 impl Segment {
     pub(super) fn new(rows: usize, columns: Vec<ColumnSlot>) -> Self {
-        Self { rows, columns }
+        Self {
+            rows,
+            columns,
+            charged: None,
+        }
+    }
+
+    /// The same segment, charged to a session's budget if one is given.
+    ///
+    /// # Errors
+    /// [`SqlError::TemporaryLimit`].
+    pub(super) fn charged_to(
+        mut self,
+        budget: Option<&Arc<TemporaryBudget>>,
+    ) -> Result<Self, SqlError> {
+        self.charged = budget
+            .map(|budget| budget.try_take(self.bytes()))
+            .transpose()?;
+        Ok(self)
+    }
+
+    /// The same, whatever the limit: for a segment that replaces others of the table.
+    pub(super) fn charged_anyway(mut self, budget: Option<&Arc<TemporaryBudget>>) -> Self {
+        self.charged = budget.map(|budget| budget.take(self.bytes()));
+        self
     }
 
     /// Number of rows.

@@ -1,6 +1,7 @@
 //! The newest version of all tables.
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -61,23 +62,25 @@ impl Database {
         let _no_commits = self.lock();
         table.enter(self);
         let (id, snapshot) = (table.id(), table.snapshot());
-        self.replace(|snapshots| {
+        drop(self.replace(|snapshots| {
             snapshots.insert(id, snapshot);
-        });
+        }));
     }
 
     /// Takes a table out: transactions that have changed it can't commit.
     pub fn forget(&self, table: TableId) {
-        self.replace(|snapshots| {
+        drop(self.replace(|snapshots| {
             snapshots.remove(&table);
-        });
+        }));
     }
 
-    /// The lock for commits. No table must be let go of while it is held.
+    /// The lock for commits. No table must be let go of while it is held. What is replaced under it
+    /// is let go of behind it, since regions may go with it.
     pub fn lock(&self) -> Commits<'_> {
         Commits {
             database: self,
             _alone: self.commit.lock(),
+            replaced: RefCell::default(),
         }
     }
 
@@ -97,15 +100,13 @@ impl Database {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn replace(&self, change: impl FnOnce(&mut HashMap<TableId, Snapshot>)) {
-        let before = {
-            let mut version = self.version.write();
-            let mut snapshots = version.snapshots.clone();
-            change(&mut snapshots);
-            std::mem::replace(&mut *version, Arc::new(Version { snapshots }))
-        };
-        // Outside of the lock: memory may go with it.
-        drop(before);
+    /// The version before, which memory may go with.
+    #[must_use]
+    fn replace(&self, change: impl FnOnce(&mut HashMap<TableId, Snapshot>)) -> Arc<Version> {
+        let mut version = self.version.write();
+        let mut snapshots = version.snapshots.clone();
+        change(&mut snapshots);
+        std::mem::replace(&mut *version, Arc::new(Version { snapshots }))
     }
 }
 
@@ -114,6 +115,8 @@ impl Database {
 pub struct Commits<'a> {
     database: &'a Database,
     _alone: MutexGuard<'a, ()>,
+    /// Let go of after the lock: fields are dropped in this order.
+    replaced: RefCell<Vec<(Arc<Version>, Vec<Snapshot>)>>,
 }
 
 impl Commits<'_> {
@@ -124,16 +127,18 @@ impl Commits<'_> {
 
     /// Puts new snapshots of tables in, all at once. Tables that were dropped stay so.
     pub fn install_all(&self, changes: Vec<(&Table, Snapshot)>) {
-        for (table, snapshot) in &changes {
-            table.install(snapshot.clone());
-        }
-        self.database.replace(|snapshots| {
+        let replaced = changes
+            .iter()
+            .map(|(table, snapshot)| table.install(snapshot.clone()))
+            .collect();
+        let before = self.database.replace(|snapshots| {
             for (table, snapshot) in changes {
                 if let Some(current) = snapshots.get_mut(&table.id()) {
                     *current = snapshot;
                 }
             }
         });
+        self.replaced.borrow_mut().push((before, replaced));
     }
 
     /// The same for one table.
@@ -144,13 +149,15 @@ impl Commits<'_> {
     /// The same for a snapshot that depends on whether no transaction is open and none can have
     /// begun that has read the one before.
     pub fn install_merged(&self, table: &Table, snapshot: impl FnOnce(bool) -> Snapshot) {
-        self.database.replace(|snapshots| {
+        let mut replaced = Vec::new();
+        let before = self.database.replace(|snapshots| {
             let is_alone = self.database.open.load(Ordering::SeqCst) == 0;
             let snapshot = snapshot(is_alone);
-            table.install(snapshot.clone());
+            replaced.push(table.install(snapshot.clone()));
             if let Some(current) = snapshots.get_mut(&table.id()) {
                 *current = snapshot;
             }
         });
+        self.replaced.borrow_mut().push((before, replaced));
     }
 }

@@ -16,7 +16,9 @@ use std::num::NonZeroU32;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
+pub use self::bench::{
+    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchScanArgs, BenchTpchArgs,
+};
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};

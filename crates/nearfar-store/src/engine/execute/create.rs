@@ -26,7 +26,7 @@ use crate::error::StoreError;
 use crate::load::{Load, Progress};
 use crate::placement::ColumnPlacements;
 use crate::sql::{CreateClauses, SqlError};
-use crate::table::Table;
+use crate::table::{Table, TemporaryBudget};
 
 /// Where a new table or view is entered, and under which name.
 struct Slot {
@@ -51,6 +51,11 @@ impl Slot {
         } else {
             Err(self.taken())
         }
+    }
+
+    /// Whether it is of a session's own.
+    fn is_temporary(&self, session: &Session) -> bool {
+        Arc::ptr_eq(&self.schema, &session.temporary)
     }
 
     fn taken(&self) -> SqlError {
@@ -84,7 +89,10 @@ impl Session {
             None => self.settings().table_placement(clauses.temporary).clone(),
         };
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
-        let table = self.load(state, &slot.name, &cmd.input, placement).await?;
+        let temporary = slot.is_temporary(self).then(|| self.settings());
+        let temporary = temporary.map(|settings| Arc::clone(settings.temporary()));
+        let table = self.load(state, &slot.name, &cmd.input, placement, temporary);
+        let table = table.await?;
         let rows = table.snapshot().rows() as u64;
         slot.fill(self.engine().provider(table))?;
         Ok(match empty {
@@ -102,6 +110,7 @@ impl Session {
         name: &str,
         input: &LogicalPlan,
         placement: Placement,
+        temporary: Option<Arc<TemporaryBudget>>,
     ) -> Result<Arc<Table>, StoreError> {
         let mut state = state.clone();
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
@@ -118,7 +127,8 @@ impl Session {
             placements: ColumnPlacements::all(placement),
             progress,
         };
-        let loaded = load.plan(Arc::clone(&plan), context).await;
+        let loaded = load.plan_charged(Arc::clone(&plan), context, temporary);
+        let loaded = loaded.await;
         loaded.map_err(|error| query_error(error, &memory, plan.as_ref()))
     }
 
