@@ -265,7 +265,7 @@ async fn sorts_that_barely_fit_their_memory_succeed() {
     for sql in [wide, narrow] {
         run(&session, "RESET memory_limit").await;
         let expected = run(&session, sql).await;
-        for mib in [8, 12, 16, 20, 24, 32, 48] {
+        for mib in [16, 20, 24, 28, 32, 40, 48] {
             run(&session, &format!("SET memory_limit = '{mib}MiB'")).await;
             assert_eq!(run(&session, sql).await, expected, "{mib} MiB: {sql}");
         }
