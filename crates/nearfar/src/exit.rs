@@ -5,6 +5,8 @@ use std::io;
 
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
+use nearfar_bench::heap::HeapBenchError;
+use nearfar_bench::merge::MergeBenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_index_bench::bench::IndexBenchError;
@@ -161,6 +163,12 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<ScanBenchError>() {
         return of_scan_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<HeapBenchError>() {
+        return of_heap_bench(error);
+    }
+    if let Some(error) = error.downcast_ref::<MergeBenchError>() {
+        return of_merge_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<IndexBenchError>() {
         return of_index_bench(error);
     }
@@ -199,6 +207,24 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
         ScanBenchError::Options { .. } => Some(Exit::Usage),
         ScanBenchError::Region(_) => Some(Exit::Memory),
         ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_heap_bench(error: &HeapBenchError) -> Option<Exit> {
+    match error {
+        HeapBenchError::Options { .. } => Some(Exit::Usage),
+        HeapBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_merge_bench(error: &MergeBenchError) -> Option<Exit> {
+    match error {
+        MergeBenchError::Options { .. } => Some(Exit::Usage),
+        MergeBenchError::Mismatch => Some(Exit::WrongResult),
         _ => None,
     }
 }

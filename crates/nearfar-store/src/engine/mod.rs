@@ -14,6 +14,7 @@ mod memory;
 mod options;
 mod session;
 mod settings;
+mod spill;
 mod stream;
 mod system;
 mod tablespaces;
@@ -28,6 +29,7 @@ pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
+pub use spill::SpillAccount;
 pub use stream::{CommandTag, RowStream, StatementResult};
 pub use tablespaces::Tablespaces;
 
@@ -37,12 +39,13 @@ use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::durable::{Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
-use crate::table::Table;
+use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
@@ -63,6 +66,9 @@ pub struct Engine {
     database: Arc<Database>,
     definitions: Arc<DefinitionLock>,
     runtime: Arc<RuntimeEnv>,
+    /// Sessions so far.
+    sessions: AtomicU64,
+    temp_limit_bytes: u64,
 }
 
 impl Engine {
@@ -107,6 +113,7 @@ impl Engine {
         let storage = Storage {
             system,
             options: region_options,
+            temporary: None,
         };
         let limits = MergeLimits::default();
         let (database, recovered) = match &options.data {
@@ -133,6 +140,10 @@ impl Engine {
             definitions: Arc::default(),
             durability,
             runtime: Arc::default(),
+            sessions: AtomicU64::new(1),
+            temp_limit_bytes: options
+                .temp_limit_bytes
+                .unwrap_or(TemporaryBudget::UNLIMITED),
         });
         let views = definitions.map(|definitions| engine.restore(definitions));
         engine.restore_views(views.unwrap_or_default());
@@ -176,6 +187,11 @@ impl Engine {
     /// The pace of the far tier, where that is modelled.
     pub fn pacer(&self) -> Option<&Arc<PacedTier>> {
         self.pacer.as_ref()
+    }
+
+    /// The pace of a tier, where that is modelled.
+    fn pacer_of(&self, tier: TierId) -> Option<Arc<PacedTier>> {
+        self.pacer.clone().filter(|_| Some(tier) == self.far)
     }
 
     /// Threads that run queries.
@@ -245,9 +261,13 @@ impl Engine {
         &self.runtime
     }
 
+    /// The settings of a new session.
     fn default_settings(&self) -> Settings {
         let limits = self.database.merges().limits().clone();
-        Settings::new(self.tablespaces(), limits, self.database.log().cloned())
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
+        let log = self.database.log().cloned();
+        Settings::new(self.tablespaces(), limits, log, temporary)
     }
 }
 

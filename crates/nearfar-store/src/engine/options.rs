@@ -25,6 +25,9 @@ pub struct EngineOptions {
     /// What the operators of all queries may take together. Where it is not given: four fifths of
     /// what tables leave of the budget of the tier that the query heap is on.
     pub memory_limit_bytes: Option<u64>,
+    /// What the temporary tables of every session may take; the tiers' budgets where it is not
+    /// given.
+    pub temp_limit_bytes: Option<u64>,
     /// Where tables are kept; without it everything is in memory only.
     pub data: Option<DataOptions>,
 }
@@ -43,6 +46,7 @@ impl EngineOptions {
             page_size: PageSize::Base,
             memory_limit_bytes: None,
             data: None,
+            temp_limit_bytes: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use super::loading::Loading;
 use super::memory::QueryMemory;
 use super::options::SessionOptions;
 use super::settings::Settings;
+use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
 use super::yielding::YieldingJoins;
@@ -171,7 +172,21 @@ impl Session {
             .query(settings.heap_tier(), settings.memory_limit_bytes());
         let mut runtime = state.runtime_env().as_ref().clone();
         runtime.memory_pool = Arc::clone(&memory) as _;
-        let context = TaskContext::from(state).with_runtime(Arc::new(runtime));
+        let tier = settings.spill_tier().map(|tier| SpillTier {
+            system: Arc::clone(self.engine.system()),
+            tier,
+            pacer: self.engine.pacer_of(tier),
+        });
+        let disk = Arc::clone(&runtime.disk_manager);
+        let store = SpillStore::new(tier, disk, Arc::clone(memory.spilled()));
+        match store.into_disk_manager() {
+            Ok(store) => runtime.disk_manager = store,
+            Err(error) => tracing::warn!(%error, "the query spills to disk alone"),
+        }
+        let config = memory.fitted(state.config());
+        let context = TaskContext::from(state)
+            .with_session_config(config)
+            .with_runtime(Arc::new(runtime));
         (Arc::new(context), memory)
     }
 

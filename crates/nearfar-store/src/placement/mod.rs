@@ -9,12 +9,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::segment::Target;
+use crate::table::TemporaryBudget;
 
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
 pub struct Storage {
     pub system: Arc<MemorySystem>,
     pub options: RegionOptions,
+    /// What segments are charged to that are of a session's temporary table.
+    pub temporary: Option<Arc<TemporaryBudget>>,
 }
 
 impl Storage {

@@ -128,6 +128,19 @@ pub enum SqlError {
         /// The statement.
         statement: &'static str,
     },
+    /// Temporary tables that would take more than their session may have.
+    #[error(
+        "the session's temporary tables take {used_bytes} bytes and may take {limit_bytes}, so that \
+         {requested_bytes} bytes more can't be had: drop some, or raise temp_limit"
+    )]
+    TemporaryLimit {
+        /// The bytes asked for.
+        requested_bytes: u64,
+        /// What all temporary tables of the session take.
+        used_bytes: u64,
+        /// What they may take.
+        limit_bytes: u64,
+    },
     /// A value that a setting can't have.
     #[error("setting `{name}` can't be `{value}`: {allowed}")]
     SettingValue {

@@ -378,7 +378,7 @@ impl Change {
             let ids = RowIds::consecutive(table.take_row_ids(rows), rows);
             Part::whole(segment, ids)
         };
-        let storage = database.storage();
+        let storage = &table.storage(database.storage());
         let delta = match rows.batches.is_empty() {
             true => None,
             false => Some(whole(delta_segment(
@@ -439,6 +439,6 @@ impl Change {
         let conflict = |_| TransactionError::Conflict { table: table() };
         let appended = current.appended(&self.main, &self.delta);
         let changed = appended.without(&self.deleted).map_err(conflict)?;
-        join_small(changed, database.storage())
+        join_small(changed, &self.table.storage(database.storage()))
     }
 }

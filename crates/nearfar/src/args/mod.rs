@@ -18,7 +18,9 @@ use std::num::NonZeroU32;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
+pub use self::bench::{
+    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchScanArgs, BenchTpchArgs,
+};
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;

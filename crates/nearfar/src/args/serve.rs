@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::MachineArgs;
+use super::{DataArgs, MachineArgs};
 
 /// Serve tables over PostgreSQL's protocol, with health and metrics over HTTP.
 ///
@@ -102,6 +102,8 @@ pub struct ServeArgs {
     pub profile: Option<String>,
     #[command(flatten)]
     pub machine: MachineArgs,
+    #[command(flatten)]
+    pub data: DataArgs,
 }
 
 /// What else there is to do for a server.

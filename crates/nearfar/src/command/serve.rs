@@ -66,7 +66,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     let sources = sql::sources(&args.files)?;
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
-    let engine = machine::engine(&args.machine, profile)?;
+    let engine = machine::engine(&args.machine, profile, args.data.options())?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let workers = machine::server_threads(engine.threads())?;
     let front = machine::server_threads(1)?;
