@@ -48,8 +48,8 @@ fn write<S: Subject>(tree: &S, stop: &AtomicBool) {
     }
 }
 
-/// The budgets leave room for the tree once and a bit, so that what is retired must be freed, or
-/// migration ends. That none is exceeded, the memory itself checks at each block.
+/// The budgets leave room for the tree twice and a bit, so that what is retired must be freed, or
+/// writes fail. That none is exceeded, the memory itself checks at each block.
 fn memory_is_flat_over_long_migration<S: Subject>() {
     let (tree, watch) = S::watched(&[PLENTY; 2]);
     for number in 0..KEYS {
