@@ -1,10 +1,13 @@
 //! Statements and servers that end before their time.
 
+use std::io::Write;
 use std::time::Duration;
 
 use tokio_postgres::NoTls;
 
-use crate::support::{LONG, code, connect, options, start, start_with};
+use crate::support::{
+    LONG, code, connect, message, options, read_until, start, start_with, startup,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_request_ends_a_statement() {
@@ -66,22 +69,21 @@ async fn silent_clients_time_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_goes_takes_its_statement_along() {
     let server = start().await;
-    let client = server.client().await;
-    let running = tokio::spawn(async move { client.batch_execute(LONG).await });
+    let mut stream = server.raw();
+    stream.write_all(&startup()).expect("sent");
+    read_until(&mut stream, b'Z');
+    let query = message(b'Q', &[LONG.as_bytes(), b"\0"].concat());
+    stream.write_all(&query).expect("sent");
     server
         .wait_until("a query", |it| it.metric("nearfar_transactions_open") > 0.0)
         .await;
-    let sessions = server.metric("nearfar_sessions");
-    assert_eq!(sessions, 1.0);
-    running.abort();
+    drop(stream);
     server
         .wait_until("its end", |it| {
             it.metric("nearfar_transactions_open") == 0.0
         })
         .await;
-    server
-        .wait_until("no session", |it| it.metric("nearfar_sessions") == 0.0)
-        .await;
+    assert_eq!(server.metric("nearfar_sessions"), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
