@@ -105,6 +105,7 @@ impl Engine {
         let storage = Storage {
             system,
             options: region_options,
+            pool: None,
         };
         let limits = MergeLimits::default();
         let (database, recovered) = match &options.data {

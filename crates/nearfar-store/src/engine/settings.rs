@@ -74,11 +74,7 @@ pub struct Settings {
 
 impl Settings {
     /// Everything near, no limit but the engine's, and accesses counted.
-    pub fn new(
-        tablespaces: Tablespaces,
-        merge_limits: MergeLimits,
-        log: Option<Arc<Log>>,
-    ) -> Self {
+    pub fn new(tablespaces: Tablespaces, merge_limits: MergeLimits, log: Option<Arc<Log>>) -> Self {
         Self {
             tablespaces,
             default_tablespace: Placement::Bind(TierId::NEAR),
