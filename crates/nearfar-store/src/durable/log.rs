@@ -143,7 +143,7 @@ impl Log {
     }
 
     /// Runs `take` while no transaction is half in the log.
-    pub(super) fn between_transactions<T>(&self, take: impl FnOnce() -> T) -> T {
+    pub(crate) fn between_transactions<T>(&self, take: impl FnOnce() -> T) -> T {
         let _none = self.whole.write();
         take()
     }

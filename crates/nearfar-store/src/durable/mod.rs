@@ -21,6 +21,7 @@ mod options;
 mod record;
 mod recovery;
 mod replay;
+mod restore;
 mod rows;
 mod savepoints;
 mod store;

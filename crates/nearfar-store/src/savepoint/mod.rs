@@ -7,7 +7,9 @@
 pub mod directory;
 mod error;
 pub mod pooled;
+mod publisher;
 mod segment_file;
 
 pub use error::{ColumnError, SavepointError};
+pub use publisher::{Publisher, Verifier};
 pub use segment_file::SegmentFile;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{ColumnError, SavepointError};
+use super::publisher::TakeCommitted;
 use crate::error::StoreError;
 use crate::image::{
     ColumnEntry, DatabaseImage, ImageError, SegmentForm, TableEntry, decode_database,
@@ -74,8 +75,8 @@ pub struct TablePool {
     system: Arc<MemorySystem>,
     tier: TierId,
     verify: Verify,
-    /// Held by the one publication that is under way; the position in the log of the last.
-    publishing: Mutex<u64>,
+    /// Held by the one publication that is under way.
+    publishing: Mutex<()>,
 }
 
 /// What of a segment is in which extents of a pool.
@@ -148,7 +149,7 @@ impl TablePool {
             system: Arc::clone(system),
             tier,
             verify: options.verify,
-            publishing: Mutex::new(0),
+            publishing: Mutex::new(()),
         }))
     }
 
@@ -216,7 +217,21 @@ impl TablePool {
     /// A pool without room, or that was taken over; a column that can't be read. What was published
     /// before then still is.
     pub fn publish(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
-        let mut last = self.publishing.lock();
+        let _alone = self.publishing.lock();
+        self.publish_alone(image)
+    }
+
+    /// The same of what `take` says once it is this publication's turn, so that none takes the place
+    /// of a newer one.
+    ///
+    /// # Errors
+    /// As [`Self::publish`], and those of `take`.
+    pub(super) fn publish_with(&self, take: &TakeCommitted) -> Result<u64, StoreError> {
+        let _alone = self.publishing.lock();
+        self.publish_alone(&take()?)
+    }
+
+    fn publish_alone(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
         let mut extents = Vec::new();
         let mut lengths = Vec::new();
         for table in &image.tables {
@@ -239,9 +254,7 @@ impl TablePool {
             source,
         })?;
         let generation = self.owner.publish(&extents, &catalog);
-        let generation = generation.map_err(|source| self.failed(source))?;
-        *last = image.log_position;
-        Ok(generation)
+        Ok(generation.map_err(|source| self.failed(source))?)
     }
 
     /// The extents of a segment, which are written where they are not there yet.
@@ -251,7 +264,7 @@ impl TablePool {
         if let Some(pooled) = known.filter(|pooled| pooled.pool_id == self.pool_id) {
             return Ok(pooled);
         }
-        let (columns, entries) = match is_delta {
+        let Written(columns, entries) = match is_delta {
             true => self.write_delta(segment)?,
             false => self.write_main(segment)?,
         };
@@ -342,7 +355,6 @@ impl TablePool {
             }
             image.tables.push(entry.into_image(own).map_err(damaged)?);
         }
-        *self.publishing.lock() = image.log_position;
         if self.verify == Verify::All {
             verify(&image)?;
         }

@@ -3,6 +3,7 @@
 
 mod bench;
 mod data;
+mod pool;
 mod index;
 mod machine;
 mod measure;
@@ -19,6 +20,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
 pub use self::data::DataArgs;
+pub use self::pool::PoolArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
