@@ -36,7 +36,8 @@ impl Durability {
         database: &Arc<Database>,
     ) -> Result<(Self, Definitions), StoreError> {
         let directory = DataDirectory::open(&options.directory)?;
-        let (log, definitions) = recover(&directory, options, database, Definitions::default(), 0)?;
+        let (restored, position) = restore(&directory, database)?;
+        let (log, definitions) = recover(&directory, options, database, restored, position)?;
         let log = Arc::new(log);
         let writer = Mutex::new(write_in_background(&log));
         let durability = Self {
@@ -97,9 +98,12 @@ impl Drop for Durability {
             }
         }
         self.log.close();
-        if let Err(error) = self.log.sync_to(self.log.end()) {
+        if self.log.check().is_ok()
+            && let Err(error) = self.log.sync_to(self.log.end())
+        {
             tracing::error!(%error, "the log could not be written at the end");
         }
+        self.log.finish();
         let writer = self.writer.lock().take();
         if writer.is_some_and(|writer| writer.join().is_err()) {
             tracing::error!("the thread that writes the log has panicked");

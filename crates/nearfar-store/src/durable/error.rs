@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::codec::DecodeError;
+use crate::image::ImageError;
 
 /// Why a data directory can't be opened, or a change not be kept in it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -155,7 +155,7 @@ impl DurabilityError {
         }
     }
 
-    pub(super) fn undecodable(position: u64) -> impl Fn(DecodeError) -> Self {
+    pub(super) fn undecodable(position: u64) -> impl Fn(ImageError) -> Self {
         move |error| Self::replay(position, error)
     }
 }

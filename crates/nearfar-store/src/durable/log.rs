@@ -10,6 +10,7 @@ use super::error::DurabilityError;
 use super::record::FrameHeader;
 use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
+use crate::image::Encoder;
 
 /// The largest record.
 pub(super) const RECORD_BYTES_MAX: u32 = 64 << 20;
@@ -167,6 +168,13 @@ impl Log {
         }
     }
 
+    /// Refuses all that follows: another process may have the log from now on.
+    pub(super) fn finish(&self) {
+        let _end = self.end.lock();
+        // Nothing is lost if it was stopped before.
+        let _ = self.stopped.set("the data directory was closed".to_owned());
+    }
+
     /// Appends a record, whose header is written over its first bytes. Returns the position behind
     /// it.
     ///
@@ -185,9 +193,9 @@ impl Log {
             synced: self.durable(),
             transaction,
         };
-        let mut written = super::codec::Writer::default();
+        let mut written = Encoder::default();
         header.write(&mut written);
-        record[..FrameHeader::BYTES].copy_from_slice(&written.bytes);
+        record[..FrameHeader::BYTES].copy_from_slice(&written.finish());
         let appended = self.wal.read().append(record);
         match appended {
             Ok(start) => {

@@ -10,7 +10,6 @@
 //! The log's framing, checksums and shared writes to disk are those of the crate `wal-db`; what its
 //! records say is in [`record`].
 
-mod codec;
 mod damage;
 mod directory;
 mod durability;
@@ -26,13 +25,11 @@ mod rows;
 mod savepoints;
 mod store;
 mod sync;
-mod types;
 mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use codec::DecodeError;
 pub use directory::LAYOUT_VERSION;
 pub(crate) use durability::Durability;
 pub use error::DurabilityError;

@@ -6,8 +6,7 @@
 
 use arrow::datatypes::SchemaRef;
 
-use super::codec::{DecodeError, Reader, Writer};
-use super::types::{NamedPlacements, UnsupportedType, read_schema, write_schema};
+use crate::image::{Decoder, Encoder, ImageError, decode_schema, encode_schema};
 use crate::table::{RowId, TableId};
 
 /// What every record begins with.
@@ -31,20 +30,24 @@ impl FrameHeader {
     /// Bytes of a record before its operations.
     pub const BYTES: usize = 4 + 1 + 1 + 8 + 8;
 
-    pub fn write(self, out: &mut Writer) {
-        out.bytes.extend_from_slice(&MAGIC);
+    pub fn write(self, out: &mut Encoder) {
+        out.raw(&MAGIC);
         out.u8(VERSION);
         out.flag(self.is_last);
         out.u64(self.synced);
         out.u64(self.transaction);
     }
 
-    fn read(input: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        if input.take(MAGIC.len(), "a record of Nearfar")? != MAGIC {
-            return Err(input.error("a record of Nearfar"));
+    fn read(input: &mut Decoder<'_>) -> Result<Self, ImageError> {
+        if input.raw(MAGIC.len(), "a record of Nearfar")? != MAGIC {
+            return Err(ImageError::Invalid {
+                what: "a record of Nearfar",
+            });
         }
         if input.u8("a record's version")? != VERSION {
-            return Err(input.error("a record of version 1"));
+            return Err(ImageError::Invalid {
+                what: "a record of version 1",
+            });
         }
         Ok(Self {
             is_last: input.flag("whether a record is a transaction's last")?,
@@ -72,21 +75,21 @@ impl std::fmt::Display for QualifiedName {
     }
 }
 
-/// One change.
+/// One change. Placements are those of [`crate::image::encode_placements`].
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation<'a> {
     CreateTable {
         table: TableId,
         name: QualifiedName,
         columns: SchemaRef,
-        placements: NamedPlacements,
+        placements: &'a [u8],
     },
     DropTable {
         table: TableId,
     },
     Place {
         table: TableId,
-        placements: NamedPlacements,
+        placements: &'a [u8],
     },
     CreateSchema {
         name: String,
@@ -105,7 +108,7 @@ pub(super) enum Operation<'a> {
     Truncate {
         table: TableId,
     },
-    /// `rows` is read with the table's schema.
+    /// `rows` are read with the table's schema.
     Insert {
         table: TableId,
         ids: IdRuns,
@@ -131,7 +134,7 @@ mod tag {
 }
 
 impl Operation<'_> {
-    pub fn write(&self, out: &mut Writer) -> Result<(), UnsupportedType> {
+    pub fn write(&self, out: &mut Encoder) -> Result<(), ImageError> {
         match self {
             Self::CreateTable {
                 table,
@@ -142,13 +145,13 @@ impl Operation<'_> {
                 out.u8(tag::CREATE_TABLE);
                 out.u64(*table);
                 write_name(out, name);
-                write_schema(out, columns)?;
-                placements.write(out);
+                encode_schema(out, columns)?;
+                out.bytes(placements);
             }
             Self::DropTable { table } => write_table(out, tag::DROP_TABLE, *table),
             Self::Place { table, placements } => {
                 write_table(out, tag::PLACE, *table);
-                placements.write(out);
+                out.bytes(placements);
             }
             Self::CreateSchema { name } => {
                 out.u8(tag::CREATE_SCHEMA);
@@ -171,7 +174,7 @@ impl Operation<'_> {
             Self::Insert { table, ids, rows } => {
                 write_table(out, tag::INSERT, *table);
                 write_ids(out, ids);
-                out.blob(rows);
+                out.bytes(rows);
             }
             Self::Delete { table, ids } => {
                 write_table(out, tag::DELETE, *table);
@@ -183,7 +186,7 @@ impl Operation<'_> {
 }
 
 impl<'a> Operation<'a> {
-    fn read(input: &mut Reader<'a>) -> Result<Self, DecodeError> {
+    fn read(input: &mut Decoder<'a>) -> Result<Self, ImageError> {
         let tag = input.u8("an operation")?;
         let table = match tag {
             tag::CREATE_SCHEMA | tag::DROP_SCHEMA | tag::CREATE_VIEW | tag::DROP_VIEW => 0,
@@ -193,13 +196,13 @@ impl<'a> Operation<'a> {
             tag::CREATE_TABLE => Self::CreateTable {
                 table,
                 name: read_name(input)?,
-                columns: read_schema(input)?,
-                placements: NamedPlacements::read(input)?,
+                columns: decode_schema(input)?,
+                placements: input.bytes("placements")?,
             },
             tag::DROP_TABLE => Self::DropTable { table },
             tag::PLACE => Self::Place {
                 table,
-                placements: NamedPlacements::read(input)?,
+                placements: input.bytes("placements")?,
             },
             tag::CREATE_SCHEMA => Self::CreateSchema {
                 name: input.text("a schema's name")?,
@@ -218,13 +221,17 @@ impl<'a> Operation<'a> {
             tag::INSERT => Self::Insert {
                 table,
                 ids: read_ids(input)?,
-                rows: input.blob("rows")?,
+                rows: input.bytes("rows")?,
             },
             tag::DELETE => Self::Delete {
                 table,
                 ids: read_ids(input)?,
             },
-            _ => return Err(input.error("an operation")),
+            _ => {
+                return Err(ImageError::Invalid {
+                    what: "an operation",
+                });
+            }
         })
     }
 }
@@ -233,14 +240,14 @@ impl<'a> Operation<'a> {
 #[derive(Debug)]
 pub(super) struct Frame<'a> {
     pub header: FrameHeader,
-    operations: Reader<'a>,
+    operations: Decoder<'a>,
 }
 
 impl<'a> Frame<'a> {
     /// # Errors
     /// Bytes that are no record of this version.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut input = Reader::new(bytes);
+    pub fn read(bytes: &'a [u8]) -> Result<Self, ImageError> {
+        let mut input = Decoder::new(bytes);
         Ok(Self {
             header: FrameHeader::read(&mut input)?,
             operations: input,
@@ -249,50 +256,47 @@ impl<'a> Frame<'a> {
 }
 
 impl<'a> Iterator for Frame<'a> {
-    type Item = Result<Operation<'a>, DecodeError>;
+    type Item = Result<Operation<'a>, ImageError>;
 
     /// The next operation; an error is not the last item, so readers stop at the first.
     fn next(&mut self) -> Option<Self::Item> {
-        (!self.operations.is_at_end()).then(|| Operation::read(&mut self.operations))
+        (!self.operations.rest().is_empty()).then(|| Operation::read(&mut self.operations))
     }
 }
 
-fn write_table(out: &mut Writer, tag: u8, table: TableId) {
+fn write_table(out: &mut Encoder, tag: u8, table: TableId) {
     out.u8(tag);
     out.u64(table);
 }
 
-fn write_name(out: &mut Writer, name: &QualifiedName) {
+fn write_name(out: &mut Encoder, name: &QualifiedName) {
     out.text(&name.schema);
     out.text(&name.name);
 }
 
-fn read_name(input: &mut Reader<'_>) -> Result<QualifiedName, DecodeError> {
+fn read_name(input: &mut Decoder<'_>) -> Result<QualifiedName, ImageError> {
     Ok(QualifiedName {
         schema: input.text("a schema's name")?,
         name: input.text("a name")?,
     })
 }
 
-fn write_ids(out: &mut Writer, ids: &IdRuns) {
-    out.count(ids.len());
-    for (first, rows) in ids {
+fn write_ids(out: &mut Encoder, ids: &IdRuns) {
+    out.list(ids.iter(), |out, (first, rows)| {
         out.u64(*first);
         out.u32(*rows);
-    }
+    });
 }
 
-fn read_ids(input: &mut Reader<'_>) -> Result<IdRuns, DecodeError> {
-    let count = input.count(12, "a number of identities")?;
-    let run = |_| {
-        let first = input.u64("an identity")?;
-        let rows = input.u32("a run of identities")?;
+fn read_ids(input: &mut Decoder<'_>) -> Result<IdRuns, ImageError> {
+    const WHAT: &str = "identities of rows";
+    input.list(WHAT, |input| {
+        let (first, rows) = (input.u64(WHAT)?, input.u32(WHAT)?);
         match first.checked_add(u64::from(rows)) {
             Some(_) => Ok((first, rows)),
-            None => Err(input.error("a run of identities")),
+            None => Err(ImageError::Invalid { what: WHAT }),
         }
-    };
-    (0..count).map(run).collect()
+    })
 }
 
 /// Identities, in their order, as runs.

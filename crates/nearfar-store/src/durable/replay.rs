@@ -9,6 +9,7 @@ use super::error::DurabilityError;
 use super::record::{Frame, IdRuns, Operation, QualifiedName};
 use super::rows::read_rows;
 use crate::error::StoreError;
+use crate::image::{Decoder, decode_placements};
 use crate::load::RowWriter;
 use crate::placement::ColumnPlacements;
 use crate::table::{
@@ -93,7 +94,7 @@ impl<'a> Replay<'a> {
                 columns,
                 placements,
             } => {
-                let placements = self.placements(placements.resolve(self.system()), &name.name);
+                let placements = self.placements(placements)?;
                 let snapshot = Snapshot::of_main(columns, Vec::new());
                 let table = Table::with_id(id, name.name.clone(), snapshot, 0, placements);
                 let table = Arc::new(table);
@@ -105,7 +106,7 @@ impl<'a> Replay<'a> {
             Operation::DropTable { table } => self.drop_table(table),
             Operation::Place { table, placements } => {
                 if let Some(table) = self.table(table)? {
-                    let wanted = self.placements(placements.resolve(self.system()), table.name());
+                    let wanted = self.placements(placements)?;
                     table.migrate(&wanted, self.database.storage())?;
                 }
             }
@@ -135,16 +136,9 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Where a table's columns go: near, where it names a tier that this machine does not have.
-    fn placements(&self, resolved: Option<ColumnPlacements>, table: &str) -> ColumnPlacements {
-        resolved.unwrap_or_else(|| {
-            tracing::warn!(
-                table,
-                "the table names a tier that is not there: it is put near"
-            );
-            let near = nearfar_memory::Placement::Bind(nearfar_memory::TierId::NEAR);
-            ColumnPlacements::all(near)
-        })
+    fn placements(&self, bytes: &[u8]) -> Result<ColumnPlacements, StoreError> {
+        decode_placements(&mut Decoder::new(bytes), self.system())
+            .map_err(|error| self.error(error))
     }
 
     fn drop_table(&mut self, table: TableId) {

@@ -8,14 +8,14 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 
-use super::codec::{DecodeError, Reader, Writer};
 use crate::error::StoreError;
+use crate::image::{Decoder, Encoder, ImageError};
 
 /// More rows are in no record.
-const ROWS_MAX: u32 = 1 << 20;
+const ROWS_MAX: usize = 1 << 20;
 
 /// Appends the rows of `batch`. The types are not kept: they are those of the table.
-pub(super) fn write_rows(out: &mut Writer, batch: &RecordBatch) -> Result<(), StoreError> {
+pub(super) fn write_rows(out: &mut Encoder, batch: &RecordBatch) -> Result<(), StoreError> {
     out.count(batch.num_rows());
     batch
         .columns()
@@ -36,7 +36,7 @@ fn compact(array: &ArrayRef) -> Result<ArrayData, StoreError> {
     })
 }
 
-fn write_array(out: &mut Writer, data: &ArrayData) -> Result<(), StoreError> {
+fn write_array(out: &mut Encoder, data: &ArrayData) -> Result<(), StoreError> {
     if data.offset() != 0 {
         return Err(StoreError::Internal {
             message: "an array that was copied begins behind its buffers' start".to_owned(),
@@ -45,10 +45,10 @@ fn write_array(out: &mut Writer, data: &ArrayData) -> Result<(), StoreError> {
     out.count(data.len());
     out.flag(data.nulls().is_some());
     if let Some(nulls) = data.nulls() {
-        out.blob(&nulls.inner().sliced());
+        out.bytes(&nulls.inner().sliced());
     }
     out.count(data.buffers().len());
-    data.buffers().iter().for_each(|buffer| out.blob(buffer));
+    data.buffers().iter().for_each(|buffer| out.bytes(buffer));
     data.child_data()
         .iter()
         .try_for_each(|child| write_array(out, child))
@@ -58,47 +58,55 @@ fn write_array(out: &mut Writer, data: &ArrayData) -> Result<(), StoreError> {
 ///
 /// # Errors
 /// Bytes that are no rows of these types.
-pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch, DecodeError> {
-    let mut input = Reader::new(bytes);
-    let rows = input.u32("a number of rows")?;
+pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch, ImageError> {
+    let mut input = Decoder::new(bytes);
+    let rows = input.count("a number of rows")?;
     if rows > ROWS_MAX {
-        return Err(input.error("a number of rows"));
+        return Err(ImageError::Invalid {
+            what: "a number of rows",
+        });
     }
     let columns = schema.fields().iter().map(|field| {
         let array = make_array(read_array(&mut input, field.data_type())?);
-        match array.len() == rows as usize {
+        match array.len() == rows {
             true => Ok(array),
-            false => Err(input.error("a column of so many rows")),
+            false => Err(ImageError::Invalid {
+                what: "a column of so many rows",
+            }),
         }
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    if !input.is_at_end() {
-        return Err(input.error("the end of the rows"));
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    input.finish("the end of the rows")?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
-    batch.map_err(|_| input.error("rows of the table's types"))
+    batch.map_err(|_| ImageError::Invalid {
+        what: "rows of the table's types",
+    })
 }
 
-fn read_array(input: &mut Reader<'_>, data_type: &DataType) -> Result<ArrayData, DecodeError> {
-    let len = input.u32("a number of values")? as usize;
+fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData, ImageError> {
+    let len = input.count("a number of values")?;
     // Values of no width, such as those of the null type, have no buffers that would bound them.
     if len > i32::MAX as usize {
-        return Err(input.error("a number of values"));
+        return Err(ImageError::Invalid {
+            what: "a number of values",
+        });
     }
     let nulls = match input.flag("whether there are nulls")? {
         true => {
-            let bits = input.blob("nulls")?;
+            let bits = input.bytes("nulls")?;
             if bits.len() < len.div_ceil(8) {
-                return Err(input.error("nulls of all values"));
+                return Err(ImageError::Invalid {
+                    what: "nulls of all values",
+                });
             }
             Some(Buffer::from(bits))
         }
         false => None,
     };
-    let count = input.count(4, "a number of buffers")?;
-    let buffers = (0..count).map(|_| Ok(Buffer::from(input.blob("a buffer")?)));
-    let buffers = buffers.collect::<Result<Vec<_>, DecodeError>>()?;
+    let buffers = input.list("buffers", |input| {
+        Ok(Buffer::from(input.bytes("a buffer")?))
+    })?;
     let children = child_types(data_type)
         .iter()
         .map(|child| read_array(input, child))
@@ -109,7 +117,9 @@ fn read_array(input: &mut Reader<'_>, data_type: &DataType) -> Result<ArrayData,
         .buffers(buffers)
         .child_data(children)
         .build();
-    data.map_err(|_| input.error("values of the column's type"))
+    data.map_err(|_| ImageError::Invalid {
+        what: "values of the column's type",
+    })
 }
 
 fn child_types(data_type: &DataType) -> Vec<DataType> {

@@ -8,10 +8,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-use super::codec::Writer;
 use super::record::{Frame, FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
-use super::types::{NamedPlacement, NamedPlacements};
+use crate::image::Encoder;
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {
     let some = |row: usize| !row.is_multiple_of(3);
@@ -67,14 +66,14 @@ fn batch(rows: usize) -> RecordBatch {
 }
 
 fn encoded(batch: &RecordBatch) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = Encoder::default();
     write_rows(&mut out, batch).expect("written");
-    out.bytes
+    out.finish()
 }
 
 /// A record with one operation of every kind.
 fn record(schema: &SchemaRef, rows: &[u8]) -> Vec<u8> {
-    let mut out = Writer::default();
+    let mut out = Encoder::default();
     FrameHeader {
         is_last: true,
         synced: 17,
@@ -84,7 +83,7 @@ fn record(schema: &SchemaRef, rows: &[u8]) -> Vec<u8> {
     operations(schema, rows)
         .iter()
         .for_each(|operation| operation.write(&mut out).expect("written"));
-    out.bytes
+    out.finish()
 }
 
 fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
@@ -92,27 +91,7 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
         schema: "public".to_owned(),
         name: name.to_owned(),
     };
-    let placements = NamedPlacements {
-        default: NamedPlacement::Bind("near".to_owned()),
-        columns: vec![
-            (
-                "text".to_owned(),
-                NamedPlacement::Weighted(vec![("near".to_owned(), 2), ("far".to_owned(), 1)]),
-            ),
-            (
-                "list".to_owned(),
-                NamedPlacement::Interleave(vec!["far".to_owned()]),
-            ),
-            (
-                "number".to_owned(),
-                NamedPlacement::Split {
-                    first: "near".to_owned(),
-                    first_share: 0.25,
-                    rest: "far".to_owned(),
-                },
-            ),
-        ],
-    };
+    let placements = b"placements";
     let ids = runs_of([5, 6, 7, 100, 101, 3]);
     assert_eq!(ids, [(5, 3), (100, 2), (3, 1)]);
     vec![
@@ -123,7 +102,7 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
             table: 3,
             name: name("t"),
             columns: Arc::clone(schema),
-            placements: placements.clone(),
+            placements,
         },
         Operation::Insert {
             table: 3,

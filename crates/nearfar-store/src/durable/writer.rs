@@ -5,13 +5,12 @@ use nearfar_memory::MemorySystem;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
-use super::codec::Writer;
 use super::error::DurabilityError;
 use super::log::{Log, RECORD_BYTES_MAX};
 use super::record::{FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
-use super::types::NamedPlacements;
 use crate::error::StoreError;
+use crate::image::{Encoder, ImageError, encode_placements};
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::{Part, RowId, Table, TableId};
 
@@ -29,7 +28,7 @@ const IDS_MAX: usize = 1 << 18;
 pub(crate) struct LogTransaction<'a> {
     log: &'a Log,
     number: u64,
-    record: Writer,
+    record: Encoder,
     /// There from the first of several records on.
     several: Option<RwLockReadGuard<'a, ()>>,
 }
@@ -51,7 +50,7 @@ impl<'a> LogTransaction<'a> {
 
     /// Whether nothing was told so far.
     pub fn is_empty(&self) -> bool {
-        self.several.is_none() && self.record.bytes.len() == FrameHeader::BYTES
+        self.several.is_none() && self.record.len() == FrameHeader::BYTES
     }
 
     /// Rows of `parts`, none of which is marked, that are added to `table`.
@@ -73,9 +72,10 @@ impl<'a> LogTransaction<'a> {
         ids: &[RowId],
         batch: &RecordBatch,
     ) -> Result<(), StoreError> {
-        let mut rows = Writer::default();
+        let mut rows = Encoder::default();
         write_rows(&mut rows, batch)?;
-        if rows.bytes.len() > ROWS_BYTES_MAX && ids.len() > 1 {
+        if rows.len() > ROWS_BYTES_MAX && ids.len() > 1 {
+            drop(rows);
             let half = ids.len() / 2;
             self.insert_batch(table, &ids[..half], &batch.slice(0, half))?;
             let rest = batch.slice(half, ids.len() - half);
@@ -84,7 +84,7 @@ impl<'a> LogTransaction<'a> {
         let operation = Operation::Insert {
             table: table.id(),
             ids: runs_of(ids.iter().copied()),
-            rows: &rows.bytes,
+            rows: &rows.finish(),
         };
         self.push(table.name(), &operation)
     }
@@ -118,7 +118,7 @@ impl<'a> LogTransaction<'a> {
             table: table.id(),
             name: qualified(schema, name),
             columns: Arc::clone(table.schema()),
-            placements: NamedPlacements::of(&table.placements(), system),
+            placements: &placements_of(table, system),
         };
         self.push(name, &operation)?;
         self.insert(table, table.snapshot().parts())
@@ -133,7 +133,7 @@ impl<'a> LogTransaction<'a> {
     pub fn place(&mut self, table: &Table, system: &MemorySystem) -> Result<(), StoreError> {
         let operation = Operation::Place {
             table: table.id(),
-            placements: NamedPlacements::of(&table.placements(), system),
+            placements: &placements_of(table, system),
         };
         self.push(table.name(), &operation)
     }
@@ -166,18 +166,23 @@ impl<'a> LogTransaction<'a> {
     }
 
     fn push(&mut self, table: &str, operation: &Operation<'_>) -> Result<(), StoreError> {
-        if self.record.bytes.len() >= RECORD_BYTES {
+        if self.record.len() >= RECORD_BYTES {
             self.several
                 .get_or_insert_with(|| self.log.several_records());
-            let mut record = std::mem::replace(&mut self.record, empty());
-            self.log.append(&mut record.bytes, self.number, false)?;
+            let mut record = std::mem::replace(&mut self.record, empty()).finish();
+            self.log.append(&mut record, self.number, false)?;
         }
-        operation.write(&mut self.record).map_err(|unsupported| {
-            DurabilityError::UnsupportedType {
-                data_type: unsupported.0.to_string(),
-            }
-        })?;
-        let (bytes, max) = (self.record.bytes.len(), RECORD_BYTES_MAX as usize);
+        operation
+            .write(&mut self.record)
+            .map_err(|error| match error {
+                ImageError::Unsupported { data_type } => DurabilityError::UnsupportedType {
+                    data_type: data_type.to_string(),
+                },
+                other => DurabilityError::NotLogged {
+                    message: other.to_string(),
+                },
+            })?;
+        let (bytes, max) = (self.record.len(), RECORD_BYTES_MAX as usize);
         if bytes > max {
             let table = table.to_owned();
             return Err(DurabilityError::RowsTooLarge { table, bytes, max }.into());
@@ -187,16 +192,23 @@ impl<'a> LogTransaction<'a> {
 
     /// Appends what is left, which makes it count. Returns the position behind it. For who holds
     /// the database's lock for commits: the order of commits is that of the log.
-    pub fn commit(mut self) -> Result<u64, DurabilityError> {
-        self.log.append(&mut self.record.bytes, self.number, true)
+    pub fn commit(self) -> Result<u64, DurabilityError> {
+        self.log
+            .append(&mut self.record.finish(), self.number, true)
     }
 }
 
 /// A record of nothing but room for its header.
-fn empty() -> Writer {
-    Writer {
-        bytes: vec![0; FrameHeader::BYTES],
-    }
+fn empty() -> Encoder {
+    let mut record = Encoder::default();
+    record.raw(&[0; FrameHeader::BYTES]);
+    record
+}
+
+fn placements_of(table: &Table, system: &MemorySystem) -> Vec<u8> {
+    let mut out = Encoder::default();
+    encode_placements(&mut out, &table.placements(), system);
+    out.finish()
 }
 
 fn qualified(schema: &str, name: &str) -> QualifiedName {

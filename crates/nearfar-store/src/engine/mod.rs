@@ -112,7 +112,8 @@ impl Engine {
             options: region_options,
             pool: None,
         };
-        let (storage, attached) = pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
+        let (storage, attached) =
+            pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
         let limits = MergeLimits::default();
         let (database, recovered) = match &options.data {
             Some(data) => {

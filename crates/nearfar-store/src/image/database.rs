@@ -179,7 +179,7 @@ pub fn encode_database(
         out.text(&table.schema_name);
         out.text(&table.name);
         encode_schema(out, &table.schema)?;
-        placements(out, &table.placements, system);
+        encode_placements(out, &table.placements, system);
         out.u64(table.next_row);
         out.count(table.snapshot.main().len());
         out.list(table.snapshot.parts().iter(), |out, part| {
@@ -232,7 +232,7 @@ fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEnt
         schema_name: bytes.text(TABLE)?,
         name: bytes.text(TABLE)?,
         schema: decode_schema(bytes)?,
-        placements: read_placements(bytes, system)?,
+        placements: decode_placements(bytes, system)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,
         parts: bytes.list("a part of a table", read_part)?,
@@ -294,7 +294,8 @@ fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ImageError>
     Ok(Marks::of(marked))
 }
 
-fn placements(out: &mut Encoder, placements: &ColumnPlacements, system: &MemorySystem) {
+/// Writes where a table's columns go. Tiers are written by name.
+pub fn encode_placements(out: &mut Encoder, placements: &ColumnPlacements, system: &MemorySystem) {
     placement(out, &placements.default, system);
     let columns: BTreeMap<_, _> = placements.columns.iter().collect();
     out.list(columns.into_iter(), |out, (column, place)| {
@@ -303,7 +304,12 @@ fn placements(out: &mut Encoder, placements: &ColumnPlacements, system: &MemoryS
     });
 }
 
-fn read_placements(
+/// Reads where a table's columns go. A tier that this machine does not have is replaced by the near
+/// one.
+///
+/// # Errors
+/// [`ImageError::Invalid`].
+pub fn decode_placements(
     bytes: &mut Decoder<'_>,
     system: &MemorySystem,
 ) -> Result<ColumnPlacements, ImageError> {

@@ -270,9 +270,11 @@ impl Transaction {
                     ))
                 })
                 .collect::<Result<Vec<_>, StoreError>>()?;
+            // Who changes nothing that is kept must not be seen before those that wait.
+            pending.position = commits.last_wait();
             if let Some((log, record)) = record.take() {
                 let position = record.commit()?;
-                let waits = log.sync_setting().is_on() || commits.others_wait();
+                let waits = log.sync_setting().is_on() || pending.position.is_some();
                 pending.position = waits.then_some(position);
             }
             commits.install_at(pending.position, installed);

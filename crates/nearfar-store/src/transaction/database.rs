@@ -41,11 +41,14 @@ impl Versions {
     /// One that waits for nothing of its own waits for those before it.
     fn push(&mut self, version: Arc<Version>, position: Option<u64>) {
         self.newest = Arc::clone(&version);
-        let last = self.waiting.back().map(|(position, _)| *position);
-        match position.or(last) {
+        match position.or(self.last_wait()) {
             Some(position) => self.waiting.push_back((position, version)),
             None => self.visible = version,
         }
+    }
+
+    fn last_wait(&self) -> Option<u64> {
+        self.waiting.back().map(|(position, _)| *position)
     }
 
     /// Lets all see what is on disk. Returns what is no longer needed.
@@ -269,9 +272,9 @@ impl Commits<'_> {
         });
     }
 
-    /// Whether a commit waits for the log.
-    pub(super) fn others_wait(&self) -> bool {
-        !self.database.versions.read().waiting.is_empty()
+    /// The position that the last of the commits waits for that wait for the log.
+    pub(super) fn last_wait(&self) -> Option<u64> {
+        self.database.versions.read().last_wait()
     }
 
     /// The same for one table.

@@ -1,7 +1,7 @@
 //! Main storage in a pool: what the next process has at once, and what becomes of damage.
 
-use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_memory::{Placement, TierId};
+use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::load::{Load, tpch};
 use nearfar_store::placement::ColumnPlacements;
@@ -39,7 +39,9 @@ fn open(path: &Path) -> Arc<Engine> {
 
 fn pool_bytes(engine: &Engine) -> u64 {
     let tiers = engine.system().tiers();
-    tiers.map(|(tier, _)| engine.system().usage(tier).pool_bytes).sum()
+    tiers
+        .map(|(tier, _)| engine.system().usage(tier).pool_bytes)
+        .sum()
 }
 
 const LARGE: &str = "CREATE TABLE t AS SELECT value AS a, value % 7 AS b, 'text ' || (value % 11) AS c \
@@ -55,7 +57,11 @@ async fn a_later_engine_uses_main_storage_where_it_lies() {
         let session = engine.session();
         run(&session, LARGE).await;
         run(&session, "CREATE VIEW v AS SELECT count(*) AS n FROM t").await;
-        run(&session, "CREATE SCHEMA other; CREATE TABLE other.u (x BIGINT)").await;
+        run(
+            &session,
+            "CREATE SCHEMA other; CREATE TABLE other.u (x BIGINT)",
+        )
+        .await;
         run(&session, "INSERT INTO other.u VALUES (1), (2)").await;
         run(&session, "DELETE FROM t WHERE a < 100").await;
         assert!(pool_bytes(&engine) > 0);
@@ -71,7 +77,11 @@ async fn a_later_engine_uses_main_storage_where_it_lies() {
     assert_eq!(region_bytes(&engine), 0, "nothing was copied");
     assert!(pool_bytes(&engine) > 0);
     // It goes on as before.
-    run(&session, "INSERT INTO t SELECT value, 1, 'new' FROM generate_series(1, 1000)").await;
+    run(
+        &session,
+        "INSERT INTO t SELECT value, 1, 'new' FROM generate_series(1, 1000)",
+    )
+    .await;
     run(&session, "CALL nearfar.merge('t')").await;
     let wanted = value(&session, SUM).await;
     drop((session, engine));
@@ -135,27 +145,42 @@ async fn a_pool_without_room_refuses_nothing_but_the_restart() {
     small.pool.as_mut().expect("a pool").bytes = Some(2 << 20);
     let engine = Engine::new(small).expect("an engine");
     let session = engine.session();
-    run(&session, "CREATE TABLE kept AS SELECT value AS a FROM generate_series(1, 100)").await;
+    run(
+        &session,
+        "CREATE TABLE kept AS SELECT value AS a FROM generate_series(1, 100)",
+    )
+    .await;
     run(&session, LARGE).await;
     run(&session, "CREATE TABLE u AS SELECT * FROM t").await;
     assert_eq!(value(&session, "SELECT count(*) FROM u").await, "200000");
     assert!(region_bytes(&engine) > 0);
     let error = engine.publish().unwrap_err().to_string();
-    assert!(error.contains("has no room") && error.contains("make a larger pool"), "{error}");
+    assert!(
+        error.contains("has no room") && error.contains("make a larger pool"),
+        "{error}"
+    );
     drop((session, engine));
     let engine = open(&path);
-    assert_eq!(value(&engine.session(), "SELECT sum(a) FROM kept").await, "5050");
+    assert_eq!(
+        value(&engine.session(), "SELECT sum(a) FROM kept").await,
+        "5050"
+    );
 }
 
 /// Flips a byte in the middle of every 4 KiB of the pool that holds something.
 fn flip(path: &Path, from: u64) {
-    let file = std::fs::File::options().read(true).write(true).open(path).expect("the pool");
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(path)
+        .expect("the pool");
     let bytes = file.metadata().expect("metadata").len();
     let mut page = [0_u8; 4096];
     for offset in (from..bytes).step_by(4096) {
         file.read_exact_at(&mut page, offset).expect("read");
         if page.iter().any(|byte| *byte != 0) {
-            file.write_all_at(&[page[9] ^ 4], offset + 9).expect("written");
+            file.write_all_at(&[page[9] ^ 4], offset + 9)
+                .expect("written");
         }
     }
 }
@@ -169,22 +194,37 @@ async fn damage_is_named() {
     drop(engine);
     let whole = std::fs::read(&path).expect("read");
     // The first extent is a column's.
-    let file = std::fs::File::options().write(true).open(&path).expect("the pool");
-    file.write_all_at(&[whole[65_536] ^ 1], 65_536).expect("written");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .expect("the pool");
+    file.write_all_at(&[whole[65_536] ^ 1], 65_536)
+        .expect("written");
     let engine = open(&path);
     let session = engine.session();
     let text = error(&session, SUM).await;
-    assert!(text.contains("of segment 0 of table `t`") && text.contains("damaged"), "{text}");
+    assert!(
+        text.contains("of segment 0 of table `t`") && text.contains("damaged"),
+        "{text}"
+    );
     assert_eq!(value(&session, "SELECT count(*) FROM t").await, "200000");
     drop((session, engine));
     let mut all = pooled(&path);
     all.pool.as_mut().expect("a pool").verify = Verify::All;
     let refused = Engine::new(all).expect_err("refused");
-    assert!(refused.to_string().contains("of segment 0 of table `t`"), "{refused}");
+    assert!(
+        refused.to_string().contains("of segment 0 of table `t`"),
+        "{refused}"
+    );
     flip(&path, 65_536);
     let refused = Engine::new(pooled(&path)).expect_err("refused");
     assert!(matches!(refused, StoreError::Savepoint(_)), "{refused:?}");
-    assert!(refused.to_string().contains("cannot be read: its catalog is damaged"), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .contains("cannot be read: its catalog is damaged"),
+        "{refused}"
+    );
 }
 
 /// Runs in a process of its own, which it ends without any warning.
@@ -198,7 +238,9 @@ async fn loads_and_is_killed() {
     let session = engine.session();
     load_tpch(&engine);
     run(&session, "INSERT INTO region SELECT * FROM region").await;
-    let kill = Command::new("kill").args(["-9", &std::process::id().to_string()]).status();
+    let kill = Command::new("kill")
+        .args(["-9", &std::process::id().to_string()])
+        .status();
     std::thread::sleep(std::time::Duration::from_secs(60));
     panic!("still here: {kill:?}");
 }
@@ -230,7 +272,10 @@ async fn what_was_published_is_there_after_a_kill() {
     assert_eq!(output.status.signal(), Some(9), "{output:?}");
     let engine = open(&path);
     let session = engine.session();
-    assert_eq!(value(&session, "SELECT count(*) FROM lineitem").await, "60175");
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM lineitem").await,
+        "60175"
+    );
     // What is in the delta only is not published before a merge or the end.
     assert_eq!(value(&session, "SELECT count(*) FROM region").await, "5");
     let revenue = "SELECT count(*) FROM lineitem, orders, customer, nation WHERE l_orderkey = o_orderkey \

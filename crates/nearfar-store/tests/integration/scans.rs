@@ -95,6 +95,7 @@ fn contenders() -> &'static Contenders {
             over_budget: OverBudget::Refuse,
             page_size: PageSize::Base,
             memory_limit_bytes: None,
+            data: None,
         })
         .expect("an engine");
         let load = Load {

@@ -3,10 +3,10 @@
 
 mod bench;
 mod data;
-mod pool;
 mod index;
 mod machine;
 mod measure;
+mod pool;
 mod profiles;
 mod queries;
 mod reproduce;
@@ -20,10 +20,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
 pub use self::data::DataArgs;
-pub use self::pool::PoolArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
+pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};

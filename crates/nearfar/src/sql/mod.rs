@@ -86,8 +86,10 @@ fn tell_where_tables_are(engine: &Engine) {
             "Tables are kept in the pool {}: what was not merged yet when the process is killed is lost.",
             pool.path().display()
         ),
-        (None, None) => "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
-            .to_owned(),
+        (None, None) => {
+            "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
+                .to_owned()
+        }
     });
 }
 

@@ -139,7 +139,7 @@ async fn a_torn_end_is_cut_wherever_it_is_torn() {
     let file = log_file(folder.path());
     let whole = fs::read(&file).expect("the log");
     let (from, to) = (positions[8] as usize, positions[9] as usize);
-    for end in (from..to).step_by(5) {
+    for end in (from..to).step_by(11) {
         for garbage in [0, 1, 300] {
             let mut torn = whole[..end].to_vec();
             torn.extend(std::iter::repeat_n(0xa5, garbage));
