@@ -6,18 +6,26 @@ use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::args::MachineArgs;
 
+/// Where tables outlive the process, if anywhere.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub data: Option<DataOptions>,
+    pub pool: Option<TablePoolOptions>,
+}
+
 /// The engine that `args` describe, on this machine. To be called once, before threads start: it
 /// gives the global allocator its heaps.
 pub fn engine(
     args: &MachineArgs,
     profile: Option<Profile>,
-    data: Option<DataOptions>,
+    kept: Kept,
 ) -> anyhow::Result<Arc<Engine>> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
@@ -32,7 +40,8 @@ pub fn engine(
     options.profile = profile;
     options.whole_device = args.whole_device;
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
-    options.data = data;
+    options.data = kept.data;
+    options.pool = kept.pool;
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;

@@ -12,6 +12,7 @@ pub mod heap;
 mod loading;
 mod memory;
 mod options;
+mod pool;
 mod session;
 mod settings;
 mod spill;
@@ -38,12 +39,13 @@ use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use crate::durable::{Durability, DurabilityError};
+use crate::durable::{Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
+use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
@@ -65,6 +67,9 @@ pub struct Engine {
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
     definitions: Arc<DefinitionLock>,
+    /// Publishes main storage in the pool, if there is one.
+    publisher: OnceLock<Arc<Publisher>>,
+    _verifier: Option<Verifier>,
     runtime: Arc<RuntimeEnv>,
     /// Sessions so far.
     sessions: AtomicU64,
@@ -114,7 +119,10 @@ impl Engine {
             system,
             options: region_options,
             temporary: None,
+            pool: None,
         };
+        let (storage, attached) =
+            pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
         let limits = MergeLimits::default();
         let (database, recovered) = match &options.data {
             Some(data) => {
@@ -127,6 +135,11 @@ impl Engine {
             None => (Database::new(storage.clone(), limits), None),
         };
         let (durability, definitions) = recovered.unzip();
+        let verifier = attached
+            .as_ref()
+            .and_then(|image| pool::verifier(&storage, image));
+        let of_pool = attached.map(|image| Definitions::of_image(image, &database));
+        let definitions = definitions.or(of_pool);
         let engine = Arc::new(Self {
             topology,
             database,
@@ -139,6 +152,8 @@ impl Engine {
             query_memory,
             definitions: Arc::default(),
             durability,
+            publisher: OnceLock::new(),
+            _verifier: verifier,
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
@@ -151,6 +166,7 @@ impl Engine {
             engine.database.set_log(Arc::clone(durability.log()));
             durability.start_savepoints(data, &engine.database, engine.image_taker());
         }
+        engine.start_publishing();
         Ok(engine)
     }
 
@@ -271,9 +287,12 @@ impl Engine {
     }
 }
 
-/// Ends merges, so that none goes on without an engine.
+/// Ends merges, so that none goes on without an engine, and publishes what is committed.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.database.merges().stop();
+        if let Some(publisher) = self.publisher.get() {
+            publisher.publish_or_warn();
+        }
     }
 }

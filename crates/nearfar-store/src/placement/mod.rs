@@ -8,6 +8,7 @@ use nearfar_memory::{MemorySystem, Placement, RegionOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::savepoint::pooled::TablePool;
 use crate::segment::Target;
 use crate::table::TemporaryBudget;
 
@@ -18,6 +19,8 @@ pub struct Storage {
     pub options: RegionOptions,
     /// What segments are charged to that are of a session's temporary table.
     pub temporary: Option<Arc<TemporaryBudget>>,
+    /// Where main storage outlives the process.
+    pub pool: Option<Arc<TablePool>>,
 }
 
 impl Storage {
@@ -27,6 +30,7 @@ impl Storage {
             system: &self.system,
             placement,
             options: self.options,
+            pool: self.pool.as_deref(),
         }
     }
 }

@@ -39,6 +39,7 @@ fn storage() -> Storage {
             over_budget: OverBudget::Refuse,
         },
         temporary: None,
+        pool: None,
     }
 }
 

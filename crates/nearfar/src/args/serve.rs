@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{DataArgs, MachineArgs};
+use super::{DataArgs, MachineArgs, PoolArgs};
 
 /// Serve tables over PostgreSQL's protocol, with health and metrics over HTTP.
 ///
@@ -104,6 +104,8 @@ pub struct ServeArgs {
     pub machine: MachineArgs,
     #[command(flatten)]
     pub data: DataArgs,
+    #[command(flatten)]
+    pub pool: PoolArgs,
 }
 
 /// What else there is to do for a server.

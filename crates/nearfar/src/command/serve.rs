@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
 use crate::exit::{Exit, Failed};
-use crate::machine;
+use crate::machine::{self, Kept};
 use crate::message;
 use crate::sql;
 
@@ -66,7 +66,11 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     let sources = sql::sources(&args.files)?;
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
-    let engine = machine::engine(&args.machine, profile, args.data.options())?;
+    let kept = Kept {
+        data: args.data.options(),
+        pool: args.pool.options(),
+    };
+    let engine = machine::engine(&args.machine, profile, kept)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let workers = machine::server_threads(engine.threads())?;
     let front = machine::server_threads(1)?;

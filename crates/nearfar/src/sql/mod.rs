@@ -25,7 +25,7 @@ use crate::args::{RowFormat, SqlArgs};
 use crate::exit::{Exit, Failed};
 use crate::human::TierBudget;
 use crate::interrupt::Interrupts;
-use crate::machine;
+use crate::machine::{self, Kept};
 use crate::message;
 use crate::output::file::Output;
 
@@ -41,7 +41,11 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
             bytes: bytes.0,
         });
     }
-    let engine = machine::engine(&machine, profile, args.data.options())?;
+    let kept = Kept {
+        data: args.data.options(),
+        pool: args.pool.options(),
+    };
+    let engine = machine::engine(&machine, profile, kept)?;
     let display = Display {
         format: args.format,
         timing: args.timing,
@@ -82,10 +86,16 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
 
 /// Says at the start of a shell whether tables outlive it.
 fn tell_where_tables_are(engine: &Engine) {
-    message::print(&match engine.data_directory() {
-        Some(directory) => format!("Tables are kept in {}.", directory.display()),
-        None => "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
-            .to_owned(),
+    message::print(&match (engine.data_directory(), engine.pool()) {
+        (Some(directory), _) => format!("Tables are kept in {}.", directory.display()),
+        (None, Some(pool)) => format!(
+            "Tables are kept in the pool {}: what was not merged yet when the process is killed is lost.",
+            pool.path().display()
+        ),
+        (None, None) => {
+            "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
+                .to_owned()
+        }
     });
 }
 

@@ -8,7 +8,7 @@ use nearfar_measure::results::{Header, ResultsWriter};
 use super::dimension;
 use crate::args::{BenchMergeArgs, FigureFormat};
 use crate::interrupt::run_until_interrupted;
-use crate::machine;
+use crate::machine::{self, Kept};
 use crate::output::file::Output;
 use crate::output::grid::{Align, Grid};
 use crate::progress::{Live, Spinner};
@@ -21,7 +21,7 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
         rounds: args.rounds.get(),
         queries: args.queries.get(),
     };
-    let engine = machine::engine(&args.machine, None, None)?;
+    let engine = machine::engine(&args.machine, None, Kept::default())?;
     let live = Live::default();
     let shown = live.clone();
     let spinner = Spinner::new(move || shown.text());
