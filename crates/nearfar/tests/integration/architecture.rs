@@ -9,7 +9,7 @@ use toml::Table;
 use crate::support::workspace;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 11] = [
+const ALLOWED: [(&str, &[&str]); 12] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
