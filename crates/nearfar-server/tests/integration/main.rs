@@ -5,4 +5,5 @@ mod ends;
 mod hostile;
 mod statements;
 mod support;
+mod tpch;
 mod transport;
