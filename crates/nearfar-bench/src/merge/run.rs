@@ -174,8 +174,8 @@ async fn timed(session: &Session, expected: &str) -> Result<f64, MergeBenchError
 /// The last number in a text.
 fn number(text: &str) -> u64 {
     let digits = |c: char| !c.is_ascii_digit();
-    let numbers = text.split(digits).filter_map(|number| number.parse().ok());
-    numbers.last().unwrap_or(0)
+    let mut numbers = text.split(digits).filter_map(|number| number.parse().ok());
+    numbers.next_back().unwrap_or(0)
 }
 
 /// What a statement gives, as text.
