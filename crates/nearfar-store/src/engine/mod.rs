@@ -36,7 +36,7 @@ use nearfar_topology::Topology;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::durable::{Durability, DurabilityError};
+use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::scan::{NearfarTable, ScanCosts};
@@ -106,17 +106,7 @@ impl Engine {
             system,
             options: region_options,
         };
-        let limits = MergeLimits::default();
-        let (database, recovered) = match &options.data {
-            Some(data) => {
-                let database = Database::durable(storage.clone(), limits);
-                let recovered = Durability::open(data, &database);
-                // Merges that recovery began must not outlive it.
-                let recovered = recovered.inspect_err(|_| database.merges().stop())?;
-                (database, Some(recovered))
-            }
-            None => (Database::new(storage.clone(), limits), None),
-        };
+        let (database, recovered) = open_database(&storage, options.data.as_ref())?;
         let (durability, definitions) = recovered.unzip();
         let engine = Arc::new(Self {
             topology,
@@ -241,6 +231,26 @@ impl Engine {
     fn default_settings(&self) -> Settings {
         let limits = self.database.merges().limits().clone();
         Settings::new(self.tablespaces(), limits, self.database.log().cloned())
+    }
+}
+
+/// A database, and what the data directory has of it, where there is one.
+fn open_database(
+    storage: &Storage,
+    data: Option<&DataOptions>,
+) -> Result<(Arc<Database>, Option<(Durability, Definitions)>), StoreError> {
+    let (storage, limits) = (storage.clone(), MergeLimits::default());
+    let Some(data) = data else {
+        return Ok((Database::new(storage, limits), None));
+    };
+    let database = Database::durable(storage, limits);
+    match Durability::open(data, &database) {
+        Ok(recovered) => Ok((database, Some(recovered))),
+        Err(error) => {
+            // Merges that recovery began must not outlive it.
+            database.merges().stop();
+            Err(error)
+        }
     }
 }
 
