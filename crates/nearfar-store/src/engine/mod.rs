@@ -42,7 +42,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::durable::{Definitions, Durability, DurabilityError};
+use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::savepoint::{Publisher, Verifier};
@@ -123,17 +123,7 @@ impl Engine {
         };
         let (storage, attached) =
             pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
-        let limits = MergeLimits::default();
-        let (database, recovered) = match &options.data {
-            Some(data) => {
-                let database = Database::durable(storage.clone(), limits);
-                let recovered = Durability::open(data, &database);
-                // Merges that recovery began must not outlive it.
-                let recovered = recovered.inspect_err(|_| database.merges().stop())?;
-                (database, Some(recovered))
-            }
-            None => (Database::new(storage.clone(), limits), None),
-        };
+        let (database, recovered) = open_database(&storage, options.data.as_ref())?;
         let (durability, definitions) = recovered.unzip();
         let verifier = attached
             .as_ref()
@@ -284,6 +274,26 @@ impl Engine {
         let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
         let log = self.database.log().cloned();
         Settings::new(self.tablespaces(), limits, log, temporary)
+    }
+}
+
+/// A database, and what the data directory has of it, where there is one.
+fn open_database(
+    storage: &Storage,
+    data: Option<&DataOptions>,
+) -> Result<(Arc<Database>, Option<(Durability, Definitions)>), StoreError> {
+    let (storage, limits) = (storage.clone(), MergeLimits::default());
+    let Some(data) = data else {
+        return Ok((Database::new(storage, limits), None));
+    };
+    let database = Database::durable(storage, limits);
+    match Durability::open(data, &database) {
+        Ok(recovered) => Ok((database, Some(recovered))),
+        Err(error) => {
+            // Merges that recovery began must not outlive it.
+            database.merges().stop();
+            Err(error)
+        }
     }
 }
 
