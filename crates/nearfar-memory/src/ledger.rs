@@ -13,6 +13,7 @@ use crate::tier::{MAX_TIERS, TierBytes, TierId};
 pub(crate) enum Taker {
     Region,
     Heap,
+    Pool,
 }
 
 /// One tier's account. The counters need no order among each other: each is exact by itself, and
@@ -24,6 +25,7 @@ struct Account {
     peak_bytes: AtomicU64,
     region_bytes: AtomicU64,
     heap_bytes: AtomicU64,
+    pool_bytes: AtomicU64,
 }
 
 impl Account {
@@ -31,6 +33,7 @@ impl Account {
         match taker {
             Taker::Region => &self.region_bytes,
             Taker::Heap => &self.heap_bytes,
+            Taker::Pool => &self.pool_bytes,
         }
     }
 
@@ -61,6 +64,7 @@ pub(crate) struct AccountState {
     pub(crate) peak_bytes: u64,
     pub(crate) region_bytes: u64,
     pub(crate) heap_bytes: u64,
+    pub(crate) pool_bytes: u64,
 }
 
 /// The accounts of all tiers.
@@ -118,6 +122,7 @@ impl Ledger {
             peak_bytes: account.peak_bytes.load(Relaxed),
             region_bytes: account.region_bytes.load(Relaxed),
             heap_bytes: account.heap_bytes.load(Relaxed),
+            pool_bytes: account.pool_bytes.load(Relaxed),
         }
     }
 

@@ -107,12 +107,14 @@ pub struct UnknownTier {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TierUsage {
-    /// The most bytes that regions and heaps together may take.
+    /// The most bytes that regions, heaps and pools together may take.
     pub budget_bytes: u64,
     /// Bytes of regions, in whole pages.
     pub region_bytes: u64,
     /// Bytes that tier heaps hold for blocks, free or not, and for their own records.
     pub heap_bytes: u64,
+    /// Bytes of extents of pools that are in use, in whole pages.
+    pub pool_bytes: u64,
     /// Bytes of blocks of tier heaps that were allocated and not freed yet.
     pub heap_live_bytes: u64,
     /// The most that regions and heaps together have taken at any moment.
@@ -124,10 +126,10 @@ pub struct TierUsage {
 }
 
 impl TierUsage {
-    /// Bytes that regions and heaps together have taken.
+    /// Bytes that regions, heaps and pools together have taken.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.region_bytes + self.heap_bytes
+        self.region_bytes + self.heap_bytes + self.pool_bytes
     }
 
     /// Bytes left below the budget.
@@ -301,6 +303,7 @@ impl MemorySystem {
             budget_bytes: state.budget_bytes,
             region_bytes: state.region_bytes,
             heap_bytes: state.heap_bytes,
+            pool_bytes: state.pool_bytes,
             heap_live_bytes: heaps.live_bytes(),
             peak_bytes: state.peak_bytes,
             fallbacks: heaps.fallbacks(),
@@ -368,6 +371,16 @@ impl MemorySystem {
         })
     }
 
+    /// Takes `bytes` of `tier` for an extent of a pool, if there are so many left.
+    pub(crate) fn take_for_pool(self: &Arc<Self>, tier: TierId, bytes: u64) -> Option<PoolCharge> {
+        let is_taken = self.ledger.try_take(Taker::Pool, tier, bytes);
+        is_taken.then(|| PoolCharge {
+            system: Arc::clone(self),
+            tier,
+            bytes,
+        })
+    }
+
     /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows.
     pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), RegionError> {
         let Some(limit) = self.roots.memory_limit() else {
@@ -403,6 +416,21 @@ fn find_tier(tiers: &[TierInfo], name: &str) -> Result<TierId, UnknownTier> {
             name: name.to_owned(),
             known: tiers.iter().map(|tier| tier.name.clone()).collect(),
         }),
+    }
+}
+
+/// Bytes of a tier that are taken for an extent of a pool; dropping it gives them back.
+#[derive(Debug)]
+pub(crate) struct PoolCharge {
+    system: Arc<MemorySystem>,
+    tier: TierId,
+    bytes: u64,
+}
+
+impl Drop for PoolCharge {
+    fn drop(&mut self) {
+        let ledger = &self.system.ledger;
+        ledger.give_back(Taker::Pool, self.tier, self.bytes);
     }
 }
 

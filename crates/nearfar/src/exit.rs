@@ -293,6 +293,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
         StoreError::Transaction(_) => Some(Exit::Statement),
+        StoreError::Savepoint(_) => Some(Exit::Input),
         StoreError::Durability(error) => Some(of_durability(error)),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),

@@ -6,6 +6,7 @@ use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -18,6 +19,7 @@ pub fn engine(
     args: &MachineArgs,
     profile: Option<Profile>,
     data: Option<DataOptions>,
+    pool: Option<TablePoolOptions>,
 ) -> anyhow::Result<Arc<Engine>> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
@@ -33,6 +35,7 @@ pub fn engine(
     options.whole_device = args.whole_device;
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
     options.data = data;
+    options.pool = pool;
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;

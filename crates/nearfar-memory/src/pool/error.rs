@@ -90,6 +90,19 @@ pub enum PoolError {
         /// What is there.
         largest_free_bytes: u64,
     },
+    /// The tier that the pool lies on has no budget for what is in use of it.
+    #[error(
+        "{bytes} bytes of the pool exceed the budget of tier {tier}, of which {available_bytes} are \
+         left: raise it"
+    )]
+    Budget {
+        /// The bytes of an extent.
+        bytes: u64,
+        /// The tier.
+        tier: String,
+        /// What is left of its budget.
+        available_bytes: u64,
+    },
     /// Bytes are not those that were published.
     #[error(
         "{bytes} bytes at {offset} of the pool are damaged (checksum {found:#018x} instead of \

@@ -1,14 +1,18 @@
 //! Extents: published pieces of a pool, in place.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow_buffer::Buffer;
 
 use super::checksum;
 use super::error::PoolError;
 use super::owner::OwnerCore;
+use super::space::EXTENT_GRAIN;
+use crate::system::{MemorySystem, PoolCharge};
+use crate::tier::TierId;
 
 /// Where a piece of a pool lies, and what it must hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +31,7 @@ pub struct ExtentHandle {
     owner: Arc<OwnerCore>,
     extent: Extent,
     is_verified: AtomicBool,
+    charge: OnceLock<PoolCharge>,
 }
 
 impl fmt::Debug for ExtentHandle {
@@ -45,6 +50,7 @@ impl ExtentHandle {
             owner,
             extent,
             is_verified: AtomicBool::new(is_verified),
+            charge: OnceLock::new(),
         })
     }
 
@@ -80,13 +86,53 @@ impl ExtentHandle {
         Ok(())
     }
 
+    /// Counts its bytes as taken of `tier`, in whole pages, as long as it lives. Once.
+    ///
+    /// # Errors
+    /// [`PoolError::Budget`].
+    pub fn charge_to(&self, system: &Arc<MemorySystem>, tier: TierId) -> Result<(), PoolError> {
+        if self.charge.get().is_some() {
+            return Ok(());
+        }
+        let bytes = self.extent.bytes.max(1).next_multiple_of(EXTENT_GRAIN);
+        let charge = system.take_for_pool(tier, bytes);
+        let charge = charge.ok_or_else(|| PoolError::Budget {
+            bytes,
+            tier: system.info(tier).name.clone(),
+            available_bytes: system.usage(tier).available_bytes(),
+        })?;
+        // One that another thread was faster with is given back.
+        drop(self.charge.set(charge));
+        Ok(())
+    }
+
+    /// The bytes in place, once they are [verified](Self::verify).
+    ///
+    /// # Errors
+    /// [`PoolError::Damaged`].
+    pub fn verified(&self) -> Result<&[u8], PoolError> {
+        self.verify()?;
+        Ok(self.bytes())
+    }
+
     /// The bytes as an Arrow buffer, without a copy, once they are [verified](Self::verify).
     ///
     /// # Errors
     /// [`PoolError::Damaged`].
     pub fn buffer(self: &Arc<Self>) -> Result<Buffer, PoolError> {
+        self.buffer_of(0..self.extent.bytes as usize)
+    }
+
+    /// Some of the bytes as an Arrow buffer, as [`Self::buffer`].
+    ///
+    /// # Errors
+    /// [`PoolError::Damaged`].
+    ///
+    /// # Panics
+    /// When `range` lies outside of the extent, as a slice would.
+    pub fn buffer_of(self: &Arc<Self>, range: Range<usize>) -> Result<Buffer, PoolError> {
         self.verify()?;
-        let bytes = self.bytes();
+        let bytes = &self.bytes()[range];
         let start = std::ptr::NonNull::from(bytes).cast::<u8>();
         let owner = Arc::clone(self);
         // SAFETY: these are the initialised bytes of the extent, which stay there unchanged as long

@@ -7,15 +7,12 @@ use std::thread::JoinHandle;
 use super::directory::DataDirectory;
 use super::log::Log;
 use super::options::DataOptions;
-use super::record::QualifiedName;
 use super::recovery::recover;
 use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
 use crate::error::StoreError;
-use crate::image::ViewDefinition;
 use crate::savepoint::directory as savepoint;
-use crate::table::Table;
 use crate::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
@@ -124,26 +121,9 @@ fn restore(
         return Ok((Definitions::default(), 0));
     };
     let image = savepoint::read(&folder, &newest, database.storage())?;
-    let mut definitions = Definitions {
-        schemas: image.schemas.into_iter().collect(),
-        ..Definitions::default()
-    };
-    for image in &image.tables {
-        let table = Arc::new(Table::restored(image));
-        table.keep();
-        database.add(&table);
-        let name = QualifiedName {
-            schema: image.schema_name.clone(),
-            name: image.name.clone(),
-        };
-        definitions.tables.insert(table.id(), (name, table));
-    }
-    let view = |view: ViewDefinition| {
-        let (schema, name) = (view.schema, view.name);
-        (QualifiedName { schema, name }, view.sql)
-    };
-    definitions.views = image.views.into_iter().map(view).collect();
-    Ok((definitions, image.log_position))
+    let log_position = image.log_position;
+    let definitions = Definitions::of_image(image, database);
+    Ok((definitions, log_position))
 }
 
 /// Writes the log to disk as often as its setting says.

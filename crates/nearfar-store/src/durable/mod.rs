@@ -20,6 +20,7 @@ mod options;
 mod record;
 mod recovery;
 mod replay;
+mod restore;
 mod rows;
 mod savepoints;
 mod store;

@@ -109,6 +109,17 @@ impl Engine {
         write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
         apply: impl FnOnce() -> T,
     ) -> Result<T, StoreError> {
+        let applied = self.define_alone(check, write, apply)?;
+        self.database.main_changed();
+        Ok(applied)
+    }
+
+    fn define_alone<T>(
+        &self,
+        check: impl FnOnce() -> Result<(), StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
+        apply: impl FnOnce() -> T,
+    ) -> Result<T, StoreError> {
         let _alone = self.definitions.unplanned_views.lock();
         check()?;
         if let Some(log) = self.database.log() {

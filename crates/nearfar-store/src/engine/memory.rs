@@ -71,7 +71,8 @@ impl EngineMemory {
                 .tiers()
                 .filter(|(_, info)| info.nodes.iter().any(|node| nodes.contains(node)));
             let tables: u64 = beside
-                .map(|(id, _)| self.system.usage(id).region_bytes)
+                .map(|(id, _)| self.system.usage(id))
+                .map(|usage| usage.region_bytes + usage.pool_bytes)
                 .sum();
             let left = self.system.usage(tier).budget_bytes.saturating_sub(tables);
             (left as f64 * DEFAULT_SHARE) as u64

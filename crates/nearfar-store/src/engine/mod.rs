@@ -11,6 +11,7 @@ pub mod heap;
 mod loading;
 mod memory;
 mod options;
+mod pool;
 mod session;
 mod settings;
 mod stream;
@@ -34,11 +35,12 @@ use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::durable::{Durability, DurabilityError};
+use crate::durable::{Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
+use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::Table;
 use crate::transaction::{Database, MergeLimits};
@@ -60,6 +62,9 @@ pub struct Engine {
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
     definitions: Arc<DefinitionLock>,
+    /// Publishes main storage in the pool, if there is one.
+    publisher: OnceLock<Arc<Publisher>>,
+    _verifier: Option<Verifier>,
     runtime: Arc<RuntimeEnv>,
 }
 
@@ -105,7 +110,10 @@ impl Engine {
         let storage = Storage {
             system,
             options: region_options,
+            pool: None,
         };
+        let (storage, attached) =
+            pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
         let limits = MergeLimits::default();
         let (database, recovered) = match &options.data {
             Some(data) => {
@@ -118,6 +126,11 @@ impl Engine {
             None => (Database::new(storage.clone(), limits), None),
         };
         let (durability, definitions) = recovered.unzip();
+        let verifier = attached
+            .as_ref()
+            .and_then(|image| pool::verifier(&storage, image));
+        let of_pool = attached.map(|image| Definitions::of_image(image, &database));
+        let definitions = definitions.or(of_pool);
         let engine = Arc::new(Self {
             topology,
             database,
@@ -130,6 +143,8 @@ impl Engine {
             query_memory,
             definitions: Arc::default(),
             durability,
+            publisher: OnceLock::new(),
+            _verifier: verifier,
             runtime: Arc::default(),
         });
         let views = definitions.map(|definitions| engine.restore(definitions));
@@ -138,6 +153,7 @@ impl Engine {
             engine.database.set_log(Arc::clone(durability.log()));
             durability.start_savepoints(data, &engine.database, engine.image_taker());
         }
+        engine.start_publishing();
         Ok(engine)
     }
 
@@ -244,9 +260,12 @@ impl Engine {
     }
 }
 
-/// Ends merges, so that none goes on without an engine.
+/// Ends merges, so that none goes on without an engine, and publishes what is committed.
 impl Drop for Engine {
     fn drop(&mut self) {
         self.database.merges().stop();
+        if let Some(publisher) = self.publisher.get() {
+            publisher.publish_or_warn();
+        }
     }
 }

@@ -4,6 +4,7 @@ use nearfar_memory::{Budgets, OverBudget, PageSize};
 use nearfar_topology::{Profile, Topology};
 
 use crate::durable::DataOptions;
+use crate::savepoint::pooled::TablePoolOptions;
 
 /// What an [`Engine`](super::Engine) is made with.
 #[derive(Debug, Clone)]
@@ -27,6 +28,8 @@ pub struct EngineOptions {
     pub memory_limit_bytes: Option<u64>,
     /// Where tables are kept; without it everything is in memory only.
     pub data: Option<DataOptions>,
+    /// The pool that main storage is in, so that the next process has it at once.
+    pub pool: Option<TablePoolOptions>,
 }
 
 impl EngineOptions {
@@ -43,6 +46,7 @@ impl EngineOptions {
             page_size: PageSize::Base,
             memory_limit_bytes: None,
             data: None,
+            pool: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use nearfar_memory::{MemorySystem, Placement, RegionOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::savepoint::pooled::TablePool;
 use crate::segment::Target;
 
 /// The memory that segments are put into.
@@ -15,6 +16,8 @@ use crate::segment::Target;
 pub struct Storage {
     pub system: Arc<MemorySystem>,
     pub options: RegionOptions,
+    /// Where main storage outlives the process.
+    pub pool: Option<Arc<TablePool>>,
 }
 
 impl Storage {
@@ -24,6 +27,7 @@ impl Storage {
             system: &self.system,
             placement,
             options: self.options,
+            pool: self.pool.as_deref(),
         }
     }
 }

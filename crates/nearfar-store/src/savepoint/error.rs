@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nearfar_memory::pool::PoolError;
+
 use crate::image::ImageError;
 use crate::segment::FormError;
 
@@ -59,6 +61,15 @@ pub enum SavepointError {
         #[source]
         source: ColumnError,
     },
+    /// A pool can't be used, or has no room.
+    #[error("the pool `{}` can't be used: {source}{}", path.display(), remedy(source))]
+    Pool {
+        /// The file or device.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: PoolError,
+    },
     /// A table can't be part of a savepoint.
     #[error("table `{table}` can't be kept: {source}")]
     Table {
@@ -68,14 +79,6 @@ pub enum SavepointError {
         #[source]
         source: ImageError,
     },
-    /// The bytes of a segment that was to be written are gone or can't be brought to memory.
-    #[error("a segment of table `{table}` can't be written: {reason}")]
-    Unreadable {
-        /// The table.
-        table: String,
-        /// Why.
-        reason: String,
-    },
 }
 
 /// What is wrong with the bytes of a column.
@@ -84,9 +87,21 @@ pub enum ColumnError {
     /// They are damaged.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// They are not those that were published.
+    #[error(transparent)]
+    Pool(PoolError),
     /// They are no values of the column's type.
     #[error(transparent)]
     Form(#[from] FormError),
+}
+
+fn remedy(error: &PoolError) -> &'static str {
+    match error {
+        PoolError::Full { .. } => {
+            "; drop or truncate tables, or move columns to another tablespace, or make a larger pool"
+        }
+        _ => "",
+    }
 }
 
 impl SavepointError {

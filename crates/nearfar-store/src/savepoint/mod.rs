@@ -1,11 +1,15 @@
 //! Savepoints: the complete committed state of all permanent tables at one position of the log.
 //!
 //! [`directory`] keeps them as files: one for each segment, written once and shared by later
-//! savepoints, and a manifest that is renamed last. `docs/restart-format.md` describes the layout.
+//! savepoints, and a manifest that is renamed last. [`pooled`] keeps them in a pool, where a later process
+//! uses them in place. `docs/restart-format.md` describes the layout.
 
 pub mod directory;
 mod error;
+pub mod pooled;
+mod publisher;
 mod segment_file;
 
-pub use error::SavepointError;
+pub use error::{ColumnError, SavepointError};
+pub use publisher::{Publisher, Verifier};
 pub use segment_file::SegmentFile;

@@ -129,8 +129,14 @@ impl ColumnSegment {
         }
     }
 
-    pub(super) fn memory(&self) -> &SegmentMemory {
+    /// The memory that it lies in.
+    pub fn memory(&self) -> &SegmentMemory {
         &self.memory
+    }
+
+    /// Whether no other column shares its memory.
+    pub fn is_alone(&self) -> bool {
+        self.part == (0..self.form().bytes())
     }
 
     pub(super) fn part_of_memory(&self) -> Range<usize> {
@@ -227,10 +233,21 @@ impl ColumnSegment {
     /// Whatever refuses the new region; the old one is untouched.
     pub fn copy_to(&self, target: Target<'_>) -> Result<Self, StoreError> {
         let source = &self.memory.as_slice()[self.part.clone()];
-        let region = target.region(source.len(), |bytes| {
+        let region = target.memory(source.len(), |bytes| {
             bytes[..source.len()].copy_from_slice(source);
         })?;
-        let first = self.part.start;
+        self.moved_to(region, self.part.start)
+    }
+
+    /// The same segment with its [`Self::form_bytes`] in other memory.
+    ///
+    /// # Errors
+    /// What Arrow says of them.
+    pub(crate) fn in_memory(&self, memory: SegmentMemory) -> Result<Self, StoreError> {
+        self.moved_to(memory, self.form_start())
+    }
+
+    fn moved_to(&self, region: SegmentMemory, first: usize) -> Result<Self, StoreError> {
         let mut moved = |buffer: &Buffer| match self.locate(buffer) {
             Some(part) => region.buffer(part.start - first..part.end - first),
             None => buffer.clone(),

@@ -15,6 +15,7 @@ use super::plain::encode_plain;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
 use crate::error::StoreError;
+use crate::savepoint::pooled::TablePool;
 
 /// Where a column segment is put.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +23,33 @@ pub struct Target<'a> {
     pub system: &'a Arc<MemorySystem>,
     pub placement: &'a Placement,
     pub options: RegionOptions,
+    /// The pool that takes what is placed on its tier.
+    pub pool: Option<&'a TablePool>,
 }
 
 impl Target<'_> {
+    /// Memory of at least `bytes`, filled by `fill`: in the pool, or a region where that has no room.
+    pub(super) fn memory(
+        &self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<SegmentMemory, StoreError> {
+        let Some(pool) = self.pool.filter(|pool| pool.holds(self.placement)) else {
+            return self.region(bytes, fill);
+        };
+        let mut filled = vec![0; bytes];
+        fill(&mut filled);
+        match pool.write(&filled) {
+            Ok(memory) => Ok(memory),
+            Err(error) => {
+                tracing::warn!(%error, "a column goes to memory of this process only");
+                self.region(bytes, |bytes| {
+                    bytes[..filled.len()].copy_from_slice(&filled)
+                })
+            }
+        }
+    }
+
     /// A region of at least `bytes`, filled by `fill`.
     pub(crate) fn region(
         &self,
@@ -107,7 +132,7 @@ fn encode_narrow(
         code_bytes: width,
     };
     let parts = validity.form(values).parts();
-    let region = target.region(parts.bytes, |bytes| {
+    let region = target.memory(parts.bytes, |bytes| {
         let codes = &mut bytes[parts.codes.clone()];
         narrow::write_codes(arrays, data_type, base, width, codes);
         validity.write(bytes, parts.nulls.clone());
@@ -136,7 +161,7 @@ fn encode_dictionary(
         data_bytes,
     });
     let parts = parts.parts();
-    let region = target.region(parts.bytes, |bytes| {
+    let region = target.memory(parts.bytes, |bytes| {
         write_codes(&dictionary.codes, width, &mut bytes[parts.codes.clone()]);
         write_string_parts(
             dictionary.values.iter().map(|v| Some(*v)),
@@ -181,7 +206,7 @@ fn encode_strings(
     target: Target<'_>,
 ) -> Result<ColumnSegment, StoreError> {
     let parts = validity.form(ValuesForm::Strings { data_bytes }).parts();
-    let region = target.region(parts.bytes, |bytes| {
+    let region = target.memory(parts.bytes, |bytes| {
         let values = arrays.iter().flat_map(|a| a.as_string_view().iter());
         write_string_parts(values, bytes, &parts.offsets, &parts.data);
         validity.write(bytes, parts.nulls.clone());

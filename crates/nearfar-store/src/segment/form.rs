@@ -207,7 +207,7 @@ impl ColumnSegment {
 
     /// The first of its bytes: columns that share their memory begin where the one before ends, and
     /// their first buffer at the next cache line.
-    fn form_start(&self) -> usize {
+    pub(super) fn form_start(&self) -> usize {
         let part = self.part_of_memory();
         part.start.next_multiple_of(ALIGNMENT_BYTES).min(part.end)
     }

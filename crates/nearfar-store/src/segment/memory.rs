@@ -1,7 +1,8 @@
 //! The memory that the bytes of a column segment lie in.
 
 use arrow::buffer::Buffer;
-use nearfar_memory::{Placement, Region, TierBytes};
+use nearfar_memory::pool::{ExtentHandle, PoolError};
+use nearfar_memory::{MemorySystem, Placement, Region, TierBytes, TierId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,6 +11,43 @@ use std::sync::Arc;
 pub enum SegmentMemory {
     /// A region of this process.
     Region(Arc<Region>),
+    /// An extent of a pool, which outlives the process.
+    Pool(PoolBytes),
+}
+
+/// The verified bytes of an extent of a pool, in place.
+#[derive(Debug, Clone)]
+pub struct PoolBytes {
+    extent: Arc<ExtentHandle>,
+    all: Buffer,
+    tier: TierId,
+}
+
+impl PoolBytes {
+    /// The bytes of `extent`, which are counted as taken of `tier`.
+    ///
+    /// # Errors
+    /// Damaged bytes; a tier without budget for them.
+    pub fn of(
+        extent: Arc<ExtentHandle>,
+        system: &Arc<MemorySystem>,
+        tier: TierId,
+    ) -> Result<Self, PoolError> {
+        extent.charge_to(system, tier)?;
+        let all = extent.buffer()?;
+        Ok(Self { extent, all, tier })
+    }
+
+    /// The extent.
+    pub fn extent(&self) -> &Arc<ExtentHandle> {
+        &self.extent
+    }
+
+    /// A buffer of its own size, by which operators that keep it are charged.
+    fn buffer(&self, range: Range<usize>) -> Buffer {
+        let own = self.extent.buffer_of(range.clone());
+        own.unwrap_or_else(|_| self.all.slice_with_length(range.start, range.len()))
+    }
 }
 
 impl SegmentMemory {
@@ -17,6 +55,7 @@ impl SegmentMemory {
     pub fn len(&self) -> usize {
         match self {
             Self::Region(region) => region.len(),
+            Self::Pool(bytes) => bytes.all.len(),
         }
     }
 
@@ -29,6 +68,7 @@ impl SegmentMemory {
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Region(region) => region.as_slice(),
+            Self::Pool(bytes) => &bytes.all,
         }
     }
 
@@ -36,6 +76,7 @@ impl SegmentMemory {
     pub fn buffer(&self, range: Range<usize>) -> Buffer {
         match self {
             Self::Region(region) => region.buffer(range),
+            Self::Pool(bytes) => bytes.buffer(range),
         }
     }
 
@@ -43,6 +84,7 @@ impl SegmentMemory {
     pub fn placement(&self) -> Placement {
         match self {
             Self::Region(region) => region.placement(),
+            Self::Pool(bytes) => Placement::Bind(bytes.tier),
         }
     }
 
@@ -50,6 +92,19 @@ impl SegmentMemory {
     pub fn tier_bytes(&self, range: Range<usize>) -> TierBytes {
         match self {
             Self::Region(region) => region.tier_bytes(range),
+            Self::Pool(bytes) => {
+                let mut on = TierBytes::ZERO;
+                on[bytes.tier] = range.len() as u64;
+                on
+            }
+        }
+    }
+
+    /// The extent of a pool that they are; nothing where they are in a region.
+    pub fn extent(&self) -> Option<&Arc<ExtentHandle>> {
+        match self {
+            Self::Region(_) => None,
+            Self::Pool(bytes) => Some(bytes.extent()),
         }
     }
 }

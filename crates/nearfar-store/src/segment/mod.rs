@@ -31,7 +31,7 @@ pub use codes::{Code, CodeRange, Codes};
 pub use column::{ColumnSegment, Encoding, EncodingKind};
 pub use encode::{Target, encode_column};
 pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesForm};
-pub use memory::SegmentMemory;
+pub use memory::{PoolBytes, SegmentMemory};
 pub(crate) use narrow::for_each_integer;
 pub use narrow::{integers, is_integer_like, literal, scalar};
 pub use plain::encode_together;

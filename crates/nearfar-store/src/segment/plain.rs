@@ -41,7 +41,7 @@ pub fn encode_together(
             layout.part(buffer.len());
         });
     }
-    let region = target.region(layout.bytes(), |bytes| {
+    let region = target.memory(layout.bytes(), |bytes| {
         let mut layout = Layout::default();
         for data in &all {
             visit_buffers(data, &mut |buffer| {

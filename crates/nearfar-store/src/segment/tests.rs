@@ -40,6 +40,7 @@ fn encode(system: &Arc<MemorySystem>, array: &ArrayRef) -> ColumnSegment {
         system,
         placement: &placement,
         options: OPTIONS,
+        pool: None,
     };
     // Two chunks, so that arrays with an offset are met too.
     let half = array.len() / 2;
@@ -80,6 +81,7 @@ fn check_with_moves(array: &ArrayRef) -> EncodingKind {
             system: &system,
             placement: &placement,
             options: OPTIONS,
+            pool: None,
         };
         let moved = segment.copy_to(target).expect("moved");
         assert_eq!(moved.placement(), placement);

@@ -58,6 +58,7 @@ fn near_segment(
             page_size: PageSize::Base,
             ..storage.options
         },
+        pool: None,
     };
     let columns = encode_together(columns, target)?;
     let slot = |column| {

@@ -182,6 +182,9 @@ impl Table {
         database.lock().install(self, self.snapshot().merging(0));
         self.merges
             .fetch_add(u64::from(rows > 0), Ordering::Relaxed);
+        if rows > 0 {
+            database.main_changed();
+        }
         result.map(|()| rows)
     }
 

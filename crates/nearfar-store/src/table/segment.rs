@@ -9,6 +9,7 @@ use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
 use crate::error::StoreError;
 use crate::savepoint::SegmentFile;
+use crate::savepoint::pooled::PooledSegment;
 use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
 
 /// The rows of one segment. The values never change; where they lie can.
@@ -18,6 +19,8 @@ pub struct Segment {
     columns: Vec<ColumnSlot>,
     /// The file of a data directory that has its bytes.
     file: Mutex<Option<Arc<SegmentFile>>>,
+    /// The extents of a pool that have them.
+    pooled: Mutex<Option<PooledSegment>>,
 }
 
 impl Segment {
@@ -26,6 +29,7 @@ impl Segment {
             rows,
             columns,
             file: Mutex::default(),
+            pooled: Mutex::default(),
         }
     }
 
@@ -49,6 +53,14 @@ impl Segment {
         self.file.lock().clone()
     }
 
+    pub(crate) fn pooled(&self) -> Option<PooledSegment> {
+        self.pooled.lock().clone()
+    }
+
+    pub(crate) fn set_pooled(&self, pooled: PooledSegment) {
+        *self.pooled.lock() = Some(pooled);
+    }
+
     pub(crate) fn set_file(&self, file: Arc<SegmentFile>) {
         *self.file.lock() = Some(file);
     }
@@ -64,6 +76,14 @@ pub trait StoredColumn: fmt::Debug + Send + Sync {
     /// # Errors
     /// Bytes that are gone or damaged; memory that is refused.
     fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError>;
+
+    /// Checks its bytes where they are, if that brings nothing to memory.
+    ///
+    /// # Errors
+    /// Damaged bytes.
+    fn verify(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// One column of a segment: its values wherever they are now, and what is known of them.
@@ -126,6 +146,26 @@ impl ColumnSlot {
         let segment = Arc::new(column.load(&placement)?);
         *self.state.write() = State::InMemory(Arc::clone(&segment));
         Ok(segment)
+    }
+
+    /// Checks values that have not been read yet.
+    ///
+    /// # Errors
+    /// Damaged ones.
+    pub fn verify(&self) -> Result<(), StoreError> {
+        let stored = match &*self.state.read() {
+            State::InMemory(_) => return Ok(()),
+            State::Stored { column, .. } => Arc::clone(column),
+        };
+        stored.verify()
+    }
+
+    /// Puts the same values elsewhere, unless they have been moved from `before` meanwhile.
+    pub(crate) fn settle(&self, before: &Arc<ColumnSegment>, after: ColumnSegment) {
+        let mut state = self.state.write();
+        if matches!(&*state, State::InMemory(now) if Arc::ptr_eq(now, before)) {
+            *state = State::InMemory(Arc::new(after));
+        }
     }
 
     /// The values, if they are in memory.

@@ -328,6 +328,10 @@ impl PendingCommit {
             }
             database.publish(log.durable());
         }
+        let adds_main = |change: &Change| !change.main.is_empty() || change.is_truncated;
+        if self.changes.values().any(adds_main) {
+            database.main_changed();
+        }
         for change in self.changes.values() {
             database.merges().consider(database, &change.table);
         }

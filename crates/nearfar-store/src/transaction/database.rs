@@ -3,11 +3,12 @@
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::merges::{MergeLimits, Merges};
 use crate::durable::Log;
 use crate::placement::Storage;
+use crate::savepoint::Publisher;
 use crate::table::{Snapshot, Table, TableId};
 
 /// The tables of an engine at one moment.
@@ -81,6 +82,8 @@ pub struct Database {
     /// Transactions that have begun and not ended.
     open: AtomicUsize,
     merges: Merges,
+    /// Who publishes main storage in a pool.
+    publisher: OnceLock<Weak<Publisher>>,
 }
 
 impl Database {
@@ -104,6 +107,7 @@ impl Database {
             commit: Mutex::new(()),
             open: AtomicUsize::new(0),
             merges: Merges::new(limits),
+            publisher: OnceLock::new(),
         })
     }
 
@@ -125,6 +129,18 @@ impl Database {
     /// Has all changes from now on written to `log`.
     pub(crate) fn set_log(&self, log: Arc<Log>) {
         self.log.get_or_init(|| log);
+    }
+
+    /// Has changes of main storage and of definitions published from now on.
+    pub(crate) fn set_publisher(&self, publisher: &Arc<Publisher>) {
+        self.publisher.get_or_init(|| Arc::downgrade(publisher));
+    }
+
+    /// To be called after main storage or definitions have changed, without a lock.
+    pub(crate) fn main_changed(&self) {
+        if let Some(publisher) = self.publisher.get().and_then(Weak::upgrade) {
+            publisher.publish_or_warn();
+        }
     }
 
     /// Makes `table` part of the database.

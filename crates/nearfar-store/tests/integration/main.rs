@@ -9,6 +9,7 @@ mod heap;
 mod isolation;
 mod leaks;
 mod merges;
+mod pools;
 mod savepoints;
 mod scans;
 mod statements;

@@ -96,6 +96,7 @@ fn contenders() -> &'static Contenders {
             page_size: PageSize::Base,
             memory_limit_bytes: None,
             data: None,
+            pool: None,
         })
         .expect("an engine");
         let load = Load {

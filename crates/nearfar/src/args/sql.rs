@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{DataArgs, MachineArgs};
+use super::{DataArgs, MachineArgs, PoolArgs};
 
 /// Query files in memory: an interactive shell, or statements from the command line or a script.
 ///
@@ -58,6 +58,8 @@ pub struct SqlArgs {
     pub near_budget: Option<crate::human::ByteSize>,
     #[command(flatten)]
     pub data: DataArgs,
+    #[command(flatten)]
+    pub pool: PoolArgs,
     #[command(flatten)]
     pub machine: MachineArgs,
 }

@@ -39,7 +39,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
             bytes: bytes.0,
         });
     }
-    let engine = machine::engine(&machine, profile, args.data.options())?;
+    let engine = machine::engine(&machine, profile, args.data.options(), args.pool.options())?;
     let display = Display {
         format: args.format,
         timing: args.timing,
@@ -80,10 +80,16 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
 
 /// Says at the start of a shell whether tables outlive it.
 fn tell_where_tables_are(engine: &Engine) {
-    message::print(&match engine.data_directory() {
-        Some(directory) => format!("Tables are kept in {}.", directory.display()),
-        None => "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
-            .to_owned(),
+    message::print(&match (engine.data_directory(), engine.pool()) {
+        (Some(directory), _) => format!("Tables are kept in {}.", directory.display()),
+        (None, Some(pool)) => format!(
+            "Tables are kept in the pool {}: what was not merged yet when the process is killed is lost.",
+            pool.path().display()
+        ),
+        (None, None) => {
+            "Everything is in memory only, and gone when the shell ends: --data DIR keeps it."
+                .to_owned()
+        }
     });
 }
 

@@ -51,6 +51,7 @@ const COLUMNS: &Columns<Row> = &[
         Of::Integer(|row| Some(row.usage.region_bytes)),
     ),
     ("heap_bytes", Of::Integer(|row| Some(row.usage.heap_bytes))),
+    ("pool_bytes", Of::Integer(|row| Some(row.usage.pool_bytes))),
     (
         "free_bytes",
         Of::Integer(|row| Some(row.usage.available_bytes())),

@@ -32,7 +32,7 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
         // Whether it can be written is found out before the time for it is spent.
         drop(Output::create(path)?);
     }
-    let engine = machine::engine(&args.machine, profile, None)?;
+    let engine = machine::engine(&args.machine, profile, None, None)?;
     let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
     let printed = print(args.format, &header, &outcome);

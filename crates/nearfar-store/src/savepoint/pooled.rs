@@ -1,0 +1,518 @@
+//! Savepoints in a pool: main storage that a later process uses where it lies.
+//!
+//! Every column of a segment of the main storage is an extent; so is what is known of a segment, and
+//! each segment of the delta. What is published names the extents and has everything else. Columns
+//! that are placed on the tier that the pool lies on are used in place, by this process and by later
+//! ones; of the others the pool has a copy, which a later process reads when it needs it.
+
+use arrow::datatypes::DataType;
+use nearfar_memory::pool::{Claim, ExtentHandle, Owner, Pool, PoolError, PoolOptions};
+use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
+use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::{ColumnError, SavepointError};
+use super::publisher::TakeCommitted;
+use crate::error::StoreError;
+use crate::image::{
+    ColumnEntry, DatabaseImage, ImageError, SegmentForm, TableEntry, decode_database,
+    decode_segment, encode_database, encode_segment, open, seal,
+};
+use crate::placement::Storage;
+use crate::segment::{ColumnForm, ColumnSegment, PoolBytes, SegmentMemory};
+use crate::table::{ColumnSlot, Part, Segment, StoredColumn};
+
+const MAGIC: &[u8; 8] = b"NFARBASE";
+
+/// Columns of a segment of the delta begin at multiples of this within their extent.
+const DELTA_GRAIN: usize = 64;
+
+/// When the bytes of a pool are checked against their checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verify {
+    /// All of them before anything is served.
+    All,
+    /// In the background, and each column segment before it is first read.
+    #[default]
+    Background,
+}
+
+/// The pool that an engine has its main storage in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TablePoolOptions {
+    /// A file on tmpfs or on a DAX file system, or a DAX device.
+    pub path: PathBuf,
+    /// Bytes of the pool, where there is none yet: a multiple of 2 MiB.
+    pub bytes: Option<u64>,
+    /// The tier that its memory is part of.
+    pub tier: String,
+    /// When its bytes are checked.
+    pub verify: Verify,
+    /// How it is taken from whoever has it.
+    pub claim: Claim,
+}
+
+impl TablePoolOptions {
+    /// A pool of near memory that is there, or is made when [`Self::bytes`] says how large.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            bytes: None,
+            tier: "near".to_owned(),
+            verify: Verify::default(),
+            claim: Claim::of_this_process(),
+        }
+    }
+}
+
+/// A pool that tables are in, which this process owns.
+#[derive(Debug)]
+pub struct TablePool {
+    path: PathBuf,
+    pool_id: u128,
+    owner: Owner,
+    system: Arc<MemorySystem>,
+    tier: TierId,
+    verify: Verify,
+    /// Held by the one publication that is under way.
+    publishing: Mutex<()>,
+}
+
+/// What of a segment is in which extents of a pool.
+#[derive(Debug, Clone)]
+pub struct PooledSegment {
+    pool_id: u128,
+    form: Arc<ExtentHandle>,
+    columns: Vec<Arc<ExtentHandle>>,
+}
+
+impl TablePool {
+    /// Attaches the pool, or makes it where there is none, and becomes its owner.
+    ///
+    /// # Errors
+    /// [`SavepointError::Pool`], which says what is wrong with the pool; a tier that there is not.
+    pub fn open(
+        options: &TablePoolOptions,
+        system: &Arc<MemorySystem>,
+    ) -> Result<Arc<Self>, StoreError> {
+        Self::open_with(options, system, Pool::claim)
+    }
+
+    /// The same, and forgets what was published in it, because it can't be used.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_empty(
+        options: &TablePoolOptions,
+        system: &Arc<MemorySystem>,
+    ) -> Result<Arc<Self>, StoreError> {
+        Self::open_with(options, system, Pool::claim_empty)
+    }
+
+    fn open_with(
+        options: &TablePoolOptions,
+        system: &Arc<MemorySystem>,
+        claim: fn(&Pool, &Claim) -> Result<Owner, PoolError>,
+    ) -> Result<Arc<Self>, StoreError> {
+        let tier = system
+            .tier(&options.tier)
+            .map_err(|error: UnknownTier| error)?;
+        let path = &options.path;
+        let failed = |source| SavepointError::Pool {
+            path: path.clone(),
+            source,
+        };
+        let is_there = std::fs::metadata(path).is_ok_and(|metadata| {
+            use std::os::unix::fs::FileTypeExt;
+            metadata.len() > 0 || metadata.file_type().is_char_device()
+        });
+        let attached = match is_there {
+            true => Pool::attach(path, PoolOptions::default()),
+            false => Err(PoolError::NotAPool {
+                path: path.clone(),
+                reason: "there is no such file; say how large the pool is to be".to_owned(),
+            }),
+        };
+        let pool = match (attached, options.bytes) {
+            (Err(PoolError::NotAPool { .. }), Some(bytes)) => {
+                Pool::create(path, bytes, PoolOptions::default())
+            }
+            (attached, _) => attached,
+        };
+        let pool = pool.map_err(failed)?;
+        let owner = claim(&pool, &options.claim).map_err(failed)?;
+        Ok(Arc::new(Self {
+            path: path.clone(),
+            pool_id: pool.id(),
+            owner,
+            system: Arc::clone(system),
+            tier,
+            verify: options.verify,
+            publishing: Mutex::new(()),
+        }))
+    }
+
+    /// The file or device.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The tier that its memory is part of.
+    pub fn tier(&self) -> TierId {
+        self.tier
+    }
+
+    /// When its bytes are checked.
+    pub fn verify(&self) -> Verify {
+        self.verify
+    }
+
+    /// Bytes that it has room for.
+    pub fn free_bytes(&self) -> u64 {
+        self.owner.free_bytes()
+    }
+
+    /// Whether columns of this placement are used in the pool.
+    pub fn holds(&self, placement: &Placement) -> bool {
+        *placement == Placement::Bind(self.tier)
+    }
+
+    /// Puts bytes into the pool. They are gone with the process unless they are published.
+    ///
+    /// # Errors
+    /// A pool or a tier without room; a pool that was taken over.
+    pub fn write(&self, bytes: &[u8]) -> Result<SegmentMemory, SavepointError> {
+        let extent = self.write_extent(&[bytes])?;
+        self.in_place(extent)
+    }
+
+    fn write_extent(&self, parts: &[&[u8]]) -> Result<Arc<ExtentHandle>, SavepointError> {
+        let extent = self
+            .owner
+            .write(parts)
+            .map_err(|source| self.failed(source))?;
+        let charged = extent.charge_to(&self.system, self.tier);
+        charged.map_err(|source| self.failed(source))?;
+        Ok(extent)
+    }
+
+    fn in_place(&self, extent: Arc<ExtentHandle>) -> Result<SegmentMemory, SavepointError> {
+        let bytes = PoolBytes::of(extent, &self.system, self.tier);
+        let bytes = bytes.map_err(|source| self.failed(source))?;
+        Ok(SegmentMemory::Pool(bytes))
+    }
+
+    fn failed(&self, source: PoolError) -> SavepointError {
+        SavepointError::Pool {
+            path: self.path.clone(),
+            source,
+        }
+    }
+
+    /// Publishes `image` in place of what was published before, all of it or nothing. Columns that
+    /// belong into the pool and were not in it move there.
+    ///
+    /// # Errors
+    /// A pool without room, or that was taken over; a column that can't be read. What was published
+    /// before then still is.
+    pub fn publish(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
+        let _alone = self.publishing.lock();
+        self.publish_alone(image)
+    }
+
+    /// The same of what `take` says once it is this publication's turn, so that none takes the place
+    /// of a newer one.
+    ///
+    /// # Errors
+    /// As [`Self::publish`], and those of `take`.
+    pub(super) fn publish_with(&self, take: &TakeCommitted) -> Result<u64, StoreError> {
+        let _alone = self.publishing.lock();
+        self.publish_alone(&take()?)
+    }
+
+    fn publish_alone(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
+        let mut extents = Vec::new();
+        let mut lengths = Vec::new();
+        for table in &image.tables {
+            let main = table.snapshot.main().len();
+            for (index, part) in table.snapshot.parts().iter().enumerate() {
+                let pooled = self.pooled(part, index >= main)?;
+                lengths.push(pooled.columns.len());
+                extents.push(pooled.form);
+                extents.extend(pooled.columns);
+            }
+        }
+        let numbers: Vec<usize> = (0..lengths.len()).collect();
+        let mut result = Ok(());
+        let catalog = seal(MAGIC, |out| {
+            out.list(lengths.iter(), |out, columns| out.count(*columns));
+            result = encode_database(out, image, &self.system, &numbers);
+        });
+        result.map_err(|source| SavepointError::Image {
+            path: self.path.clone(),
+            source,
+        })?;
+        let generation = self.owner.publish(&extents, &catalog);
+        Ok(generation.map_err(|source| self.failed(source))?)
+    }
+
+    /// The extents of a segment, which are written where they are not there yet.
+    fn pooled(&self, part: &Part, is_delta: bool) -> Result<PooledSegment, StoreError> {
+        let segment = &part.segment;
+        let known = segment.pooled();
+        if let Some(pooled) = known.filter(|pooled| pooled.pool_id == self.pool_id) {
+            return Ok(pooled);
+        }
+        let Written(columns, entries) = match is_delta {
+            true => self.write_delta(segment)?,
+            false => self.write_main(segment)?,
+        };
+        let form = encode_segment(&SegmentForm {
+            rows: segment.rows(),
+            shares_memory: is_delta,
+            columns: entries,
+        });
+        let pooled = PooledSegment {
+            pool_id: self.pool_id,
+            form: self.write_extent(&[&form])?,
+            columns,
+        };
+        segment.set_pooled(pooled.clone());
+        Ok(pooled)
+    }
+
+    /// Each column in an extent of its own: the one that it is in, or a new one.
+    fn write_main(&self, segment: &Segment) -> Result<Written, StoreError> {
+        let mut written = Written::default();
+        for slot in segment.columns() {
+            let column = slot.current()?;
+            let own = column.memory().extent().filter(|_| column.is_alone());
+            let extent = match own {
+                Some(extent) => Arc::clone(extent),
+                None => self.write_extent(&[column.form_bytes()])?,
+            };
+            if own.is_none() && self.holds(&column.placement()) {
+                let memory = self.in_place(Arc::clone(&extent))?;
+                slot.settle(&column, column.in_memory(memory)?);
+            }
+            written.0.push(extent);
+            written.1.push(entry(slot, &column, 0));
+        }
+        Ok(written)
+    }
+
+    /// All columns in one extent.
+    fn write_delta(&self, segment: &Segment) -> Result<Written, StoreError> {
+        let columns = segment.columns().iter().map(ColumnSlot::current);
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let (mut parts, mut entries): (Vec<&[u8]>, _) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        for (slot, column) in segment.columns().iter().zip(&columns) {
+            let gap = usize::next_multiple_of(at, DELTA_GRAIN) - at;
+            parts.push(&[0; DELTA_GRAIN][..gap]);
+            parts.push(column.form_bytes());
+            entries.push(entry(slot, column, at + gap));
+            at += gap + column.form_bytes().len();
+        }
+        Ok(Written(vec![self.write_extent(&parts)?], entries))
+    }
+
+    /// What was published last; nothing where nothing was. Nothing of the main storage is copied, or
+    /// looked at unless all is to be verified first.
+    ///
+    /// # Errors
+    /// What was published can't be read; with [`Verify::All`], the first column that is damaged.
+    pub fn attach(
+        self: &Arc<Self>,
+        storage: &Storage,
+    ) -> Result<Option<DatabaseImage>, StoreError> {
+        let Some(published) = self.owner.published() else {
+            return Ok(None);
+        };
+        let damaged = |source| SavepointError::Image {
+            path: self.path.clone(),
+            source,
+        };
+        let mut body = open(MAGIC, "catalog of tables", &published.catalog).map_err(damaged)?;
+        let what = "the extents of a segment";
+        let lengths = body.list(what, |body| body.count(what)).map_err(damaged)?;
+        let (mut image, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
+        let mut rest = &published.extents[..];
+        let mut segments = Vec::with_capacity(lengths.len());
+        for columns in lengths {
+            let split = rest.split_at_checked(columns + 1);
+            let (own, after) = split.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
+            segments.push(own);
+            rest = after;
+        }
+        for entry in tables {
+            let mut own = Vec::new();
+            for (index, (part, _)) in entry.parts().enumerate() {
+                let extents = segments.get(part.segment);
+                let extents = extents.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
+                own.push(self.segment(&entry, index, extents, storage)?);
+            }
+            image.tables.push(entry.into_image(own).map_err(damaged)?);
+        }
+        if self.verify == Verify::All {
+            verify(&image)?;
+        }
+        Ok(Some(image))
+    }
+
+    fn segment(
+        self: &Arc<Self>,
+        entry: &TableEntry,
+        index: usize,
+        extents: &[Arc<ExtentHandle>],
+        storage: &Storage,
+    ) -> Result<Arc<Segment>, StoreError> {
+        let [form_extent, columns @ ..] = extents else {
+            return Err(self
+                .failed(PoolError::Catalog {
+                    reason: "a segment has no extents",
+                })
+                .into());
+        };
+        for extent in extents {
+            let charged = extent.charge_to(&self.system, self.tier);
+            charged.map_err(|source| self.failed(source))?;
+        }
+        let bytes = form_extent
+            .verified()
+            .map_err(|source| self.failed(source))?;
+        let wrong = |source| SavepointError::Image {
+            path: self.path.clone(),
+            source,
+        };
+        let form = decode_segment(bytes).map_err(wrong)?;
+        let wanted = if form.shares_memory {
+            1
+        } else {
+            form.columns.len()
+        };
+        let fields = entry.schema().fields();
+        if columns.len() != wanted || form.columns.len() != fields.len() {
+            return Err(wrong(ImageError::Invalid {
+                what: "the columns",
+            })
+            .into());
+        }
+        let mut slots = Vec::with_capacity(fields.len());
+        for (column, (known, field)) in form.columns.into_iter().zip(fields).enumerate() {
+            let extent = &columns[if form.shares_memory { 0 } else { column }];
+            let facts = known.facts.clone();
+            let stored = PoolColumn {
+                pool: Arc::clone(self),
+                extent: Arc::clone(extent),
+                table: entry.name().to_owned(),
+                segment: index,
+                name: field.name().clone(),
+                data_type: field.data_type().clone(),
+                storage: storage.clone(),
+                entry: known,
+            };
+            slots.push(match form.shares_memory {
+                true => ColumnSlot::new(stored.in_place()?, facts),
+                false => {
+                    let placement = entry.placements().of(field.name()).clone();
+                    ColumnSlot::stored(Arc::new(stored), placement, facts)
+                }
+            });
+        }
+        let segment = Segment::new(form.rows, slots);
+        segment.set_pooled(PooledSegment {
+            pool_id: self.pool_id,
+            form: Arc::clone(form_extent),
+            columns: columns.to_vec(),
+        });
+        Ok(Arc::new(segment))
+    }
+}
+
+/// Extents of a segment's columns, and what is known of these.
+#[derive(Default)]
+struct Written(Vec<Arc<ExtentHandle>>, Vec<ColumnEntry>);
+
+fn entry(slot: &ColumnSlot, column: &ColumnSegment, offset: usize) -> ColumnEntry {
+    ColumnEntry {
+        form: column.form(),
+        zones: column.zones().clone(),
+        facts: slot.facts().clone(),
+        offset: offset as u64,
+        checksum: 0,
+    }
+}
+
+/// Checks every column segment of `image` that has not been read yet.
+///
+/// # Errors
+/// The first that is damaged.
+pub fn verify(image: &DatabaseImage) -> Result<(), StoreError> {
+    for table in &image.tables {
+        for part in table.snapshot.parts() {
+            for slot in part.segment.columns() {
+                slot.verify()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A column in an extent that nobody has looked at yet.
+#[derive(Debug)]
+struct PoolColumn {
+    pool: Arc<TablePool>,
+    extent: Arc<ExtentHandle>,
+    table: String,
+    segment: usize,
+    name: String,
+    data_type: DataType,
+    storage: Storage,
+    entry: ColumnEntry,
+}
+
+impl PoolColumn {
+    fn in_place(&self) -> Result<ColumnSegment, SavepointError> {
+        self.checked()?;
+        let memory = self.pool.in_place(Arc::clone(&self.extent))?;
+        let (form, zones) = (&self.entry.form, self.entry.zones.clone());
+        let start = self.entry.offset as usize;
+        let column = ColumnSegment::from_form(form, zones, &self.data_type, memory, start);
+        column.map_err(|source| self.wrong(source.into()))
+    }
+
+    fn checked(&self) -> Result<(), SavepointError> {
+        let verified = self.extent.verify();
+        verified.map_err(|source| self.wrong(ColumnError::Pool(source)))
+    }
+
+    fn wrong(&self, source: ColumnError) -> SavepointError {
+        SavepointError::Column {
+            path: self.pool.path.clone(),
+            table: self.table.clone(),
+            segment: self.segment,
+            column: self.name.clone(),
+            source,
+        }
+    }
+}
+
+impl StoredColumn for PoolColumn {
+    fn form(&self) -> &ColumnForm {
+        &self.entry.form
+    }
+
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
+        let column = self.in_place()?;
+        match self.pool.holds(placement) {
+            true => Ok(column),
+            false => column.copy_to(self.storage.target(placement)),
+        }
+    }
+
+    fn verify(&self) -> Result<(), StoreError> {
+        Ok(self.checked()?)
+    }
+}
