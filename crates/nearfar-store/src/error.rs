@@ -45,7 +45,7 @@ pub enum StoreError {
     Durability(#[from] DurabilityError),
     /// A savepoint that can't be written or read.
     #[error(transparent)]
-    Savepoint(#[from] SavepointError),
+    Savepoint(Box<SavepointError>),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -87,6 +87,12 @@ pub enum StoreError {
     /// DataFusion's planner and operators.
     #[error(transparent)]
     DataFusion(DataFusionError),
+}
+
+impl From<SavepointError> for StoreError {
+    fn from(error: SavepointError) -> Self {
+        Self::Savepoint(Box::new(error))
+    }
 }
 
 impl StoreError {

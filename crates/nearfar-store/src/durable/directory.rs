@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::DurabilityError;
+use crate::savepoint::pooled::DataLink;
 
 /// The version of the layout.
 pub const LAYOUT_VERSION: u32 = 1;
@@ -22,8 +23,9 @@ const IDENTITY: &str = "NEARFAR";
 
 /// A data directory that this process has to itself until the value is dropped.
 #[derive(Debug)]
-pub(super) struct DataDirectory {
+pub(crate) struct DataDirectory {
     path: PathBuf,
+    identity: u64,
     /// Keeps the lock.
     _lock: File,
 }
@@ -44,8 +46,12 @@ impl DataDirectory {
             return Err(DurabilityError::NotADataDirectory { path });
         }
         let lock = lock(&path)?;
-        let directory = Self { path, _lock: lock };
-        directory.identify()?;
+        let mut directory = Self {
+            path,
+            identity: 0,
+            _lock: lock,
+        };
+        directory.identity = directory.identify()?;
         for folder in [directory.log(), directory.savepoints()] {
             fs::create_dir_all(&folder)
                 .map_err(|error| DurabilityError::io("cannot make folder", &folder, &error))?;
@@ -59,6 +65,23 @@ impl DataDirectory {
         &self.path
     }
 
+    /// What a pool has to know of it.
+    pub fn link(&self) -> DataLink {
+        DataLink {
+            identity: self.identity,
+            savepoints: self.savepoints(),
+        }
+    }
+
+    /// Gives the directory another identity, because its log does not go on as it was: no pool is
+    /// part of it any more.
+    ///
+    /// # Errors
+    /// A disk that can't be written.
+    pub fn renew_identity(&self) -> Result<(), DurabilityError> {
+        self.write_identity().map(drop)
+    }
+
     /// The folder of the log.
     pub fn log(&self) -> PathBuf {
         self.path.join("log")
@@ -69,25 +92,32 @@ impl DataDirectory {
         self.path.join("savepoint")
     }
 
-    /// Checks the version, or writes it where the directory is new.
-    fn identify(&self) -> Result<(), DurabilityError> {
+    /// Checks the version, or writes it where the directory is new. Which directory it is.
+    fn identify(&self) -> Result<u64, DurabilityError> {
         let path = self.path.join(IDENTITY);
         match fs::read_to_string(&path) {
-            Ok(text) => self.check_version(&text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let identity = RandomState::new().build_hasher().finish();
-                let text = format!("nearfar {LAYOUT_VERSION}\nidentity {identity:016x}\n");
-                write_whole(&path, text.as_bytes())
-            }
+            Ok(text) => self.read_identity(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.write_identity(),
             Err(error) => Err(DurabilityError::io("cannot read", &path, &error)),
         }
     }
 
-    fn check_version(&self, text: &str) -> Result<(), DurabilityError> {
-        let first = text.lines().next().unwrap_or_default();
+    fn write_identity(&self) -> Result<u64, DurabilityError> {
+        // Zero is for pools without a data directory.
+        let identity = RandomState::new().build_hasher().finish().max(1);
+        let text = format!("nearfar {LAYOUT_VERSION}\nidentity {identity:016x}\n");
+        write_whole(&self.path.join(IDENTITY), text.as_bytes())?;
+        Ok(identity)
+    }
+
+    fn read_identity(&self, text: &str) -> Result<u64, DurabilityError> {
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
         let found = first.strip_prefix("nearfar ").unwrap_or(first);
-        match found.parse() {
-            Ok(LAYOUT_VERSION) => Ok(()),
+        let identity = lines.next().and_then(|line| line.strip_prefix("identity "));
+        let identity = identity.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        match (found.parse(), identity) {
+            (Ok(LAYOUT_VERSION), Some(identity)) => Ok(identity),
             _ => Err(DurabilityError::Version {
                 path: self.path.clone(),
                 found: found.to_owned(),

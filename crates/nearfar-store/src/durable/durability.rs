@@ -10,8 +10,10 @@ use super::options::DataOptions;
 use super::recovery::recover;
 use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
+use super::store::LogFiles;
 use super::sync::LogSync;
 use crate::error::StoreError;
+use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
 use crate::transaction::Database;
 
@@ -26,17 +28,18 @@ pub(crate) struct Durability {
 }
 
 impl Durability {
-    /// Opens the data directory and makes `database` what it says. Nothing is logged until the
-    /// database is told of the log.
+    /// Makes `database` what the data directory says: what a pool has of it, or the newest savepoint,
+    /// and what the log has behind that. Nothing is logged until the database is told of the log.
     ///
     /// # Errors
     /// [`DurabilityError`](super::DurabilityError); memory that is refused.
     pub fn open(
+        directory: DataDirectory,
         options: &DataOptions,
         database: &Arc<Database>,
+        pooled: Option<DatabaseImage>,
     ) -> Result<(Self, Definitions), StoreError> {
-        let directory = DataDirectory::open(&options.directory)?;
-        let (restored, position) = restore(&directory, database)?;
+        let (restored, position) = restore(&directory, options, database, pooled)?;
         let (log, definitions) = recover(&directory, options, database, restored, position)?;
         let log = Arc::new(log);
         let writer = Mutex::new(write_in_background(&log));
@@ -111,16 +114,36 @@ impl Drop for Durability {
     }
 }
 
-/// What the newest savepoint holds, and the position of the log that it was taken at.
+/// What a pool has of the tables, if the log goes on from there, or the newest savepoint; and the
+/// position of the log that it was taken at.
 fn restore(
     directory: &DataDirectory,
+    options: &DataOptions,
     database: &Arc<Database>,
+    pooled: Option<DatabaseImage>,
 ) -> Result<(Definitions, u64), StoreError> {
     let folder = directory.savepoints();
-    let Some(newest) = savepoint::newest(&folder)? else {
-        return Ok((Definitions::default(), 0));
+    let newest = savepoint::newest(&folder)?;
+    let oldest = newest.as_ref().map_or(0, |newest| newest.log_position);
+    let end = LogFiles::open(&directory.log(), oldest, Arc::clone(&options.faults))?.end();
+    let image = match (pooled, newest) {
+        (Some(pooled), _) if (oldest..=end).contains(&pooled.log_position) => pooled,
+        (pooled, newest) => {
+            if let Some(pooled) = pooled {
+                let position = pooled.log_position;
+                tracing::warn!(
+                    position,
+                    oldest,
+                    end,
+                    "the pool has fallen behind: it is not used"
+                );
+            }
+            let Some(newest) = newest else {
+                return Ok((Definitions::default(), 0));
+            };
+            savepoint::read(&folder, &newest, database.storage())?
+        }
     };
-    let image = savepoint::read(&folder, &newest, database.storage())?;
     let log_position = image.log_position;
     let definitions = Definitions::of_image(image, database);
     Ok((definitions, log_position))

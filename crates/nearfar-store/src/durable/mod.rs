@@ -30,6 +30,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use directory::DataDirectory;
 pub use directory::LAYOUT_VERSION;
 pub(crate) use durability::Durability;
 pub use error::DurabilityError;

@@ -135,6 +135,18 @@ impl Shared {
         self.log.check().is_ok() && (bytes >= self.bytes || self.interval.is_some_and(is_old))
     }
 
+    /// Has the pool at least as new as the savepoint, behind which the log begins. Where that fails,
+    /// the next start takes the savepoint.
+    fn publish(&self, image: &DatabaseImage) {
+        let Some(pool) = self.database.pool() else {
+            return;
+        };
+        if let Err(error) = pool.publish(image) {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the pool has fallen behind the data directory");
+        }
+    }
+
     fn write(&self) -> Result<(), StoreError> {
         let mut last = self.last.lock();
         let started = Instant::now();
@@ -143,6 +155,7 @@ impl Shared {
         // The log must not end before its savepoint, whatever happens.
         self.log.sync_to(position)?;
         let written = directory::write(&self.folder, &image, self.database.storage())?;
+        self.publish(&image);
         self.log.begin_at(position);
         drop(image);
         if let Err(error) = directory::delete_old(&self.folder, &written) {

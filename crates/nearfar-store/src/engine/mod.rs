@@ -42,9 +42,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
+use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
+use crate::savepoint::pooled::TablePoolOptions;
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::{Table, TemporaryBudget};
@@ -99,15 +100,12 @@ impl Engine {
             .ok()
             .map(|t| system.tier(&t.name))
             .transpose()?;
-        let share = if options.whole_device {
-            BandwidthShare::WholeDevice
-        } else {
-            BandwidthShare::Threads(threads as u32)
+        let share = match options.whole_device {
+            true => BandwidthShare::WholeDevice,
+            false => BandwidthShare::Threads(threads as u32),
         };
-        let pacer = profile
-            .as_ref()
-            .map(|profile| PacedTier::new(profile, share))
-            .transpose()?;
+        let pacer = profile.as_ref().map(|p| PacedTier::new(p, share));
+        let pacer = pacer.transpose()?;
         let costs = ScanCosts::new(&system, |tier| pacer.clone().filter(|_| Some(tier) == far));
         heap::inherit_tiers();
         let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
@@ -121,19 +119,11 @@ impl Engine {
             temporary: None,
             pool: None,
         };
-        let (storage, attached) =
-            pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
-        let (database, recovered) = open_database(&storage, options.data.as_ref())?;
-        let (durability, definitions) = recovered.unzip();
-        let verifier = attached
-            .as_ref()
-            .and_then(|image| pool::verifier(&storage, image));
-        let of_pool = attached.map(|image| Definitions::of_image(image, &database));
-        let definitions = definitions.or(of_pool);
+        let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {
             topology,
-            database,
-            storage,
+            database: opened.database,
+            storage: opened.storage,
             costs,
             far,
             pacer,
@@ -141,16 +131,18 @@ impl Engine {
             catalog: Arc::default(),
             query_memory,
             definitions: Arc::default(),
-            durability,
+            durability: opened.durability,
             publisher: OnceLock::new(),
-            _verifier: verifier,
+            _verifier: opened.verifier,
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
                 .temp_limit_bytes
                 .unwrap_or(TemporaryBudget::UNLIMITED),
         });
-        let views = definitions.map(|definitions| engine.restore(definitions));
+        let views = opened
+            .definitions
+            .map(|definitions| engine.restore(definitions));
         engine.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
             engine.database.set_log(Arc::clone(durability.log()));
@@ -277,23 +269,50 @@ impl Engine {
     }
 }
 
-/// A database, and what the data directory has of it, where there is one.
-fn open_database(
-    storage: &Storage,
-    data: Option<&DataOptions>,
-) -> Result<(Arc<Database>, Option<(Durability, Definitions)>), StoreError> {
-    let (storage, limits) = (storage.clone(), MergeLimits::default());
-    let Some(data) = data else {
-        return Ok((Database::new(storage, limits), None));
-    };
-    let database = Database::durable(storage, limits);
-    match Durability::open(data, &database) {
-        Ok(recovered) => Ok((database, Some(recovered))),
-        Err(error) => {
-            // Merges that recovery began must not outlive it.
-            database.merges().stop();
-            Err(error)
-        }
+/// The database that is on disk or in a pool, or an empty one.
+struct Opened {
+    storage: Storage,
+    database: Arc<Database>,
+    durability: Option<Durability>,
+    definitions: Option<Definitions>,
+    verifier: Option<Verifier>,
+}
+
+impl Opened {
+    fn new(
+        storage: Storage,
+        data: Option<&DataOptions>,
+        pool: Option<&TablePoolOptions>,
+    ) -> Result<Self, StoreError> {
+        let directory = data.map(|data| DataDirectory::open(&data.directory));
+        let directory = directory.transpose()?;
+        let link = directory.as_ref().map(DataDirectory::link);
+        let (storage, attached) = pool::attach(pool, link.as_ref(), storage)?;
+        let verifier = attached
+            .as_ref()
+            .and_then(|image| pool::verifier(&storage, image));
+        let limits = MergeLimits::default();
+        let Some((directory, data)) = directory.zip(data) else {
+            let database = Database::new(storage.clone(), limits);
+            return Ok(Self {
+                storage,
+                definitions: attached.map(|image| Definitions::of_image(image, &database)),
+                database,
+                durability: None,
+                verifier,
+            });
+        };
+        let database = Database::durable(storage.clone(), limits);
+        let opened = Durability::open(directory, data, &database, attached);
+        // Merges that recovery began must not outlive it.
+        let (durability, definitions) = opened.inspect_err(|_| database.merges().stop())?;
+        Ok(Self {
+            storage,
+            database,
+            durability: Some(durability),
+            definitions: Some(definitions),
+            verifier,
+        })
     }
 }
 

@@ -1,38 +1,67 @@
 //! The pool that an engine's main storage is in.
 
+use nearfar_memory::pool::PoolError;
 use std::sync::Arc;
 
 use super::Engine;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
 use crate::placement::Storage;
-use crate::savepoint::pooled::{TablePool, TablePoolOptions, Verify};
-use crate::savepoint::{Publisher, Verifier};
+use crate::savepoint::pooled::{DataLink, TablePool, TablePoolOptions, Verify};
+use crate::savepoint::{Publisher, SavepointError, Verifier};
 
-/// `storage` with the pool of `options`, and what was published there. With a data directory that is
-/// the log's to know, and the pool is filled anew.
+/// `storage` with the pool of `options`, and what was published there. A pool that is damaged, or of
+/// another version, is filled anew where a data directory has what was in it.
 pub(super) fn attach(
     options: Option<&TablePoolOptions>,
-    has_log: bool,
+    data: Option<&DataLink>,
     storage: Storage,
 ) -> Result<(Storage, Option<DatabaseImage>), StoreError> {
     let Some(options) = options else {
         return Ok((storage, None));
     };
-    let system = &storage.system;
-    let pool = match has_log {
-        true => TablePool::open_empty(options, system)?,
-        false => TablePool::open(options, system)?,
-    };
-    let storage = Storage {
-        pool: Some(Arc::clone(&pool)),
-        ..storage
-    };
-    let image = match has_log {
-        true => None,
-        false => pool.attach(&storage)?,
-    };
+    match open(options, data, &storage) {
+        Err(error) if data.is_some() && is_damage(&error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "the pool is filled anew from the data directory");
+            let pool = TablePool::open_empty(options, data, &storage.system)?;
+            Ok((with_pool(&storage, pool), None))
+        }
+        opened => opened,
+    }
+}
+
+fn open(
+    options: &TablePoolOptions,
+    data: Option<&DataLink>,
+    storage: &Storage,
+) -> Result<(Storage, Option<DatabaseImage>), StoreError> {
+    let pool = TablePool::open(options, data, &storage.system)?;
+    let storage = with_pool(storage, Arc::clone(&pool));
+    let image = pool.attach(&storage)?;
     Ok((storage, image))
+}
+
+fn with_pool(storage: &Storage, pool: Arc<TablePool>) -> Storage {
+    Storage {
+        pool: Some(pool),
+        ..storage.clone()
+    }
+}
+
+/// Whether what is in a pool can't be used, and nothing else is wrong.
+fn is_damage(error: &StoreError) -> bool {
+    let StoreError::Savepoint(error) = error else {
+        return false;
+    };
+    match error.as_ref() {
+        SavepointError::Image { .. } | SavepointError::Column { .. } => true,
+        SavepointError::Pool { source, .. } => matches!(
+            source.as_ref(),
+            PoolError::Catalog { .. } | PoolError::Damaged { .. }
+        ),
+        _ => false,
+    }
 }
 
 /// Who verifies in the background what was attached, where that is wanted.

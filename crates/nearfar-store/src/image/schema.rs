@@ -147,29 +147,14 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
         out.u8(place as u8);
         return Ok(());
     }
-    let decimal = |out: &mut Encoder, tag: u8, precision: u8, scale: i8| {
-        out.raw(&[tag, precision, scale as u8]);
-        Ok(())
-    };
+    if scalar(out, data_type) {
+        return Ok(());
+    }
     let nested = |out: &mut Encoder, tag: u8, child: &Field| {
         out.u8(tag);
         field(out, child)
     };
     match data_type {
-        DataType::LargeUtf8 => out.u8(tag::LARGE_UTF8),
-        DataType::Timestamp(of, zone) => {
-            out.u8(tag::TIMESTAMP);
-            unit(out, *of);
-            out.option(zone.as_deref(), Encoder::text);
-        }
-        DataType::Duration(of) => {
-            out.u8(tag::DURATION);
-            unit(out, *of);
-        }
-        DataType::FixedSizeBinary(size) => {
-            out.u8(tag::FIXED_SIZE_BINARY);
-            out.u32(*size as u32);
-        }
         DataType::List(child) => return nested(out, tag::LIST, child),
         DataType::LargeList(child) => return nested(out, tag::LARGE_LIST, child),
         DataType::ListView(child) => return nested(out, tag::LIST_VIEW, child),
@@ -197,10 +182,6 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
             self::data_type(out, keys)?;
             return self::data_type(out, values);
         }
-        DataType::Decimal32(p, s) => return decimal(out, tag::DECIMAL32, *p, *s),
-        DataType::Decimal64(p, s) => return decimal(out, tag::DECIMAL64, *p, *s),
-        DataType::Decimal128(p, s) => return decimal(out, tag::DECIMAL128, *p, *s),
-        DataType::Decimal256(p, s) => return decimal(out, tag::DECIMAL256, *p, *s),
         DataType::Map(child, is_sorted) => {
             out.u8(tag::MAP);
             out.flag(*is_sorted);
@@ -217,6 +198,35 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
         }
     }
     Ok(())
+}
+
+/// Types with parameters and without children; whether it was one of them.
+fn scalar(out: &mut Encoder, data_type: &DataType) -> bool {
+    let decimal = |out: &mut Encoder, tag: u8, precision: u8, scale: i8| {
+        out.raw(&[tag, precision, scale as u8]);
+    };
+    match data_type {
+        DataType::LargeUtf8 => out.u8(tag::LARGE_UTF8),
+        DataType::Timestamp(of, zone) => {
+            out.u8(tag::TIMESTAMP);
+            unit(out, *of);
+            out.option(zone.as_deref(), Encoder::text);
+        }
+        DataType::Duration(of) => {
+            out.u8(tag::DURATION);
+            unit(out, *of);
+        }
+        DataType::FixedSizeBinary(size) => {
+            out.u8(tag::FIXED_SIZE_BINARY);
+            out.u32(*size as u32);
+        }
+        DataType::Decimal32(p, s) => decimal(out, tag::DECIMAL32, *p, *s),
+        DataType::Decimal64(p, s) => decimal(out, tag::DECIMAL64, *p, *s),
+        DataType::Decimal128(p, s) => decimal(out, tag::DECIMAL128, *p, *s),
+        DataType::Decimal256(p, s) => decimal(out, tag::DECIMAL256, *p, *s),
+        _ => return false,
+    }
+    true
 }
 
 fn read_data_type(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ImageError> {

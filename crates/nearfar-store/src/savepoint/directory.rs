@@ -228,6 +228,12 @@ fn unsupported_table(image: &DatabaseImage) -> String {
     found.map_or_else(String::new, |table| table.name.clone())
 }
 
+/// The folder of the files of segments, as it is after links.
+pub(super) fn segments(folder: &Path) -> PathBuf {
+    let segments = folder.join(SEGMENTS);
+    segments.canonicalize().unwrap_or(segments)
+}
+
 /// What a manifest says.
 struct Manifest {
     folder: PathBuf,

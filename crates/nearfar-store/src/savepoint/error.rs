@@ -59,7 +59,7 @@ pub enum SavepointError {
         column: String,
         /// What is wrong with it.
         #[source]
-        source: ColumnError,
+        source: Box<ColumnError>,
     },
     /// A pool can't be used, or has no room.
     #[error("the pool `{}` can't be used: {source}{}", path.display(), remedy(source))]
@@ -68,7 +68,26 @@ pub enum SavepointError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: PoolError,
+        source: Box<PoolError>,
+    },
+    /// A pool has the tables of another database.
+    #[error(
+        "the pool `{}` has tables of another data directory, or of none: open it with that one, or \
+         name another pool, or remove it",
+        path.display()
+    )]
+    OtherDatabase {
+        /// The file or device.
+        path: PathBuf,
+    },
+    /// A pool is behind the log of a data directory.
+    #[error(
+        "the pool `{}` belongs to a data directory, whose log has the newest changes: name it too",
+        path.display()
+    )]
+    NeedsDataDirectory {
+        /// The file or device.
+        path: PathBuf,
     },
     /// A table can't be part of a savepoint.
     #[error("table `{table}` can't be kept: {source}")]

@@ -9,14 +9,17 @@ use arrow::datatypes::DataType;
 use nearfar_memory::pool::{Claim, ExtentHandle, Owner, Pool, PoolError, PoolOptions};
 use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::directory;
 use super::error::{ColumnError, SavepointError};
 use super::publisher::TakeCommitted;
+use super::segment_file::SegmentFile;
 use crate::error::StoreError;
 use crate::image::{
-    ColumnEntry, DatabaseImage, ImageError, SegmentForm, TableEntry, decode_database,
+    ColumnEntry, DatabaseImage, Decoder, ImageError, SegmentForm, TableEntry, decode_database,
     decode_segment, encode_database, encode_segment, open, seal,
 };
 use crate::placement::Storage;
@@ -53,6 +56,22 @@ pub struct TablePoolOptions {
     pub claim: Claim,
 }
 
+/// The data directory whose log goes on where what is published in a pool ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataLink {
+    /// Which data directory it is.
+    pub identity: u64,
+    /// The folder of its savepoints.
+    pub savepoints: PathBuf,
+}
+
+impl DataLink {
+    /// The folder of the files of segments.
+    fn segments(&self) -> PathBuf {
+        directory::segments(&self.savepoints)
+    }
+}
+
 impl TablePoolOptions {
     /// A pool of near memory that is there, or is made when [`Self::bytes`] says how large.
     pub fn new(path: impl Into<PathBuf>) -> Self {
@@ -75,8 +94,12 @@ pub struct TablePool {
     system: Arc<MemorySystem>,
     tier: TierId,
     verify: Verify,
-    /// Held by the one publication that is under way.
-    publishing: Mutex<()>,
+    data: Option<DataLink>,
+    /// The position of the log that the last publication was taken at. Held by the one that is under
+    /// way.
+    publishing: Mutex<u64>,
+    /// Where extents begin whose bytes were found damaged.
+    damaged: Mutex<HashSet<u64>>,
 }
 
 /// What of a segment is in which extents of a pool.
@@ -94,9 +117,10 @@ impl TablePool {
     /// [`SavepointError::Pool`], which says what is wrong with the pool; a tier that there is not.
     pub fn open(
         options: &TablePoolOptions,
+        data: Option<&DataLink>,
         system: &Arc<MemorySystem>,
     ) -> Result<Arc<Self>, StoreError> {
-        Self::open_with(options, system, Pool::claim)
+        Self::open_with(options, data, system, Pool::claim)
     }
 
     /// The same, and forgets what was published in it, because it can't be used.
@@ -105,13 +129,15 @@ impl TablePool {
     /// As [`Self::open`].
     pub fn open_empty(
         options: &TablePoolOptions,
+        data: Option<&DataLink>,
         system: &Arc<MemorySystem>,
     ) -> Result<Arc<Self>, StoreError> {
-        Self::open_with(options, system, Pool::claim_empty)
+        Self::open_with(options, data, system, Pool::claim_empty)
     }
 
     fn open_with(
         options: &TablePoolOptions,
+        data: Option<&DataLink>,
         system: &Arc<MemorySystem>,
         claim: fn(&Pool, &Claim) -> Result<Owner, PoolError>,
     ) -> Result<Arc<Self>, StoreError> {
@@ -121,7 +147,7 @@ impl TablePool {
         let path = &options.path;
         let failed = |source| SavepointError::Pool {
             path: path.clone(),
-            source,
+            source: Box::new(source),
         };
         let is_there = std::fs::metadata(path).is_ok_and(|metadata| {
             use std::os::unix::fs::FileTypeExt;
@@ -138,6 +164,12 @@ impl TablePool {
             (Err(PoolError::NotAPool { .. }), Some(bytes)) => {
                 Pool::create(path, bytes, PoolOptions::default())
             }
+            // What was in it is in the data directory.
+            (Err(error @ (PoolError::Version { .. } | PoolError::ByteOrder { .. })), bytes)
+                if data.is_some() =>
+            {
+                replace(path, bytes, error)
+            }
             (attached, _) => attached,
         };
         let pool = pool.map_err(failed)?;
@@ -149,7 +181,9 @@ impl TablePool {
             system: Arc::clone(system),
             tier,
             verify: options.verify,
-            publishing: Mutex::new(()),
+            data: data.cloned(),
+            publishing: Mutex::new(0),
+            damaged: Mutex::default(),
         }))
     }
 
@@ -206,7 +240,7 @@ impl TablePool {
     fn failed(&self, source: PoolError) -> SavepointError {
         SavepointError::Pool {
             path: self.path.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 
@@ -216,9 +250,9 @@ impl TablePool {
     /// # Errors
     /// A pool without room, or that was taken over; a column that can't be read. What was published
     /// before then still is.
-    pub fn publish(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
-        let _alone = self.publishing.lock();
-        self.publish_alone(image)
+    pub fn publish(&self, image: &DatabaseImage) -> Result<(), StoreError> {
+        let mut last_position = self.publishing.lock();
+        self.publish_after(&mut last_position, image)
     }
 
     /// The same of what `take` says once it is this publication's turn, so that none takes the place
@@ -226,27 +260,52 @@ impl TablePool {
     ///
     /// # Errors
     /// As [`Self::publish`], and those of `take`.
-    pub(super) fn publish_with(&self, take: &TakeCommitted) -> Result<u64, StoreError> {
-        let _alone = self.publishing.lock();
-        self.publish_alone(&take()?)
+    pub(super) fn publish_with(&self, take: &TakeCommitted) -> Result<(), StoreError> {
+        let mut last_position = self.publishing.lock();
+        self.publish_after(&mut last_position, &take()?)
     }
 
-    fn publish_alone(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
+    /// Publishes `image`, unless it is older than what was published at `last_position`.
+    fn publish_after(
+        &self,
+        last_position: &mut u64,
+        image: &DatabaseImage,
+    ) -> Result<(), StoreError> {
+        if image.log_position < *last_position {
+            return Ok(());
+        }
+        let generation = self.publish_image(image)?;
+        *last_position = image.log_position;
+        tracing::debug!(
+            generation,
+            position = *last_position,
+            "tables are published"
+        );
+        Ok(())
+    }
+
+    fn publish_image(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
         let mut extents = Vec::new();
-        let mut lengths = Vec::new();
+        let mut segments = Vec::new();
         for table in &image.tables {
             let main = table.snapshot.main().len();
             for (index, part) in table.snapshot.parts().iter().enumerate() {
                 let pooled = self.pooled(part, index >= main)?;
-                lengths.push(pooled.columns.len());
+                segments.push((pooled.columns.len(), self.file_of(&part.segment)));
                 extents.push(pooled.form);
                 extents.extend(pooled.columns);
             }
         }
-        let numbers: Vec<usize> = (0..lengths.len()).collect();
+        let numbers: Vec<usize> = (0..segments.len()).collect();
+        let identity = self.data.as_ref().map_or(0, |data| data.identity);
         let mut result = Ok(());
         let catalog = seal(MAGIC, |out| {
-            out.list(lengths.iter(), |out, columns| out.count(*columns));
+            out.u64(identity);
+            out.u64(image.log_position);
+            out.list(segments.iter(), |out, (columns, file)| {
+                out.count(*columns);
+                out.option(file.as_deref(), |out, file| file.encode(out));
+            });
             result = encode_database(out, image, &self.system, &numbers);
         });
         result.map_err(|source| SavepointError::Image {
@@ -257,11 +316,27 @@ impl TablePool {
         Ok(generation.map_err(|source| self.failed(source))?)
     }
 
+    /// The file of the data directory that has the bytes of a segment too.
+    fn file_of(&self, segment: &Segment) -> Option<Arc<SegmentFile>> {
+        let folder = self.data.as_ref()?.segments();
+        let file = segment.file()?;
+        (file.path().parent() == Some(&folder)).then_some(file)
+    }
+
+    /// Whether an extent of a segment was found damaged.
+    fn is_damaged(&self, pooled: &PooledSegment) -> bool {
+        let damaged = self.damaged.lock();
+        let mut extents = pooled.columns.iter();
+        extents.any(|extent| damaged.contains(&extent.extent().offset))
+    }
+
     /// The extents of a segment, which are written where they are not there yet.
     fn pooled(&self, part: &Part, is_delta: bool) -> Result<PooledSegment, StoreError> {
         let segment = &part.segment;
         let known = segment.pooled();
-        if let Some(pooled) = known.filter(|pooled| pooled.pool_id == self.pool_id) {
+        let is_whole =
+            |pooled: &PooledSegment| pooled.pool_id == self.pool_id && !self.is_damaged(pooled);
+        if let Some(pooled) = known.filter(is_whole) {
             return Ok(pooled);
         }
         let Written(columns, entries) = match is_delta {
@@ -336,22 +411,30 @@ impl TablePool {
         };
         let mut body = open(MAGIC, "catalog of tables", &published.catalog).map_err(damaged)?;
         let what = "the extents of a segment";
-        let lengths = body.list(what, |body| body.count(what)).map_err(damaged)?;
+        self.check_identity(
+            body.u64("the identity of a data directory")
+                .map_err(damaged)?,
+        )?;
+        let log_position = body.u64("the position in the log").map_err(damaged)?;
+        let lengths = body.list(what, |body| self.segment_entry(body));
+        let lengths = lengths.map_err(damaged)?;
         let (mut image, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
+        image.log_position = log_position;
+        *self.publishing.lock() = log_position;
         let mut rest = &published.extents[..];
         let mut segments = Vec::with_capacity(lengths.len());
-        for columns in lengths {
+        for (columns, file) in lengths {
             let split = rest.split_at_checked(columns + 1);
             let (own, after) = split.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
-            segments.push(own);
+            segments.push((own, file));
             rest = after;
         }
         for entry in tables {
             let mut own = Vec::new();
             for (index, (part, _)) in entry.parts().enumerate() {
-                let extents = segments.get(part.segment);
-                let extents = extents.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
-                own.push(self.segment(&entry, index, extents, storage)?);
+                let found = segments.get(part.segment);
+                let found = found.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
+                own.push(self.segment(&entry, index, found, storage)?);
             }
             image.tables.push(entry.into_image(own).map_err(damaged)?);
         }
@@ -361,21 +444,46 @@ impl TablePool {
         Ok(Some(image))
     }
 
+    /// The extents of a segment's columns, and the file that has them too if it is still there.
+    fn segment_entry(
+        &self,
+        bytes: &mut Decoder<'_>,
+    ) -> Result<(usize, Option<Arc<SegmentFile>>), ImageError> {
+        let columns = bytes.count("the extents of a segment")?;
+        let folder = self.data.as_ref().map(DataLink::segments);
+        let file = bytes.option("the file of a segment", |bytes| {
+            SegmentFile::decode(bytes, folder.as_deref().unwrap_or(Path::new("")))
+        })?;
+        Ok((columns, file.filter(|file| file.is_there())))
+    }
+
+    fn check_identity(&self, found: u64) -> Result<(), SavepointError> {
+        let expected = self.data.as_ref().map_or(0, |data| data.identity);
+        if found == expected {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        Err(match expected {
+            0 => SavepointError::NeedsDataDirectory { path },
+            _ => SavepointError::OtherDatabase { path },
+        })
+    }
+
     fn segment(
         self: &Arc<Self>,
         entry: &TableEntry,
         index: usize,
-        extents: &[Arc<ExtentHandle>],
+        (extents, file): &(&[Arc<ExtentHandle>], Option<Arc<SegmentFile>>),
         storage: &Storage,
     ) -> Result<Arc<Segment>, StoreError> {
-        let [form_extent, columns @ ..] = extents else {
+        let [form_extent, columns @ ..] = *extents else {
             return Err(self
                 .failed(PoolError::Catalog {
                     reason: "a segment has no extents",
                 })
                 .into());
         };
-        for extent in extents {
+        for extent in *extents {
             let charged = extent.charge_to(&self.system, self.tier);
             charged.map_err(|source| self.failed(source))?;
         }
@@ -406,6 +514,8 @@ impl TablePool {
             let stored = PoolColumn {
                 pool: Arc::clone(self),
                 extent: Arc::clone(extent),
+                file: file.clone(),
+                column,
                 table: entry.name().to_owned(),
                 segment: index,
                 name: field.name().clone(),
@@ -427,8 +537,24 @@ impl TablePool {
             form: Arc::clone(form_extent),
             columns: columns.to_vec(),
         });
+        if let Some(file) = file {
+            segment.set_file(Arc::clone(file));
+        }
         Ok(Arc::new(segment))
     }
+}
+
+/// A new pool in place of one that this program can't read, of as many bytes if none are given.
+fn replace(path: &Path, bytes: Option<u64>, error: PoolError) -> Result<Pool, PoolError> {
+    tracing::warn!(%error, "the pool is made anew, and filled from the data directory");
+    let is_file = |found: &std::fs::Metadata| found.is_file();
+    let Some(found) = std::fs::metadata(path).ok().filter(is_file) else {
+        return Err(error);
+    };
+    if std::fs::remove_file(path).is_err() {
+        return Err(error);
+    }
+    Pool::create(path, bytes.unwrap_or(found.len()), PoolOptions::default())
 }
 
 /// Extents of a segment's columns, and what is known of these.
@@ -465,6 +591,10 @@ pub fn verify(image: &DatabaseImage) -> Result<(), StoreError> {
 struct PoolColumn {
     pool: Arc<TablePool>,
     extent: Arc<ExtentHandle>,
+    /// The file that has it too.
+    file: Option<Arc<SegmentFile>>,
+    /// Its place among the columns.
+    column: usize,
     table: String,
     segment: usize,
     name: String,
@@ -488,13 +618,34 @@ impl PoolColumn {
         verified.map_err(|source| self.wrong(ColumnError::Pool(source)))
     }
 
+    /// Says that the data directory is used instead, and has the next publication write the segment
+    /// anew.
+    fn note(&self, file: &SegmentFile, damage: &SavepointError) {
+        if self.pool.damaged.lock().insert(self.extent.extent().offset) {
+            let file = file.path().display();
+            tracing::warn!(%damage, %file, "damaged in the pool, and read from the data directory");
+        }
+    }
+
+    fn load_from(
+        &self,
+        file: &Arc<SegmentFile>,
+        damage: &SavepointError,
+        placement: &Placement,
+    ) -> Result<ColumnSegment, StoreError> {
+        self.note(file, damage);
+        let name = (self.table.as_str(), self.segment);
+        let column = (self.column, self.name.as_str(), &self.data_type);
+        file.column(name, column, placement, &self.storage)
+    }
+
     fn wrong(&self, source: ColumnError) -> SavepointError {
         SavepointError::Column {
             path: self.pool.path.clone(),
             table: self.table.clone(),
             segment: self.segment,
             column: self.name.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 }
@@ -505,7 +656,10 @@ impl StoredColumn for PoolColumn {
     }
 
     fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
-        let column = self.in_place()?;
+        let column = match (self.in_place(), &self.file) {
+            (Err(damage), Some(file)) => return self.load_from(file, &damage, placement),
+            (column, _) => column?,
+        };
         match self.pool.holds(placement) {
             true => Ok(column),
             false => column.copy_to(self.storage.target(placement)),
@@ -513,6 +667,13 @@ impl StoredColumn for PoolColumn {
     }
 
     fn verify(&self) -> Result<(), StoreError> {
-        Ok(self.checked()?)
+        match (self.checked(), &self.file) {
+            // Its first use reads the file.
+            (Err(damage), Some(file)) => {
+                self.note(file, &damage);
+                Ok(())
+            }
+            (checked, _) => Ok(checked?),
+        }
     }
 }

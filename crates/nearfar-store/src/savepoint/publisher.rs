@@ -43,9 +43,7 @@ impl Publisher {
     /// # Errors
     /// As [`TablePool::publish`]; a log that can't be written. What was published before still is.
     pub fn publish(&self) -> Result<(), StoreError> {
-        let generation = self.pool.publish_with(&self.take)?;
-        tracing::debug!(generation, "tables are published");
-        Ok(())
+        self.pool.publish_with(&self.take)
     }
 
     /// The same where nobody waits for it: an error is logged, and it is tried again with the next

@@ -68,6 +68,11 @@ impl SegmentFile {
         self.bytes
     }
 
+    /// Whether it is there, and has as many bytes as it should.
+    pub(super) fn is_there(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|found| found.len() == self.bytes)
+    }
+
     /// Whether a segment of this process may still be read from `path`.
     pub(super) fn is_in_use(path: &Path) -> bool {
         let in_use = IN_USE.lock();
@@ -206,6 +211,29 @@ impl SegmentFile {
         Ok(Arc::new(segment))
     }
 
+    /// One column of the segment, read to where `placement` says.
+    pub(super) fn column(
+        self: &Arc<Self>,
+        (table, segment): (&str, usize),
+        (column, name, data_type): (usize, &str, &DataType),
+        placement: &Placement,
+        storage: &Storage,
+    ) -> Result<ColumnSegment, StoreError> {
+        let what = "the columns";
+        let entry = self.read_form()?.columns.into_iter().nth(column);
+        let entry = entry.ok_or_else(|| self.damaged(ImageError::Invalid { what }))?;
+        let column = FileColumn {
+            file: Arc::clone(self),
+            table: table.to_owned(),
+            segment,
+            name: name.to_owned(),
+            data_type: data_type.clone(),
+            storage: storage.clone(),
+            entry,
+        };
+        column.load(placement)
+    }
+
     fn read_form(&self) -> Result<SegmentForm, SavepointError> {
         let failed = |source| SavepointError::of_io(&self.path, "read", source);
         let file = File::open(&self.path).map_err(failed)?;
@@ -324,7 +352,7 @@ impl FileColumn {
             table: self.table.clone(),
             segment: self.segment,
             column: self.name.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::merges::{MergeLimits, Merges};
 use crate::durable::Log;
 use crate::placement::Storage;
 use crate::savepoint::Publisher;
+use crate::savepoint::pooled::TablePool;
 use crate::table::{Snapshot, Table, TableId};
 
 /// The tables of an engine at one moment.
@@ -137,6 +138,11 @@ impl Database {
         self.publisher.get_or_init(|| Arc::downgrade(publisher));
     }
 
+    /// The pool that main storage is published in, if there is one.
+    pub(crate) fn pool(&self) -> Option<&Arc<TablePool>> {
+        self.storage.pool.as_ref()
+    }
+
     /// To be called after main storage or definitions have changed, without a lock.
     pub(crate) fn main_changed(&self) {
         if let Some(publisher) = self.publisher.get().and_then(Weak::upgrade) {
@@ -253,8 +259,11 @@ pub struct Commits<'a> {
     database: &'a Database,
     _alone: MutexGuard<'a, ()>,
     /// Let go of after the lock: fields are dropped in this order.
-    replaced: RefCell<Vec<([Arc<Version>; 2], Vec<Snapshot>)>>,
+    replaced: RefCell<Vec<Replaced>>,
 }
+
+/// What was there before a change, which memory may go with.
+type Replaced = ([Arc<Version>; 2], Vec<Snapshot>);
 
 impl Commits<'_> {
     /// What is committed now.

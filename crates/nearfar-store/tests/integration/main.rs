@@ -10,6 +10,7 @@ mod isolation;
 mod leaks;
 mod merges;
 mod pools;
+mod pools_with_data;
 mod savepoints;
 mod scans;
 mod statements;

@@ -499,7 +499,8 @@ fn a_savepoint_that_cannot_be_written_leaves_the_one_before() {
     std::fs::create_dir(&unfinished).expect("a folder");
     let error = directory::write(folder.path(), &again.image, &storage).unwrap_err();
     assert!(
-        matches!(&error, StoreError::Savepoint(SavepointError::File { path, .. }) if *path == unfinished),
+        matches!(&error, StoreError::Savepoint(error)
+            if matches!(error.as_ref(), SavepointError::File { path, .. } if *path == unfinished)),
         "{error:?}"
     );
     assert_eq!(files(folder.path()), before);

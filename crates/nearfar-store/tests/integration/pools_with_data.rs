@@ -1,0 +1,180 @@
+//! A pool beside a data directory: the pool has main storage, the directory has what came since, and
+//! everything if the pool is lost.
+
+use nearfar_store::durable::DataOptions;
+use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::error::StoreError;
+use nearfar_store::savepoint::SavepointError;
+use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::support::{options, region_bytes, run, value};
+
+const LARGE: &str = "CREATE TABLE t AS SELECT value AS a, value % 7 AS b, 'text ' || (value % 11) AS c \
+                     FROM generate_series(1, 200000)";
+const SUM: &str = "SELECT sum(a) + sum(b) + count(DISTINCT c) FROM t";
+
+/// Where everything is.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder }
+    }
+
+    fn pool(&self) -> std::path::PathBuf {
+        self.folder.path().join("pool")
+    }
+
+    fn with_data(&self, data: &str) -> EngineOptions {
+        let mut data = DataOptions::new(self.folder.path().join(data));
+        // So that the log has a tail.
+        data.savepoint_at_end = false;
+        EngineOptions {
+            data: Some(data),
+            ..options()
+        }
+    }
+
+    fn with_both(&self, data: &str) -> EngineOptions {
+        let mut pool = TablePoolOptions::new(self.pool());
+        pool.bytes = Some(64 << 20);
+        EngineOptions {
+            pool: Some(pool),
+            ..self.with_data(data)
+        }
+    }
+
+    fn open(&self) -> Arc<Engine> {
+        Engine::new(self.with_both("data")).expect("an engine")
+    }
+}
+
+async fn sum(engine: &Arc<Engine>) -> String {
+    value(&engine.session(), SUM).await
+}
+
+/// Changes a bit of each page that has any.
+fn flip(path: &Path, pages: impl Iterator<Item = u64>) {
+    let mut open = std::fs::File::options();
+    let file = open.read(true).write(true).open(path).expect("the pool");
+    let mut page = [0_u8; 4096];
+    for offset in pages {
+        file.read_exact_at(&mut page, offset).expect("read");
+        if page.iter().any(|byte| *byte != 0) {
+            let flipped = [page[9] ^ 4];
+            file.write_all_at(&flipped, offset + 9).expect("written");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn main_storage_is_attached_and_the_log_goes_on_from_there() {
+    let place = Place::new();
+    let engine = place.open();
+    let session = engine.session();
+    run(&session, LARGE).await;
+    run(&session, "INSERT INTO t VALUES (1, 1, 'late')").await;
+    run(&session, "DELETE FROM t WHERE a = 77").await;
+    let wanted = sum(&engine).await;
+    drop((session, engine));
+    for _ in 0..2 {
+        let engine = place.open();
+        let bytes = region_bytes(&engine);
+        assert!(bytes <= 16 << 10, "{bytes} bytes of regions");
+        assert_eq!(sum(&engine).await, wanted);
+    }
+    let engine = place.open();
+    run(&engine.session(), "INSERT INTO t VALUES (2, 2, 'later')").await;
+    let wanted = sum(&engine).await;
+    drop(engine);
+    // The directory alone has everything too.
+    let engine = Engine::new(place.with_data("data")).expect("an engine");
+    assert_eq!(sum(&engine).await, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_has_fallen_behind_is_not_used() {
+    let place = Place::new();
+    let engine = place.open();
+    run(&engine.session(), LARGE).await;
+    drop(engine);
+    let engine = Engine::new(place.with_data("data")).expect("an engine");
+    let session = engine.session();
+    run(&session, "DELETE FROM t WHERE a % 2 = 0").await;
+    run(&session, "CHECKPOINT").await;
+    let wanted = sum(&engine).await;
+    drop((session, engine));
+    let engine = place.open();
+    assert_eq!(sum(&engine).await, wanted);
+    drop(engine);
+    let engine = place.open();
+    assert_eq!(region_bytes(&engine), 0, "the pool was filled anew");
+    assert_eq!(sum(&engine).await, wanted);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_damaged_in_the_pool_comes_from_the_directory() {
+    for verify in [Verify::Background, Verify::All] {
+        let place = Place::new();
+        let engine = place.open();
+        let session = engine.session();
+        run(&session, LARGE).await;
+        run(&session, "CHECKPOINT").await;
+        let wanted = sum(&engine).await;
+        drop((session, engine));
+        // The first extent is a column's.
+        flip(&place.pool(), std::iter::once(65_536));
+        let mut options = place.with_both("data");
+        options.pool.as_mut().expect("a pool").verify = verify;
+        let engine = Engine::new(options).expect("an engine");
+        assert_eq!(sum(&engine).await, wanted);
+        assert!(region_bytes(&engine) > 0, "a column was read from its file");
+        drop(engine);
+        let engine = place.open();
+        assert_eq!(sum(&engine).await, wanted);
+        assert_eq!(region_bytes(&engine), 0, "the pool was mended");
+        drop(engine);
+        flip(&place.pool(), (65_536..64 << 20).step_by(4096));
+        let engine = place.open();
+        assert_eq!(sum(&engine).await, wanted);
+        drop(engine);
+        assert_eq!(sum(&place.open()).await, wanted);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_belongs_to_one_data_directory() {
+    let place = Place::new();
+    let engine = place.open();
+    run(&engine.session(), LARGE).await;
+    drop(engine);
+    let alone = EngineOptions {
+        data: None,
+        ..place.with_both("data")
+    };
+    for (options, wanted) in [
+        (place.with_both("other"), "another data directory"),
+        (alone, "belongs to a data directory"),
+    ] {
+        let refused = Engine::new(options).expect_err("refused");
+        let StoreError::Savepoint(error) = &refused else {
+            panic!("{refused:?}");
+        };
+        let is_expected = matches!(
+            error.as_ref(),
+            SavepointError::OtherDatabase { .. } | SavepointError::NeedsDataDirectory { .. }
+        );
+        assert!(is_expected && error.to_string().contains(wanted), "{error}");
+    }
+    let engine = place.open();
+    assert_eq!(
+        value(&engine.session(), "SELECT count(*) FROM t").await,
+        "200000"
+    );
+}
