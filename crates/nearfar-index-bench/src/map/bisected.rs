@@ -150,6 +150,8 @@ impl Nodes {
             probe.read(address(word), WORD_BYTES);
             let (found, other) = (self.words[word], (lower, upper));
             if key == found {
+                // That it is there comes as a surprise.
+                probe.depends();
                 return middle;
             }
             let is_below = key < found;
@@ -181,9 +183,9 @@ impl Nodes {
         probe.read(address(node + LOCK), 2 * WORD_BYTES);
     }
 
+    /// The child at an index. Where the last guess was right, it is read before the keys are there.
     fn child<P: Probe>(&self, node: usize, at: usize, probe: &P) -> usize {
         let word = self.first_slot(node) + at;
-        probe.depends();
         probe.read(address(word), WORD_BYTES);
         self.words[word] as usize
     }
@@ -201,7 +203,6 @@ impl Nodes {
             return None;
         }
         let word = self.first_slot(node) + at;
-        probe.depends();
         probe.read(address(word), WORD_BYTES);
         Some(self.words[word])
     }

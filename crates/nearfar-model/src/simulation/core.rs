@@ -8,7 +8,7 @@ use nearfar_topology::SimulatedCores;
 
 use super::cache::{Cache, CoreCaches};
 use super::network::mix;
-use super::pending::{AFTER_ANSWER, Chain, InFlight, UNANSWERED};
+use super::pending::{AFTER_ANSWER, Chain, InFlight, Reorder, UNANSWERED};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
 use super::program::Program;
@@ -79,6 +79,7 @@ pub(crate) struct VirtualCore {
     issued_at: Ps,
     chain: Chain,
     in_flight: InFlight,
+    reorder: Reorder,
     all_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
@@ -100,6 +101,14 @@ impl VirtualCore {
             l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
             l3_hit: ps(parameters.l3_hit_ns),
+        };
+        // Streams are held back by fill buffers before.
+        let reorder_window = match &caches {
+            CoreCaches::Simulated(_) => {
+                let access = parameters.access_ns + parameters.line_ns;
+                Some(ps(f64::from(parameters.window_lines) * access))
+            }
+            CoreCaches::Streaming { .. } => None,
         };
         Self {
             limits,
@@ -123,6 +132,7 @@ impl VirtualCore {
             issued_at: 0,
             chain: Chain::default(),
             in_flight: InFlight::new(),
+            reorder: Reorder::new(reorder_window),
             all_done: 0,
             fence_until: 0,
             samples: Vec::new(),
@@ -196,6 +206,7 @@ impl VirtualCore {
         };
         self.chain.settle(answer);
         self.in_flight.settle(answer);
+        self.reorder.settle(answer);
         let mut waiting = std::mem::take(&mut self.waiting);
         for line in waiting.drain(..) {
             self.complete(line.issued_at, answer(line.done), line.flags);
@@ -310,7 +321,10 @@ impl VirtualCore {
     fn head_ready(&self) -> Ps {
         let slot = self.window.head();
         let compute = Ps::from(slot.compute);
-        let mut ready = (self.issued_at + compute).max(self.fence_until);
+        let Some(room) = self.reorder.room(compute) else {
+            return NEVER;
+        };
+        let mut ready = (self.issued_at + compute).max(self.fence_until).max(room);
         if slot.flags & flags::FILL_BUFFER != 0 {
             ready = ready.max(self.fill_buffers.first());
         }
@@ -369,9 +383,13 @@ impl VirtualCore {
             self.chain.clear();
         }
         let stored = slot.flags & flags::STORED != 0;
-        if !stored && slot.flags & flags::PREFETCH == 0 && slot.action != Action::Compute {
+        let is_load =
+            !stored && slot.flags & flags::PREFETCH == 0 && slot.action != Action::Compute;
+        if is_load {
             self.chain.add(done);
         }
+        self.reorder
+            .issue(Ps::from(slot.compute), is_load.then_some(done));
         if slot.action != Action::Compute {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;

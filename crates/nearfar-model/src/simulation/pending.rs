@@ -1,5 +1,7 @@
 //! What a core waits for: loads that others depend on, and lines on their way.
 
+use std::collections::VecDeque;
+
 use super::time::Ps;
 
 /// Marks a time that is not known yet: the place of a request is in the bits below.
@@ -86,6 +88,77 @@ impl InFlight {
     pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
         for place in self.marked.drain(..) {
             let done = &mut self.lines[usize::from(place)].1;
+            if *done & UNANSWERED != 0 {
+                *done = answer(*done);
+            }
+        }
+    }
+}
+
+/// The loads that are not retired, oldest first: a core goes on for a while behind a load that is not
+/// done, until what it has begun since fills its instruction window.
+#[derive(Debug)]
+pub(crate) struct Reorder {
+    /// Core time that fits the window; none for a core that does not mind.
+    window: Option<Ps>,
+    /// Core time of all that was issued.
+    position: Ps,
+    /// Positions of loads, and when they are done.
+    loads: VecDeque<(Ps, Ps)>,
+    /// Loads of this round at the end whose times may be marks.
+    fresh: usize,
+}
+
+impl Reorder {
+    pub(crate) fn new(window: Option<Ps>) -> Self {
+        Self {
+            window,
+            position: 0,
+            loads: VecDeque::new(),
+            fresh: 0,
+        }
+    }
+
+    /// When there is room for what takes `compute` more core time; `None` where an answer of this
+    /// round decides.
+    #[inline]
+    pub(crate) fn room(&self, compute: Ps) -> Option<Ps> {
+        let Some(window) = self.window else {
+            return Some(0);
+        };
+        let end = (self.position + compute).saturating_sub(window);
+        let old = self
+            .loads
+            .iter()
+            .take_while(|(position, _)| *position < end);
+        old.map(|(_, done)| *done).try_fold(0, |latest: Ps, done| {
+            (done & UNANSWERED == 0).then(|| latest.max(done))
+        })
+    }
+
+    /// Notes what was issued, and, of a load, when it is done.
+    #[inline]
+    pub(crate) fn issue(&mut self, compute: Ps, load: Option<Ps>) {
+        let Some(window) = self.window else { return };
+        self.position += compute;
+        let end = self.position.saturating_sub(window);
+        while self
+            .loads
+            .front()
+            .is_some_and(|(position, _)| *position < end)
+        {
+            self.loads.pop_front();
+            self.fresh = self.fresh.min(self.loads.len());
+        }
+        if let Some(done) = load {
+            self.loads.push_back((self.position, done));
+            self.fresh += 1;
+        }
+    }
+
+    pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
+        let fresh = std::mem::take(&mut self.fresh);
+        for (_, done) in self.loads.iter_mut().rev().take(fresh) {
             if *done & UNANSWERED != 0 {
                 *done = answer(*done);
             }

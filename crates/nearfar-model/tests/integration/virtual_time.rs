@@ -403,6 +403,22 @@ fn what_depends_waits_for_all_reads_before_it() {
     assert!((0.9..1.2).contains(&more), "{more}");
 }
 
+/// Independent reads overlap, but not with what comes long after them in the program.
+#[test]
+fn a_core_does_not_run_far_ahead_of_a_read() {
+    let near_together = latencies_more(|probe, place| {
+        (0..4).for_each(|page| probe.read(place(page), 8));
+    });
+    assert!((0.0..0.3).contains(&near_together), "{near_together}");
+    let far_apart = latencies_more(|probe, place| {
+        for page in 0..4 {
+            probe.compute_ps(100_000);
+            probe.read(place(page), 8);
+        }
+    });
+    assert!(far_apart > 2.8, "{far_apart}");
+}
+
 #[test]
 fn impossible_machines_and_threads_are_refused() {
     let profile = Profile::builtin("cxl-commercial").unwrap();
