@@ -4,5 +4,7 @@
 
 pub mod bench;
 mod database;
+pub mod heap;
+pub mod merge;
 pub mod scan;
 pub mod tpch;

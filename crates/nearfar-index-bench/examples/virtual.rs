@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ComputeCosts, ModelledOptions, Policy, ScaleRule, run};
+use nearfar_index_bench::modelled::{ModelledOptions, Policy, ScaleRule, run};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -74,7 +74,7 @@ fn main() -> anyhow::Result<()> {
     let keys = Rc::new(Integers::new(arguments.keys));
     let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
     println!(
-        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved MB lost host_s"
+        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved_MB background counters lost host_s"
     );
     for contestant in arguments.tree.iter().copied() {
         for name in &arguments.workload {
@@ -99,7 +99,6 @@ fn main() -> anyhow::Result<()> {
                         true => ScaleRule::Bytes,
                         false => ScaleRule::Keys,
                     },
-                    costs: ComputeCosts::default(),
                     seed: 1,
                 };
                 let outcome = run(&options, &keys, |_| ())?;
@@ -109,7 +108,7 @@ fn main() -> anyhow::Result<()> {
                 };
                 let last = outcome.series.last();
                 println!(
-                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {} {:.1}",
+                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {:.4} {:.4} {} {:.1}",
                     outcome.operations_per_s / 1e6,
                     at(50),
                     at(90),
@@ -117,6 +116,8 @@ fn main() -> anyhow::Result<()> {
                     last.map_or(0.0, |moment| moment.near_bytes_share),
                     last.map_or(0.0, |moment| moment.near_accesses_share),
                     outcome.moved_bytes as f64 / 1e6,
+                    outcome.background_share,
+                    outcome.counter_bytes_share,
                     outcome.lost,
                     outcome.took.as_secs_f64(),
                 );

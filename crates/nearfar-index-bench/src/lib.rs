@@ -5,6 +5,7 @@
 //! * [`workload`]: what is asked of them.
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
 //! * [`modelled`]: runs of our trees in virtual time, under placement policies.
+//! * [`reproduce`]: published experiments with trees.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -14,4 +15,5 @@ pub mod map;
 pub mod modelled;
 pub mod native;
 mod perform;
+pub mod reproduce;
 pub mod workload;

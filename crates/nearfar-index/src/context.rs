@@ -44,14 +44,28 @@ impl<'m, 'p, P: Probe> Context<'m, 'p, P> {
         self.probe.read(part.addr(), bytes);
     }
 
-    /// Asks for the lines of `part`, which are needed later.
+    /// Asks for the lines of `part`, which are needed later, and whose address came out of what was
+    /// read before.
     #[inline(always)]
     pub fn prefetch<T>(&self, part: *const T, bytes: usize) {
         let first = part.cast::<u8>().map_addr(|addr| addr & !(LINE_BYTES - 1));
         for offset in (0..part.addr() + bytes - first.addr()).step_by(LINE_BYTES) {
             prefetch_line(first.wrapping_add(offset));
         }
+        self.probe.depends();
         self.probe.prefetch(part.addr(), bytes);
+    }
+
+    /// Asks for the lines of an array of so many words, which are needed later.
+    #[inline(always)]
+    pub(crate) fn prefetch_words<const WORDS: usize>(&self, first: *const u8) {
+        let bytes = WORDS * size_of::<u64>();
+        for offset in (0..bytes).step_by(LINE_BYTES) {
+            prefetch_line(first.wrapping_add(offset));
+        }
+        // The array may begin in the middle of a line.
+        prefetch_line(first.wrapping_add(bytes - 1));
+        self.probe.prefetch(first.addr(), bytes);
     }
 
     /// Reports a look at a lock that somebody else holds.

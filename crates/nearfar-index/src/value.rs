@@ -1,5 +1,6 @@
 //! Values: in the leaf where they fit a word, else in a block beside it.
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -310,6 +311,58 @@ impl TreeValue for BlockValue {
         let (length, tier) = unsafe { block.header() };
         // SAFETY: nobody can reach it; size, tier and purpose are those of `place`.
         unsafe { memory.free(block.0, HEADER_BYTES + length, tier, Purpose::Value) };
+    }
+}
+
+/// Words for a leaf that is not in its tree yet: given up unless they are kept, also where memory
+/// panics.
+pub(crate) struct NewWords<'m, V: TreeValue> {
+    words: Vec<u64>,
+    memory: &'m NodeMemory,
+    values: PhantomData<V>,
+}
+
+impl<'m, V: TreeValue> NewWords<'m, V> {
+    pub(crate) fn new(memory: &'m NodeMemory) -> Self {
+        Self {
+            words: Vec::new(),
+            memory,
+            values: PhantomData,
+        }
+    }
+
+    /// As [`TreeValue::move_word`].
+    ///
+    /// # Safety
+    /// As there, for the memory that these words are of.
+    pub(crate) unsafe fn move_word<P: Probe>(
+        &mut self,
+        word: u64,
+        context: &Context<'_, '_, P>,
+        tier: TierId,
+    ) -> Result<u64, OutOfMemory> {
+        if V::INLINE {
+            return Ok(word);
+        }
+        self.words.reserve(1);
+        // SAFETY: the caller's promise.
+        let moved = unsafe { V::move_word(word, context, tier)? };
+        self.words.push(moved);
+        Ok(moved)
+    }
+
+    /// Leaves the words to the tree.
+    pub(crate) fn keep(mut self) {
+        self.words.clear();
+    }
+}
+
+impl<V: TreeValue> Drop for NewWords<'_, V> {
+    fn drop(&mut self) {
+        for word in self.words.drain(..) {
+            // SAFETY: made by `move_word`, and nobody else's.
+            unsafe { V::free_word(word, self.memory) };
+        }
     }
 }
 

@@ -21,8 +21,8 @@ pub trait Probe {
     /// A software prefetch of `bytes` at `addr`: starts a transfer and waits for nothing.
     fn prefetch(&self, addr: usize, bytes: usize);
 
-    /// The next access needs the result of the previous one: nothing may overlap across this
-    /// point.
+    /// The next access needs the results of the reads before it: they may overlap with each other,
+    /// and nothing may overlap across this point but prefetches and writes.
     fn depends(&self);
 }
 

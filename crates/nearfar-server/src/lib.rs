@@ -1,2 +1,28 @@
-//! Nearfar as a server: the PostgreSQL wire protocol, health and metrics over the tables of `nearfar-store`.
+//! Nearfar as a server: the PostgreSQL wire protocol, health and metrics over the tables of
+//! `nearfar-store`.
+//!
+//! A [`Server`] is bound to addresses ([`Server::bind`]) and then serves until it is told to stop
+//! ([`Server::serve`]). Each connection has a session of the engine, which ends with it. Connections
+//! live on the runtime that serves; statements run on another one, so that cancel requests, health and
+//! new connections are heard while statements keep all of its threads busy.
 #![forbid(unsafe_code)]
+
+mod auth;
+mod client;
+mod error;
+mod http;
+mod metrics;
+mod options;
+mod server;
+mod state;
+mod tls;
+mod wire;
+
+pub use auth::{Role, User, UserError, Users};
+pub use error::ServerError;
+pub use options::{ServerOptions, TlsOptions};
+pub use server::{Server, Stopped};
+pub use state::{ServerState, StateHandle};
+
+/// The stack of a thread that runs statements: deep expressions are planned by recursion.
+pub const WORKER_STACK_BYTES: usize = 64 << 20;

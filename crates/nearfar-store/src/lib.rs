@@ -9,6 +9,7 @@
 pub mod durable;
 pub mod engine;
 pub mod error;
+pub mod explain;
 pub mod image;
 pub mod load;
 pub mod optimize;

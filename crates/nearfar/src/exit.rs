@@ -5,6 +5,8 @@ use std::io;
 
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
+use nearfar_bench::heap::HeapBenchError;
+use nearfar_bench::merge::MergeBenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_index_bench::bench::IndexBenchError;
@@ -18,6 +20,7 @@ use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
+use nearfar_server::{ServerError, UserError};
 use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::StoreError;
 use nearfar_store::placement::StrategyError;
@@ -160,6 +163,12 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<ScanBenchError>() {
         return of_scan_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<HeapBenchError>() {
+        return of_heap_bench(error);
+    }
+    if let Some(error) = error.downcast_ref::<MergeBenchError>() {
+        return of_merge_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<IndexBenchError>() {
         return of_index_bench(error);
     }
@@ -189,6 +198,8 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
         .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
         .or_else(|| is(error.is::<ReadError>(), Exit::Input))
+        .or_else(|| error.downcast_ref::<ServerError>().and_then(of_server))
+        .or_else(|| error.downcast_ref::<UserError>().map(of_users))
 }
 
 fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
@@ -196,6 +207,24 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
         ScanBenchError::Options { .. } => Some(Exit::Usage),
         ScanBenchError::Region(_) => Some(Exit::Memory),
         ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_heap_bench(error: &HeapBenchError) -> Option<Exit> {
+    match error {
+        HeapBenchError::Options { .. } => Some(Exit::Usage),
+        HeapBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_merge_bench(error: &MergeBenchError) -> Option<Exit> {
+    match error {
+        MergeBenchError::Options { .. } => Some(Exit::Usage),
+        MergeBenchError::Mismatch => Some(Exit::WrongResult),
         _ => None,
     }
 }
@@ -276,6 +305,23 @@ fn of_reproduction(error: &ReproduceError) -> Exit {
     match error {
         ReproduceError::Point { .. } | ReproduceError::Specification { .. } => Exit::Input,
         _ => Exit::Unavailable,
+    }
+}
+
+fn of_server(error: &ServerError) -> Option<Exit> {
+    match error {
+        ServerError::Unprotected { .. } => Some(Exit::Usage),
+        ServerError::Bind { .. } => Some(Exit::Unavailable),
+        ServerError::Tls { .. } => Some(Exit::Input),
+        ServerError::Users(error) => Some(of_users(error)),
+        _ => None,
+    }
+}
+
+fn of_users(error: &UserError) -> Exit {
+    match error {
+        UserError::Name { .. } | UserError::EmptyPassword => Exit::Usage,
+        _ => Exit::Input,
     }
 }
 

@@ -13,13 +13,19 @@ use tokio::task::JoinHandle;
 
 use crate::args::MachineArgs;
 
+/// Where tables outlive the process, if anywhere.
+#[derive(Debug, Default)]
+pub struct Kept {
+    pub data: Option<DataOptions>,
+    pub pool: Option<TablePoolOptions>,
+}
+
 /// The engine that `args` describe, on this machine. To be called once, before threads start: it
 /// gives the global allocator its heaps.
 pub fn engine(
     args: &MachineArgs,
     profile: Option<Profile>,
-    data: Option<DataOptions>,
-    pool: Option<TablePoolOptions>,
+    kept: Kept,
 ) -> anyhow::Result<Arc<Engine>> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
@@ -34,8 +40,8 @@ pub fn engine(
     options.profile = profile;
     options.whole_device = args.whole_device;
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
-    options.data = data;
-    options.pool = pool;
+    options.data = kept.data;
+    options.pool = kept.pool;
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;
@@ -106,6 +112,18 @@ pub fn many_threads(threads: usize) -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder
         .worker_threads(threads)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}
+
+/// The same for the statements of a server's clients, whose depth is theirs to choose.
+pub fn server_threads(threads: usize) -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder
+        .worker_threads(threads)
+        .thread_stack_size(nearfar_server::WORKER_STACK_BYTES)
+        .thread_name("nearfar-statement")
         .enable_all()
         .build()
         .context("cannot start threads")

@@ -46,6 +46,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Tiers(args) => command::tiers::run(args),
         Command::Profiles(args) => command::profiles::run(args),
         Command::Sql(args) => sql::run(args),
+        Command::Serve(args) => command::serve::run(args),
         Command::Tpch(args) => command::tpch::run(args),
         Command::Bench(args) => command::bench::run(args),
         Command::Index(args) => command::bench::run_index(args),

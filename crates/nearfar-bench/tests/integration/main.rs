@@ -3,6 +3,7 @@
 mod answers;
 mod changes;
 mod contenders;
+mod heap;
 mod machine;
 mod placements;
 mod report;

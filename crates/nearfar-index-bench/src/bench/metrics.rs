@@ -13,6 +13,8 @@
 //! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
 //! | `moved_bytes` | B | what placement moved |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
+//! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
 //!
 //! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form` and `batch`; natively
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 
 use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, ModelledRun, percentile, throughput_mops};
-use crate::modelled::{Policy, ScaleRule};
+use crate::modelled::{INSTRUCTIONS_PER_NS, Policy, ScaleRule};
 use crate::native::Compared;
 
 /// Percentiles of latency.
@@ -61,8 +63,7 @@ impl IndexBenchOutcome {
             "measured_s": options.measured.as_secs_f64(),
             "slice_s": options.slice.as_secs_f64(),
             "shift_s": options.shift.map(|every| every.as_secs_f64()),
-            "operation_ns": options.costs.operation_ns,
-            "access_ns": options.costs.access_ns,
+            "instructions_per_ns": INSTRUCTIONS_PER_NS,
             "seed": options.seed,
         })
     }
@@ -169,6 +170,10 @@ impl IndexBenchOutcome {
         metrics.extend(percentiles(&outcome.latencies_ns, Kind::Modelled).map(tag));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
+        let background = outcome.background_share;
+        metrics.push(new("background_cpu_share", background, "ratio"));
+        let counters = outcome.counter_bytes_share;
+        metrics.push(new("counter_bytes_share", counters, "ratio"));
         if let Some(last) = outcome.series.last() {
             metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
             metrics.push(new(

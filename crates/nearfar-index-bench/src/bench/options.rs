@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearfar_topology::Profile;
 
 use crate::map::Contestant;
-use crate::modelled::{ComputeCosts, Policy, ScaleRule};
+use crate::modelled::{Policy, ScaleRule};
 use crate::workload::{Bytes, Workload};
 
 /// How a comparison runs.
@@ -124,8 +124,6 @@ pub struct BenchOptions {
     pub slice: Duration,
     /// How often the hot region moves, in virtual time, by its own width.
     pub shift: Option<Duration>,
-    /// Core time beside accesses.
-    pub costs: ComputeCosts,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -171,7 +169,6 @@ impl BenchOptions {
             measured: Duration::from_millis(10),
             slice: Duration::from_micros(100),
             shift: None,
-            costs: ComputeCosts::default(),
             seed: 1,
         }
     }

@@ -296,7 +296,6 @@ fn run_virtual<S: KeySpace>(
                 .map(|every| (every, HotRegion::ZHAO_2026.key_share)),
             machine: machine.clone(),
             scale: options.scale,
-            costs: options.costs,
             seed: options.seed,
         };
         let outcome = modelled::run(&one, keys, |share| {

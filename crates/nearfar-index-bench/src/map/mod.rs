@@ -4,6 +4,7 @@
 //! operations in a row, such as a guard, and is renewed after [`SESSION_OPERATIONS`]: crates whose
 //! interface lets a caller pin an epoch once for many operations are used that way.
 
+mod bisected;
 mod contestant;
 mod error;
 mod ground;
@@ -11,10 +12,12 @@ mod key;
 mod ours;
 mod rivals;
 
+pub(crate) use bisected::Bisected;
 pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContestant, Visitor};
 pub use error::MapError;
 pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
+pub use ours::BPlusTreeMap;
 
 use std::sync::Arc;
 

@@ -3,9 +3,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use nearfar_model::simulation::{Access, Operation, Program};
 
+use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
 use super::recorder::Recorder;
 use super::space::window;
 use crate::map::{MapError, OrderedMap};
@@ -38,6 +40,7 @@ pub(super) struct Worker<M, S> {
     pub(super) keys: Rc<S>,
     pub(super) board: Rc<Board>,
     pub(super) recorder: Recorder,
+    pub(super) costs: ComputeCosts,
     pub(super) requests: Requests,
     pub(super) batch: usize,
     pub(super) trace: Trace,
@@ -64,11 +67,16 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
             .take_while(|request| request.action == Action::Read)
             .count();
         let is_sampled = self.begun.is_multiple_of(SAMPLE_EVERY);
-        self.recorder.begin(is_sampled);
+        let work = if self.batch > 1 && reads > 1 {
+            Work::Batch(reads)
+        } else {
+            Work::One(rest[0].action)
+        };
+        self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();
         let arena = &self.trace.arena;
-        let done = if self.batch > 1 && reads > 1 {
+        let done = if let Work::Batch(reads) = work {
             let room = &mut Batch::new(reads);
             read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
             reads
@@ -111,10 +119,16 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
 pub(super) struct Traffic {
     queue: RefCell<VecDeque<Operation>>,
     next: Cell<u64>,
+    /// Time in which there was nothing to do.
+    idle_ps: Cell<u64>,
 }
 
 /// The longest operation.
 const PART_BYTES: u64 = 4096;
+/// The core's time for a leaf that is looked at: LOOK_INSTRUCTIONS instructions.
+const LOOK_PS: u32 = (LOOK_INSTRUCTIONS / INSTRUCTIONS_PER_NS * 1e3) as u32;
+/// Counted by `examples/operation-costs`, the largest of the trees.
+const LOOK_INSTRUCTIONS: f64 = 120.0;
 /// A core with nothing to move looks again after so long.
 const IDLE_PS: u32 = 500_000;
 
@@ -139,13 +153,19 @@ impl Traffic {
         self.queue.borrow().is_empty()
     }
 
-    /// Queues a look at so many lines of a tier, one by one.
+    /// The time in which there was nothing to do.
+    pub(super) fn idle(&self) -> Duration {
+        Duration::from_nanos(self.idle_ps.get() / 1000)
+    }
+
+    /// Queues a look at so many lines of a tier, one by one, and the core's time for each.
     pub(super) fn look(&self, lines: u64, tier: usize, all: u64) {
         let parts = all.div_ceil(64).max(1);
         for _ in 0..lines {
             let at = self.next.get().wrapping_mul(0x9E37_79B1) % parts * 64;
             self.next.set(self.next.get() + 1);
-            let operation = Operation::new(Access::Load, window(tier) + at, 64);
+            let mut operation = Operation::new(Access::Load, window(tier) + at, 64);
+            operation.compute_ps = LOOK_PS;
             self.queue.borrow_mut().push_back(operation);
         }
     }
@@ -165,6 +185,8 @@ impl Program for Mover {
         if self.board.is_over.get() {
             return None;
         }
+        let idle_ps = &self.traffic.idle_ps;
+        idle_ps.set(idle_ps.get() + u64::from(IDLE_PS));
         let mut idle = Operation::new(Access::Compute, 0, 0);
         idle.compute_ps = IDLE_PS;
         Some(idle)

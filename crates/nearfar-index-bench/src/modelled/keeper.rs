@@ -1,7 +1,7 @@
 //! Who moves what while a run goes on.
 
 use std::cell::Cell;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use nearfar_memory::TierId;
 
 use super::cores::Traffic;
 use super::pages::{PagePolicy, PageRule};
-use super::recorder::{ComputeCosts, Recorder};
+use super::recorder::Recorder;
 use super::space::{PageTable, Space};
-use crate::map::{OrderedMap, Session};
+use crate::map::{OrderedMap, Session, own_bytes};
 use crate::workload::{KeySpace, Pick};
 
 /// Whoever moves nodes or pages, if anybody.
@@ -31,6 +31,8 @@ pub(super) enum Keeper<T: PlacedTree> {
 pub(super) struct Framework<T: PlacedTree> {
     placer: Placer<Arc<T>>,
     leaves_per_look: u64,
+    /// Lines of inner nodes that a walk over the leaves reads per leaf.
+    inner_lines_per_leaf: f64,
     is_looking: bool,
     scanned: u64,
     moved: [u64; 2],
@@ -62,7 +64,16 @@ impl<T: PlacedTree> Keeper<T> {
     pub(super) fn framework(placer: Placer<Arc<T>>) -> Self {
         let statistics = placer.statistics();
         let moved = moved_bytes(&statistics);
+        let (mut leaves, mut leaf_bytes) = (0_u64, 0_u64);
+        let tree = placer.tree();
+        let _ = tree.visit_leaves(&mut |leaf| {
+            leaves += 1;
+            leaf_bytes += leaf.bytes as u64;
+            ControlFlow::Continue(())
+        });
+        let inner_bytes = own_bytes(tree.memory()).saturating_sub(leaf_bytes);
         Self::Framework(Box::new(Framework {
+            inner_lines_per_leaf: inner_bytes as f64 / 64.0 / leaves.max(1) as f64,
             leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),
             scanned: statistics.leaves_scanned,
             placer,
@@ -156,10 +167,11 @@ impl<T: PlacedTree> Framework<T> {
         if !self.is_looking {
             if self.placer.next_wakeup() <= now {
                 self.is_looking = true;
-                // Leaves are where bytes are.
-                let far_leaves = self.leaves_per_look * far / (near + far).max(1);
-                traffic.look(far_leaves, 1, far);
-                traffic.look(self.leaves_per_look - far_leaves, 0, near);
+                // Leaves are where bytes are, and so are inner nodes.
+                let lines = self.leaves_per_look as f64 * (1.0 + self.inner_lines_per_leaf);
+                let far_lines = (lines * far as f64 / (near + far).max(1) as f64) as u64;
+                traffic.look(far_lines, 1, far);
+                traffic.look(lines as u64 - far_lines, 0, near);
             }
             return;
         }
@@ -170,8 +182,19 @@ impl<T: PlacedTree> Framework<T> {
         self.leaves_per_look = statistics.leaves_scanned - self.scanned;
         self.scanned = statistics.leaves_scanned;
         let moved = moved_bytes(&statistics);
-        traffic.push(moved[0] - self.moved[0], NODE_BYTES, (1, 0), near.max(far));
-        traffic.push(moved[1] - self.moved[1], NODE_BYTES, (0, 1), near.max(far));
+        let all = near.max(far);
+        for (tiers, bytes) in [
+            ((1, 0), moved[0] - self.moved[0]),
+            ((0, 1), moved[1] - self.moved[1]),
+        ] {
+            // Each node is found from the root.
+            traffic.look(
+                bytes.div_ceil(NODE_BYTES) * u64::from(self.placer.tree().height()),
+                0,
+                all,
+            );
+            traffic.push(bytes, NODE_BYTES, tiers, all);
+        }
         self.moved = moved;
     }
 }
@@ -215,7 +238,7 @@ fn moved_bytes(statistics: &nearfar_index::placement::PlacementStatistics) -> [u
 
 /// Looks every key up, so that the table of pages knows which pages the tree has.
 fn touch_all<S: KeySpace, M: OrderedMap<S::Key>>(map: &M, keys: &Rc<S>, space: &Rc<Space>) {
-    let recorder = Recorder::new(Rc::clone(space), ComputeCosts::default());
+    let recorder = Recorder::new(Rc::clone(space));
     let mut arena = Vec::new();
     for id in 0..keys.count() {
         arena.clear();

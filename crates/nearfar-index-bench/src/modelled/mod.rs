@@ -10,6 +10,8 @@
 //! A tree and a machine are made smaller by the same factor, see [`Scale`].
 
 mod cores;
+mod costs;
+mod in_place;
 mod keeper;
 mod oracle;
 mod pages;
@@ -19,8 +21,11 @@ mod run;
 mod scale;
 mod space;
 
+pub(crate) use costs::Counted;
+pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
+pub(crate) use in_place::InPlace;
 pub use pages::PageRule;
 pub use policy::{Policy, PolicyError};
-pub use recorder::ComputeCosts;
 pub use run::{ModelledError, ModelledOptions, ModelledOutcome, Moment, run};
+pub(crate) use run::{load as store_all, near_ground, stand_in_system};
 pub use scale::{Scale, ScaleRule};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::{
-    Allocation, Frontend, Mechanisms, PlacementOptions, Selection, Tracking,
+    Allocation, Frontend, Mechanisms, PlacementOptions, Selection, Thresholds, Tracking,
 };
 use nearfar_memory::{
     Budgets, HeapError, HeapOptions, MemorySystem, SystemError, TierHeap, TierId, TierKind,
@@ -34,6 +34,14 @@ pub enum Policy {
     Fitted,
     /// The framework's layered allocation, without moving anything.
     Layered,
+    /// As layered, and leaves count their uses (factor analysis: zhao-2026, figure 19).
+    Tracked,
+    /// As layered, and all nodes on the way count their uses.
+    TrackedPaths,
+    /// As tracked, and leaves are moved by numbers of uses that never change.
+    Migrating,
+    /// As migrating, by shares from the histogram; without watermarks.
+    Histogram,
     /// Random promotion and demotion (zhao-2026, section 6.1).
     Random,
     /// The leaves that will be used most, and their ways, placed near beforehand.
@@ -55,18 +63,31 @@ pub struct PolicyError {
     pub name: String,
 }
 
+/// Layers, and nothing that moves.
+fn standing(tracking: Tracking) -> Mechanisms {
+    Mechanisms {
+        migrates: false,
+        tracking,
+        ..Mechanisms::default()
+    }
+}
+
 const fn pages(rule: PageRule, is_huge: bool) -> Policy {
     Policy::Pages { rule, is_huge }
 }
 
 impl Policy {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::AllNear,
         Self::AllFar,
         Self::Interleave,
         Self::InnerNear,
         Self::Layered,
+        Self::Tracked,
+        Self::TrackedPaths,
+        Self::Migrating,
+        Self::Histogram,
         Self::Sidle,
         Self::Fitted,
         Self::Random,
@@ -86,6 +107,10 @@ impl Policy {
             Self::Interleave => "interleave",
             Self::InnerNear => "inner-near",
             Self::Layered => "layered",
+            Self::Tracked => "tracked",
+            Self::TrackedPaths => "tracked-paths",
+            Self::Migrating => "migrating",
+            Self::Histogram => "histogram",
             Self::Sidle => "sidle",
             Self::Fitted => "fitted",
             Self::Random => "random",
@@ -115,7 +140,13 @@ impl Policy {
                 Allocation::Interleaved(vec![near, 100 - near])
             }
             Self::InnerNear => Allocation::InnerNear,
-            Self::Layered | Self::Sidle | Self::Fitted => Allocation::Layered,
+            Self::Layered
+            | Self::Tracked
+            | Self::TrackedPaths
+            | Self::Migrating
+            | Self::Histogram
+            | Self::Sidle
+            | Self::Fitted => Allocation::Layered,
         }
     }
 
@@ -128,9 +159,16 @@ impl Policy {
         match self {
             Self::Sidle => Some(PlacementOptions::default()),
             Self::Fitted => Some(PlacementOptions::fitted()),
-            Self::Layered => Some(with(Mechanisms {
-                migrates: false,
-                tracking: Tracking::Off,
+            Self::Layered => Some(with(standing(Tracking::Off))),
+            Self::Tracked => Some(with(standing(Tracking::Leaf))),
+            Self::TrackedPaths => Some(with(standing(Tracking::Path))),
+            Self::Migrating => Some(with(Mechanisms {
+                thresholds: Thresholds::Fixed,
+                has_watermarks: false,
+                ..Mechanisms::default()
+            })),
+            Self::Histogram => Some(with(Mechanisms {
+                has_watermarks: false,
                 ..Mechanisms::default()
             })),
             Self::Oracle => Some(with(Mechanisms {
@@ -178,13 +216,13 @@ impl FromStr for Policy {
 }
 
 /// Two heaps on this machine's memory, which stand for the model's tiers.
-pub(super) struct PolicyGround {
-    pub(super) system: Arc<MemorySystem>,
-    pub(super) policy: Policy,
-    pub(super) near_percent: u8,
+pub(crate) struct PolicyGround {
+    pub(crate) system: Arc<MemorySystem>,
+    pub(crate) policy: Policy,
+    pub(crate) near_percent: u8,
     /// The most bytes of the tree that may be near; none for as many as there are.
-    pub(super) near_bytes: Option<u64>,
-    pub(super) reserve_bytes: usize,
+    pub(crate) near_bytes: Option<u64>,
+    pub(crate) reserve_bytes: usize,
 }
 
 /// A system of two tiers that share this machine's first node.

@@ -7,36 +7,16 @@ use std::rc::Rc;
 use nearfar_model::Probe;
 use nearfar_model::simulation::{Access, Operation};
 
+use super::costs::Cost;
 use super::space::Space;
 
 const PAGE_BYTES: u64 = 4096;
-
-/// Core time of an operation beside its accesses.
-///
-/// The defaults are estimates that want to be replaced by measured ones: what a lookup takes in a
-/// tree that fits the first-level cache, spread over its accesses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ComputeCosts {
-    /// Of each operation, for its request, its guard and its answer.
-    pub operation_ns: f64,
-    /// Of each access, for the comparisons that choose the next.
-    pub access_ns: f64,
-}
-
-impl Default for ComputeCosts {
-    fn default() -> Self {
-        Self {
-            operation_ns: 25.0,
-            access_ns: 2.0,
-        }
-    }
-}
 
 /// Records the accesses of one virtual core.
 #[derive(Debug)]
 pub(super) struct Recorder {
     space: Rc<Space>,
-    costs: ComputeCosts,
+    access_ns: Cell<f64>,
     operations: RefCell<VecDeque<Operation>>,
     depends: Cell<bool>,
     compute_ps: Cell<u32>,
@@ -49,10 +29,10 @@ fn picoseconds(ns: f64) -> u32 {
 }
 
 impl Recorder {
-    pub(super) fn new(space: Rc<Space>, costs: ComputeCosts) -> Self {
+    pub(super) fn new(space: Rc<Space>) -> Self {
         Self {
             space,
-            costs,
+            access_ns: Cell::new(0.0),
             operations: RefCell::default(),
             depends: Cell::new(false),
             compute_ps: Cell::new(0),
@@ -62,11 +42,14 @@ impl Recorder {
     }
 
     /// Begins an operation; the latencies of its dependent accesses are sampled if it says so.
-    pub(super) fn begin(&self, is_sampled: bool) {
-        self.compute(self.costs.operation_ns);
+    pub(super) fn begin(&self, cost: Cost, is_sampled: bool) {
+        // What the operation reads first follows from its request, not from the one before.
+        let mut begin = Operation::new(Access::Compute, 0, 0);
+        begin.compute_ps = picoseconds(cost.operation_ns);
+        self.operations.borrow_mut().push_back(begin);
+        self.access_ns.set(cost.access_ns);
         self.is_sampled.set(is_sampled);
         self.dependent.set(0);
-        // What the operation reads first follows from its request, not from the one before.
         self.depends.set(false);
     }
 
@@ -86,7 +69,7 @@ impl Recorder {
     }
 
     fn push(&self, access: Access, address: usize, bytes: usize) {
-        self.compute(self.costs.access_ns);
+        self.compute(self.access_ns.get());
         let (mut address, mut left) = (address, bytes);
         while left > 0 {
             let at = self.space.modelled(address);
@@ -95,7 +78,8 @@ impl Recorder {
             let mut operation = Operation::new(access, at, part as u32);
             operation.depends = self.depends.take();
             operation.compute_ps = self.compute_ps.take();
-            operation.sampled = self.is_sampled.get() && operation.depends;
+            let is_waited_for = operation.depends && access != Access::Prefetch;
+            operation.sampled = self.is_sampled.get() && is_waited_for;
             if operation.sampled {
                 self.dependent.set(self.dependent.get() + 1);
             }

@@ -1,20 +1,22 @@
 //! One run of one tree under one policy.
 
 use std::cell::RefCell;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearfar_index::placement::{PlacedTree, PlacementError, Placer};
-use nearfar_memory::{SystemError, TierId};
+use nearfar_index::placement::{LeafCounter, PlacedTree, PlacementError, Placer};
+use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
 
 use super::cores::{Board, Mover, Traffic, Worker};
+use super::costs::{ComputeCosts, Counted};
 use super::keeper::Keeper;
 use super::oracle;
 use super::policy::{Policy, PolicyGround, two_tiers};
-use super::recorder::{ComputeCosts, Recorder};
+use super::recorder::Recorder;
 use super::scale::{Scale, ScaleRule};
 use super::space::Space;
 use crate::map::{
@@ -50,8 +52,6 @@ pub struct ModelledOptions {
     pub machine: Machine,
     /// By what caches and intervals are made smaller.
     pub scale: ScaleRule,
-    /// Core time beside accesses.
-    pub costs: ComputeCosts,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -119,6 +119,10 @@ pub struct ModelledOutcome {
     pub near_bytes_max: Option<u64>,
     /// Bytes that placement moved, both ways.
     pub moved_bytes: u64,
+    /// Share of the processor time of all cores that placement took, but for pages.
+    pub background_share: f64,
+    /// Bytes of leaves that count uses, over the bytes of the loaded tree.
+    pub counter_bytes_share: f64,
     /// Slice by slice, warm-up included.
     pub series: Vec<Moment>,
     /// Keys that were asked for, are in the map, and were not found.
@@ -142,7 +146,7 @@ pub fn run<S: KeySpace>(
     observe: impl FnMut(f64),
 ) -> Result<ModelledOutcome, ModelledError> {
     check(options)?;
-    let system = two_tiers(RESERVE_BYTES as u64)?;
+    let system = stand_in_system()?;
     let ground = |policy, near_bytes| PolicyGround {
         system: Arc::clone(&system),
         policy,
@@ -194,8 +198,24 @@ fn check(options: &ModelledOptions) -> Result<(), ModelledError> {
     Ok(options.machine.check_threads(options.threads + 1)?)
 }
 
+/// Memory of this machine that stands in for modelled tiers.
+pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
+    two_tiers(RESERVE_BYTES as u64)
+}
+
+/// Memory for a tree that lies on one modelled tier.
+pub(crate) fn near_ground(system: &Arc<MemorySystem>) -> PolicyGround {
+    PolicyGround {
+        system: Arc::clone(system),
+        policy: Policy::AllNear,
+        near_percent: 100,
+        near_bytes: None,
+        reserve_bytes: RESERVE_BYTES,
+    }
+}
+
 /// Stores all keys.
-fn load<S: KeySpace, M: OrderedMap<S::Key>>(
+pub(crate) fn load<S: KeySpace, M: OrderedMap<S::Key>>(
     map: &M,
     keys: &S,
     mut between: impl FnMut(u64),
@@ -261,12 +281,14 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
+        let costs = ComputeCosts::new(Counted::of(self.options.contestant), &self.options.machine);
         for (thread, samples) in samples.iter().enumerate() {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
                 keys: Rc::clone(self.keys),
                 board: Rc::clone(&board),
-                recorder: Recorder::new(Rc::clone(&space), self.options.costs),
+                recorder: Recorder::new(Rc::clone(&space)),
+                costs,
                 requests: self.requests(thread),
                 batch: self.options.batch,
                 trace: Trace::default(),
@@ -279,11 +301,23 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             traffic: Rc::clone(&traffic),
             board: Rc::clone(&board),
         }));
-        let machine = self.scale.machine(&self.options.machine);
+        let machine = &self.options.machine;
+        let machine = if programs.len() > machine.cores as usize {
+            &machine.with_a_core_per_thread()
+        } else {
+            machine
+        };
+        let machine = self.scale.machine(machine);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
+        let mut counter_bytes = 0;
+        let _ = map.tree().visit_leaves(&mut |_| {
+            counter_bytes += size_of::<LeafCounter>();
+            ControlFlow::Continue(())
+        });
         let course = Course {
             run: &mut self,
+            counter_bytes,
             simulation,
             board,
             space,
@@ -302,7 +336,9 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     fn requests(&self, thread: usize) -> Requests {
         let threads = (thread as u64, self.options.threads as u64);
         let keys = (self.keys.count(), self.keys.count());
+        let ranks_per_key = self.scale.factor.round() as u64;
         Requests::new(&self.options.workload, keys, threads, self.options.seed)
+            .standing_for(ranks_per_key)
     }
 
     /// Devices of near memory, which come first.
@@ -386,6 +422,8 @@ struct Course<'c, 'r, S, O, T: PlacedTree> {
     traffic: Rc<Traffic>,
     keeper: Keeper<T>,
     placed_for: Duration,
+    /// Bytes of all counters of uses.
+    counter_bytes: usize,
     samples: Vec<Rc<RefCell<Vec<u32>>>>,
 }
 
@@ -473,6 +511,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
         }
         latencies_ns.sort_unstable_by(f64::total_cmp);
         self.board.is_over.set(true);
+        let busy_s = end.saturating_sub(self.traffic.idle()).as_secs_f64();
+        let all_s = end.as_secs_f64() * self.run.options.threads as f64;
         let lost = self.board.found.borrow().lost;
         let near_devices = self.run.near_devices();
         let outcome = self.simulation.run();
@@ -484,6 +524,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
             moved_bytes,
+            background_share: busy_s / (all_s + busy_s),
+            counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
             series,
             lost,
             lines_read: [near.iter().sum(), far.iter().sum()],

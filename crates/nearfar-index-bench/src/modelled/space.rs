@@ -29,6 +29,8 @@ pub(super) struct PageTable {
 pub(super) struct Space {
     heaps: Vec<Range<usize>>,
     pages: Option<RefCell<PageTable>>,
+    /// The modelled tier behind each window, and how many of its devices; all unless told.
+    windows: [(TierName, Option<u32>); TIERS],
     lines: [Cell<u64>; TIERS],
 }
 
@@ -38,20 +40,28 @@ impl Space {
         Self {
             heaps,
             pages: pages.map(RefCell::new),
+            windows: [(TierName::Near, None), (TierName::Far, None)],
             lines: Default::default(),
+        }
+    }
+
+    /// One heap, and all else, on so many devices of a tier, page by page in turn.
+    pub(super) fn on(heap: Range<usize>, tier: TierName, devices: u32) -> Self {
+        Self {
+            windows: [(tier, Some(devices)); TIERS],
+            ..Self::new(vec![heap], None)
         }
     }
 
     /// Which device serves which modelled address.
     pub(super) fn map(&self, machine: &Machine) -> Result<AddressMap, MachineError> {
         let mut map = AddressMap::new();
-        for (tier, name) in [TierName::Near, TierName::Far].into_iter().enumerate() {
-            let count = machine
-                .tiers
-                .iter()
-                .find(|(one, _)| *one == name)
-                .map_or(1, |(_, tier)| tier.devices);
-            let devices = machine.devices(name, count)?;
+        for (tier, (name, devices)) in self.windows.into_iter().enumerate() {
+            let all = || {
+                let found = machine.tiers.iter().find(|(one, _)| *one == name);
+                found.map_or(1, |(_, tier)| tier.devices)
+            };
+            let devices = machine.devices(name, devices.unwrap_or_else(all))?;
             map.add(
                 window(tier) / PAGE_BYTES,
                 (1 << WINDOW_SHIFT) / PAGE_BYTES,

@@ -49,15 +49,23 @@ pub(super) struct Drawer {
     keys: u64,
     distribution: Distribution,
     zipf: Option<Zipf>,
+    /// Ranks that a key stands for.
+    ranks_per_key: u64,
     factor: u64,
 }
 
 impl Drawer {
     /// Over `keys`, of which there is at least one.
     pub(super) fn new(distribution: Distribution, keys: u64) -> Self {
+        Self::standing_for(distribution, keys, 1)
+    }
+
+    /// As [`Self::new`], where each key stands for so many ranks, at least one, of Zipf's law.
+    pub(super) fn standing_for(distribution: Distribution, keys: u64, ranks_per_key: u64) -> Self {
+        let ranks_per_key = ranks_per_key.max(1);
         let zipf = match distribution {
             Distribution::Zipf { coefficient } | Distribution::Latest { coefficient } => {
-                Some(Zipf::new(keys, coefficient))
+                Some(Zipf::new(keys * ranks_per_key, coefficient))
             }
             Distribution::Uniform | Distribution::HotRegion(_) => None,
         };
@@ -65,6 +73,7 @@ impl Drawer {
             keys,
             distribution,
             zipf,
+            ranks_per_key,
             factor: scatter_factor(keys),
         }
     }
@@ -79,11 +88,12 @@ impl Drawer {
     /// A key. `newest` gives the key so many steps back from the newest one.
     #[inline]
     pub(super) fn draw(&self, random: &mut Random, newest: impl FnOnce(u64) -> u64) -> Pick {
+        let draw = |zipf: &Zipf, random: &mut Random| zipf.draw(random) / self.ranks_per_key;
         match (&self.distribution, &self.zipf) {
             (Distribution::Zipf { .. }, Some(zipf)) => {
-                Pick::Id(scatter(zipf.draw(random), self.factor, self.keys))
+                Pick::Id(scatter(draw(zipf, random), self.factor, self.keys))
             }
-            (Distribution::Latest { .. }, Some(zipf)) => Pick::Id(newest(zipf.draw(random))),
+            (Distribution::Latest { .. }, Some(zipf)) => Pick::Id(newest(draw(zipf, random))),
             (Distribution::HotRegion(region), _) => Pick::Position(self.hot(region, random)),
             _ => Pick::Id(random.below(self.keys)),
         }
@@ -137,6 +147,27 @@ mod tests {
             seen.sort_unstable();
             assert!(seen.into_iter().eq(0..bound), "{bound}");
         }
+    }
+
+    /// The most popular tenth gets what it gets of ten times as many keys.
+    #[test]
+    fn keys_that_stand_for_many_share_requests_as_those_do() {
+        let share = |keys: u64, ranks_per_key: u64| {
+            let distribution = Distribution::Zipf { coefficient: 0.99 };
+            let drawer = Drawer::standing_for(distribution, keys, ranks_per_key);
+            let popular: std::collections::HashSet<u64> = (0..keys / 10)
+                .map(|rank| scatter(rank, drawer.factor, keys))
+                .collect();
+            let mut random = Random::new(5);
+            let drawn = (0..40_000).filter(|_| match drawer.draw(&mut random, |back| back) {
+                Pick::Id(id) => popular.contains(&id),
+                Pick::Position(_) => false,
+            });
+            drawn.count() as f64 / 40_000.0
+        };
+        let (many, standing, few) = (share(100_000, 1), share(1000, 100), share(1000, 1));
+        assert!((many - standing).abs() < 0.02, "{many} {standing}");
+        assert!(few < many - 0.05, "{few}");
     }
 
     #[test]

@@ -84,6 +84,15 @@ impl Requests {
         }
     }
 
+    /// Lets each key stand for so many keys of neighbouring popularity: of a Zipfian distribution over
+    /// that many times as many keys, the share of the requests that goes to a share of the keys is
+    /// the same here.
+    #[must_use]
+    pub fn standing_for(mut self, keys_per_key: u64) -> Self {
+        self.drawer = Drawer::standing_for(self.workload.distribution, self.keys, keys_per_key);
+        self
+    }
+
     /// The first number that this thread has not used for a key of its own.
     #[must_use]
     pub fn fresh_after(&self) -> u64 {

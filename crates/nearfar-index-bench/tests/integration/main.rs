@@ -3,3 +3,4 @@
 mod bench;
 mod maps;
 mod modelled;
+mod reproduce;

@@ -15,7 +15,7 @@ use super::scan::Walk;
 use crate::context::Context;
 use crate::memory::NodeMemory;
 use crate::placement::{Frontend, LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
-use crate::value::TreeValue;
+use crate::value::{NewWords, TreeValue};
 
 /// Leaves that are visited under one guard.
 const LEAVES_PER_GUARD: usize = 64;
@@ -46,41 +46,30 @@ impl<V: TreeValue> PlacedTree for Art<V> {
         &self,
         visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut last: Option<Box<[u8]>> = None;
-        loop {
-            let context = Context::native(&self.memory);
-            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let root = Child::load(&self.root, &context.guard);
-            let mut walk = Walk::new(root, from, Direction::Forward, &context);
-            let mut visited = 0;
-            let reached = loop {
-                let Some(leaf) = walk.next_leaf() else {
-                    return ControlFlow::Continue(());
-                };
-                let Some(index) = (0..leaf.count()).rev().find(|index| leaf.is_live(*index)) else {
-                    continue;
-                };
-                let key = [walk.path.as_slice(), leaf.suffix(index)].concat();
-                if last.as_deref().is_some_and(|last| *key <= *last) {
-                    continue;
-                }
-                let node = Placed {
-                    key: key.into_boxed_slice(),
-                    level: walk.level(),
-                };
-                visitor(LeafView {
-                    node: &node,
-                    level: node.level,
-                    tier: leaf.tier(),
-                    bytes: leaf_bytes::<V>(leaf, &context),
-                    counter: leaf.counter(),
-                })?;
-                visited += 1;
-                if visited == LEAVES_PER_GUARD {
-                    break node.key;
-                }
-            };
-            last = Some(reached);
+        self.visit_leaves_behind(None, visitor)
+    }
+
+    fn visit_leaves_from(
+        &self,
+        from: &Name,
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        let first = self.visit_some_leaves(Bound::Included(&from.key), visitor);
+        Some(match first {
+            ControlFlow::Continue(Some(last)) => self.visit_leaves_behind(Some(last), visitor),
+            ControlFlow::Continue(None) => ControlFlow::Continue(()),
+            ControlFlow::Break(()) => ControlFlow::Break(()),
+        })
+    }
+
+    fn identity(&self, node: &Name) -> Option<usize> {
+        let context = Context::native(&self.memory);
+        let spot = self.named(node, &context)?;
+        // SAFETY: read from a slot under the guard of `context`.
+        match unsafe { spot.child.target() } {
+            Target::Nothing => None,
+            Target::Leaf(leaf) => Some(leaf.base().as_ptr().addr()),
+            Target::Plain(node) | Target::Prefixed(node) => Some(node.base().as_ptr().addr()),
         }
     }
 
@@ -137,6 +126,60 @@ impl<V: TreeValue> PlacedTree for Art<V> {
 }
 
 impl<V: TreeValue> Art<V> {
+    /// Visits the leaves behind a key, or all.
+    fn visit_leaves_behind(
+        &self,
+        mut last: Option<Box<[u8]>>,
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        loop {
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            last = self.visit_some_leaves(from, visitor)?;
+            if last.is_none() {
+                return ControlFlow::Continue(());
+            }
+        }
+    }
+
+    /// Visits as many leaves as may be under one guard; returns the last key of the last of them,
+    /// if more may follow. The leaf where `from` is included comes even if it has no such key any
+    /// more.
+    fn visit_some_leaves(
+        &self,
+        from: Bound<&[u8]>,
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> ControlFlow<(), Option<Box<[u8]>>> {
+        let context = Context::native(&self.memory);
+        let root = Child::load(&self.root, &context.guard);
+        let mut walk = Walk::new(root, from, Direction::Forward, &context);
+        let mut visited = 0;
+        while let Some(leaf) = walk.next_leaf() {
+            let Some(index) = (0..leaf.count()).rev().find(|index| leaf.is_live(*index)) else {
+                continue;
+            };
+            let key = [walk.path.as_slice(), leaf.suffix(index)].concat();
+            if matches!(from, Bound::Excluded(last) if *key <= *last) {
+                continue;
+            }
+            let node = Placed {
+                key: key.into_boxed_slice(),
+                level: walk.level(),
+            };
+            visitor(LeafView {
+                node: &node,
+                level: node.level,
+                tier: leaf.tier(),
+                bytes: leaf_bytes::<V>(leaf, &context),
+                counter: leaf.counter(),
+            })?;
+            visited += 1;
+            if visited == LEAVES_PER_GUARD {
+                return ControlFlow::Continue(Some(node.key));
+            }
+        }
+        ControlFlow::Continue(None)
+    }
+
     /// The place of a named node, and what is there.
     fn named<'g>(&self, name: &Name, context: &'g Context<'_, '_, Native>) -> Option<Spot<'g>> {
         let spot = self.descend_to(&name.key, name.level, context);
@@ -243,32 +286,22 @@ fn copy_leaf<'g, V: TreeValue>(
     to: TierId,
     context: &'g Context<'_, '_, Native>,
 ) -> Option<Leaf<'g>> {
+    let mut words = NewWords::<V>::new(context.guard.memory());
     let mut entries = [Entry::default(); ENTRIES_MAX];
     let mut count = 0;
-    let mut is_moved = true;
     for entry in old.entries(&[]) {
         // SAFETY: a word of the tree, whose leaf is locked.
-        let Ok(word) = (unsafe { V::move_word(entry.word, context, to) }) else {
-            is_moved = false;
-            break;
-        };
+        let word = unsafe { words.move_word(entry.word, context, to) }.ok()?;
         entries[count] = Entry { word, ..entry };
         count += 1;
     }
-    let entries = &entries[..count];
-    if is_moved && count > 0 {
-        let uses = old.leaf().counter().uses();
-        if let Some(leaf) = Leaf::allocate_on(entries, uses, to, context) {
-            return Some(leaf);
-        }
+    if count == 0 {
+        return None;
     }
-    if !V::INLINE {
-        for entry in entries {
-            // SAFETY: made above and never published.
-            unsafe { V::free_word(entry.word, context.guard.memory()) };
-        }
-    }
-    None
+    let uses = old.leaf().counter().uses();
+    let leaf = Leaf::allocate_on(&entries[..count], uses, to, context)?;
+    words.keep();
+    Some(leaf)
 }
 
 /// Bytes of a leaf with its values.

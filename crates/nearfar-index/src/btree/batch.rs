@@ -1,7 +1,5 @@
 //! Lookup of many keys at once.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use nearfar_model::Probe;
 
 use super::geometry::{GROUP_KEYS, WORD_BYTES};
@@ -93,7 +91,7 @@ impl<V: TreeValue> BPlusTree<V> {
         let mut word = None;
         if leaf.has_key_before(rank, key) {
             leaf.read_slot(rank - 1, context);
-            word = Some(leaf.values()[rank - 1].load(Relaxed));
+            word = Some(leaf.load_value(rank - 1));
         }
         leaf.validate(lane.version)?;
         self.frontend.use_leaf(leaf.counter(), context.probe);

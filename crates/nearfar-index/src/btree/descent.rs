@@ -79,6 +79,7 @@ impl<V: TreeValue> BPlusTree<V> {
         let (mut node, mut version, _) = self.root(context)?;
         for _ in 0..node.height() {
             let rank = node.rank(key, context);
+            self.frontend.use_inner(node.counter(), context.probe);
             (node, version) = self.child(context, node, version, rank)?;
         }
         Ok((node, version))

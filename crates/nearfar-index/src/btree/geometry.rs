@@ -23,12 +23,17 @@ pub(super) const WORD_BYTES: usize = 8;
 pub(super) const NODE_BYTES_MIN: usize = 256;
 pub(super) const NODE_BYTES_MAX: usize = 4096;
 
-/// The layout that all nodes of a tree share.
+/// The layout that all nodes of a tree share. What every step of a descent asks for is worked out
+/// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Geometry {
     words: usize,
     samples: usize,
     capacity: usize,
+    inner_capacity: usize,
+    first_key_word: usize,
+    /// Keys that the first group lacks to be whole.
+    lacking_keys: usize,
 }
 
 impl Geometry {
@@ -40,13 +45,28 @@ impl Geometry {
         loop {
             let capacity = (words - HEADER_WORDS - samples) / 2;
             if capacity.div_ceil(GROUP_KEYS) <= samples + 1 {
-                return Self {
-                    words,
-                    samples,
-                    capacity,
-                };
+                return Self::with(words, samples, capacity);
             }
             samples += 1;
+        }
+    }
+
+    const fn with(words: usize, samples: usize, capacity: usize) -> Self {
+        let first_key_word = words - capacity;
+        // An inner node has one child more than keys.
+        let slots = first_key_word - HEADER_WORDS - samples;
+        Self {
+            words,
+            samples,
+            capacity,
+            inner_capacity: if slots > capacity {
+                capacity
+            } else {
+                slots - 1
+            },
+            first_key_word,
+            // Groups end with the node, so the last `samples` of them are whole.
+            lacking_keys: (samples + 1) * GROUP_KEYS - capacity,
         }
     }
 
@@ -71,12 +91,7 @@ impl Geometry {
     /// Keys that an inner node takes: it has one child more than keys.
     #[inline(always)]
     pub(super) const fn inner_capacity(&self) -> usize {
-        let children = self.first_key_word() - self.first_slot_word();
-        if children > self.capacity {
-            self.capacity
-        } else {
-            children - 1
-        }
+        self.inner_capacity
     }
 
     /// Keys that a node of this height takes.
@@ -98,14 +113,13 @@ impl Geometry {
     /// The word of the first key.
     #[inline(always)]
     pub(super) const fn first_key_word(&self) -> usize {
-        self.words - self.capacity
+        self.first_key_word
     }
 
     /// The index of a group's first key.
     #[inline(always)]
     pub(super) const fn group_start(&self, group: usize) -> usize {
-        // Groups end with the node, so the last `samples` of them are whole.
-        (self.capacity + group * GROUP_KEYS).saturating_sub((self.samples + 1) * GROUP_KEYS)
+        (group * GROUP_KEYS).saturating_sub(self.lacking_keys)
     }
 }
 

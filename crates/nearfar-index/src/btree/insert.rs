@@ -148,7 +148,7 @@ impl<V: TreeValue> BPlusTree<V> {
         found: &Found<'_>,
     ) -> Result<Result<Option<V>, OutOfMemory>, Restart> {
         found.leaf.read_slot(found.rank - 1, context);
-        let word = found.leaf.values()[found.rank - 1].load(Acquire);
+        let word = found.leaf.load_value(found.rank - 1);
         found.leaf.validate(found.version)?;
         self.frontend.use_leaf(found.leaf.counter(), context.probe);
         // SAFETY: the word was the key's when its leaf was validated, under this guard.
@@ -214,7 +214,7 @@ impl<V: TreeValue> BPlusTree<V> {
         }
         let slot = &leaf.values()[found.rank - 1];
         leaf.read_slot(found.rank - 1, context);
-        let old = slot.load(Acquire);
+        let old = found.leaf.load_value(found.rank - 1);
         leaf.validate(found.version)?;
         // SAFETY: the word was the key's when its leaf was validated, under this guard.
         let value = change(unsafe { V::from_word(old, context) });

@@ -49,7 +49,7 @@ impl<V: TreeValue> BPlusTree<V> {
         let mut word = None;
         if found.is_there {
             found.leaf.read_slot(found.rank - 1, context);
-            word = Some(found.leaf.values()[found.rank - 1].load(Relaxed));
+            word = Some(found.leaf.load_value(found.rank - 1));
         }
         found.leaf.validate(found.version)?;
         self.frontend.use_leaf(found.leaf.counter(), context.probe);

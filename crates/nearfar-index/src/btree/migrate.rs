@@ -13,10 +13,31 @@ use super::tree::BPlusTree;
 use crate::context::Context;
 use crate::memory::{NodeMemory, Purpose};
 use crate::placement::{Frontend, LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
-use crate::value::TreeValue;
+use crate::value::{NewWords, TreeValue};
 
 /// Attempts before a mover lets the writers have the node.
 const ATTEMPTS: usize = 64;
+
+/// A copy of a node that is not in the tree yet: freed unless it is published.
+struct NodeCopy<'t, V: TreeValue> {
+    node: Node<'t>,
+    tree: &'t BPlusTree<V>,
+}
+
+impl<'t, V: TreeValue> NodeCopy<'t, V> {
+    fn publish(self) -> Node<'t> {
+        let node = self.node;
+        std::mem::forget(self);
+        node
+    }
+}
+
+impl<V: TreeValue> Drop for NodeCopy<'_, V> {
+    fn drop(&mut self) {
+        // SAFETY: nobody else has seen the node.
+        unsafe { self.tree.free_node(self.node) };
+    }
+}
 
 impl<V: TreeValue> PlacedTree for BPlusTree<V> {
     type Node = Placed<u64>;
@@ -38,29 +59,24 @@ impl<V: TreeValue> PlacedTree for BPlusTree<V> {
         &self,
         visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut next = Some(0);
-        while let Some(from) = next {
-            let context = Context::native(&self.memory);
-            let mut cursor: Option<Cursor<'_>> = None;
-            next = Some(from);
-            for _ in 0..LEAVES_PER_GUARD {
-                let Some(key) = next else { break };
-                let here = self.seek_up(&context, cursor, key);
-                visitor(LeafView {
-                    node: &Placed {
-                        key: here.range.low,
-                        level: here.level,
-                    },
-                    level: here.level,
-                    tier: here.leaf.tier(),
-                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
-                    counter: here.leaf.counter(),
-                })?;
-                next = here.range.high.checked_add(1);
-                cursor = Some(here);
+        self.visit_leaves_upwards(0, visitor)
+    }
+
+    fn visit_leaves_from(
+        &self,
+        from: &Placed<u64>,
+        visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        Some(self.visit_leaves_upwards(from.key, visitor))
+    }
+
+    fn identity(&self, node: &Placed<u64>) -> Option<usize> {
+        let context = Context::native(&self.memory);
+        loop {
+            if let Ok(path) = self.path_to(&context, node) {
+                return path.map(|path| path.last().node.as_ptr().addr());
             }
         }
-        ControlFlow::Continue(())
     }
 
     fn parent(&self, node: &Placed<u64>) -> Option<Placed<u64>> {
@@ -93,6 +109,36 @@ impl<V: TreeValue> PlacedTree for BPlusTree<V> {
 }
 
 impl<V: TreeValue> BPlusTree<V> {
+    /// Visits the leaf for `key` and all behind it, some under one guard.
+    fn visit_leaves_upwards(
+        &self,
+        key: u64,
+        visitor: &mut dyn FnMut(LeafView<'_, Placed<u64>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut next = Some(key);
+        while next.is_some() {
+            let context = Context::native(&self.memory);
+            let mut cursor: Option<Cursor<'_>> = None;
+            for _ in 0..LEAVES_PER_GUARD {
+                let Some(key) = next else { break };
+                let here = self.seek_up(&context, cursor, key);
+                visitor(LeafView {
+                    node: &Placed {
+                        key: here.range.low,
+                        level: here.level,
+                    },
+                    level: here.level,
+                    tier: here.leaf.tier(),
+                    bytes: self.bytes_with_values(&context, here.leaf, || here.validate()),
+                    counter: here.leaf.counter(),
+                })?;
+                next = here.range.high.checked_add(1);
+                cursor = Some(here);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     /// The way to a node by its name; `None` where the tree has no such level.
     fn path_to<'g>(
         &'g self,
@@ -178,23 +224,23 @@ impl<V: TreeValue> BPlusTree<V> {
             return Ok(Err(MigrateError::NoRoom { tier: to, bytes }));
         };
         let uses = node.counter().uses();
-        // SAFETY: the block is fresh, of that size, and is freed below or retired once published.
-        let copy = unsafe { Node::create(block, &self.geometry, node.height(), to, uses) };
+        let copy = NodeCopy {
+            // SAFETY: the block is fresh, of that size, and is freed unless it is published.
+            node: unsafe { Node::create(block, &self.geometry, node.height(), to, uses) },
+            tree: self,
+        };
         let mut held = Held::new();
         let above = parent.map_or((&self.root_lock, path.root_version), |parent| {
             (parent.node.lock(), parent.version)
         });
-        let locked = held.take(above.0, above.1);
-        let locked = locked.and_then(|()| held.take(node.lock(), version));
-        let result = locked.map(|()| self.copy_locked(context, node, copy, keep_boundary));
-        let Ok(Ok(bytes)) = result else {
-            if locked.is_ok() {
-                held.release_unchanged();
-            }
-            // SAFETY: nobody else has seen the copy.
-            unsafe { self.free_node(copy) };
-            return result.map(|result| result.map(|_| Migration::AlreadyThere));
+        held.take(above.0, above.1)?;
+        held.take(node.lock(), version)?;
+        let bytes = match self.copy_locked(context, node, copy.node, keep_boundary) {
+            Ok(bytes) => bytes,
+            Err(error) => return Ok(Err(error)),
         };
+        let copy = copy.publish();
+        held.leave();
         match parent {
             Some(parent) => parent.node.set_child(parent.rank, copy),
             None => self.root.store(copy.as_ptr(), Release),
@@ -238,23 +284,14 @@ impl<V: TreeValue> BPlusTree<V> {
         let to = copy.tier();
         let bytes = self.bytes_with_values(context, leaf, || true);
         let mut pairs = leaf.pairs();
-        if !V::INLINE {
-            for at in 0..pairs.len() {
-                // SAFETY: the word is the locked leaf's.
-                match unsafe { V::move_word(pairs[at].1, context, to) } {
-                    Ok(moved) => pairs[at].1 = moved,
-                    Err(error) => {
-                        for (_, moved) in &pairs[..at] {
-                            // SAFETY: the word is from `move_word` and nobody else's.
-                            unsafe { V::free_word(*moved, &self.memory) };
-                        }
-                        let bytes = error.bytes;
-                        return Err(MigrateError::NoRoom { tier: to, bytes });
-                    }
-                }
-            }
+        let mut words = NewWords::<V>::new(&self.memory);
+        for (_, word) in &mut pairs {
+            // SAFETY: the word is the locked leaf's.
+            let moved = unsafe { words.move_word(*word, context, to) };
+            *word = moved.map_err(|_| MigrateError::NoRoom { tier: to, bytes })?;
         }
         copy.fill_leaf(0, &pairs, context);
+        words.keep();
         Ok(bytes)
     }
 

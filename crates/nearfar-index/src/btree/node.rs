@@ -1,8 +1,10 @@
 //! Nodes: what their words mean, and the search in one.
 
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64};
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
@@ -252,6 +254,12 @@ impl<'g> Node<'g> {
         Ok(unsafe { Self::new(NonNull::new_unchecked(child), self.geometry) })
     }
 
+    /// Where the child at `index` is, or anything else while somebody writes: to prefetch it.
+    #[inline(always)]
+    pub(super) fn child_address(self, index: usize) -> *const u8 {
+        self.children()[index].load(Relaxed).cast()
+    }
+
     /// The child at `index` of a node that the caller has locked, or that nobody else can reach.
     ///
     /// # Safety
@@ -296,7 +304,13 @@ impl<'g> Node<'g> {
         // Keys behind a short first group are larger than any of it, and change nothing.
         let keys = &self.keys()[start..start + GROUP_KEYS];
         context.follow(keys.as_ptr(), GROUP_KEYS * WORD_BYTES);
-        (start + count_up_to(keys, key)).min(self.count())
+        let mut rank = start;
+        for (behind, word) in (start + 1..).zip(keys) {
+            // Keys ascend, so the last one that is at most the key counts. A sum of comparisons
+            // would be the same, but compilers make a slow count of bits of it.
+            rank = select_unpredictable(word.load(Relaxed) <= key, behind, rank);
+        }
+        rank.min(self.count())
     }
 
     /// The number of keys that are at most `key`: the index of the child to go to, or the one
@@ -312,7 +326,7 @@ impl<'g> Node<'g> {
     #[inline(always)]
     pub(super) fn prefetch_slots<P: Probe>(self, group: usize, context: &Context<'_, '_, P>) {
         let word = self.geometry.first_slot_word() + self.geometry.group_start(group);
-        context.prefetch(self.word_address(word), GROUP_KEYS * WORD_BYTES);
+        context.prefetch_words::<GROUP_KEYS>(self.word_address(word));
     }
 
     /// Asks for what a search reads first.
@@ -557,11 +571,18 @@ impl Node<'_> {
         self.keys()[index].load(Relaxed)
     }
 
-    /// The pairs of a leaf that its caller has locked.
+    /// The word of a value, which may point to a block: that is good under the guard once the
+    /// version is validated, though values are exchanged without a new version. The order is what
+    /// reclamation asks for of a load of a pointer (`seize::Guard::protect`).
+    #[inline(always)]
+    pub(super) fn load_value(self, index: usize) -> u64 {
+        self.values()[index].load(SeqCst)
+    }
+
+    /// The pairs of a leaf: to be validated, or of a leaf that its caller has locked.
     pub(super) fn pairs(self) -> Vec<(u64, u64)> {
-        let pairs = self.keys().iter().zip(self.values()).take(self.count());
-        pairs
-            .map(|(key, value)| (key.load(Relaxed), value.load(Relaxed)))
+        let keys = self.keys().iter().take(self.count()).enumerate();
+        keys.map(|(index, key)| (key.load(Relaxed), self.load_value(index)))
             .collect()
     }
 

@@ -131,6 +131,7 @@ impl<V: TreeValue> BPlusTree<V> {
         let mut held = Held::new();
         held.take(&self.root_lock, path.root_version)?;
         held.take(root.node.lock(), root.version)?;
+        held.leave();
         // SAFETY: the root is locked.
         let child = unsafe { root.node.child_of_locked(0) };
         self.root.store(child.as_ptr(), Release);

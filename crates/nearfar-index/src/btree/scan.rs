@@ -1,22 +1,33 @@
 //! Scans: visits of keys in order, from leaf to leaf.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
+use std::array;
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use nearfar_model::Probe;
 
-use super::geometry::{GROUP_KEYS, WORD_BYTES};
+use super::geometry::{GROUP_KEYS, Geometry, WORD_BYTES};
 use super::node::{KeyRange, Node, Restart};
 use super::tree::BPlusTree;
 use crate::context::Context;
 use crate::lock::Version;
 use crate::value::TreeValue;
 
-/// Pairs that are copied and validated at once, then handed out.
-const CHUNK_PAIRS: usize = 16;
+/// Pairs that are read and validated at once, then handed out: as many as stay in registers.
+const PAIRS_AT_ONCE: usize = 4;
 
-/// Pairs that a scan asks for ahead of those that it copies, in its leaf and the next.
-const AHEAD_PAIRS: usize = 2 * CHUNK_PAIRS;
+/// Pairs between two looks at what to ask for.
+const BLOCK_PAIRS: usize = 4 * PAIRS_AT_ONCE;
+
+/// Pairs that a scan asks for ahead of those that it reads, in its leaf and the next.
+const AHEAD_PAIRS: usize = 2 * BLOCK_PAIRS;
+
+/// Pairs that a scan asks for around where it is likely to begin, and how many of them lie before.
+const LIKELY_PAIRS: usize = 48;
+const LIKELY_PAIRS_BEFORE: usize = 12;
+
+/// The share of a leaf's slots that is taken in most trees: between splits, from a half to all.
+const LIKELY_FILL_PERCENT: usize = 70;
 
 /// Leaves that a scan visits under one guard, so that what others retire meanwhile can be freed.
 pub(super) const LEAVES_PER_GUARD: usize = 64;
@@ -50,6 +61,18 @@ impl Cursor<'_> {
 }
 
 impl<'g> Cursor<'g> {
+    /// The pairs from `first` on, if the leaf is as it was.
+    #[inline(always)]
+    fn read<const PAIRS: usize>(&self, first: usize) -> Result<[(u64, u64); PAIRS], Restart> {
+        let (keys, values) = (self.leaf.keys(), self.leaf.values());
+        let keys = keys.get(first..first + PAIRS).ok_or(Restart)?;
+        let values = values.get(first..first + PAIRS).ok_or(Restart)?;
+        // Words of values may point to blocks: the order is that of `Node::load_value`.
+        let pairs = array::from_fn(|at| (keys[at].load(Relaxed), values[at].load(SeqCst)));
+        self.leaf.validate(self.version)?;
+        Ok(pairs)
+    }
+
     /// Asks for the first pairs of the next leaf, if it has the same parent.
     #[inline(always)]
     fn prefetch_next<P: Probe>(&self, context: &'g Context<'_, '_, P>) {
@@ -58,7 +81,7 @@ impl<'g> Cursor<'g> {
             && let Ok(next) = parent.node.child(parent.index + 1, parent.version, context)
         {
             next.prefetch_first(context);
-            next.prefetch_pairs(0, AHEAD_PAIRS, context);
+            next.prefetch_pairs::<AHEAD_PAIRS, P>(0, context);
         }
     }
 }
@@ -68,6 +91,24 @@ impl<'g> Cursor<'g> {
 enum Direction {
     Up,
     Down,
+}
+
+impl Direction {
+    /// Takes the `count` numbers out of a range that come first, or all.
+    #[inline(always)]
+    fn take(self, rest: &mut Range<usize>, count: usize) -> Range<usize> {
+        let count = count.min(rest.len());
+        match self {
+            Self::Up => {
+                rest.start += count;
+                rest.start - count..rest.start
+            }
+            Self::Down => {
+                rest.end -= count;
+                rest.end..rest.end + count
+            }
+        }
+    }
 }
 
 impl KeyRange {
@@ -89,6 +130,27 @@ fn beyond(key: u64, direction: Direction) -> Option<u64> {
         Direction::Up => key.checked_add(1),
         Direction::Down => key.checked_sub(1),
     }
+}
+
+/// Hands pairs out that were validated, and says where a scan goes on behind them.
+#[inline(always)]
+fn hand_out<const PAIRS: usize, V: TreeValue, P: Probe>(
+    pairs: [(u64, u64); PAIRS],
+    context: &Context<'_, '_, P>,
+    next: &mut Option<u64>,
+    direction: Direction,
+    visit: &mut impl FnMut(u64, V) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let nth = |turn: usize| match direction {
+        Direction::Up => pairs[turn],
+        Direction::Down => pairs[PAIRS - 1 - turn],
+    };
+    *next = beyond(nth(PAIRS - 1).0, direction);
+    for (key, word) in (0..PAIRS).map(nth) {
+        // SAFETY: the word was the key's when the leaf was validated, under this guard.
+        visit(key, unsafe { V::from_word(word, context) })?;
+    }
+    ControlFlow::Continue(())
 }
 
 impl<V: TreeValue> BPlusTree<V> {
@@ -165,54 +227,64 @@ impl<V: TreeValue> BPlusTree<V> {
         visit: &mut impl FnMut(u64, V) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Restart> {
         let leaf = cursor.leaf;
-        let mut chunk = [(0, 0); CHUNK_PAIRS];
         let Some(from) = *next else {
             return Ok(ControlFlow::Break(()));
         };
         // The pairs to visit.
-        let (mut start, mut end) = match direction {
-            Direction::Up if from == cursor.range.low => (0, leaf.count()),
-            Direction::Up => (leaf.rank_and_prefetch(from, context), leaf.count()),
-            Direction::Down => (0, leaf.rank(from, context)),
+        let mut rest = match direction {
+            Direction::Up if from == cursor.range.low => 0..leaf.count(),
+            Direction::Up => leaf.rank_and_prefetch(from, context)..leaf.count(),
+            Direction::Down => 0..leaf.rank(from, context),
         };
         self.frontend.use_leaf(leaf.counter(), context.probe);
         let mut has_asked = direction == Direction::Down;
-        loop {
+        while !rest.is_empty() {
             if direction == Direction::Up {
-                let ahead = start + AHEAD_PAIRS;
-                if ahead < end {
-                    leaf.prefetch_pairs(ahead, CHUNK_PAIRS, context);
+                let ahead = rest.start + AHEAD_PAIRS;
+                if ahead < rest.end {
+                    leaf.prefetch_pairs::<BLOCK_PAIRS, P>(ahead, context);
                 } else if !has_asked {
                     has_asked = true;
                     cursor.prefetch_next(context);
                 }
             }
-            let count = end.saturating_sub(start).min(CHUNK_PAIRS);
-            let first = match direction {
-                Direction::Up => start,
-                Direction::Down => end - count,
-            };
-            leaf.copy_pairs(first, &mut chunk[..count], context);
-            leaf.validate(cursor.version)?;
-            if count == 0 {
-                return Ok(ControlFlow::Continue(()));
-            }
-            for turn in 0..count {
-                let (key, word) = match direction {
-                    Direction::Up => chunk[turn],
-                    Direction::Down => chunk[count - 1 - turn],
-                };
-                *next = beyond(key, direction);
-                // SAFETY: the word was the key's when the leaf was validated, under this guard.
-                if visit(key, unsafe { V::from_word(word, context) }).is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            match direction {
-                Direction::Up => start += count,
-                Direction::Down => end -= count,
+            let block = direction.take(&mut rest, BLOCK_PAIRS);
+            leaf.report_stream(block.start, block.end, context);
+            let end = self.scan_block(context, cursor, block, next, direction, visit)?;
+            if end.is_break() {
+                return Ok(end);
             }
         }
+        leaf.validate(cursor.version)?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Visits some pairs of a leaf.
+    #[inline(always)]
+    fn scan_block<'g, P: Probe>(
+        &'g self,
+        context: &'g Context<'_, '_, P>,
+        cursor: &Cursor<'g>,
+        mut block: Range<usize>,
+        next: &mut Option<u64>,
+        direction: Direction,
+        visit: &mut impl FnMut(u64, V) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, Restart> {
+        while block.len() >= PAIRS_AT_ONCE {
+            let first = direction.take(&mut block, PAIRS_AT_ONCE).start;
+            let pairs = cursor.read::<PAIRS_AT_ONCE>(first)?;
+            if hand_out(pairs, context, next, direction, visit).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        while !block.is_empty() {
+            let first = direction.take(&mut block, 1).start;
+            let pair = cursor.read::<1>(first)?;
+            if hand_out(pair, context, next, direction, visit).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
     }
 
     /// The leaf for `key`, which is next to the leaf before, if there is one.
@@ -281,8 +353,9 @@ impl<V: TreeValue> BPlusTree<V> {
         let level = u32::from(node.height());
         let mut range = KeyRange::ALL;
         let mut parent = None;
-        for _ in 0..level {
+        for height in (0..level).rev() {
             let index = node.rank(key, context);
+            self.frontend.use_inner(node.counter(), context.probe);
             parent = Some(Parent {
                 node,
                 version,
@@ -290,6 +363,9 @@ impl<V: TreeValue> BPlusTree<V> {
                 range,
             });
             range = node.narrow(index, range);
+            if height == 0 {
+                node.prefetch_leaf_near(index, key, range, context);
+            }
             (node, version) = self.child(context, node, version, index)?;
         }
         Ok(Cursor {
@@ -340,8 +416,35 @@ impl Node<'_> {
         };
         let group = self.group_of(below);
         let start = self.geometry().group_start(group);
-        self.prefetch_pairs(start, AHEAD_PAIRS + GROUP_KEYS, context);
+        self.prefetch_pairs::<{ AHEAD_PAIRS + GROUP_KEYS }, P>(start, context);
         self.rank_in_group(group, below, context)
+    }
+
+    /// Asks for what a scan from `key` on is likely to read first of the leaf at `index`, before
+    /// anything of it is known but its `range` of keys: in a leaf that is filled as most are, whose
+    /// keys lie evenly. So the scan waits for memory once where it would twice.
+    #[inline(always)]
+    fn prefetch_leaf_near<P: Probe>(
+        self,
+        index: usize,
+        key: u64,
+        range: KeyRange,
+        context: &Context<'_, '_, P>,
+    ) {
+        let geometry = self.geometry();
+        let likely_count = geometry.leaf_capacity() * LIKELY_FILL_PERCENT / 100;
+        // Both numbers keep their first 32 bits, so that the product below has room.
+        let (width, before) = (
+            range.high.wrapping_sub(range.low),
+            key.wrapping_sub(range.low),
+        );
+        let shift = u64::BITS.saturating_sub(u32::BITS + width.leading_zeros());
+        let share = before.min(width) >> shift;
+        let rank = share * likely_count as u64 / ((width >> shift) + 1);
+        let first = (rank as usize).saturating_sub(LIKELY_PAIRS_BEFORE);
+        let leaf = self.child_address(index);
+        context.prefetch(leaf, geometry.first_slot_word() * WORD_BYTES);
+        prefetch_pairs::<LIKELY_PAIRS, P>(leaf, geometry, first, context);
     }
 
     /// Copies the pairs from `first` on: to be validated.
@@ -356,18 +459,19 @@ impl Node<'_> {
         let keys = self.keys().iter().skip(first);
         let values = self.values().iter().skip(first);
         for (pair, (key, value)) in pairs.iter_mut().zip(keys.zip(values)) {
-            *pair = (key.load(Relaxed), value.load(Relaxed));
+            // As `load_value`.
+            *pair = (key.load(Relaxed), value.load(SeqCst));
         }
     }
 
-    /// Asks for pairs from `first` on, as far as there may be some.
+    /// Asks for so many pairs from `first` on.
     #[inline(always)]
-    fn prefetch_pairs<P: Probe>(self, first: usize, count: usize, context: &Context<'_, '_, P>) {
-        let geometry = self.geometry();
-        let count = count.min(geometry.leaf_capacity().saturating_sub(first));
-        for word in [geometry.first_key_word(), geometry.first_slot_word()] {
-            context.prefetch(self.word_address(word + first), count * WORD_BYTES);
-        }
+    fn prefetch_pairs<const PAIRS: usize, P: Probe>(
+        self,
+        first: usize,
+        context: &Context<'_, '_, P>,
+    ) {
+        prefetch_pairs::<PAIRS, P>(self.word_address(0), self.geometry(), first, context);
     }
 
     /// Reports a read of the slots `from..to`, in order.
@@ -384,5 +488,20 @@ impl Node<'_> {
                 .probe
                 .stream(self.word_address(first + from).addr(), bytes);
         }
+    }
+}
+
+/// Asks for pairs of the leaf at an address, which need not be one. Lines behind the leaf's end may
+/// be among them: asking is cheaper than counting.
+#[inline(always)]
+fn prefetch_pairs<const PAIRS: usize, P: Probe>(
+    leaf: *const u8,
+    geometry: &Geometry,
+    first: usize,
+    context: &Context<'_, '_, P>,
+) {
+    for word in [geometry.first_key_word(), geometry.first_slot_word()] {
+        let address = leaf.wrapping_add((word + first) * WORD_BYTES);
+        context.prefetch_words::<PAIRS>(address);
     }
 }

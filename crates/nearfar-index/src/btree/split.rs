@@ -51,17 +51,28 @@ impl<'g> Held<'g> {
     }
 
     /// Lets all go where nothing was written.
-    pub(super) fn release_unchanged(&mut self) {
+    fn release_unchanged(&mut self) {
         for lock in self.locks.drain(..).rev() {
             lock.unlock_unchanged();
         }
     }
 
     /// Lets all go after a write.
-    pub(super) fn release(self) {
-        for lock in self.locks.iter().rev() {
+    pub(super) fn release(mut self) {
+        for lock in self.locks.drain(..).rev() {
             lock.unlock();
         }
+    }
+
+    /// Leaves it to the caller to let them go, each in its way.
+    pub(super) fn leave(mut self) {
+        self.locks.clear();
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.release_unchanged();
     }
 }
 

@@ -135,6 +135,7 @@ impl<V: TreeValue> Masstree<V> {
                 Kind::Inner(inner) => {
                     let (position, is_last_child) = inner.position(slice.bits);
                     inner.report_search(position, context);
+                    self.frontend.use_inner(&inner.node.counter, context.probe);
                     pointer = context.guard.load(inner.get().child(position));
                     let passed = Parent {
                         node: inner,

@@ -256,8 +256,6 @@ impl<V: TreeValue> Masstree<V> {
         let locked = Locked::new(&leaf.node.lock, spot.version, context)?;
         let record = leaf.word(slot).load(Ordering::Relaxed);
         let chain = self.grow_chain(context, key, spot, record, value)?;
-        self.layers
-            .fetch_add(chain.len(), std::sync::atomic::Ordering::Relaxed);
         let mut root = std::ptr::null_mut();
         for node in chain.into_iter().rev() {
             root = node.publish();
@@ -265,6 +263,7 @@ impl<V: TreeValue> Masstree<V> {
         leaf.replace(slot, LAYER, root);
         leaf.report_insert(context);
         locked.changed();
+        self.height.may_change();
         // SAFETY: the leaf no longer points to the record; its value went to a new one.
         unsafe { Record::retire(record, context) };
         Ok(())

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::lock::{OptimisticLock, Version};
 use crate::memory::OutOfMemory;
 use crate::placement::{MigrateError, Migration, Placed};
-use crate::value::TreeValue;
+use crate::value::{NewWords, TreeValue};
 
 /// A node that was found by its name, and what points to it.
 pub(super) struct Located<'g> {
@@ -164,24 +164,15 @@ impl<V: TreeValue> Masstree<V> {
         leaf: &Leaf,
         to: TierId,
     ) -> Option<*mut Node> {
-        let copy = Allocation::leaf_on(context, to, leaf.node.counter.uses())?;
+        let copy = LeafCopy {
+            leaf: Some(Allocation::leaf_on(context, to, leaf.node.counter.uses())?),
+            tree: self,
+        };
         for entry in leaf.entries() {
-            if let Ok(entry) = self.copy_entry(context, entry, to) {
-                copy.insert(entry);
-                continue;
-            }
-            for Entry { class, word, .. } in copy.entries() {
-                match class {
-                    LAYER => {}
-                    // SAFETY: the copies were just made, and nobody knows of them.
-                    SUFFIX => unsafe { self.free_record(word) },
-                    // SAFETY: as above.
-                    _ => unsafe { V::free_word(pointer_to_word(word), &self.memory) },
-                }
-            }
-            return None;
+            let entry = self.copy_entry(context, entry, to).ok()?;
+            copy.leaf.as_ref()?.insert(entry);
         }
-        Some(copy.publish())
+        copy.publish()
     }
 
     fn copy_entry<P: Probe>(
@@ -193,9 +184,11 @@ impl<V: TreeValue> Masstree<V> {
         if entry.class == LAYER {
             return Ok(entry);
         }
+        let mut words = NewWords::<V>::new(&self.memory);
         if entry.class < SUFFIX {
             // SAFETY: the word is in the leaf, whose lock is held.
-            let word = unsafe { V::move_word(pointer_to_word(entry.word), context, to)? };
+            let word = unsafe { words.move_word(pointer_to_word(entry.word), context, to)? };
+            words.keep();
             return Ok(Entry {
                 word: word_to_pointer(word),
                 ..entry
@@ -207,18 +200,13 @@ impl<V: TreeValue> Masstree<V> {
             (value, Record::suffix(entry.word, context))
         };
         // SAFETY: as above.
-        let value = unsafe { V::move_word(pointer_to_word(value), context, to)? };
-        match Record::place_on(suffix, word_to_pointer(value), context, to) {
-            Ok(record) => Ok(Entry {
-                word: Record::word(record),
-                ..entry
-            }),
-            Err(error) => {
-                // SAFETY: the copy was just made, and nobody knows of it.
-                unsafe { V::free_word(value, &self.memory) };
-                Err(error)
-            }
-        }
+        let value = unsafe { words.move_word(pointer_to_word(value), context, to)? };
+        let record = Record::place_on(suffix, word_to_pointer(value), context, to)?;
+        words.keep();
+        Ok(Entry {
+            word: Record::word(record),
+            ..entry
+        })
     }
 
     /// Gives up the records and values of a leaf that was replaced by a copy. The lock is held.
@@ -235,6 +223,33 @@ impl<V: TreeValue> Masstree<V> {
                     }
                     _ => V::retire_word(pointer_to_word(word), context),
                 }
+            }
+        }
+    }
+}
+
+/// A copy of a leaf that is not in the tree yet: given up, with what its entries have, unless it is
+/// published.
+struct LeafCopy<'m, V: TreeValue> {
+    leaf: Option<Allocation<'m, Leaf>>,
+    tree: &'m Masstree<V>,
+}
+
+impl<V: TreeValue> LeafCopy<'_, V> {
+    fn publish(mut self) -> Option<*mut Node> {
+        self.leaf.take().map(Allocation::publish)
+    }
+}
+
+impl<V: TreeValue> Drop for LeafCopy<'_, V> {
+    fn drop(&mut self) {
+        for Entry { class, word, .. } in self.leaf.iter().flat_map(|leaf| leaf.entries()) {
+            match class {
+                LAYER => {}
+                // SAFETY: the copies were just made, and nobody knows of them.
+                SUFFIX => unsafe { self.tree.free_record(word) },
+                // SAFETY: as above.
+                _ => unsafe { V::free_word(pointer_to_word(word), &self.tree.memory) },
             }
         }
     }

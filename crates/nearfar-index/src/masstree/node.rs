@@ -16,7 +16,7 @@ use crate::placement::LeafCounter;
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) lock: OptimisticLock,
-    /// Uses of a leaf.
+    /// Uses of the node, of an inner one only if all on the way are counted.
     pub(super) counter: LeafCounter,
     /// Where the node lies.
     pub(super) tier: TierId,

@@ -1,7 +1,6 @@
 //! What placement sees of the tree.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering::Relaxed;
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
@@ -36,33 +35,38 @@ impl<V: TreeValue> PlacedTree for Masstree<V> {
         &self.frontend
     }
 
-    /// Known at once as long as there is one layer; else all leaves are visited.
+    /// Known at once unless the root of a layer came or went; then all leaves are visited.
     fn height(&self) -> u32 {
-        let context = Context::native(&self.memory);
-        if self.layers.load(Relaxed) == 0 {
-            let root = context.guard.load(&self.anchor.root);
-            // SAFETY: the root was in the tree under the guard.
-            return (!root.is_null())
-                .then(|| unsafe { At::<Node>::new(root) })
-                .map_or(1, |root| u32::from(root.height()) + 1);
-        }
-        let mut deepest = 0;
-        let _ = self.visit_leaves(&mut |leaf| {
-            deepest = deepest.max(leaf.level);
-            ControlFlow::Continue(())
-        });
-        deepest + 1
+        self.height.get(|| {
+            let mut deepest = 0;
+            let _ = self.visit_leaves(&mut |leaf| {
+                deepest = deepest.max(leaf.level);
+                ControlFlow::Continue(())
+            });
+            deepest + 1
+        })
     }
 
     fn visit_leaves(
         &self,
         visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let mut cursor = Cursor::new(&[], Limit::Included);
+        self.visit_from(&[], visitor)
+    }
+
+    fn visit_leaves_from(
+        &self,
+        from: &Name,
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        Some(self.visit_from(&from.key, visitor))
+    }
+
+    fn identity(&self, node: &Name) -> Option<usize> {
+        let context = Context::native(&self.memory);
         loop {
-            let context = Context::native(&self.memory);
-            if let Ok(Some(end)) = self.visit_run(&context, &mut cursor, visitor) {
-                return end;
+            if let Ok(located) = self.locate(&context, node) {
+                return located.map(|located| located.node.pointer().addr());
             }
         }
     }
@@ -98,12 +102,29 @@ impl<V: TreeValue> PlacedTree for Masstree<V> {
 }
 
 impl<V: TreeValue> Masstree<V> {
+    /// Visits the leaf for a key and all behind it.
+    fn visit_from(
+        &self,
+        key: &[u8],
+        visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let mut cursor = Cursor::new(key, Limit::Included);
+        let mut is_new = true;
+        loop {
+            let context = Context::native(&self.memory);
+            if let Ok(Some(end)) = self.visit_run(&context, &mut cursor, &mut is_new, visitor) {
+                return end;
+            }
+        }
+    }
+
     /// Visits the leaves below one inner node, from the cursor on, and says how the visit ended
-    /// once it has.
+    /// once it has. The first leaf comes if it `is_new`, or if the cursor is where it begins.
     fn visit_run<P: Probe>(
         &self,
         context: &Context<'_, '_, P>,
         cursor: &mut Cursor,
+        is_new: &mut bool,
         visitor: &mut dyn FnMut(LeafView<'_, Name>) -> ControlFlow<()>,
     ) -> Result<Option<ControlFlow<()>>, Restart> {
         let Some((mut spot, mut from)) = self.seek::<P, false>(context, cursor)? else {
@@ -116,11 +137,11 @@ impl<V: TreeValue> Masstree<V> {
             level: spot.level,
         };
         // A leaf comes once, before its layers: after those, the cursor is in the middle of it.
-        let mut is_new = is_first_of(&spot, from);
+        *is_new |= is_first_of(&spot, from);
         loop {
             spot.leaf.copy(from, Slice::GREATEST, context, &mut page);
             let (bytes, _) = self.around(context, &spot.leaf, || spot.validate())?;
-            if is_new {
+            if std::mem::take(is_new) {
                 set_key(&mut name.key, &cursor.key[..depth], spot.lower.unwrap_or(0));
                 let end = visitor(LeafView {
                     node: &name,
@@ -147,7 +168,7 @@ impl<V: TreeValue> Masstree<V> {
                 Onward::Seek => return Ok(None),
                 Onward::End => return Ok(Some(ControlFlow::Continue(()))),
             }
-            (from, is_new) = (Slice::LEAST, true);
+            (from, *is_new) = (Slice::LEAST, true);
         }
     }
 

@@ -112,6 +112,7 @@ impl<V: TreeValue> Masstree<V> {
         let child = root.node.child(0).load(Relaxed);
         edge.slot.store(child, Relaxed);
         above.changed();
+        self.height.may_change();
         // SAFETY: the edge no longer points to the root, whose lock this is.
         unsafe { At::<Node>::new(root.node.pointer()).retire(locked, context) };
         Ok(true)
@@ -161,7 +162,7 @@ impl<V: TreeValue> Masstree<V> {
         above.remove(slot);
         above.report_insert(context);
         above_locked.changed();
-        self.layers.fetch_sub(1, Relaxed);
+        self.height.may_change();
         // SAFETY: the leaf above no longer points to the layer's leaf, whose lock this is.
         unsafe { At::<Node>::new(spot.leaf.pointer()).retire(locked, context) };
         Ok(true)

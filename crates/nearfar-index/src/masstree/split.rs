@@ -99,6 +99,7 @@ impl<V: TreeValue> Masstree<V> {
         leaf.report_insert(context);
         right.report_insert(context);
         let right = right.publish();
+        let has_new_root = root.is_some();
         match (root, &spot.parent) {
             (Some(root), _) => {
                 root.fill(leaf.pointer(), cut.separator, right);
@@ -109,6 +110,9 @@ impl<V: TreeValue> Masstree<V> {
         }
         locked.changed();
         above.changed();
+        if has_new_root {
+            self.height.may_change();
+        }
         Ok(())
     }
 
@@ -180,6 +184,7 @@ impl<V: TreeValue> Masstree<V> {
         let separator = node.split_off(position, &right);
         node.report_write(context);
         let right = right.publish();
+        let has_new_root = root.is_some();
         match (root, &full.above) {
             (Some(root), _) => {
                 root.fill(node.pointer(), separator, right);
@@ -193,6 +198,9 @@ impl<V: TreeValue> Masstree<V> {
         }
         locked.changed();
         above.changed();
+        if has_new_root {
+            self.height.may_change();
+        }
         Ok(())
     }
 }

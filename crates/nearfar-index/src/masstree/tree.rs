@@ -3,7 +3,8 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 use super::handle::{At, Kind, free_node};
 use super::insert::{Existing, KEY_BYTES_MAX};
@@ -28,6 +29,38 @@ pub(super) struct Anchor {
     pub(super) root: AtomicPtr<Node>,
 }
 
+/// The height of the whole trie, which takes a walk to find out, kept until it may be another one.
+#[derive(Debug, Default)]
+pub(super) struct Height {
+    /// Roots of layers that came or went.
+    changes: AtomicU64,
+    /// The height that was found last, and above it, the changes until then.
+    found: AtomicU64,
+}
+
+const HEIGHT_BITS: u32 = 16;
+
+impl Height {
+    /// A root of a layer came or went, as everybody can see by now.
+    pub(super) fn may_change(&self) {
+        self.changes.fetch_add(1, Release);
+    }
+
+    /// The height, which `find` finds out if need be.
+    pub(super) fn get(&self, find: impl FnOnce() -> u32) -> u32 {
+        // Changes that come in the middle of the walk make what it finds void.
+        let changes = self.changes.load(Acquire) << HEIGHT_BITS;
+        let found = self.found.load(Relaxed);
+        let height = found & ((1 << HEIGHT_BITS) - 1);
+        if height > 0 && found - height == changes {
+            return height as u32;
+        }
+        let height = find();
+        self.found.store(changes | u64::from(height), Relaxed);
+        height
+    }
+}
+
 /// A concurrent ordered map from byte strings to values: a trie of B+trees over slices of eight
 /// bytes (Mao, Kohler, Morris: Cache Craftiness for Fast Multicore Key-Value Storage, EuroSys 2012).
 ///
@@ -50,8 +83,7 @@ pub struct Masstree<V: TreeValue> {
     pub(super) anchor: Anchor,
     pub(super) frontend: Frontend,
     pub(super) count: Count,
-    /// Layers below the first.
-    pub(super) layers: AtomicUsize,
+    pub(super) height: Height,
     pub(super) memory: NodeMemory,
     values: PhantomData<V>,
 }
@@ -77,7 +109,7 @@ impl<V: TreeValue> Masstree<V> {
             },
             frontend,
             count: Count::default(),
-            layers: AtomicUsize::new(0),
+            height: Height::default(),
             memory,
             values: PhantomData,
         }

@@ -14,5 +14,5 @@ mod reclaim;
 pub use account::TierLedger;
 pub use block::{BLOCK_BYTES_MAX, Purpose};
 pub use node_box::NodeBox;
-pub use node_memory::{NodeMemory, OutOfMemory};
+pub use node_memory::{BlockAllocator, NodeMemory, OutOfMemory};
 pub use reclaim::Guard;

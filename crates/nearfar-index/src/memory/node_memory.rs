@@ -1,6 +1,7 @@
 //! Blocks on tiers.
 
 use std::alloc::Layout;
+use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 
@@ -33,13 +34,27 @@ pub struct OutOfMemory {
     pub tier: TierId,
 }
 
+/// Memory that blocks of a tier can come from: any allocator that threads share.
+pub type BlockAllocator = Box<dyn Allocator + Send + Sync>;
+
 /// Where blocks of one tier come from.
-#[derive(Debug)]
 enum Source {
     /// The platform's allocator.
     Platform,
     /// A heap on the tier.
     Heap(TierHeap),
+    /// An allocator of the caller's.
+    Other(BlockAllocator),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Platform => formatter.write_str("Platform"),
+            Self::Heap(heap) => formatter.debug_tuple("Heap").field(heap).finish(),
+            Self::Other(_) => formatter.write_str("Other"),
+        }
+    }
 }
 
 /// What reclamation needs, at an address of its own: reclaimers get a pointer to the collector,
@@ -55,6 +70,20 @@ struct Shared {
 struct Tier {
     source: Source,
     account: Account,
+}
+
+/// Bytes that were taken for a block; given back on the way out without one, also where an
+/// allocator panics.
+struct Taken<'m> {
+    account: &'m Account,
+    bytes: u64,
+    purpose: Purpose,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.account.give_back(self.bytes, self.purpose);
+    }
 }
 
 /// Memory of nodes and values on tiers, near to far, with a budget for each.
@@ -122,6 +151,29 @@ impl NodeMemory {
         )
     }
 
+    /// Tiers from allocators of the caller's, near to far, each with the most bytes that this memory
+    /// may take of it. Addresses must be below 2⁴⁷, as those of user space are.
+    ///
+    /// ```
+    /// use allocator_api2::alloc::Global;
+    /// use nearfar_index::memory::NodeMemory;
+    ///
+    /// let memory = NodeMemory::on_allocators(vec![(Box::new(Global), 1 << 20)]);
+    /// assert_eq!(memory.tiers(), 1);
+    /// ```
+    ///
+    /// # Panics
+    /// Without an allocator, or with more than [`MAX_TIERS`].
+    #[must_use]
+    pub fn on_allocators(allocators: Vec<(BlockAllocator, u64)>) -> Self {
+        let tiers = allocators.into_iter();
+        Self::new(
+            tiers
+                .map(|(allocator, bytes)| (Source::Other(allocator), bytes))
+                .collect(),
+        )
+    }
+
     fn new(tiers: Vec<(Source, u64)>) -> Self {
         assert!(
             (1..=MAX_TIERS).contains(&tiers.len()),
@@ -177,7 +229,7 @@ impl NodeMemory {
     #[must_use]
     pub fn addresses(&self, tier: TierId) -> Option<Range<usize>> {
         match &self.shared().tiers.get(tier.index())?.source {
-            Source::Platform => None,
+            Source::Platform | Source::Other(_) => None,
             Source::Heap(heap) => Some(heap.addresses()),
         }
     }
@@ -197,11 +249,14 @@ impl NodeMemory {
         if !tier.account.try_take(block.bytes as u64, purpose) {
             return None;
         }
-        let address = tier.source.allocate(block.layout());
-        if address.is_none() {
-            tier.account.give_back(block.bytes as u64, purpose);
-        }
-        address
+        let unused = Taken {
+            account: &tier.account,
+            bytes: block.bytes as u64,
+            purpose,
+        };
+        let address = tier.source.allocate(block.layout())?;
+        std::mem::forget(unused);
+        Some(address)
     }
 
     /// A block on `tier`, or on the next farther one with room, or else a nearer one; and where it
@@ -312,6 +367,7 @@ impl Source {
             // SAFETY: blocks have at least one unit.
             Self::Platform => NonNull::new(unsafe { std::alloc::alloc(layout) }),
             Self::Heap(heap) => heap.allocate(layout).ok().map(NonNull::cast),
+            Self::Other(allocator) => allocator.allocate(layout).ok().map(NonNull::cast),
         }
     }
 
@@ -323,6 +379,8 @@ impl Source {
             Self::Platform => unsafe { std::alloc::dealloc(block.as_ptr(), layout) },
             // SAFETY: the caller says so.
             Self::Heap(heap) => unsafe { heap.deallocate(block, layout) },
+            // SAFETY: the caller says so.
+            Self::Other(allocator) => unsafe { allocator.deallocate(block, layout) },
         }
     }
 }

@@ -5,3 +5,5 @@ mod btree;
 mod masstree;
 mod placement;
 mod specification;
+mod trees;
+mod visits;

@@ -64,4 +64,14 @@ pub enum ReproduceError {
         /// Why.
         source: Box<PlanError>,
     },
+    /// A tree could not be run.
+    #[error("{name}, line {line}: {source}")]
+    Tree {
+        /// The figure or file.
+        name: String,
+        /// Line of the point.
+        line: usize,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }

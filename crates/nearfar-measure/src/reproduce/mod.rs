@@ -2,7 +2,8 @@
 //!
 //! [`Points`] are read from CSV: those of the product's own [`Figure`]s, or anybody's. Every point
 //! names one experiment; [`reproduce`] runs it in the model of a profile and sets both values side
-//! by side. Access benchmarks run as the same specifications that [`crate::access`] reads. Nothing here is fitted: all parameters come from the profile.
+//! by side. Access benchmarks run as the same specifications that [`crate::access`] reads; trees run
+//! in a [`TreeModel`] of the caller's. Nothing here is fitted: all parameters come from the profile.
 
 mod chart;
 mod error;
@@ -12,11 +13,13 @@ mod outcome;
 mod points;
 mod scan;
 mod specification;
+mod trees;
 
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
-pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce};
+pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};
 pub use self::points::{
     AccessOp, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points, ScanPlacement,
     Statistic,
 };
+pub use self::trees::{TreeModel, TreeRun, TreeWorkload};

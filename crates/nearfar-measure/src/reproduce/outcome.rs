@@ -9,6 +9,7 @@ use super::error::ReproduceError;
 use super::points::{Experiment, Point, Points, Statistic};
 use super::scan::{ScanRun, far_devices};
 use super::specification::{Simulated, run};
+use super::trees::TreeModel;
 use crate::access::PlanError;
 
 /// One point with what the model says.
@@ -90,8 +91,11 @@ fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f6
     sum / f64::from(count.max(1))
 }
 
-/// Runs every point in the model of `profile`. `progress` is told of every point done, and of how
-/// many there are.
+/// Why trees are not run by those who bring none.
+const NO_TREES: &str = "trees: whoever asks has brought none";
+
+/// Runs every point in the model of `profile`, but for those of trees. `progress` is told of every
+/// point done, and of how many there are.
 ///
 /// # Errors
 /// [`ReproduceError::Machine`] where the profile cannot be simulated, and
@@ -101,6 +105,20 @@ pub fn reproduce(
     name: &str,
     points: &Points,
     profile: &Profile,
+    progress: impl FnMut(usize, usize),
+) -> Result<Reproduction, ReproduceError> {
+    reproduce_with(name, points, profile, None, progress)
+}
+
+/// As [`reproduce`], with trees.
+///
+/// # Errors
+/// Those of [`reproduce`], and [`ReproduceError::Tree`].
+pub fn reproduce_with(
+    name: &str,
+    points: &Points,
+    profile: &Profile,
+    trees: Option<&mut dyn TreeModel>,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Reproduction, ReproduceError> {
     let mut reproduction = Reproduction {
@@ -111,12 +129,15 @@ pub fn reproduce(
         series: Vec::new(),
         unavailable: BTreeMap::new(),
     };
-    let runnable = |point: &&Point| !matches!(point.experiment, Experiment::Unavailable(_));
-    for point in &points.points {
-        if let Experiment::Unavailable(why) = point.experiment {
-            *reproduction.unavailable.entry(why).or_default() += 1;
-        }
+    let why_not = |point: &Point| match point.experiment {
+        Experiment::Unavailable(why) => Some(why),
+        Experiment::Tree(_) if trees.is_none() => Some(NO_TREES),
+        _ => None,
+    };
+    for why in points.points.iter().filter_map(why_not) {
+        *reproduction.unavailable.entry(why).or_default() += 1;
     }
+    let runnable = |point: &&Point| why_not(point).is_none();
     let runnable: Vec<&Point> = points.points.iter().filter(runnable).collect();
     if runnable.is_empty() {
         return Ok(reproduction);
@@ -132,19 +153,20 @@ pub fn reproduce(
     let mut runner = Runner {
         machine,
         profile,
+        trees,
         last: None,
     };
     for (done, point) in runnable.iter().enumerate() {
-        let modelled = runner
-            .run(&point.experiment)
-            .map_err(|source| match source {
-                PlanError::Machine(source) => of_point(point)(source),
-                source => ReproduceError::Specification {
-                    name: name.to_owned(),
-                    line: point.line,
-                    source: Box::new(source),
-                },
-            })?;
+        let (name, line) = (name.to_owned(), point.line);
+        let modelled = runner.run(&point.experiment).map_err(|why| match why {
+            Failure::Plan(PlanError::Machine(source)) => of_point(point)(source),
+            Failure::Plan(source) => ReproduceError::Specification {
+                name,
+                line,
+                source: Box::new(source),
+            },
+            Failure::Tree(source) => ReproduceError::Tree { name, line, source },
+        })?;
         add(&mut reproduction, point, modelled);
         progress(done + 1, runnable.len());
     }
@@ -194,21 +216,41 @@ fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
             far_devices(machine, placement.column_devices)?;
             far_devices(machine, placement.position_devices)?;
         }
+        Experiment::Tree(run) => {
+            machine.check_threads(run.threads)?;
+            far_devices(machine, run.devices)?;
+        }
         Experiment::Latency { .. } | Experiment::Unavailable(_) => {}
     }
     Ok(())
 }
 
-struct Runner<'a> {
+/// Why a point was not run.
+enum Failure {
+    Plan(PlanError),
+    Tree(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::Plan(error)
+    }
+}
+
+struct Runner<'a, 't> {
     machine: Machine,
     profile: &'a Profile,
+    trees: Option<&'t mut dyn TreeModel>,
     /// The last specification and what it gave: one simulation serves all percentiles of a
     /// benchmark.
     last: Option<(String, Simulated)>,
 }
 
-impl Runner<'_> {
-    fn run(&mut self, experiment: &Experiment) -> Result<f64, PlanError> {
+impl Runner<'_, '_> {
+    fn run(&mut self, experiment: &Experiment) -> Result<f64, Failure> {
+        if let (Experiment::Tree(run), Some(trees)) = (experiment, &mut self.trees) {
+            return trees.mops(run, &self.machine).map_err(Failure::Tree);
+        }
         if let Experiment::Scan {
             selectivity_percent,
             placement,
@@ -222,7 +264,7 @@ impl Runner<'_> {
                 threads,
                 cxl_columns_percent,
             };
-            return Ok(run.gb_per_s(&self.machine)?);
+            return Ok(run.gb_per_s(&self.machine).map_err(PlanError::from)?);
         }
         let Some(text) = experiment.specification() else {
             return Ok(f64::NAN);

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use super::error::PointsError;
+use super::trees::{TreeRun, TreeWorkload};
 
 /// Largest file of points that is read, in bytes.
 pub const POINTS_BYTES_MAX: usize = 8 << 20;
@@ -92,6 +93,9 @@ pub struct ScanPlacement {
     pub position_devices: u32,
 }
 
+/// Threads of tree experiments whose points do not tell theirs (section 5.5).
+const TREE_THREADS: usize = 48;
+
 /// What one point asks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Experiment {
@@ -128,6 +132,8 @@ pub enum Experiment {
         /// Share of the columns that lie in CXL memory, per cent.
         cxl_columns_percent: f64,
     },
+    /// Throughput of a B+tree (sections 5.4 and 5.5).
+    Tree(TreeRun),
     /// An experiment that the model cannot run, with the reason.
     Unavailable(&'static str),
 }
@@ -367,12 +373,10 @@ impl<'a> Header<'a> {
             Kind::Access => row.access()?,
             Kind::Latency => row.latency()?,
             Kind::Scan => row.scan()?,
-            Kind::Tree => Experiment::Unavailable(
-                "trees: there is no index whose operations could run in the model yet",
-            ),
-            Kind::BoundShares => Experiment::Unavailable(
-                "bound shares: the model has no pipeline slots, and its B+tree part needs an index",
-            ),
+            Kind::Tree => row.tree()?,
+            Kind::BoundShares => {
+                Experiment::Unavailable("bound shares: the model has no pipeline slots")
+            }
             Kind::Interference => Experiment::Unavailable(
                 "interference: the machines of this experiment have no simulation",
             ),
@@ -503,6 +507,35 @@ impl Row<'_> {
             threads: self.count("threads", 1, 4096)? as usize,
             cxl_columns_percent: self.optional("pct_columns_in_cxl", 100.0, 100.0)?,
         })
+    }
+}
+
+impl Row<'_> {
+    fn tree(&self) -> Result<Experiment, Problem> {
+        let workload = self.one_of(
+            "workload",
+            &[
+                ("read95", TreeWorkload::Read95),
+                ("write95", TreeWorkload::Write95),
+            ],
+        )?;
+        let node_bytes = self.count("node_bytes", 256, 4096)? as usize;
+        if !node_bytes.is_power_of_two() {
+            return Err(format!("node_bytes: {node_bytes} is no power of two"));
+        }
+        let placement = scan_placement(self.text("placement")?)?;
+        if placement.column_devices != placement.position_devices {
+            return Err("placement: trees have no columns; there are CPU, CXL-n".to_owned());
+        }
+        Ok(Experiment::Tree(TreeRun {
+            workload,
+            devices: placement.column_devices,
+            node_bytes,
+            threads: match self.get("threads") {
+                Some(_) => self.count("threads", 1, 4096)? as usize,
+                None => TREE_THREADS,
+            },
+        }))
     }
 }
 

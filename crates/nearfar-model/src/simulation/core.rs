@@ -8,6 +8,7 @@ use nearfar_topology::SimulatedCores;
 
 use super::cache::{Cache, CoreCaches};
 use super::network::mix;
+use super::pending::{AFTER_ANSWER, Chain, InFlight, UNANSWERED};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
 use super::program::Program;
@@ -15,11 +16,6 @@ use super::requests::{Purpose, Request, Requests, Target};
 use super::time::{NEVER, Ps, ps};
 use super::times::{FillBuffers, Times};
 use super::window::{Action, Slot, Window, flags};
-
-/// Marks a time that is not known yet: the place of a request is in the bits below.
-const UNANSWERED: Ps = 1 << 63;
-/// Marks an unknown time that is a hit of L2 after the answer.
-const AFTER_ANSWER: Ps = 1 << 62;
 
 /// What all cores share beside the network.
 #[derive(Debug)]
@@ -81,8 +77,8 @@ pub(crate) struct VirtualCore {
     /// Lines of this round that were issued and wait for answers.
     unanswered: usize,
     issued_at: Ps,
-    /// When the line issued last is done, marked where that is not known.
-    previous_done: Ps,
+    chain: Chain,
+    in_flight: InFlight,
     all_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
@@ -125,7 +121,8 @@ impl VirtualCore {
             ahead_blocked: false,
             unanswered: 0,
             issued_at: 0,
-            previous_done: 0,
+            chain: Chain::default(),
+            in_flight: InFlight::new(),
             all_done: 0,
             fence_until: 0,
             samples: Vec::new(),
@@ -197,9 +194,8 @@ impl VirtualCore {
             let more = if done & AFTER_ANSWER == 0 { 0 } else { l2_hit };
             mine[(done & !(UNANSWERED | AFTER_ANSWER)) as usize].time + more
         };
-        if self.previous_done & UNANSWERED != 0 {
-            self.previous_done = answer(self.previous_done);
-        }
+        self.chain.settle(answer);
+        self.in_flight.settle(answer);
         let mut waiting = std::mem::take(&mut self.waiting);
         for line in waiting.drain(..) {
             self.complete(line.issued_at, answer(line.done), line.flags);
@@ -329,10 +325,10 @@ impl VirtualCore {
     fn head_waits(&self, slot: &Slot, mut ready: Ps) -> Ps {
         let compute = Ps::from(slot.compute);
         if slot.flags & flags::DEPENDS != 0 {
-            if self.previous_done & UNANSWERED != 0 {
+            let Some(done) = self.chain.done() else {
                 return NEVER;
-            }
-            ready = ready.max(self.previous_done + compute);
+            };
+            ready = ready.max(done + compute);
         }
         if slot.flags & flags::FENCED != 0 {
             if self.unanswered > 0 {
@@ -353,8 +349,8 @@ impl VirtualCore {
                 None => return false,
             },
             Action::Compute => now,
-            Action::HitL1 => now + self.limits.l1_hit,
-            Action::HitL2 => now + self.limits.l2_hit,
+            Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
+            Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
             Action::HitL3 => now + self.limits.l3_hit,
             Action::Write => {
                 let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
@@ -369,8 +365,13 @@ impl VirtualCore {
         if done & UNANSWERED == 0 {
             self.complete(now, done, slot.flags);
         }
-        self.previous_done = done;
+        if slot.flags & flags::DEPENDS != 0 || slot.action == Action::Compute {
+            self.chain.clear();
+        }
         let stored = slot.flags & flags::STORED != 0;
+        if !stored && slot.flags & flags::PREFETCH == 0 && slot.action != Action::Compute {
+            self.chain.add(done);
+        }
         if slot.action != Action::Compute {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;
@@ -381,6 +382,16 @@ impl VirtualCore {
             self.write_evicted(now, shared);
         }
         true
+    }
+
+    /// When a line is there that a cache has, or will have once it is filled.
+    #[inline]
+    fn hit(&mut self, now: Ps, slot: Slot, latency: Ps) -> Ps {
+        match self.in_flight.find(slot.line) {
+            None => now + latency,
+            Some(mark) if mark & UNANSWERED != 0 => self.wait(now, mark, slot.flags),
+            Some(done) => done.max(now + latency),
+        }
     }
 
     /// Sends modified lines to memory that have left the caches.
@@ -422,6 +433,7 @@ impl VirtualCore {
                 }
             }
         };
+        self.in_flight.insert(slot.line, done);
         if store {
             let random = mix(slot.line ^ self.counts.lines);
             if let Some(evicted) = self.caches.modify(target, random) {

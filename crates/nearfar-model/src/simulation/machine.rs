@@ -179,6 +179,26 @@ impl Machine {
         })
     }
 
+    /// The machine with a core for each of its threads, which has its part of what the threads of a
+    /// core share: fill buffers, queue and private caches.
+    ///
+    /// Threads of one core run in one program order here, so that chains of dependent reads do not
+    /// overlap: code that waits for memory most of its time runs on such a machine. Its threads do
+    /// not share execution units, and neither does what one of them leaves unused serve the other.
+    #[must_use]
+    pub fn with_a_core_per_thread(&self) -> Self {
+        let threads = self.core.threads_per_core.max(1);
+        let mut machine = self.clone();
+        machine.cores *= threads;
+        let core = &mut machine.core;
+        core.threads_per_core = 1;
+        core.fill_buffers = (core.fill_buffers / threads).max(1);
+        core.l2_queue_entries = (core.l2_queue_entries / threads).max(1);
+        core.l1_bytes /= u64::from(threads);
+        core.l2_bytes /= u64::from(threads);
+        machine
+    }
+
     /// Threads that can run at once.
     pub fn threads_max(&self) -> usize {
         ((self.cores * self.core.threads_per_core) as usize).min(THREADS_MAX)

@@ -13,6 +13,7 @@ mod core;
 mod machine;
 mod network;
 pub mod pattern;
+mod pending;
 mod placement;
 mod prefetch;
 mod program;

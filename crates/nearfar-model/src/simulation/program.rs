@@ -13,7 +13,8 @@ pub enum Access {
     Flush,
     /// A software prefetch, which nothing waits for.
     Prefetch,
-    /// No access at all: time of the core only.
+    /// No access at all: time of the core only. What follows waits for no load before it: so begins
+    /// what does not depend on what was done before.
     Compute,
 }
 
@@ -28,7 +29,8 @@ pub struct Operation {
     pub access: Access,
     /// Core time before the operation, in picoseconds.
     pub compute_ps: u32,
-    /// Waits for the result of the operation before.
+    /// Waits for the loads before, back to the last operation that waited for its own, or to
+    /// [`Access::Compute`].
     pub depends: bool,
     /// Waits for all operations before, and later ones wait for it.
     pub fenced: bool,

@@ -37,6 +37,8 @@ pub(crate) mod flags {
     /// Prefetchers see it before it is at the head.
     pub const SEEN_AHEAD: u8 = 1 << 5;
     pub const FILL_BUFFER: u8 = 1 << 6;
+    /// Nothing waits for it.
+    pub const PREFETCH: u8 = 1 << 7;
 }
 
 /// Where a line is in its way through the core.
@@ -69,10 +71,10 @@ impl Slot {
 /// What becomes of a line that no cache has.
 #[inline]
 fn action(access: Access) -> (Action, u8) {
-    use flags::{COMMITTED, FILL_BUFFER, SEEN_AHEAD, STORED};
+    use flags::{COMMITTED, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
     match access {
         Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
-        Access::Prefetch => (Action::Load, FILL_BUFFER),
+        Access::Prefetch => (Action::Load, FILL_BUFFER | PREFETCH),
         Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
         Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
         Access::Flush => (Action::Write, FILL_BUFFER),

@@ -345,6 +345,64 @@ fn real_code_finds_its_data_in_caches() {
     assert_eq!(one.elapsed_ns.to_bits(), passes(1).elapsed_ns.to_bits());
 }
 
+/// Time of code on one core over far memory beyond that of a single read there, which may have to
+/// wait for a refresh, in latencies of that memory.
+fn latencies_more(code: impl FnOnce(&VirtualProbe, &dyn Fn(usize) -> usize) + Send) -> f64 {
+    let single = latencies_of(|probe, place| probe.read(place(0), 8));
+    latencies_of(code) - single
+}
+
+fn latencies_of(code: impl FnOnce(&VirtualProbe, &dyn Fn(usize) -> usize) + Send) -> f64 {
+    let machine = machine();
+    let data = vec![0_u8; 8 << 20];
+    let range = data.as_ptr_range();
+    let buffer = PlacedBuffer {
+        addresses: range.start.addr()..range.end.addr(),
+        cycle: machine.devices(TierName::Far, 1).unwrap(),
+    };
+    // Pages apart, so that no hardware prefetcher helps.
+    let first = range.start.addr().next_multiple_of(4096);
+    let place = |page: usize| first + page * 3 * 4096;
+    let code = |probe: &VirtualProbe| code(probe, &place);
+    let outcome = machine.run(&[buffer], vec![code]).unwrap();
+    outcome.elapsed_ns / machine.tiers[1].1.read_latency_ns
+}
+
+#[test]
+fn a_read_waits_for_a_prefetched_line_that_is_still_on_its_way() {
+    let more = latencies_more(|probe, place| {
+        probe.prefetch(place(0), 8);
+        probe.read(place(0), 8);
+        probe.depends();
+        probe.read(place(0) + 8, 8);
+    });
+    assert!((0.0..0.1).contains(&more), "{more}");
+}
+
+#[test]
+fn prefetches_overlap_and_nothing_waits_for_them_but_their_readers() {
+    let more = latencies_more(|probe, place| {
+        (0..12).for_each(|page| probe.prefetch(place(page), 8));
+        for page in 0..12 {
+            probe.depends();
+            probe.read(place(page), 8);
+        }
+    });
+    assert!((0.0..0.3).contains(&more), "{more}");
+}
+
+/// The slower one came first, and the one before the wait is in the caches.
+#[test]
+fn what_depends_waits_for_all_reads_before_it() {
+    let more = latencies_more(|probe, place| {
+        probe.read(place(0), 8);
+        probe.read(place(0) + 8, 8);
+        probe.depends();
+        probe.read(place(1), 8);
+    });
+    assert!((0.9..1.2).contains(&more), "{more}");
+}
+
 #[test]
 fn impossible_machines_and_threads_are_refused() {
     let profile = Profile::builtin("cxl-commercial").unwrap();

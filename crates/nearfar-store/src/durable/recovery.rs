@@ -98,7 +98,7 @@ fn replay(
         replay.commit()?;
         progress.transactions += 1;
         progress.bytes = position + PREFIX_BYTES + record.len() as u64 - savepoint;
-        if progress.transactions % TOLD_EVERY == 0 {
+        if progress.transactions.is_multiple_of(TOLD_EVERY) {
             tell(progress);
         }
     }

@@ -1,8 +1,8 @@
 //! What the operators of queries may take, and who is refused when it is not enough.
 //!
 //! Every query has a pool of its own ([`QueryMemory`]) that draws on what all queries of the engine
-//! may take together ([`EngineMemory`]). A query whose operator is refused spills to disk where
-//! DataFusion can, and else fails with [`Refusal`]; what other queries hold is untouched. A query
+//! may take together ([`EngineMemory`]). A query whose operator is refused spills where DataFusion
+//! can ([`SpillAccount`]), and else fails with [`Refusal`]; what other queries hold is untouched. A query
 //! that holds less than [`FLOOR_BYTES`] is refused by its own limit only, so that small queries go on
 //! while a large one takes everything.
 //!
@@ -13,6 +13,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
 };
+use datafusion::prelude::SessionConfig;
 use nearfar_memory::{MemorySystem, TierId};
 use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
@@ -21,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use super::spill::SpillAccount;
 use crate::error::StoreError;
 
 /// What a query may hold however much the others take.
@@ -33,7 +35,23 @@ const DEFAULT_SHARE: f64 = 0.8;
 /// The share of a query's memory that its operators that can spill take as they come. They take of
 /// the rest only up to an equal part each: it is for operators that can't spill, and for merging
 /// what was spilled.
-const SPILLING_SHARE: f64 = 0.75;
+///
+/// A half: the keys of rows that are merged take up to as much as the rows themselves
+/// ([`QueryMemory::fitted`] has the other part of it), and a sort that has kept all its rows until
+/// then can't spill any more.
+const SPILLING_SHARE: f64 = 0.5;
+
+/// The consumer with which DataFusion's sorts merge what they have spilled. It takes as many files
+/// at once as it gets memory for, and merges fewer at a time when it is refused.
+const SPILL_MERGER: &str = "ExternalSorterMerge";
+
+/// The share of a query's memory that merging spilled files takes up to, so that the operators above
+/// it get some.
+const MERGING_SHARE: f64 = 0.75;
+
+/// What a sort sets apart for merging is at most one in so many bytes of its query's memory, over
+/// all partitions.
+const MERGE_RESERVATION_PARTS: usize = 8;
 
 /// The memory that all queries of an engine share.
 #[derive(Debug)]
@@ -92,6 +110,7 @@ impl EngineMemory {
             spilling: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
             watched: RwLock::default(),
+            spilled: Arc::default(),
         })
     }
 }
@@ -222,12 +241,31 @@ pub struct QueryMemory {
     is_watched: AtomicBool,
     /// Where the bytes of some consumers are kept, by the consumer's number.
     watched: RwLock<HashMap<usize, Arc<AtomicU64>>>,
+    spilled: Arc<SpillAccount>,
 }
 
 impl QueryMemory {
     /// The most that its operators held at one moment.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Relaxed)
+    }
+
+    /// What its operators have spilled.
+    pub fn spilled(&self) -> &Arc<SpillAccount> {
+        &self.spilled
+    }
+
+    /// `config` with what sorts set apart for merging fitted to the query's memory: DataFusion takes
+    /// 10 MiB for each partition, which a small limit has not got.
+    pub(super) fn fitted(&self, config: &SessionConfig) -> SessionConfig {
+        let (limit_bytes, _) = self.limit();
+        let partitions = config.target_partitions().max(1);
+        let most = limit_bytes as usize / MERGE_RESERVATION_PARTS / partitions;
+        let set = config.options().execution.sort_spill_reservation_bytes;
+        match set > most {
+            true => config.clone().with_sort_spill_reservation_bytes(most),
+            false => config.clone(),
+        }
     }
 
     /// Refuses all further memory, so that operators end that would go on for a while before they
@@ -295,6 +333,8 @@ impl QueryMemory {
             if reservation.size() as u64 + requested_bytes > fair_bytes {
                 allowed_bytes = greedy_bytes;
             }
+        } else if reservation.consumer().name().starts_with(SPILL_MERGER) {
+            allowed_bytes = (allowed_bytes as f64 * MERGING_SHARE) as u64;
         }
         (wanted_bytes > allowed_bytes).then(|| Refusal {
             operator: reservation.consumer().name().to_owned(),
@@ -464,10 +504,10 @@ mod tests {
             consumer(&pool, "other", true),
         );
         let join = consumer(&pool, "join", false);
-        grow(&sort, 150 * MIB).expect("three quarters");
-        grow(&sort, MIB).expect_err("the last quarter is not for one that has a lot");
-        grow(&other, 20 * MIB).expect("an equal part");
-        grow(&join, 30 * MIB).expect("what is left");
+        grow(&sort, 100 * MIB).expect("a half");
+        grow(&sort, MIB).expect_err("the other half is not for one that has a lot");
+        grow(&other, 50 * MIB).expect("an equal part");
+        grow(&join, 50 * MIB).expect("what is left");
         grow(&join, MIB).expect_err("nothing is left");
     }
 

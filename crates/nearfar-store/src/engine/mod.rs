@@ -4,6 +4,7 @@
 //! runs scripts ([`Session::execute`]).
 
 mod catalog;
+mod client;
 mod definitions;
 mod execute;
 mod fault;
@@ -14,6 +15,7 @@ mod options;
 mod pool;
 mod session;
 mod settings;
+mod spill;
 mod stream;
 mod system;
 mod tablespaces;
@@ -21,12 +23,14 @@ mod transparent;
 mod yielding;
 
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+pub use client::{Described, TransactionState};
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
-pub use options::EngineOptions;
+pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
+pub use spill::SpillAccount;
 pub use stream::{CommandTag, RowStream, StatementResult};
 pub use tablespaces::Tablespaces;
 
@@ -35,14 +39,15 @@ use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::durable::{Definitions, Durability, DurabilityError};
+use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
-use crate::table::Table;
+use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
@@ -66,6 +71,9 @@ pub struct Engine {
     publisher: OnceLock<Arc<Publisher>>,
     _verifier: Option<Verifier>,
     runtime: Arc<RuntimeEnv>,
+    /// Sessions so far.
+    sessions: AtomicU64,
+    temp_limit_bytes: u64,
 }
 
 impl Engine {
@@ -110,21 +118,12 @@ impl Engine {
         let storage = Storage {
             system,
             options: region_options,
+            temporary: None,
             pool: None,
         };
         let (storage, attached) =
             pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
-        let limits = MergeLimits::default();
-        let (database, recovered) = match &options.data {
-            Some(data) => {
-                let database = Database::durable(storage.clone(), limits);
-                let recovered = Durability::open(data, &database);
-                // Merges that recovery began must not outlive it.
-                let recovered = recovered.inspect_err(|_| database.merges().stop())?;
-                (database, Some(recovered))
-            }
-            None => (Database::new(storage.clone(), limits), None),
-        };
+        let (database, recovered) = open_database(&storage, options.data.as_ref())?;
         let (durability, definitions) = recovered.unzip();
         let verifier = attached
             .as_ref()
@@ -146,6 +145,10 @@ impl Engine {
             publisher: OnceLock::new(),
             _verifier: verifier,
             runtime: Arc::default(),
+            sessions: AtomicU64::new(1),
+            temp_limit_bytes: options
+                .temp_limit_bytes
+                .unwrap_or(TemporaryBudget::UNLIMITED),
         });
         let views = definitions.map(|definitions| engine.restore(definitions));
         engine.restore_views(views.unwrap_or_default());
@@ -192,6 +195,11 @@ impl Engine {
         self.pacer.as_ref()
     }
 
+    /// The pace of a tier, where that is modelled.
+    fn pacer_of(&self, tier: TierId) -> Option<Arc<PacedTier>> {
+        self.pacer.clone().filter(|_| Some(tier) == self.far)
+    }
+
     /// Threads that run queries.
     pub fn threads(&self) -> usize {
         self.threads
@@ -214,7 +222,12 @@ impl Engine {
 
     /// A new session.
     pub fn session(self: &Arc<Self>) -> Session {
-        Session::new(Arc::clone(self))
+        self.session_with(SessionOptions::default())
+    }
+
+    /// A new session that may do what `options` say.
+    pub fn session_with(self: &Arc<Self>, options: SessionOptions) -> Session {
+        Session::new(Arc::clone(self), options)
     }
 
     /// Makes `table` known under its name in schema `public`, to all sessions.
@@ -254,9 +267,33 @@ impl Engine {
         &self.runtime
     }
 
+    /// The settings of a new session.
     fn default_settings(&self) -> Settings {
         let limits = self.database.merges().limits().clone();
-        Settings::new(self.tablespaces(), limits, self.database.log().cloned())
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
+        let log = self.database.log().cloned();
+        Settings::new(self.tablespaces(), limits, log, temporary)
+    }
+}
+
+/// A database, and what the data directory has of it, where there is one.
+fn open_database(
+    storage: &Storage,
+    data: Option<&DataOptions>,
+) -> Result<(Arc<Database>, Option<(Durability, Definitions)>), StoreError> {
+    let (storage, limits) = (storage.clone(), MergeLimits::default());
+    let Some(data) = data else {
+        return Ok((Database::new(storage, limits), None));
+    };
+    let database = Database::durable(storage, limits);
+    match Durability::open(data, &database) {
+        Ok(recovered) => Ok((database, Some(recovered))),
+        Err(error) => {
+            // Merges that recovery began must not outlive it.
+            database.merges().stop();
+            Err(error)
+        }
     }
 }
 

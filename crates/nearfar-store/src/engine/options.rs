@@ -26,6 +26,9 @@ pub struct EngineOptions {
     /// What the operators of all queries may take together. Where it is not given: four fifths of
     /// what tables leave of the budget of the tier that the query heap is on.
     pub memory_limit_bytes: Option<u64>,
+    /// What the temporary tables of every session may take; the tiers' budgets where it is not
+    /// given.
+    pub temp_limit_bytes: Option<u64>,
     /// Where tables are kept; without it everything is in memory only.
     pub data: Option<DataOptions>,
     /// The pool that main storage is in, so that the next process has it at once.
@@ -46,7 +49,27 @@ impl EngineOptions {
             page_size: PageSize::Base,
             memory_limit_bytes: None,
             data: None,
+            temp_limit_bytes: None,
             pool: None,
+        }
+    }
+}
+
+/// What a [`Session`](super::Session) may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Whether statements that create, change or move tables are refused.
+    pub is_read_only: bool,
+    /// Whether statements may read and write files of this machine.
+    pub may_use_files: bool,
+}
+
+/// Everything.
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            is_read_only: false,
+            may_use_files: true,
         }
     }
 }

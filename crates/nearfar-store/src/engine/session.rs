@@ -13,7 +13,9 @@ use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
 use super::heap::HeapRule;
 use super::loading::Loading;
 use super::memory::QueryMemory;
+use super::options::SessionOptions;
 use super::settings::Settings;
+use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
 use super::yielding::YieldingJoins;
@@ -48,6 +50,7 @@ use crate::transaction::Transaction;
 #[derive(Clone)]
 pub struct Session {
     engine: Arc<Engine>,
+    options: SessionOptions,
     context: SessionContext,
     pub(super) temporary: Arc<TableMap>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
@@ -56,7 +59,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
         let state = SessionStateBuilder::new()
             .with_config(config(&engine))
             .with_runtime_env(Arc::clone(engine.runtime()))
@@ -74,6 +77,7 @@ impl Session {
         context.register_catalog(CATALOG, Arc::new(catalog));
         Self {
             engine,
+            options,
             context,
             temporary,
             loading: Arc::default(),
@@ -84,6 +88,11 @@ impl Session {
     /// The engine.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// What the session may do.
+    pub fn options(&self) -> SessionOptions {
+        self.options
     }
 
     /// DataFusion's own context, for what the session has no word for.
@@ -163,7 +172,21 @@ impl Session {
             .query(settings.heap_tier(), settings.memory_limit_bytes());
         let mut runtime = state.runtime_env().as_ref().clone();
         runtime.memory_pool = Arc::clone(&memory) as _;
-        let context = TaskContext::from(state).with_runtime(Arc::new(runtime));
+        let tier = settings.spill_tier().map(|tier| SpillTier {
+            system: Arc::clone(self.engine.system()),
+            tier,
+            pacer: self.engine.pacer_of(tier),
+        });
+        let disk = Arc::clone(&runtime.disk_manager);
+        let store = SpillStore::new(tier, disk, Arc::clone(memory.spilled()));
+        match store.into_disk_manager() {
+            Ok(store) => runtime.disk_manager = store,
+            Err(error) => tracing::warn!(%error, "the query spills to disk alone"),
+        }
+        let config = memory.fitted(state.config());
+        let context = TaskContext::from(state)
+            .with_session_config(config)
+            .with_runtime(Arc::new(runtime));
         (Arc::new(context), memory)
     }
 

@@ -3,6 +3,7 @@
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 use nearfar_memory::{Placement, TierId};
+use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
 
@@ -11,10 +12,14 @@ use crate::durable::{DurabilityError, Log, LogSync};
 use crate::error::StoreError;
 use crate::placement::parse_bytes;
 use crate::sql::{Place, SqlError};
+use crate::table::TemporaryBudget;
 use crate::transaction::MergeLimits;
 
+/// What `spill_tablespace` is where operators spill to disk alone.
+const DISK: &str = "disk";
+
 /// The settings and what they are for. Each has a field of [`Settings`].
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 10] = [
     (
         "default_tablespace",
         "Where tables are put that name no tablespace.",
@@ -26,6 +31,16 @@ const SETTINGS: [(&str, &str); 8] = [
     (
         "heap_tablespace",
         "Where queries keep hash-join builds, aggregation state and sort runs.",
+    ),
+    (
+        "temp_limit",
+        "What the temporary tables of the session may take, such as 2GiB; engine for what the \
+         engine gives every session.",
+    ),
+    (
+        "spill_tablespace",
+        "Where sorts and aggregations spill whose memory is used up, before they spill to disk; \
+         disk for nowhere else.",
     ),
     (
         "memory_limit",
@@ -53,7 +68,7 @@ const SETTINGS: [(&str, &str); 8] = [
 ];
 
 /// The names of the settings, without their namespace.
-pub(crate) fn setting_names() -> [&'static str; 8] {
+pub(crate) fn setting_names() -> [&'static str; 10] {
     SETTINGS.map(|(name, _)| name)
 }
 
@@ -66,6 +81,10 @@ pub struct Settings {
     heap_tablespace: TierId,
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
+    temporary: Arc<TemporaryBudget>,
+    /// What the engine gives every session.
+    temp_limit_bytes: u64,
+    spill_tablespace: Option<TierId>,
     /// Those of the engine.
     merge_limits: MergeLimits,
     /// That of the engine, if it has a data directory.
@@ -73,9 +92,18 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Everything near, no limit but the engine's, and accesses counted.
-    pub fn new(tablespaces: Tablespaces, merge_limits: MergeLimits, log: Option<Arc<Log>>) -> Self {
+    /// Everything near but what is spilled, which goes far where there is a far tier; no limit but
+    /// the engine's, and accesses counted.
+    pub fn new(
+        tablespaces: Tablespaces,
+        merge_limits: MergeLimits,
+        log: Option<Arc<Log>>,
+        temporary: Arc<TemporaryBudget>,
+    ) -> Self {
         Self {
+            temp_limit_bytes: temporary.limit_bytes(),
+            temporary,
+            spill_tablespace: tablespaces.tier(FAR).ok(),
             tablespaces,
             default_tablespace: Placement::Bind(TierId::NEAR),
             temp_tablespaces: None,
@@ -115,11 +143,18 @@ impl Settings {
         self.count_accesses
     }
 
+    /// The memory of the session's temporary tables.
+    pub fn temporary(&self) -> &Arc<TemporaryBudget> {
+        &self.temporary
+    }
+
+    /// The tier that operators spill to before they spill to disk: one farther than their heap's.
+    pub fn spill_tier(&self) -> Option<TierId> {
+        self.spill_tablespace
+            .filter(|tier| *tier > self.heap_tablespace)
+    }
+
     fn assign(&mut self, key: &str, value: &str) -> Result<(), StoreError> {
-        let defaults = || {
-            let limits = self.merge_limits.clone();
-            Self::new(self.tablespaces.clone(), limits, self.log.clone())
-        };
         let is_default = value.is_empty() || value.eq_ignore_ascii_case("default");
         let place = || {
             self.tablespaces
@@ -127,12 +162,12 @@ impl Settings {
         };
         match key {
             "default_tablespace" if is_default => {
-                self.default_tablespace = defaults().default_tablespace;
+                self.default_tablespace = Placement::Bind(TierId::NEAR);
             }
             "default_tablespace" => self.default_tablespace = place()?,
             "temp_tablespaces" if is_default => self.temp_tablespaces = None,
             "temp_tablespaces" => self.temp_tablespaces = Some(place()?),
-            "heap_tablespace" if is_default => self.heap_tablespace = defaults().heap_tablespace,
+            "heap_tablespace" if is_default => self.heap_tablespace = TierId::NEAR,
             "heap_tablespace" => {
                 self.heap_tablespace = self.tablespaces.tier(&value.to_lowercase())?;
             }
@@ -140,7 +175,21 @@ impl Settings {
                 self.memory_limit_bytes = None;
             }
             "memory_limit" => self.memory_limit_bytes = Some(bytes(key, value)?),
-            "count_accesses" if is_default => self.count_accesses = defaults().count_accesses,
+            "temp_limit" if is_default || value.eq_ignore_ascii_case("engine") => {
+                self.temporary.set_limit_bytes(self.temp_limit_bytes);
+            }
+            "temp_limit" => {
+                let limit_bytes = self.allowed_temp_limit(value)?;
+                self.temporary.set_limit_bytes(limit_bytes);
+            }
+            "spill_tablespace" if is_default => {
+                self.spill_tablespace = self.tablespaces.tier(FAR).ok();
+            }
+            "spill_tablespace" if value.eq_ignore_ascii_case(DISK) => self.spill_tablespace = None,
+            "spill_tablespace" => {
+                self.spill_tablespace = Some(self.tablespaces.tier(&value.to_lowercase())?);
+            }
+            "count_accesses" if is_default => self.count_accesses = true,
             "count_accesses" => self.count_accesses = boolean(key, value)?,
             "merge_rows" if is_default => self.merge_limits.set_rows(MergeLimits::ROWS),
             "merge_rows" => self.merge_limits.set_rows(limit(value, rows(key, value))?),
@@ -166,6 +215,19 @@ impl Settings {
         Ok(())
     }
 
+    /// `value` as a limit, where it is not above what the engine gives.
+    fn allowed_temp_limit(&self, value: &str) -> Result<u64, SqlError> {
+        let limit_bytes = bytes("temp_limit", value)?;
+        match limit_bytes <= self.temp_limit_bytes {
+            true => Ok(limit_bytes),
+            false => Err(SqlError::SettingValue {
+                name: "temp_limit".to_owned(),
+                value: value.to_owned(),
+                allowed: format!("the engine allows {}B", self.temp_limit_bytes),
+            }),
+        }
+    }
+
     fn value(&self, key: &str) -> String {
         let describe = |placement| self.tablespaces.describe(placement);
         match key {
@@ -176,6 +238,13 @@ impl Settings {
                 .map(describe)
                 .unwrap_or_default(),
             "heap_tablespace" => self.tablespaces.name(self.heap_tablespace),
+            "temp_limit" => match self.temporary.limit_bytes() {
+                TemporaryBudget::UNLIMITED => "engine".to_owned(),
+                bytes => format!("{bytes}B"),
+            },
+            "spill_tablespace" => self
+                .spill_tablespace
+                .map_or_else(|| DISK.to_owned(), |tier| self.tablespaces.name(tier)),
             "count_accesses" => self.count_accesses.to_string(),
             "merge_rows" => match self.merge_limits.rows() {
                 MergeLimits::NEVER => "never".to_owned(),

@@ -4,6 +4,7 @@
 //! makes a table only when all rows are in: one that fails leaves nothing behind.
 
 mod files;
+mod paced;
 mod progress;
 mod sink;
 pub mod tpch;
@@ -20,10 +21,11 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::sync::Arc;
 
+use self::paced::PacedWrites;
 use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::placement::ColumnPlacements;
-use crate::table::{Segment, Table, TableBuilder, stored_schema};
+use crate::placement::{ColumnPlacements, Storage};
+use crate::table::{Segment, Table, TableBuilder, TemporaryBudget, stored_schema};
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
@@ -38,17 +40,21 @@ pub struct Load {
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, StoreError>> + Send>;
 
 impl Load {
-    fn builder(&self, schema: &SchemaRef) -> TableBuilder {
-        TableBuilder::new(
-            Arc::clone(schema),
-            self.placements.clone(),
-            self.engine.storage().clone(),
-        )
+    fn builder(
+        &self,
+        schema: &SchemaRef,
+        temporary: Option<&Arc<TemporaryBudget>>,
+    ) -> TableBuilder {
+        let storage = Storage {
+            temporary: temporary.cloned(),
+            ..self.engine.storage().clone()
+        };
+        TableBuilder::new(Arc::clone(schema), self.placements.clone(), storage)
     }
 
-    fn table(self, schema: SchemaRef, parts: Vec<Vec<Arc<Segment>>>) -> Arc<Table> {
+    fn table(self, schema: SchemaRef, parts: Vec<Vec<Arc<Segment>>>) -> Table {
         let segments = parts.into_iter().flatten().collect();
-        Arc::new(Table::new(self.name, schema, segments, self.placements))
+        Table::new(self.name, schema, segments, self.placements)
     }
 
     /// Loads the rows of every partition of `plan`, in the partitions' order.
@@ -60,19 +66,37 @@ impl Load {
         plan: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
     ) -> Result<Arc<Table>, StoreError> {
+        self.plan_charged(plan, context, None).await
+    }
+
+    /// As [`Self::plan`], into a temporary table of the session whose budget is given.
+    ///
+    /// # Errors
+    /// As [`Self::plan`], and [`SqlError::TemporaryLimit`](crate::sql::SqlError::TemporaryLimit).
+    pub async fn plan_charged(
+        self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        temporary: Option<Arc<TemporaryBudget>>,
+    ) -> Result<Arc<Table>, StoreError> {
         let schema = stored_schema(&plan.schema());
         let partitions = plan.output_partitioning().partition_count();
         let tasks = (0..partitions).map(|partition| {
             let (plan, context) = (Arc::clone(&plan), Arc::clone(&context));
-            let (mut builder, progress) = (self.builder(&schema), Arc::clone(&self.progress));
+            let mut builder = self.builder(&schema, temporary.as_ref());
+            let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
             tokio::spawn(async move {
+                let mut paced = PacedWrites::of(&engine);
                 let mut batches = plan.execute(partition, context)?;
                 while let Some(batch) = batches.next().await {
                     let batch = batch?;
                     progress.add(&batch);
                     builder.push(&batch)?;
+                    paced.pass(builder.segments());
                 }
-                builder.finish()
+                let segments = builder.finish()?;
+                paced.pass(&segments);
+                Ok(segments)
             })
         });
         let tasks = AbortOnDrop(tasks.collect());
@@ -80,7 +104,7 @@ impl Load {
         for task in tasks.join().await {
             parts.push(task?);
         }
-        Ok(self.table(schema, parts))
+        Ok(Arc::new(self.table(schema, parts).charged_to(temporary)))
     }
 
     /// Loads the rows of every part on a thread of its own, in the parts' order.
@@ -94,7 +118,7 @@ impl Load {
     ) -> Result<Arc<Table>, StoreError> {
         let schema = stored_schema(schema);
         let load = |part: Batches| {
-            let mut builder = self.builder(&schema);
+            let mut builder = self.builder(&schema, None);
             for batch in part {
                 let batch = batch?;
                 self.progress.add(&batch);
@@ -110,7 +134,7 @@ impl Load {
             threads.into_iter().map(join_thread).collect()
         });
         let parts = loaded.into_iter().collect::<Result<_, _>>()?;
-        Ok(self.table(schema, parts))
+        Ok(Arc::new(self.table(schema, parts)))
     }
 }
 

@@ -42,8 +42,8 @@ impl RowWriter {
     pub fn new(table: Arc<Table>, storage: Storage) -> Self {
         Self {
             placed: table.placements(),
+            storage: table.storage(&storage),
             table,
-            storage,
             batches: Vec::new(),
             batch_bytes: 0,
             builder: None,

@@ -10,12 +10,15 @@ use std::sync::Arc;
 
 use crate::savepoint::pooled::TablePool;
 use crate::segment::Target;
+use crate::table::TemporaryBudget;
 
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
 pub struct Storage {
     pub system: Arc<MemorySystem>,
     pub options: RegionOptions,
+    /// What segments are charged to that are of a session's temporary table.
+    pub temporary: Option<Arc<TemporaryBudget>>,
     /// Where main storage outlives the process.
     pub pool: Option<Arc<TablePool>>,
 }

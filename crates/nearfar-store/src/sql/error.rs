@@ -122,6 +122,25 @@ pub enum SqlError {
         /// Rows with a null.
         nulls: usize,
     },
+    /// A statement that uses files, in a session that may not.
+    #[error("{statement} is refused: this session may not use files of the server's machine")]
+    FilesRefused {
+        /// The statement.
+        statement: &'static str,
+    },
+    /// Temporary tables that would take more than their session may have.
+    #[error(
+        "the session's temporary tables take {used_bytes} bytes and may take {limit_bytes}, so that \
+         {requested_bytes} bytes more can't be had: drop some, or raise temp_limit"
+    )]
+    TemporaryLimit {
+        /// The bytes asked for.
+        requested_bytes: u64,
+        /// What all temporary tables of the session take.
+        used_bytes: u64,
+        /// What they may take.
+        limit_bytes: u64,
+    },
     /// A value that a setting can't have.
     #[error("setting `{name}` can't be `{value}`: {allowed}")]
     SettingValue {

@@ -50,6 +50,8 @@ pub struct TableBuilder {
     pending_rows: usize,
     pending_bytes: u64,
     segments: Vec<Arc<Segment>>,
+    /// Whether the segments take the place of others of the same table.
+    replaces: bool,
 }
 
 impl TableBuilder {
@@ -63,6 +65,16 @@ impl TableBuilder {
             pending_rows: 0,
             pending_bytes: 0,
             segments: Vec::new(),
+            replaces: false,
+        }
+    }
+
+    /// The same builder, of segments that take the place of others of the table.
+    #[must_use]
+    pub fn replacing(self) -> Self {
+        Self {
+            replaces: true,
+            ..self
         }
     }
 
@@ -86,6 +98,11 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// The segments that are full.
+    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
+        &self.segments
+    }
+
     /// The segments of all rows added.
     ///
     /// # Errors
@@ -104,7 +121,13 @@ impl TableBuilder {
         let columns = (0..self.schema.fields().len())
             .map(|column| self.seal_column(column, &batches))
             .collect::<Result<_, _>>()?;
-        self.segments.push(Arc::new(Segment::new(rows, columns)));
+        let segment = Segment::new(rows, columns);
+        let budget = self.storage.temporary.as_ref();
+        let segment = match self.replaces {
+            true => segment.charged_anyway(budget),
+            false => segment.charged_to(budget)?,
+        };
+        self.segments.push(Arc::new(segment));
         Ok(())
     }
 

@@ -43,14 +43,15 @@ pub fn delta_segment(
         .map(column)
         .collect::<Result<Vec<_>, _>>()?;
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    near_segment(rows, &columns, storage)
+    let segment = near_segment(rows, &columns, storage)?;
+    Ok(Arc::new(segment.charged_to(storage.temporary.as_ref())?))
 }
 
 fn near_segment(
     rows: usize,
     columns: &[Vec<ArrayRef>],
     storage: &Storage,
-) -> Result<Arc<Segment>, StoreError> {
+) -> Result<Segment, StoreError> {
     let target = Target {
         system: &storage.system,
         placement: &Placement::Bind(TierId::NEAR),
@@ -65,10 +66,7 @@ fn near_segment(
         let facts = ColumnFacts::of(&column);
         ColumnSlot::new(column, facts)
     };
-    Ok(Arc::new(Segment::new(
-        rows,
-        columns.into_iter().map(slot).collect(),
-    )))
+    Ok(Segment::new(rows, columns.into_iter().map(slot).collect()))
 }
 
 /// `snapshot` with its last small parts put together, if it is time to.
@@ -108,5 +106,6 @@ fn join(parts: &[Part], storage: &Storage) -> Result<Part, StoreError> {
         rows += segment.rows();
     }
     let segment = near_segment(rows, &columns, storage)?;
+    let segment = Arc::new(segment.charged_anyway(storage.temporary.as_ref()));
     Ok(Part::whole(segment, ids.finish()).without(marked))
 }

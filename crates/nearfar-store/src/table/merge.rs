@@ -196,8 +196,9 @@ impl Table {
         sources: &[Part],
         go_on: &dyn Fn() -> bool,
     ) -> Result<u64, StoreError> {
+        let schema = Arc::clone(&self.schema);
         let mut builder =
-            TableBuilder::new(Arc::clone(&self.schema), self.placements(), storage.clone());
+            TableBuilder::new(schema, self.placements(), self.storage(storage)).replacing();
         let mut ids = RowIdsBuilder::default();
         for part in sources {
             self.read_part(part, &mut builder, &mut ids, go_on)?;

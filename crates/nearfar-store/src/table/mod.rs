@@ -23,6 +23,7 @@ mod segment;
 mod sketch;
 mod snapshot;
 mod statistics;
+mod temporary;
 
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
@@ -35,6 +36,7 @@ pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, TableSummary};
+pub use temporary::{SessionId, TemporaryBudget};
 
 use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;
@@ -76,6 +78,8 @@ pub struct Table {
     is_kept: AtomicBool,
     /// Where its changes are committed.
     database: OnceLock<Weak<Database>>,
+    /// What its segments are charged to, where it is temporary.
+    temporary: Option<Arc<TemporaryBudget>>,
 }
 
 impl Table {
@@ -122,6 +126,28 @@ impl Table {
             merges: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
             database: OnceLock::new(),
+            temporary: None,
+        }
+    }
+
+    /// The same table as a temporary one of the session whose budget this is; a permanent one
+    /// without.
+    #[must_use]
+    pub fn charged_to(mut self, temporary: Option<Arc<TemporaryBudget>>) -> Self {
+        self.temporary = temporary;
+        self
+    }
+
+    /// The budget of the session that it is a temporary table of.
+    pub fn temporary(&self) -> Option<&Arc<TemporaryBudget>> {
+        self.temporary.as_ref()
+    }
+
+    /// `storage`, with what the table's segments are charged to.
+    pub(crate) fn storage(&self, storage: &Storage) -> Storage {
+        Storage {
+            temporary: self.temporary.clone(),
+            ..storage.clone()
         }
     }
 
@@ -219,9 +245,10 @@ impl Table {
         self.database.get_or_init(|| Arc::downgrade(database));
     }
 
-    /// Makes `snapshot` what readers see from now on. Only for who holds the database's lock for
-    /// commits.
-    pub(crate) fn install(&self, snapshot: Snapshot) {
+    /// Makes `snapshot` what readers see from now on, and returns the one before. Only for who holds
+    /// the database's lock for commits.
+    #[must_use]
+    pub(crate) fn install(&self, snapshot: Snapshot) -> Snapshot {
         let before = std::mem::replace(&mut *self.snapshot.write(), snapshot.clone());
         let kept: HashSet<*const Segment> = snapshot
             .parts()
@@ -235,6 +262,7 @@ impl Table {
                 }
             }
         }
+        before
     }
 
     /// Moves segments that no reader knows yet to where `placements` says.

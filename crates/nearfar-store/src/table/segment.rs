@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
+use super::temporary::{TemporaryBudget, TemporaryBytes};
 use crate::error::StoreError;
 use crate::savepoint::SegmentFile;
 use crate::savepoint::pooled::PooledSegment;
 use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
+use crate::sql::SqlError;
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
@@ -19,6 +21,8 @@ pub struct Segment {
     columns: Vec<ColumnSlot>,
     /// The file of a data directory that has its bytes.
     file: Mutex<Option<Arc<SegmentFile>>>,
+    /// What it takes of a session's budget.
+    charged: Option<TemporaryBytes>,
     /// The extents of a pool that have them.
     pooled: Mutex<Option<PooledSegment>>,
 }
@@ -29,8 +33,29 @@ impl Segment {
             rows,
             columns,
             file: Mutex::default(),
+            charged: None,
             pooled: Mutex::default(),
         }
+    }
+
+    /// The same segment, charged to a session's budget if one is given.
+    ///
+    /// # Errors
+    /// [`SqlError::TemporaryLimit`].
+    pub(super) fn charged_to(
+        mut self,
+        budget: Option<&Arc<TemporaryBudget>>,
+    ) -> Result<Self, SqlError> {
+        self.charged = budget
+            .map(|budget| budget.try_take(self.bytes()))
+            .transpose()?;
+        Ok(self)
+    }
+
+    /// The same, whatever the limit: for a segment that replaces others of the table.
+    pub(super) fn charged_anyway(mut self, budget: Option<&Arc<TemporaryBudget>>) -> Self {
+        self.charged = budget.map(|budget| budget.take(self.bytes()));
+        self
     }
 
     /// Number of rows.

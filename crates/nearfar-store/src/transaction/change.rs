@@ -62,6 +62,11 @@ impl Transaction {
         Self::begin(database, false, false)
     }
 
+    /// The same for a statement that may not change data.
+    pub fn of_reader(database: &Arc<Database>) -> Arc<Self> {
+        Self::begin(database, false, true)
+    }
+
     /// A transaction of several statements.
     pub fn explicit(database: &Arc<Database>, is_read_only: bool) -> Arc<Self> {
         Self::begin(database, true, is_read_only)
@@ -377,7 +382,7 @@ impl Change {
             let ids = RowIds::consecutive(table.take_row_ids(rows), rows);
             Part::whole(segment, ids)
         };
-        let storage = database.storage();
+        let storage = &table.storage(database.storage());
         let delta = match rows.batches.is_empty() {
             true => None,
             false => Some(whole(delta_segment(
@@ -438,6 +443,6 @@ impl Change {
         let conflict = |_| TransactionError::Conflict { table: table() };
         let appended = current.appended(&self.main, &self.delta);
         let changed = appended.without(&self.deleted).map_err(conflict)?;
-        join_small(changed, database.storage())
+        join_small(changed, &self.table.storage(database.storage()))
     }
 }

@@ -1,6 +1,7 @@
 //! The newest version of all tables.
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -160,11 +161,13 @@ impl Database {
         });
     }
 
-    /// The lock for commits. No table must be let go of while it is held.
+    /// The lock for commits. No table must be let go of while it is held. What is replaced under it
+    /// is let go of behind it, since regions may go with it.
     pub fn lock(&self) -> Commits<'_> {
         Commits {
             database: self,
             _alone: self.commit.lock(),
+            replaced: RefCell::default(),
         }
     }
 
@@ -190,13 +193,16 @@ impl Database {
             versions.newest = Arc::clone(&visible);
             (visible, std::mem::take(&mut versions.waiting))
         };
-        for table in tables {
-            if let Some(snapshot) = visible.snapshot(table) {
-                table.install(snapshot.clone());
-            }
-        }
+        let replaced: Vec<Snapshot> = tables
+            .filter_map(|table| Some(table.install(visible.snapshot(table)?.clone())))
+            .collect();
         drop(commits);
-        drop(before);
+        drop((before, replaced));
+    }
+
+    /// Transactions that have begun and not ended.
+    pub fn open_transactions(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
     }
 
     /// Counts a transaction and gives it the version that it reads. In this order, so that a merge
@@ -211,18 +217,19 @@ impl Database {
     }
 
     /// Changes the newest version, to be seen by all at once or once the log is on disk up to
-    /// `position`.
-    fn replace(&self, position: Option<u64>, change: impl FnOnce(&mut HashMap<TableId, Snapshot>)) {
-        let before = {
-            let mut versions = self.versions.write();
-            let mut version = versions.newest.as_ref().clone();
-            change(&mut version.snapshots);
-            let before = (Arc::clone(&versions.newest), Arc::clone(&versions.visible));
-            versions.push(Arc::new(version), position);
-            before
-        };
-        // Outside of the lock: memory may go with it.
-        drop(before);
+    /// `position`. The versions before, which memory may go with.
+    #[must_use]
+    fn replace(
+        &self,
+        position: Option<u64>,
+        change: impl FnOnce(&mut HashMap<TableId, Snapshot>),
+    ) -> [Arc<Version>; 2] {
+        let mut versions = self.versions.write();
+        let mut version = versions.newest.as_ref().clone();
+        change(&mut version.snapshots);
+        let before = [Arc::clone(&versions.newest), Arc::clone(&versions.visible)];
+        versions.push(Arc::new(version), position);
+        before
     }
 
     /// Changes what there is of tables, for all at once.
@@ -245,6 +252,8 @@ impl Database {
 pub struct Commits<'a> {
     database: &'a Database,
     _alone: MutexGuard<'a, ()>,
+    /// Let go of after the lock: fields are dropped in this order.
+    replaced: RefCell<Vec<([Arc<Version>; 2], Vec<Snapshot>)>>,
 }
 
 impl Commits<'_> {
@@ -260,16 +269,18 @@ impl Commits<'_> {
 
     /// The same, to be seen by transactions that begin once the log is on disk up to `position`.
     pub(super) fn install_at(&self, position: Option<u64>, changes: Vec<(&Table, Snapshot)>) {
-        for (table, snapshot) in &changes {
-            table.install(snapshot.clone());
-        }
-        self.database.replace(position, |snapshots| {
+        let replaced = changes
+            .iter()
+            .map(|(table, snapshot)| table.install(snapshot.clone()))
+            .collect();
+        let before = self.database.replace(position, |snapshots| {
             for (table, snapshot) in changes {
                 if let Some(current) = snapshots.get_mut(&table.id()) {
                     *current = snapshot;
                 }
             }
         });
+        self.replaced.borrow_mut().push((before, replaced));
     }
 
     /// The position that the last of the commits waits for that wait for the log.
@@ -285,13 +296,15 @@ impl Commits<'_> {
     /// The same for a snapshot that depends on whether rows may get new identities: where no
     /// transaction is open, none can have begun that has read the one before, and no log names them.
     pub fn install_merged(&self, table: &Table, snapshot: impl FnOnce(bool) -> Snapshot) {
-        self.database.replace(None, |snapshots| {
+        let mut replaced = Vec::new();
+        let before = self.database.replace(None, |snapshots| {
             let is_alone = self.database.open.load(Ordering::SeqCst) == 0;
             let snapshot = snapshot(is_alone && !self.database.is_durable);
-            table.install(snapshot.clone());
+            replaced.push(table.install(snapshot.clone()));
             if let Some(current) = snapshots.get_mut(&table.id()) {
                 *current = snapshot;
             }
         });
+        self.replaced.borrow_mut().push((before, replaced));
     }
 }

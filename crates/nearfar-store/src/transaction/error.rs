@@ -49,7 +49,7 @@ pub enum TransactionError {
     )]
     Over,
     /// A statement that changes data.
-    #[error("{statement} is refused: the transaction is READ ONLY")]
+    #[error("{statement} is refused: the transaction or the user is READ ONLY")]
     ReadOnly {
         /// The statement.
         statement: &'static str,

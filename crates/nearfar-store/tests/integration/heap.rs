@@ -179,6 +179,8 @@ async fn a_sort_out_of_memory_spills() {
         .lines()
         .any(|l| l.contains("SortExec") && !l.contains("spill_count=0"));
     assert!(spilled, "{analyzed}");
+    assert!(analyzed.contains("(modelled wait "), "{analyzed}");
+    assert!(analyzed.contains("0 B to disk"), "{analyzed}");
     assert!(run(&session, sql).await.contains("180000300000"));
 }
 
@@ -200,4 +202,91 @@ async fn the_limit_follows_from_the_budget() {
     ] {
         assert!(message.contains(part), "{part} is not in {message}");
     }
+}
+
+/// Bytes as they are written for people, in MiB.
+fn mib(text: &str, after: &str) -> f64 {
+    let number = text.split(after).nth(1).unwrap_or_default();
+    let mut words = number.split_whitespace();
+    let value: f64 = words.next().and_then(|word| word.parse().ok()).expect(text);
+    match words.next().map(|unit| unit.trim_end_matches(',')) {
+        Some("MiB") => value,
+        Some("KiB") => value / 1024.0,
+        Some("B") => value / 1024.0 / 1024.0,
+        other => panic!("{other:?} in {text}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_spill_to_the_far_tier_before_disk() {
+    let sort = "SELECT count(*), sum(r * k) FROM
+                (SELECT k, row_number() OVER (ORDER BY s, k) AS r FROM t)";
+    let groups = "SELECT count(*), sum(n) FROM (SELECT s, k, count(*) AS n FROM t GROUP BY s, k)";
+    let far_bytes = [None, Some(6 << 20), Some(0)];
+    for (far_budget, sql) in far_bytes
+        .iter()
+        .flat_map(|far| [(far, sort), (far, groups)])
+    {
+        let budgets = far_budget.map_or(Budgets::new(), |far| Budgets::new().with("far", far));
+        let engine = two_tiers_with(budgets);
+        let session = engine.session();
+        run(&session, &T.replace("100000", "400000")).await;
+        let expected = run(&session, sql).await;
+        let limit = if sql == sort { 24 } else { 40 };
+        run(&session, &format!("SET memory_limit = '{limit}MiB'")).await;
+        let analyzed = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let line = analyzed.lines().find(|line| line.contains("spilled: "));
+        let line = line.unwrap_or_else(|| panic!("nothing was spilled: {analyzed}"));
+        let disk = line.split(" over all threads), ").nth(1);
+        let disk = disk.or(line.split(" to far, ").nth(1)).expect(line);
+        let (far, disk) = (mib(line, "spilled: "), mib(&format!("|{disk}"), "|"));
+        match far_budget {
+            None => assert!(far > 6.0 && disk == 0.0, "{line}"),
+            Some(0) => assert!(far == 0.0 && disk > 6.0, "{line}"),
+            Some(_) => assert!(far > 1.0 && disk > 0.0, "{line}"),
+        }
+        assert_eq!(run(&session, sql).await, expected, "{far_budget:?}: {sql}");
+        run(&session, "SET spill_tablespace = disk").await;
+        let analyzed = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        assert!(!analyzed.contains(" to far"), "{analyzed}");
+        assert!(analyzed.contains(" to disk, in "), "{analyzed}");
+        assert_eq!(far_usage(&engine).region_bytes, 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sorts_that_barely_fit_their_memory_succeed() {
+    let session = two_tiers().session();
+    run(&session, &T.replace("100000", "200000")).await;
+    let wide = "SELECT count(*), sum(r * k) FROM
+                (SELECT k, row_number() OVER (ORDER BY s, k) AS r FROM t)";
+    let narrow = "SELECT count(*), sum(r * k) FROM
+                  (SELECT k, row_number() OVER (ORDER BY g, k DESC) AS r FROM t)";
+    for sql in [wide, narrow] {
+        run(&session, "RESET memory_limit").await;
+        let expected = run(&session, sql).await;
+        for mib in [16, 20, 24, 28, 32, 40, 48] {
+            run(&session, &format!("SET memory_limit = '{mib}MiB'")).await;
+            assert_eq!(run(&session, sql).await, expected, "{mib} MiB: {sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_far_heap_without_room_is_refused_by_name() {
+    let engine = two_tiers_with(Budgets::new().with("far", 0));
+    let session = engine.session();
+    run(&session, T).await;
+    let sql = "SELECT count(*), max(n) FROM (SELECT s, count(*) AS n FROM t GROUP BY s)";
+    let expected = run(&session, sql).await;
+    run(
+        &session,
+        "SET heap_tablespace = far; SET memory_limit = '1GiB'",
+    )
+    .await;
+    let message = error(&session, sql).await;
+    assert!(
+        message.contains("raise the budget of tier far"),
+        "{message}: {expected}"
+    );
 }

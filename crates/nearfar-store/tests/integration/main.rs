@@ -15,6 +15,7 @@ mod scans;
 mod statements;
 mod support;
 mod tablespaces;
+mod temporary;
 mod transactions;
 
 /// As in the program: allocations follow the thread's tier once the heaps are installed.

@@ -139,6 +139,38 @@ async fn readers_keep_what_they_began_with_and_then_let_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_reader_keeps_one_version_however_many_merges_follow() {
+    let engine = two_tiers();
+    let (reader, writer) = (engine.session(), engine.session());
+    run(&writer, T).await;
+    let old = region_bytes(&engine);
+    run(&reader, "BEGIN").await;
+    let answers = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v) FROM t";
+    let before = value(&reader, answers).await;
+    for round in 0..6 {
+        run(
+            &writer,
+            &format!("UPDATE t SET v = v + 1 WHERE k % 6 = {round}"),
+        )
+        .await;
+        run(&writer, "CALL nearfar.merge('t')").await;
+        // What the reader sees, and what was merged last: nothing of the rounds between.
+        let bytes = "SELECT sum(bytes) FROM nearfar.segments";
+        let new: u64 = value(&writer, bytes).await.parse().expect("bytes");
+        let held = region_bytes(&engine);
+        assert!(
+            held <= old + new + (64 << 10),
+            "round {round}: {held} > {old} + {new}"
+        );
+        assert_eq!(value(&reader, answers).await, before);
+    }
+    run(&reader, "COMMIT").await;
+    assert_ne!(value(&reader, answers).await, before);
+    run(&writer, "DROP TABLE t").await;
+    eventually_empty(&engine).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn merges_begin_by_themselves() {
     let engine = two_tiers();
     let session = engine.session();

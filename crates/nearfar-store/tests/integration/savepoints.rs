@@ -38,6 +38,7 @@ fn storage() -> Storage {
             page_size: PageSize::Base,
             over_budget: OverBudget::Refuse,
         },
+        temporary: None,
         pool: None,
     }
 }

@@ -7,11 +7,10 @@ use arrow::array::{
 use arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use nearfar_memory::{Budgets, OverBudget, PageSize, Placement, TierId};
-use nearfar_store::engine::{Engine, EngineOptions, Session};
+use nearfar_memory::{Placement, TierId};
+use nearfar_store::engine::{Engine, Session};
 use nearfar_store::load::{Load, Progress};
 use nearfar_store::placement::ColumnPlacements;
-use nearfar_topology::Topology;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
@@ -86,19 +85,7 @@ fn contenders() -> &'static Contenders {
     static ONCE: OnceLock<Contenders> = OnceLock::new();
     ONCE.get_or_init(|| {
         let batch = batch();
-        let engine = Engine::new(EngineOptions {
-            topology: Topology::this_machine().expect("a machine"),
-            profile: None,
-            threads: 2,
-            whole_device: false,
-            budgets: Budgets::new(),
-            over_budget: OverBudget::Refuse,
-            page_size: PageSize::Base,
-            memory_limit_bytes: None,
-            data: None,
-            pool: None,
-        })
-        .expect("an engine");
+        let engine = Engine::new(super::support::options()).expect("an engine");
         let load = Load {
             engine: Arc::clone(&engine),
             name: "t".to_owned(),

@@ -101,6 +101,7 @@ async fn settings_choose_the_tablespace() {
         ("temp_tablespaces", ""),
         ("heap_tablespace", "near"),
         ("memory_limit", "engine"),
+        ("temp_limit", "engine"),
         ("count_accesses", "true"),
     ] {
         assert_eq!(setting(name).await, default, "{name}");

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
-use super::{BenchIndexArgs, FigureFormat, QueryList};
+use super::{BenchIndexArgs, FigureFormat, MachineArgs, QueryList};
 use crate::human::ByteSize;
 
 /// Compare Nearfar with other engines, in one run over the same data.
@@ -23,6 +23,8 @@ pub struct BenchArgs {
 pub enum BenchArea {
     Tpch(BenchTpchArgs),
     Scan(BenchScanArgs),
+    Heap(BenchHeapArgs),
+    Merge(BenchMergeArgs),
     Index(Box<BenchIndexArgs>),
     /// Be one of the engines that are compared; what `tpch` starts.
     #[command(hide = true)]
@@ -125,4 +127,67 @@ fn isa(text: &str) -> Result<Isa, String> {
     let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
     let found = all.into_iter().find(|isa| isa.name() == text);
     found.ok_or_else(|| format!("there are: {}", all.map(Isa::name).join(", ")))
+}
+
+/// Main storage, the query heap or temporary tables far, against everything near.
+///
+/// Queries that scan, queries that live on hash tables and sorts, and a procedure over temporary
+/// tables run over TPC-H's orders and lines with everything near and with one thing on a modelled far
+/// tier, at the profile's bandwidth and at twice as much. Relative throughputs stand beside those that
+/// ahn-2024 published for SAP HANA: below 1, far costs.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench heap
+  nearfar bench heap --sf 0.2 --profile cxl-card --runs 5 --format json > heap.jsonl")]
+pub struct BenchHeapArgs {
+    /// Scale factor: 1 is about 1 GB of text.
+    #[arg(
+        long = "sf",
+        value_name = "SF",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub scale_factor: f64,
+    /// Model the far tier after a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-1")]
+    pub profile: String,
+    /// Timed runs of each query with each configuration.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub runs: NonZeroU32,
+    /// Threads that run queries [default: the processors of this process].
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+}
+
+/// How fast merges are, and what they do to the queries beside them.
+///
+/// In every round rows are written and deleted, and a query runs over and over, first without and
+/// then beside a merge of them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench merge
+  nearfar bench merge --rows 10000000 --rounds 10 --format json > merge.jsonl")]
+pub struct BenchMergeArgs {
+    /// Rows of the table at first.
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    pub rows: u64,
+    /// Rows that are written in every round.
+    #[arg(long, value_name = "N", default_value_t = 400_000)]
+    pub written_rows: u64,
+    /// Rounds.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub rounds: NonZeroU32,
+    /// Queries of a round without a merge.
+    #[arg(long, value_name = "N", default_value = "100")]
+    pub queries: NonZeroU32,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
+    #[command(flatten)]
+    pub machine: MachineArgs,
 }

@@ -10,6 +10,7 @@ mod pool;
 mod profiles;
 mod queries;
 mod reproduce;
+mod serve;
 mod sql;
 mod tiers;
 mod tpch;
@@ -18,7 +19,9 @@ use std::num::NonZeroU32;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-pub use self::bench::{BenchArea, BenchArgs, BenchScanArgs, BenchTpchArgs};
+pub use self::bench::{
+    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchScanArgs, BenchTpchArgs,
+};
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
@@ -27,6 +30,7 @@ pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};
+pub use self::serve::{ServeAction, ServeArgs, UserAction, UserRole};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;
@@ -57,6 +61,7 @@ pub enum Command {
     Tiers(TiersArgs),
     Profiles(ProfilesArgs),
     Sql(SqlArgs),
+    Serve(Box<ServeArgs>),
     Tpch(TpchArgs),
     Bench(BenchArgs),
     Index(IndexArgs),
@@ -92,6 +97,7 @@ fn long_help() -> String {
          nearfar tiers --probe --profile cxl-blades-1 measure it, and a modelled CXL device\n  \
          nearfar measure --preset latency             latency percentiles of its memory\n  \
          nearfar sql orders.parquet lines.csv         query files in memory\n  \
+         nearfar serve --tpch 1                       the same for PostgreSQL's clients\n  \
          nearfar tpch                                 TPC-H under several placements\n\n\
          Results go to stdout, everything else to stderr.\n\n\
          Exit codes:\n{}",

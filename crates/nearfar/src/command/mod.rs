@@ -4,5 +4,6 @@ pub mod bench;
 pub mod measure;
 pub mod profiles;
 pub mod reproduce;
+pub mod serve;
 pub mod tiers;
 pub mod tpch;

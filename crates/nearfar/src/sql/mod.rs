@@ -12,18 +12,20 @@ mod shell;
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use nearfar_store::engine::Engine;
 use nearfar_topology::Profile;
 
+pub use self::load::{Source, sources};
 use self::runner::{Display, Runner};
 use self::script::Lines;
-use crate::args::SqlArgs;
+use crate::args::{RowFormat, SqlArgs};
 use crate::exit::{Exit, Failed};
 use crate::human::TierBudget;
 use crate::interrupt::Interrupts;
-use crate::machine;
+use crate::machine::{self, Kept};
 use crate::message;
 use crate::output::file::Output;
 
@@ -39,7 +41,11 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
             bytes: bytes.0,
         });
     }
-    let engine = machine::engine(&machine, profile, args.data.options(), args.pool.options())?;
+    let kept = Kept {
+        data: args.data.options(),
+        pool: args.pool.options(),
+    };
+    let engine = machine::engine(&machine, profile, kept)?;
     let display = Display {
         format: args.format,
         timing: args.timing,
@@ -91,6 +97,37 @@ fn tell_where_tables_are(engine: &Engine) {
                 .to_owned()
         }
     });
+}
+
+/// Tables that are there before the first statement.
+pub struct Tables<'a> {
+    pub sources: Vec<Source>,
+    /// The scale factor of TPC-H, if that is wanted.
+    pub tpch: Option<f64>,
+    /// Where they go.
+    pub tablespace: Option<&'a str>,
+}
+
+impl Tables<'_> {
+    /// Loads them, until Ctrl-C.
+    pub async fn load(self, engine: &Arc<Engine>) -> anyhow::Result<()> {
+        let display = Display {
+            format: RowFormat::Table,
+            timing: false,
+            max_rows: 0,
+            is_interactive: false,
+        };
+        let interrupts = Interrupts::listen()?;
+        let mut runner = Runner::open(engine, interrupts, Output::stdout(), display).await?;
+        if let Some(name) = self.tablespace {
+            runner.set("default_tablespace", name).await?;
+        }
+        load::files(&mut runner, self.sources).await?;
+        if let Some(scale_factor) = self.tpch {
+            load::tpch(&mut runner, scale_factor).await?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs what the command line says; breaks at `\q`.

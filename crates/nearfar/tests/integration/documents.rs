@@ -4,10 +4,12 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 14] = [
+const COMMANDS: [&[&str]; 16] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
+    &["serve"],
+    &["serve", "user", "add"],
     &["tpch"],
     &["bench", "tpch"],
     &["bench", "scan"],

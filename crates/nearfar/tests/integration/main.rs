@@ -8,6 +8,7 @@ mod faults;
 mod files;
 mod interrupt;
 mod measure;
+mod serve;
 mod sql;
 mod support;
 mod testbed;

@@ -4,5 +4,5 @@
 mod btree;
 mod byte_trees;
 
-pub(super) use btree::BPlusTreeMap;
+pub use btree::BPlusTreeMap;
 pub(super) use byte_trees::{ArtMap, MasstreeMap};

@@ -114,8 +114,31 @@ impl Totals {
             ),
             None => format!("query heap: peak {peak}, near"),
         });
+        lines.extend(spilled_line(engine, memory));
         lines.join("\n")
     }
+}
+
+/// What was spilled where, if anything was.
+fn spilled_line(engine: &Engine, memory: &QueryMemory) -> Option<String> {
+    let spilled = memory.spilled();
+    if spilled.files() == 0 {
+        return None;
+    }
+    let tier = spilled.tier().map(|tier| engine.tablespaces().name(tier));
+    let in_memory = tier.map(|tier| {
+        let modelled = match spilled.modelled_wait() {
+            Duration::ZERO => String::new(),
+            wait => format!(" (modelled wait {} over all threads)", Millis(wait)),
+        };
+        format!("{} to {tier}{modelled}, ", Bytes(spilled.memory_bytes()))
+    });
+    Some(format!(
+        "spilled: {}{} to disk, in {} files",
+        in_memory.unwrap_or_default(),
+        Bytes(spilled.disk_bytes()),
+        spilled.files()
+    ))
 }
 
 struct Millis(Duration);

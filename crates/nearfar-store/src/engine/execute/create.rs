@@ -26,7 +26,7 @@ use crate::error::StoreError;
 use crate::load::{Load, Progress};
 use crate::placement::ColumnPlacements;
 use crate::sql::{CreateClauses, SqlError};
-use crate::table::Table;
+use crate::table::{Table, TemporaryBudget};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -52,7 +52,10 @@ impl Session {
             None => self.settings().table_placement(clauses.temporary).clone(),
         };
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
-        let table = self.load(state, &slot.name, &cmd.input, placement).await?;
+        let temporary = slot.is_temporary.then(|| self.settings());
+        let temporary = temporary.map(|settings| Arc::clone(settings.temporary()));
+        let table = self.load(state, &slot.name, &cmd.input, placement, temporary);
+        let table = table.await?;
         let rows = table.snapshot().rows() as u64;
         let engine = Arc::clone(self.engine());
         // The rows go to the log, if there is one.
@@ -75,6 +78,7 @@ impl Session {
         name: &str,
         input: &LogicalPlan,
         placement: Placement,
+        temporary: Option<Arc<TemporaryBudget>>,
     ) -> Result<Arc<Table>, StoreError> {
         let mut state = state.clone();
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
@@ -91,7 +95,8 @@ impl Session {
             placements: ColumnPlacements::all(placement),
             progress,
         };
-        let loaded = load.plan(Arc::clone(&plan), context).await;
+        let loaded = load.plan_charged(Arc::clone(&plan), context, temporary);
+        let loaded = loaded.await;
         loaded.map_err(|error| query_error(error, &memory, plan.as_ref()))
     }
 

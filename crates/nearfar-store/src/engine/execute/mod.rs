@@ -1,5 +1,6 @@
 //! Statements, carried out.
 
+mod access;
 mod alter;
 mod analyze;
 mod copy;
@@ -15,6 +16,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use futures::StreamExt;
 use std::sync::Arc;
@@ -28,7 +30,8 @@ use crate::load::Progress;
 use crate::sql::{CreateClauses, Statement, StatementKind};
 use crate::transaction::Transaction;
 use modify::explained;
-use transaction::{FailOnDrop, alone, within};
+pub(super) use transaction::within;
+use transaction::{FailOnDrop, alone};
 
 impl Session {
     /// Runs one statement: a query up to its first rows, anything else to its end. Dropping the
@@ -39,12 +42,24 @@ impl Session {
     /// # Errors
     /// A statement that is wrong, names what is not there, or fails.
     pub async fn run(&self, statement: &Statement) -> Result<StatementResult, StoreError> {
+        self.run_with(statement, &[]).await
+    }
+
+    /// The same for a statement with parameters, `$1` and so on.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; a parameter without a value.
+    pub async fn run_with(
+        &self,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<StatementResult, StoreError> {
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_transaction(*command).await;
         }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let result = self.run_in(&transaction, statement).await?;
+        let result = self.run_in(&transaction, statement, parameters).await?;
         failing.forget();
         Ok(result)
     }
@@ -53,15 +68,21 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         statement: &Statement,
+        parameters: &[ScalarValue],
     ) -> Result<StatementResult, StoreError> {
         match statement.kind() {
             StatementKind::Alter(alter) => {
                 alone(transaction, "ALTER TABLE")?;
+                transaction.check_writable("ALTER TABLE")?;
                 self.alter_table(alter).await
             }
-            StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
+            StatementKind::CopyFrom(copy) => {
+                self.check_files("COPY … FROM")?;
+                self.copy_from(transaction, copy).await
+            }
             StatementKind::Merge(table) => {
                 alone(transaction, "CALL nearfar.merge")?;
+                transaction.check_writable("CALL nearfar.merge")?;
                 self.merge_table(table).await
             }
             StatementKind::Checkpoint => {
@@ -72,8 +93,8 @@ impl Session {
                 statement: parsed,
                 create,
             } => {
-                let parsed = parsed.as_ref().clone();
-                self.run_planned(transaction, statement.text(), parsed, create)
+                let given = (parsed.as_ref().clone(), parameters);
+                self.run_planned(transaction, statement.text(), given, create)
                     .await
             }
             StatementKind::Transaction(command) => self.control_transaction(*command).await,
@@ -84,7 +105,7 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         text: &str,
-        statement: DfStatement,
+        (statement, parameters): (DfStatement, &[ScalarValue]),
         create: &CreateClauses,
     ) -> Result<StatementResult, StoreError> {
         if let DfStatement::Reset(reset) = &statement
@@ -93,7 +114,11 @@ impl Session {
             return Ok(result);
         }
         let state = within(transaction, self.context().state());
-        let plan = state.statement_to_plan(statement).await?;
+        let mut plan = state.statement_to_plan(statement).await?;
+        if !parameters.is_empty() {
+            plan = plan.with_param_values(parameters.to_vec())?;
+        }
+        self.check_access(transaction, &plan)?;
         if let LogicalPlan::Ddl(_) = &plan {
             let words: Vec<String> = text
                 .split_whitespace()
@@ -228,6 +253,7 @@ impl Session {
         match (command, &plan) {
             (Some(command), _) => Ok(done(command)),
             (None, _) => {
+                self.check_access(transaction, &plan)?;
                 let state = within(transaction, state);
                 self.run_plan(transaction, &state, &plan).await
             }

@@ -28,6 +28,7 @@ impl Session {
                     tracing::warn!("there is a transaction in progress, which goes on");
                 } else {
                     let database = self.engine().database();
+                    let is_read_only = is_read_only || self.options().is_read_only;
                     *open = Some(Transaction::explicit(database, is_read_only));
                 }
                 Ok(done("BEGIN"))
@@ -56,17 +57,25 @@ impl Session {
     }
 
     /// The transaction that the next statement is part of.
-    pub(super) fn current_transaction(&self) -> Result<Arc<Transaction>, TransactionError> {
+    pub(in crate::engine) fn current_transaction(
+        &self,
+    ) -> Result<Arc<Transaction>, TransactionError> {
         match self.open.lock().as_ref() {
             Some(transaction) if transaction.has_failed() => Err(TransactionError::Failed),
             Some(transaction) => Ok(Arc::clone(transaction)),
+            None if self.options().is_read_only => {
+                Ok(Transaction::of_reader(self.engine().database()))
+            }
             None => Ok(Transaction::of_statement(self.engine().database())),
         }
     }
 }
 
 /// `state`, whose scans read what `transaction` reads and whose rows become part of it.
-pub(super) fn within(transaction: &Arc<Transaction>, mut state: SessionState) -> SessionState {
+pub(in crate::engine) fn within(
+    transaction: &Arc<Transaction>,
+    mut state: SessionState,
+) -> SessionState {
     state.config_mut().set_extension(Arc::clone(transaction));
     state
 }

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::exec::Input;
-use super::usage::{HeapMetrics, Operator, Usage};
+use super::usage::{HeapMetrics, Usage};
 use crate::load::batch_bytes;
 
 /// The longest time for which a thread is held in one poll, so that a query can be cancelled.
@@ -31,12 +31,7 @@ struct Debt {
 impl Debt {
     fn new(usage: Arc<Usage>, partition: usize) -> Self {
         let metrics = usage.partition_metrics(partition);
-        let sorts = usage.operator == Operator::Sort;
-        let stream = usage
-            .pacer
-            .as_ref()
-            .filter(|_| sorts)
-            .map(|pacer| pacer.open_stream());
+        let stream = usage.pacer.as_ref().map(|pacer| pacer.open_stream());
         Self {
             usage,
             metrics,
@@ -101,7 +96,9 @@ impl HeapStream {
             .usage
             .output(self.partition, batch.num_rows() as u64);
         self.debt.charge(&access);
-        self.debt.pass(|stream| stream.read(batch_bytes(batch)));
+        if self.debt.usage.operator.yields_in_order() {
+            self.debt.pass(|stream| stream.read(batch_bytes(batch)));
+        }
     }
 }
 
@@ -164,12 +161,12 @@ impl InputStream {
         let rows = batch.num_rows() as u64;
         let usage = Arc::clone(&self.debt.usage);
         match self.role {
-            // Charged when the table is whole and its size known.
+            // The table's entries are charged when it is whole and its size known.
             Input::Build => usage.add_built_rows(self.partition, rows),
-            Input::Probe | Input::Rows => {
-                self.debt.charge(&usage.input(self.partition, rows));
-                self.debt.pass(|stream| stream.write(batch_bytes(batch)));
-            }
+            Input::Probe | Input::Rows => self.debt.charge(&usage.input(self.partition, rows)),
+        }
+        if usage.operator.keeps_in_order(self.role == Input::Build) {
+            self.debt.pass(|stream| stream.write(batch_bytes(batch)));
         }
     }
 }

@@ -15,11 +15,11 @@ const UNKNOWN_CACHE_BYTES_PER_THREAD: u64 = 1 << 20;
 
 /// An operator that keeps rows on the heap.
 ///
-/// | operator | accesses charged, per row |
-/// |---|---|
-/// | hash join | building: a write at a random place of the table; probing: a read of the table; yielding: a read per column of the build side |
-/// | aggregation | a read of the table (its slot and key) and a write (its state) |
-/// | sort | none at random: rows are written and read in order, as streams |
+/// | operator | accesses charged at random, per row | bytes charged as streams |
+/// |---|---|---|
+/// | hash join | building: a write of the table; probing: a read of the table; yielding: a read per column of the build side | rows of the build side, written |
+/// | aggregation | a read of the table (its slot and key) and a write (its state) | its results, read |
+/// | sort | none | rows, written and read |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// A hash join.
@@ -33,6 +33,22 @@ pub enum Operator {
     Aggregation,
     /// A sort of all rows.
     Sort,
+}
+
+impl Operator {
+    /// Whether what it yields was kept on the heap, and is read from there in order.
+    pub fn yields_in_order(self) -> bool {
+        matches!(self, Self::Aggregation | Self::Sort)
+    }
+
+    /// Whether it keeps the rows of an input on the heap, of a join's build side or of another's.
+    pub fn keeps_in_order(self, is_build: bool) -> bool {
+        match self {
+            Self::HashJoin { .. } => is_build,
+            Self::Aggregation => false,
+            Self::Sort => true,
+        }
+    }
 }
 
 /// One operator's use of the heap, in all its partitions.

@@ -76,6 +76,20 @@ const TABLES: &Columns<TableRow> = &[
         Of::Text(|row| Some(row.found.schema.clone())),
     ),
     ("table_name", Of::Text(|row| Some(row.found.name.clone()))),
+    (
+        "kind",
+        Of::Text(|row| {
+            let kind = match row.found.table.temporary() {
+                Some(_) => "temporary",
+                None => "permanent",
+            };
+            Some(kind.to_owned())
+        }),
+    ),
+    (
+        "session",
+        Of::Integer(|row| row.found.table.temporary().map(|budget| budget.session())),
+    ),
     ("rows", Of::Integer(|row| Some(row.snapshot.rows() as u64))),
     (
         "columns",

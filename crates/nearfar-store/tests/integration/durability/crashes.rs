@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use super::super::support::{run, value};
@@ -244,19 +245,35 @@ fn crash(directory: &Path, seed: u64, random: &mut Random, told: &mut BTreeMap<u
         }
     }
     // Read while it runs: a full pipe would stop it.
+    let (sender, heard) = mpsc::channel();
     let reader = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        let _ = lines.read_to_end(&mut all);
-        all
+        let mut line = String::new();
+        while lines.read_line(&mut line).unwrap_or(0) > 0 {
+            // A line that is torn says nothing: what it was to say was acknowledged to nobody.
+            if line.ends_with('\n') && sender.send(std::mem::take(&mut line)).is_err() {
+                return;
+            }
+        }
     });
-    std::thread::sleep(Duration::from_millis(random.below(400)));
+    // Killed at any moment, but mostly when something has been done.
+    let mut early = Vec::new();
+    if random.below(8) > 0 {
+        while let Ok(line) = heard.recv_timeout(Duration::from_secs(10)) {
+            let is_done = line.starts_with("@done");
+            early.push(line);
+            if is_done {
+                break;
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(random.below(500)));
     child.kill().expect("killed");
     child.wait().expect("ended");
-    let all = reader.join().expect("its lines");
-    let text = String::from_utf8_lossy(&all);
-    // The last line may be torn; what it says was not acknowledged to anybody.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().for_each(|line| hear(told, line));
+    reader.join().expect("its lines");
+    early
+        .into_iter()
+        .chain(heard)
+        .for_each(|line| hear(told, &line));
 }
 
 async fn pairs(session: &Session, table: &str) -> BTreeMap<i64, i64> {
@@ -366,7 +383,7 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
     }
     drop(session);
     let started = Instant::now();
-    let mut kills = 0;
+    let (mut kills, mut under_way) = (0, 0);
     while kills < asked.unwrap_or(KILLS) && (asked.is_some() || started.elapsed() < TIME) {
         crash(
             folder.path(),
@@ -374,6 +391,10 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
             &mut random,
             &mut told,
         );
+        under_way += told
+            .values()
+            .filter(|told| told.under_way.is_some())
+            .count();
         compare(folder.path(), &mut random, &mut told).await;
         kills += 1;
     }
@@ -381,7 +402,8 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
         told.values().map(|told| count(&told.acknowledged)).sum()
     };
     say(&format!(
-        "seed {seed}: {kills} kills in {:.0} s; {} transactions, {} rows at the end",
+        "seed {seed}: {kills} kills in {:.0} s; {} transactions and \
+         {under_way} that were under way, {} rows at the end",
         started.elapsed().as_secs_f64(),
         all(|model| model.numbers.len()),
         all(|model| model.a.len() + model.b.len()),

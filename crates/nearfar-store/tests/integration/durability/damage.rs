@@ -40,7 +40,7 @@ async fn a_full_disk_fails_commits_and_nothing_else() {
     for round in 0..20 {
         run(&session, &format!("INSERT INTO t VALUES ({round})")).await;
         // Any number of bytes of the record are written before the disk is full.
-        faults.set_room(round * 7);
+        faults.set_room(round * 3);
         let error = durability_error(&session, "INSERT INTO t VALUES (1000)").await;
         assert!(
             matches!(error, DurabilityError::NotLogged { .. }),

@@ -13,7 +13,8 @@ async fn everything_permanent_is_there_again() {
     let session = open(folder.path()).session();
     run(
         &session,
-        "CREATE TABLE t AS SELECT value AS k, 'row ' || value AS s FROM generate_series(1, 1000);
+        "CREATE TABLE t AS SELECT value AS k, nullif('row ' || value, '') AS s
+         FROM generate_series(1, 1000);
          INSERT INTO t VALUES (2000, NULL), (2001, 'x');
          DELETE FROM t WHERE k % 10 = 0;
          UPDATE t SET s = 'changed' WHERE k < 5;

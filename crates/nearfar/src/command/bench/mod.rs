@@ -1,6 +1,8 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod heap;
 mod index;
+mod merge;
 mod scan;
 mod table;
 
@@ -10,7 +12,7 @@ use anyhow::Context;
 use nearfar_bench::bench::{
     BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Turns, Who, compare, serve,
 };
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_measure::results::{Header, Metric, ResultsWriter};
 use tempfile::TempDir;
 use tracing::info;
 
@@ -25,6 +27,8 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.area {
         BenchArea::Tpch(args) => run_tpch(args),
         BenchArea::Scan(args) => scan::run(args),
+        BenchArea::Heap(args) => heap::run(args),
+        BenchArea::Merge(args) => merge::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Contender { role } => Ok(serve(*role, io::stdin().lock(), io::stdout().lock())?),
     }
@@ -125,6 +129,15 @@ fn print(format: FigureFormat, outcome: &BenchOutcome) -> anyhow::Result<()> {
         }
     }
     output.finish()
+}
+
+/// What a figure belongs to, in one respect.
+fn dimension(metric: &Metric, name: &str) -> String {
+    match metric.dimensions.get(name) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
 }
 
 /// Shows what a comparison is doing: a line on a terminal, and each step with `--verbose`.

@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 
 use nearfar_bench::scan::{ScanBenchOptions, ScanBenchOutcome, compare_scans};
-use nearfar_measure::results::{Header, Metric, ResultsWriter};
+use nearfar_measure::results::{Header, ResultsWriter};
 
+use super::dimension;
 use crate::args::{BenchScanArgs, FigureFormat};
 use crate::exit::{Exit, Failed};
 use crate::human::BytesPerSecond;
@@ -104,12 +105,4 @@ fn table(outcome: &ScanBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         ]);
     }
     grid.write_page(out)
-}
-
-fn dimension(metric: &Metric, name: &str) -> String {
-    match metric.dimensions.get(name) {
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    }
 }

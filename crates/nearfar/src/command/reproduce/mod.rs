@@ -7,9 +7,10 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
+use nearfar_index_bench::reproduce::BPlusTrees;
 use nearfar_measure::Kind;
 use nearfar_measure::report::Report;
-use nearfar_measure::reproduce::{POINTS_BYTES_MAX, Points, Reproduction, reproduce};
+use nearfar_measure::reproduce::{POINTS_BYTES_MAX, Points, Reproduction, reproduce_with};
 use nearfar_measure::results::{Header, ResultsWriter};
 use nearfar_topology::Profile;
 use serde_json::json;
@@ -29,7 +30,8 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let spinner = Spinner::new(move || shown.text());
     let mut outcomes = Vec::new();
     for (name, title, points) in &experiments {
-        let outcome = reproduce(name, points, &profile, |done, of| {
+        let mut trees = BPlusTrees::default();
+        let outcome = reproduce_with(name, points, &profile, Some(&mut trees), |done, of| {
             live.say(format!("{name}: {done} of {of} points"));
         })?;
         outcomes.push((title.clone(), outcome));

@@ -14,7 +14,7 @@ use nearfar_topology::{FAR, Profile, Topology};
 
 use crate::args::{FigureFormat, TpchArgs};
 use crate::interrupt::run_until_interrupted;
-use crate::machine;
+use crate::machine::{self, Kept};
 use crate::message;
 use crate::output::file::{Output, save_page};
 
@@ -32,7 +32,7 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
         // Whether it can be written is found out before the time for it is spent.
         drop(Output::create(path)?);
     }
-    let engine = machine::engine(&args.machine, profile, None, None)?;
+    let engine = machine::engine(&args.machine, profile, Kept::default())?;
     let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
     let printed = print(args.format, &header, &outcome);

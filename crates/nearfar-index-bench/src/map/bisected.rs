@@ -1,0 +1,325 @@
+//! The B+tree of weisgut-2025, figure 11, as far as a model sees it.
+//!
+//! BTreeOLC (Leis et al., Optimistic Lock Coupling, IEEE Data Eng. Bull. 2019; the version of
+//! github.com/jmuehlig/btree-benchmarks) keeps keys in one sorted array per node and looks for them by
+//! bisection, with a branch per step. Our B+tree searches in another way, so that its lookups touch
+//! fewer lines of large nodes. This tree has the published layout, search and splits, and one user at
+//! a time: the model runs operations one by one.
+//!
+//! Half of the branches of a bisection are guessed wrong. What a step reads after a right guess does
+//! not wait for the key before it; after a wrong one it does, and the line of the other half was asked
+//! for in vain.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use nearfar_model::Probe;
+
+use super::{MapError, OrderedMap, Session};
+use crate::workload::mix;
+
+/// Words before the arrays: the pointer to the class, the lock, kind and count.
+const HEADER_WORDS: usize = 3;
+const LOCK: usize = 1;
+const COUNT: usize = 2;
+const IS_LEAF: u64 = 1 << 32;
+const WORD_BYTES: usize = 8;
+/// Where the first node lies in the model. Nodes have no addresses of this process that are told.
+const FIRST_ADDRESS: usize = 1 << 46;
+/// Addresses that are nodes'.
+const ADDRESSES: usize = 1 << 38;
+
+/// A B+tree of sorted arrays that are searched by bisection.
+pub struct Bisected(Mutex<Nodes>);
+
+struct Nodes {
+    words: Vec<u64>,
+    node_words: usize,
+    capacity: usize,
+    root: usize,
+}
+
+impl Bisected {
+    /// An empty one with nodes of this size.
+    pub fn new(node_bytes: usize) -> Self {
+        let node_words = node_bytes / WORD_BYTES;
+        let mut nodes = Nodes {
+            words: Vec::new(),
+            node_words,
+            capacity: (node_words - HEADER_WORDS) / 2,
+            root: 0,
+        };
+        nodes.root = nodes.add(IS_LEAF);
+        Self(Mutex::new(nodes))
+    }
+
+    /// The modelled addresses of nodes.
+    pub const fn addresses() -> Range<usize> {
+        FIRST_ADDRESS..FIRST_ADDRESS + ADDRESSES
+    }
+}
+
+impl OrderedMap<u64> for Bisected {
+    fn session<'s, P: Probe>(&'s self, probe: &'s P) -> impl Session<u64> + 's {
+        BisectedSession { tree: self, probe }
+    }
+}
+
+struct BisectedSession<'s, P> {
+    tree: &'s Bisected,
+    probe: &'s P,
+}
+
+impl<P: Probe> BisectedSession<'_, P> {
+    fn with<T>(&self, operation: impl FnOnce(&mut Nodes, &P) -> T) -> T {
+        let mut nodes = self.tree.0.lock().unwrap_or_else(PoisonError::into_inner);
+        operation(&mut nodes, self.probe)
+    }
+}
+
+impl<P: Probe> Session<u64> for BisectedSession<'_, P> {
+    fn insert(&mut self, key: &u64, value: u64) -> Result<(), MapError> {
+        self.with(|nodes, probe| nodes.insert(*key, value, probe));
+        Ok(())
+    }
+
+    fn get(&mut self, key: &u64) -> Option<u64> {
+        self.with(|nodes, probe| nodes.get(*key, probe))
+    }
+
+    fn update(&mut self, key: &u64, value: u64) -> Result<bool, MapError> {
+        self.insert(key, value)?;
+        Ok(true)
+    }
+
+    fn scan(&mut self, _from: &u64, _count: usize) -> (usize, u64) {
+        unreachable!("no experiment of weisgut-2025 scans trees")
+    }
+
+    fn remove(&mut self, _key: &u64) -> bool {
+        unreachable!("no experiment of weisgut-2025 removes keys")
+    }
+}
+
+impl Nodes {
+    fn add(&mut self, kind: u64) -> usize {
+        let node = self.words.len();
+        self.words.resize(node + self.node_words, 0);
+        self.words[node + COUNT] = kind;
+        node
+    }
+
+    fn is_leaf(&self, node: usize) -> bool {
+        self.words[node + COUNT] & IS_LEAF != 0
+    }
+
+    fn count(&self, node: usize) -> usize {
+        (self.words[node + COUNT] & (IS_LEAF - 1)) as usize
+    }
+
+    fn set_count(&mut self, node: usize, count: usize) {
+        let kind = self.words[node + COUNT] & IS_LEAF;
+        self.words[node + COUNT] = kind | count as u64;
+    }
+
+    /// Words of keys: before the values of a leaf, behind the children of an inner node.
+    fn first_key(&self, node: usize) -> usize {
+        let before = if self.is_leaf(node) { 0 } else { self.capacity };
+        node + HEADER_WORDS + before
+    }
+
+    /// Words of values or children.
+    fn first_slot(&self, node: usize) -> usize {
+        let before = if self.is_leaf(node) { self.capacity } else { 0 };
+        node + HEADER_WORDS + before
+    }
+
+    fn is_full(&self, node: usize) -> bool {
+        let room = self.capacity - usize::from(!self.is_leaf(node));
+        self.count(node) == room
+    }
+
+    /// The first key that is not below `key`.
+    fn lower_bound<P: Probe>(&self, node: usize, key: u64, probe: &P) -> usize {
+        let first = self.first_key(node);
+        let (mut lower, mut upper) = (0, self.count(node));
+        probe.depends();
+        while lower < upper {
+            let middle = usize::midpoint(lower, upper);
+            let word = first + middle;
+            probe.read(address(word), WORD_BYTES);
+            let (found, other) = (self.words[word], (lower, upper));
+            if key == found {
+                return middle;
+            }
+            let is_below = key < found;
+            (lower, upper) = if is_below {
+                (lower, middle)
+            } else {
+                (middle + 1, upper)
+            };
+            // Keys are random, and so is what the processor expects of their order.
+            let is_guessed = mix(key ^ found.rotate_left(32)) & 1 == 0;
+            if !is_guessed {
+                let (low, high) = if is_below {
+                    (middle + 1, other.1)
+                } else {
+                    (other.0, middle)
+                };
+                if low < high {
+                    let vain = first + usize::midpoint(low, high);
+                    probe.prefetch(address(vain), WORD_BYTES);
+                }
+                probe.depends();
+            }
+        }
+        lower
+    }
+
+    fn enter<P: Probe>(node: usize, probe: &P) {
+        probe.depends();
+        probe.read(address(node + LOCK), 2 * WORD_BYTES);
+    }
+
+    fn child<P: Probe>(&self, node: usize, at: usize, probe: &P) -> usize {
+        let word = self.first_slot(node) + at;
+        probe.depends();
+        probe.read(address(word), WORD_BYTES);
+        self.words[word] as usize
+    }
+
+    fn get<P: Probe>(&self, key: u64, probe: &P) -> Option<u64> {
+        let mut node = self.root;
+        Self::enter(node, probe);
+        while !self.is_leaf(node) {
+            let at = self.lower_bound(node, key, probe);
+            node = self.child(node, at, probe);
+            Self::enter(node, probe);
+        }
+        let at = self.lower_bound(node, key, probe);
+        if at == self.count(node) || self.words[self.first_key(node) + at] != key {
+            return None;
+        }
+        let word = self.first_slot(node) + at;
+        probe.depends();
+        probe.read(address(word), WORD_BYTES);
+        Some(self.words[word])
+    }
+
+    /// Full nodes on the way are split, and the way begins again.
+    fn insert<P: Probe>(&mut self, key: u64, value: u64, probe: &P) {
+        'restart: loop {
+            let (mut node, mut parent) = (self.root, None);
+            Self::enter(node, probe);
+            loop {
+                if self.is_full(node) {
+                    self.split(node, parent, probe);
+                    continue 'restart;
+                }
+                if self.is_leaf(node) {
+                    break;
+                }
+                parent = Some(node);
+                let at = self.lower_bound(node, key, probe);
+                node = self.child(node, at, probe);
+                Self::enter(node, probe);
+            }
+            probe.write(address(node + LOCK), WORD_BYTES);
+            self.insert_at(node, key, value, probe);
+            return;
+        }
+    }
+
+    /// Puts a key and its value, or the child behind it, into a node that has room.
+    fn insert_at<P: Probe>(&mut self, node: usize, key: u64, slot: u64, probe: &P) {
+        let (at, count) = (self.lower_bound(node, key, probe), self.count(node));
+        let (keys, slots) = (self.first_key(node), self.first_slot(node));
+        if at < count && self.words[keys + at] == key {
+            self.words[slots + at] = slot;
+            probe.write(address(slots + at), WORD_BYTES);
+            return;
+        }
+        // A child lies behind its separator.
+        let behind = usize::from(!self.is_leaf(node));
+        let slots = slots + behind;
+        self.words
+            .copy_within(keys + at..keys + count, keys + at + 1);
+        self.words
+            .copy_within(slots + at..slots + count, slots + at + 1);
+        self.words[keys + at] = key;
+        self.words[slots + at] = slot;
+        self.set_count(node, count + 1);
+        probe.depends();
+        // The words that move are read before they are written.
+        for first in [keys + at, slots + at] {
+            let bytes = (count + 1 - at) * WORD_BYTES;
+            probe.read(address(first), bytes);
+            probe.write(address(first), bytes);
+        }
+        probe.write(address(node + COUNT), WORD_BYTES);
+    }
+
+    fn split<P: Probe>(&mut self, node: usize, parent: Option<usize>, probe: &P) {
+        let (is_leaf, count) = (self.is_leaf(node), self.count(node));
+        let new = self.add(if is_leaf { IS_LEAF } else { 0 });
+        let moved = count - count / 2;
+        // The separator of inner nodes goes up.
+        let left = count - moved - usize::from(!is_leaf);
+        let separator = self.words[self.first_key(node) + if is_leaf { left - 1 } else { left }];
+        let from = left + usize::from(!is_leaf);
+        for (old, new) in [
+            (self.first_key(node), self.first_key(new)),
+            (self.first_slot(node), self.first_slot(new)),
+        ] {
+            let words = moved + usize::from(!is_leaf);
+            self.words.copy_within(old + from..old + from + words, new);
+            probe.read(address(old + from), words * WORD_BYTES);
+            probe.write(address(new), words * WORD_BYTES);
+        }
+        self.set_count(node, left);
+        self.set_count(new, moved);
+        probe.write(address(new), HEADER_WORDS * WORD_BYTES);
+        probe.write(address(node + LOCK), 2 * WORD_BYTES);
+        match parent {
+            Some(parent) => {
+                probe.write(address(parent + LOCK), WORD_BYTES);
+                self.insert_at(parent, separator, new as u64, probe);
+            }
+            None => {
+                self.root = self.add(0);
+                let first = self.first_slot(self.root);
+                self.words[first] = node as u64;
+                let root = self.root;
+                self.insert_at(root, separator, new as u64, probe);
+            }
+        }
+    }
+}
+
+fn address(word: usize) -> usize {
+    FIRST_ADDRESS + word * WORD_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use nearfar_model::Native;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_found_in_nodes_of_all_sizes() {
+        for node_bytes in [256, 1024, 4096] {
+            let map = Bisected::new(node_bytes);
+            let mut session = map.session(&Native);
+            for id in 0..20_000 {
+                session.insert(&mix(id), id).unwrap();
+                session.insert(&mix(id / 2), id / 2).unwrap();
+            }
+            assert!(
+                (0..20_000).all(|id| session.get(&mix(id)) == Some(id)),
+                "{node_bytes}"
+            );
+            assert!((20_000..30_000).all(|id| session.get(&mix(id)).is_none()));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The B+tree experiments of weisgut-2025, sections 5.4 and 5.5.
+//!
+//! The published tree is BTreeOLC, which searches nodes by bisection; ours searches them by samples.
+//! Either can be run, see [`Search`]. Sizes of nodes, requests, threads and placements are the paper's.
+//! A tree of fewer keys runs on a machine whose caches are smaller by the same factor, and popularity is
+//! that of the published number of keys.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use nearfar_measure::reproduce::{TreeModel, TreeRun, TreeWorkload};
+use nearfar_memory::{MemorySystem, TierId};
+use nearfar_model::simulation::{Machine, TierName};
+
+use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap};
+use crate::modelled::{
+    Counted, InPlace, ModelledError, Scale, near_ground, stand_in_system, store_all,
+};
+use crate::workload::{Integers, KeySpace, Workload};
+
+/// Keys of the published trees (section 5.4).
+const KEYS_PUBLISHED: u64 = 100_000_000;
+/// Numbers of keys between those that two runs insert.
+const FRESH_STEP: u64 = 1 << 32;
+
+/// How nodes are laid out and searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Search {
+    /// As in the published tree.
+    #[default]
+    Bisection,
+    /// As in [`BPlusTree`](nearfar_index::BPlusTree).
+    Samples,
+}
+
+/// A tree that runs use again.
+enum Tree {
+    Bisection(Rc<Bisected>),
+    Samples(Rc<BPlusTreeMap>),
+}
+
+/// B+trees by the size of their nodes, made when they are asked for first, and kept. A run leaves
+/// the keys that it inserted, which are few.
+pub struct BPlusTrees {
+    search: Search,
+    keys: Rc<Integers>,
+    system: Option<Arc<MemorySystem>>,
+    trees: BTreeMap<usize, Tree>,
+    fresh: u64,
+}
+
+impl BPlusTrees {
+    /// Keys of trees unless told: a fiftieth of the published ones.
+    pub const KEYS: u64 = 2_000_000;
+
+    /// Trees of so many keys.
+    #[must_use]
+    pub fn new(search: Search, keys: u64) -> Self {
+        Self {
+            search,
+            keys: Rc::new(Integers::new(keys)),
+            system: None,
+            trees: BTreeMap::new(),
+            fresh: FRESH_STEP,
+        }
+    }
+
+    /// Makes the tree with nodes of this size, unless it is there.
+    fn make(&mut self, node_bytes: usize) -> Result<(), ModelledError> {
+        if self.trees.contains_key(&node_bytes) {
+            return Ok(());
+        }
+        let contestant = Contestant::BPlusTree { node_bytes };
+        let failed = |error: MapError| ModelledError::Map { contestant, error };
+        let tree = match self.search {
+            Search::Bisection => {
+                let tree = Bisected::new(node_bytes);
+                store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
+                Tree::Bisection(Rc::new(tree))
+            }
+            Search::Samples => {
+                let system = match self.system.take() {
+                    Some(system) => system,
+                    None => stand_in_system()?,
+                };
+                let tree = BPlusTreeMap::new(&near_ground(&system), node_bytes)?;
+                self.system = Some(system);
+                store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
+                Tree::Samples(Rc::new(tree))
+            }
+        };
+        self.trees.insert(node_bytes, tree);
+        Ok(())
+    }
+
+    fn operations_per_s(&mut self, run: &TreeRun, machine: &Machine) -> Result<f64, ModelledError> {
+        self.make(run.node_bytes)?;
+        self.fresh += FRESH_STEP;
+        let name = match run.workload {
+            TreeWorkload::Read95 => "read-heavy",
+            TreeWorkload::Write95 => "write-heavy",
+        };
+        let workload = Workload::named(name).map_err(|error| ModelledError::Options {
+            field: "workload",
+            reason: error.to_string(),
+        })?;
+        let contestant = Contestant::BPlusTree {
+            node_bytes: run.node_bytes,
+        };
+        let in_place = InPlace {
+            contestant,
+            counted: match self.search {
+                Search::Bisection => Counted::bisected(),
+                Search::Samples => Counted::of(contestant),
+            },
+            workload: &workload,
+            tier: match run.devices {
+                0 => (TierName::Near, 1),
+                devices => (TierName::Far, devices),
+            },
+            threads: run.threads,
+            machine,
+            scale: Scale {
+                factor: (KEYS_PUBLISHED as f64 / self.keys.count() as f64).max(1.0),
+            },
+            fresh: self.fresh,
+            seed: 1,
+        };
+        match &self.trees[&run.node_bytes] {
+            Tree::Bisection(tree) => {
+                in_place.operations_per_s((tree, Bisected::addresses()), &self.keys)
+            }
+            Tree::Samples(tree) => {
+                let heap = PlacedMap::<u64>::tree(&**tree)
+                    .memory()
+                    .addresses(TierId::NEAR);
+                in_place.operations_per_s((tree, heap.unwrap_or_default()), &self.keys)
+            }
+        }
+    }
+}
+
+impl Default for BPlusTrees {
+    fn default() -> Self {
+        Self::new(Search::default(), Self::KEYS)
+    }
+}
+
+impl TreeModel for BPlusTrees {
+    fn mops(
+        &mut self,
+        run: &TreeRun,
+        machine: &Machine,
+    ) -> Result<f64, Box<dyn Error + Send + Sync>> {
+        Ok(self.operations_per_s(run, machine)? * 1e-6)
+    }
+}

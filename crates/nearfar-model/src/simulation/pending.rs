@@ -1,0 +1,94 @@
+//! What a core waits for: loads that others depend on, and lines on their way.
+
+use super::time::Ps;
+
+/// Marks a time that is not known yet: the place of a request is in the bits below.
+pub(crate) const UNANSWERED: Ps = 1 << 63;
+/// Marks an unknown time that is a hit of L2 after the answer.
+pub(crate) const AFTER_ANSWER: Ps = 1 << 62;
+
+/// What an operation waits for that depends on those before: the loads since the last operation that
+/// waited. Stores and software prefetches give nothing to wait for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Chain {
+    known: Ps,
+    marks: Vec<Ps>,
+}
+
+impl Chain {
+    #[inline]
+    pub(crate) fn add(&mut self, done: Ps) {
+        if done & UNANSWERED == 0 {
+            self.known = self.known.max(done);
+        } else {
+            self.marks.push(done);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.known = 0;
+        self.marks.clear();
+    }
+
+    /// When all of them are done; `None` where an answer of this round decides.
+    #[inline]
+    pub(crate) fn done(&self) -> Option<Ps> {
+        self.marks.is_empty().then_some(self.known)
+    }
+
+    pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
+        for mark in self.marks.drain(..) {
+            self.known = self.known.max(answer(mark));
+        }
+    }
+}
+
+/// Lines that caches list already and that are still on their way to them. Of two lines with one
+/// place, the older one is forgotten.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    lines: Box<[(u64, Ps); Self::PLACES]>,
+    /// Places whose time is a mark.
+    marked: Vec<u8>,
+}
+
+impl InFlight {
+    /// Several times as many as the L2 queue has places.
+    const PLACES: usize = 256;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            lines: Box::new([(u64::MAX, 0); Self::PLACES]),
+            marked: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn place(line: u64) -> usize {
+        (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u64, done: Ps) {
+        let place = Self::place(line);
+        self.lines[place] = (line, done);
+        if done & UNANSWERED != 0 {
+            self.marked.push(place as u8);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, line: u64) -> Option<Ps> {
+        let (noted, done) = self.lines[Self::place(line)];
+        (noted == line).then_some(done)
+    }
+
+    pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
+        for place in self.marked.drain(..) {
+            let done = &mut self.lines[usize::from(place)].1;
+            if *done & UNANSWERED != 0 {
+                *done = answer(*done);
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Who may connect, and as what: users, their verifiers, and SCRAM-SHA-256.
+
+mod scram;
+mod users;
+mod verifier;
+
+pub use scram::{ClientFirst, Exchange, ScramError};
+pub use users::{Role, User, UserError, Users};
+pub use verifier::random;

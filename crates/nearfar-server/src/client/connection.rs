@@ -1,0 +1,235 @@
+//! One connection: its messages, one after another.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfar_store::engine::{Session, TransactionState};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::tokio::server::MaybeTls;
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::extended::{Portal, Prepared};
+use super::failure::{Failure, state};
+use super::interrupt::{CancelKey, Ended, stopping};
+use super::login;
+use super::settings::Settings;
+use crate::server::Shared;
+use crate::state::ServerState;
+use crate::wire::{ReadError, Reader, Request, Writer};
+
+/// Within which a client takes the last words of its connection.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// A client that has said who it is.
+pub struct Connection {
+    pub shared: Arc<Shared>,
+    pub reader: Reader<ReadHalf<MaybeTls>>,
+    pub writer: Writer<WriteHalf<MaybeTls>>,
+    pub session: Session,
+    pub settings: Settings,
+    pub cancel: CancelKey,
+    pub prepared: HashMap<String, Arc<Prepared>>,
+    pub portals: HashMap<String, Portal>,
+    /// Held by the statement that runs, also by one that was given up and has not noticed yet.
+    pub working: Arc<Mutex<()>>,
+}
+
+/// Serves one client, until it goes or has to.
+pub async fn serve(shared: Arc<Shared>, stream: TcpStream, is_too_many: bool) {
+    let limit = shared.options.authentication_timeout;
+    match timeout(limit, login::open(&shared, stream, is_too_many)).await {
+        Ok(Some(mut connection)) => {
+            connection.shared.metrics.sessions.inc();
+            let ended = connection.answer_all().await;
+            connection.shared.metrics.sessions.dec();
+            if let Ended::Failed(failure) = ended {
+                let goodbye = async {
+                    connection.tell(&failure)?;
+                    connection.writer.close().await
+                };
+                // A client that does not listen is not waited for.
+                let _ = timeout(GOODBYE, goodbye).await;
+            }
+        }
+        Ok(None) => {}
+        Err(_) => {
+            shared.metrics.logins_failed.inc();
+            tracing::debug!("a client did not say in time who it is");
+        }
+    }
+}
+
+impl Connection {
+    /// Answers messages until the connection ends.
+    async fn answer_all(&mut self) -> Ended {
+        // Whether messages are passed over until the series that failed has ended.
+        let mut is_skipping = false;
+        loop {
+            let request = match self.next().await {
+                Ok(request) => request,
+                Err(Ended::Failed(failure)) if !failure.is_fatal => {
+                    // Of a message that was too long, of which only the kind is known.
+                    let answered = self.refuse(&failure, &mut is_skipping).await;
+                    match answered {
+                        Ok(()) => continue,
+                        Err(ended) => return ended,
+                    }
+                }
+                Err(ended) => return ended,
+            };
+            if let Err(ended) = self.answer(request, &mut is_skipping).await {
+                return ended;
+            }
+        }
+    }
+
+    async fn answer(&mut self, request: Request, is_skipping: &mut bool) -> Result<(), Ended> {
+        let is_extended = request.is_extended();
+        if *is_skipping && is_extended {
+            return Ok(());
+        }
+        let answered = match request {
+            Request::Query(sql) => {
+                let answered = self.simple(sql).await;
+                self.report(answered)?;
+                *is_skipping = false;
+                return self.ready().await;
+            }
+            Request::Sync => {
+                *is_skipping = false;
+                self.end_series();
+                return self.ready().await;
+            }
+            Request::Parse(parse) => self.parse(parse).await,
+            Request::Bind(bind) => self.bind(bind),
+            Request::Describe(target) => self.describe(&target),
+            Request::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            Request::Close(target) => self.close(&target),
+            Request::Flush => Ok(self.writer.flush().await?),
+            // What is left of a COPY that has failed.
+            Request::CopyData(_) | Request::CopyDone | Request::CopyFail(_) => Ok(()),
+            Request::Terminate => return Err(Ended::Gone),
+            Request::Password(_) => {
+                Err(Failure::protocol("a password was sent, but none was asked for").into())
+            }
+        };
+        if self.report(answered)? {
+            *is_skipping = is_extended;
+            self.writer.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the next message, for as long as the connection may be silent.
+    async fn next(&mut self) -> Result<Request, Ended> {
+        let in_transaction = self.session.transaction_state() != TransactionState::Idle;
+        let silence = self.settings.idle_timeout(in_transaction);
+        let shared = Arc::clone(&self.shared);
+        let silent = async {
+            match silence {
+                Some(silence) => sleep(silence).await,
+                None => std::future::pending().await,
+            }
+        };
+        let stopped = async {
+            match in_transaction {
+                // It has as long to end as statements have.
+                true => shared.halt.wait().await,
+                false => shared.state.wait_for(ServerState::Stopping).await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stopped => Err(stopping().into()),
+            next = self.reader.next() => next.map_err(unreadable),
+            () = silent => Err(idle(in_transaction).into()),
+        }
+    }
+
+    /// Answers a message that was passed over.
+    async fn refuse(&mut self, failure: &Failure, is_skipping: &mut bool) -> Result<(), Ended> {
+        self.tell(failure)?;
+        // A message of a series is not followed by an end of its own.
+        match failure.message.starts_with(SERIES) {
+            true => *is_skipping = true,
+            false => self.ready().await?,
+        }
+        Ok(self.writer.flush().await?)
+    }
+
+    /// Tells the client of an error of a statement, if there was one; whether there was. Errors that
+    /// end the connection are passed on.
+    fn report(&mut self, answered: Result<(), Ended>) -> Result<bool, Ended> {
+        match answered {
+            Ok(()) => Ok(false),
+            Err(Ended::Failed(failure)) if !failure.is_fatal => {
+                self.tell(&failure)?;
+                Ok(true)
+            }
+            Err(ended) => Err(ended),
+        }
+    }
+
+    /// An error is the end of a transaction, and of portals.
+    fn tell(&mut self, failure: &Failure) -> std::io::Result<()> {
+        self.session.fail_transaction();
+        self.shared.metrics.failed(failure.code);
+        self.writer.add(&failure.to_message())
+    }
+
+    /// Says that the next statement may come.
+    async fn ready(&mut self) -> Result<(), Ended> {
+        let status = match self.session.transaction_state() {
+            TransactionState::Idle => TransactionStatus::Idle,
+            TransactionState::Open => TransactionStatus::Transaction,
+            TransactionState::Failed => TransactionStatus::Error,
+        };
+        let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
+        self.writer.add(&ready)?;
+        Ok(self.writer.flush().await?)
+    }
+}
+
+/// How messages about messages of a series begin.
+const SERIES: &str = "a message of the extended protocol";
+
+fn unreadable(error: ReadError) -> Ended {
+    match error {
+        ReadError::Gone => Ended::Gone,
+        ReadError::Malformed(expected) => {
+            Failure::protocol(format!("malformed message: expected {expected}")).into()
+        }
+        ReadError::TooLong {
+            kind,
+            bytes,
+            bytes_max,
+        } => {
+            let what = match kind {
+                b'Q' => "the statement",
+                _ => SERIES,
+            };
+            let message =
+                format!("{what} has {bytes} bytes; this server takes {bytes_max} at most");
+            Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into()
+        }
+    }
+}
+
+fn idle(in_transaction: bool) -> Failure {
+    let (code, message) = match in_transaction {
+        true => (
+            state::IDLE_IN_TRANSACTION_TIMEOUT,
+            "terminating connection due to idle-in-transaction timeout",
+        ),
+        false => (
+            state::IDLE_SESSION_TIMEOUT,
+            "terminating connection due to idle-session timeout",
+        ),
+    };
+    Failure::fatal(code, message)
+}

@@ -1,0 +1,280 @@
+//! The extended protocol: statements that are prepared, given values, and run in portions.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::scalar::ScalarValue;
+use nearfar_store::engine::{Described, TransactionState};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    BindComplete, CloseComplete, ParseComplete, PortalSuspended,
+};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+
+use super::connection::Connection;
+use super::failure::{Failure, state};
+use super::interrupt::Ended;
+use super::rows::Columns;
+use super::settings::Command;
+use super::statement::{Kind, Outcome, Output, Read};
+use super::values::Parameter;
+use crate::wire::{Bind, Parse, Target};
+
+/// Prepared statements, and portals, that a connection may have at once.
+const NAMES_MAX: usize = 10_000;
+
+/// A prepared statement.
+#[derive(Debug)]
+pub struct Prepared {
+    /// None for a text without a statement.
+    read: Option<Read>,
+    parameters: Vec<Parameter>,
+    /// The columns of its rows, if it gives rows.
+    columns: Option<SchemaRef>,
+}
+
+/// A prepared statement with its values.
+pub struct Portal {
+    prepared: Arc<Prepared>,
+    values: Vec<ScalarValue>,
+    formats: Vec<i16>,
+    progress: Progress,
+}
+
+enum Progress {
+    New,
+    /// Rows are left.
+    Suspended(Box<Output>),
+    /// Everything was sent.
+    Finished,
+}
+
+impl Connection {
+    /// Prepares a statement.
+    pub async fn parse(&mut self, parse: Parse) -> Result<(), Ended> {
+        if !parse.name.is_empty() && self.prepared.contains_key(&parse.name) {
+            let message = format!("prepared statement \"{}\" already exists", parse.name);
+            return Err(Failure::new(state::DUPLICATE_STATEMENT, message).into());
+        }
+        if self.prepared.len() >= NAMES_MAX {
+            let message = "too many prepared statements: close some";
+            return Err(Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into());
+        }
+        let mut statements = self.read(parse.sql).await?;
+        if statements.len() > 1 {
+            let message = "cannot insert multiple commands into a prepared statement";
+            return Err(Failure::new(state::SYNTAX_ERROR, message).into());
+        }
+        let prepared = match statements.pop() {
+            Some(read) => self.describe_statement(read, &parse.types).await?,
+            None => Prepared {
+                read: None,
+                parameters: Vec::new(),
+                columns: None,
+            },
+        };
+        self.prepared.insert(parse.name, Arc::new(prepared));
+        let complete = PgWireBackendMessage::ParseComplete(ParseComplete::new());
+        Ok(self.writer.add(&complete)?)
+    }
+
+    async fn describe_statement(&mut self, read: Read, types: &[u32]) -> Result<Prepared, Ended> {
+        let described = match &read.kind {
+            Kind::Setting(Command::Show { name }) => {
+                use arrow::datatypes::{DataType, Field, Schema};
+                let field = Field::new(name, DataType::Utf8, true);
+                Described {
+                    columns: Some(Arc::new(Schema::new(vec![field]))),
+                    ..Described::default()
+                }
+            }
+            Kind::Setting(_) => Described::default(),
+            Kind::Store(statement) => {
+                let (session, statement) = (self.session.clone(), Arc::clone(statement));
+                let work = async move { session.describe(&statement).await };
+                let deadline = self.deadline();
+                self.on_workers(&read.text.clone(), deadline, work).await?
+            }
+        };
+        if let Some(schema) = &described.columns {
+            // What can't be sent is an error now, not when rows come.
+            Columns::new(schema, &[])?;
+        }
+        Ok(Prepared {
+            read: Some(read),
+            parameters: Parameter::all(types, &described.parameters),
+            columns: described.columns,
+        })
+    }
+
+    /// Gives a prepared statement its values.
+    pub fn bind(&mut self, bind: Bind) -> Result<(), Ended> {
+        let prepared = self.find_statement(&bind.statement)?;
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            let message = format!("portal \"{}\" already exists", bind.portal);
+            return Err(Failure::new(state::DUPLICATE_PORTAL, message).into());
+        }
+        if self.portals.len() >= NAMES_MAX {
+            let message = "too many portals: close some";
+            return Err(Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into());
+        }
+        let (given, wanted) = (bind.values.len(), prepared.parameters.len());
+        if given != wanted {
+            let message = format!(
+                "bind message supplies {given} parameters, but prepared statement \"{}\" requires {wanted}",
+                bind.statement
+            );
+            return Err(Failure::new(state::PROTOCOL_VIOLATION, message).into());
+        }
+        let formats = &bind.value_formats;
+        if formats.len() > 1 && formats.len() != given {
+            let message = format!("{} formats are given for {given} parameters", formats.len());
+            return Err(Failure::new(state::PROTOCOL_VIOLATION, message).into());
+        }
+        let is_text = |at: usize| match formats[..] {
+            [] => true,
+            [all] => all == 0,
+            _ => formats[at] == 0,
+        };
+        let values = bind.values.iter().zip(&prepared.parameters).enumerate();
+        let values =
+            values.map(|(at, (value, parameter))| parameter.read(value.as_ref(), is_text(at)));
+        let portal = Portal {
+            values: values.collect::<Result<_, _>>()?,
+            prepared,
+            formats: bind.column_formats,
+            progress: Progress::New,
+        };
+        self.portals.insert(bind.portal, portal);
+        let complete = PgWireBackendMessage::BindComplete(BindComplete::new());
+        Ok(self.writer.add(&complete)?)
+    }
+
+    /// Tells what a statement or portal is like.
+    pub fn describe(&mut self, target: &Target) -> Result<(), Ended> {
+        let columns = match target {
+            Target::Statement(name) => {
+                let prepared = self.find_statement(name)?;
+                let types = prepared
+                    .parameters
+                    .iter()
+                    .map(|one| one.kind.oid())
+                    .collect();
+                let parameters = ParameterDescription::new(types);
+                self.writer
+                    .add(&PgWireBackendMessage::ParameterDescription(parameters))?;
+                let schema = prepared.columns.as_ref();
+                schema.map(|schema| Columns::new(schema, &[])).transpose()?
+            }
+            Target::Portal(name) => self.find_portal(name)?.columns()?,
+        };
+        let message = match columns {
+            Some(columns) => columns.description(),
+            None => PgWireBackendMessage::NoData(NoData::new()),
+        };
+        Ok(self.writer.add(&message)?)
+    }
+
+    /// Runs a portal, or sends its next rows.
+    pub async fn execute(&mut self, name: &str, rows_max: usize) -> Result<(), Ended> {
+        // Taken out while it runs: one that fails is gone.
+        let Some(mut portal) = self.portals.remove(name) else {
+            return Err(unknown_portal(name).into());
+        };
+        self.advance(&mut portal, rows_max).await?;
+        self.portals.insert(name.to_owned(), portal);
+        Ok(())
+    }
+
+    async fn advance(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Ended> {
+        let deadline = self.deadline();
+        let progress = std::mem::replace(&mut portal.progress, Progress::Finished);
+        let mut output = match (progress, portal.prepared.read.clone()) {
+            (Progress::Suspended(output), _) => *output,
+            (Progress::Finished, _) => {
+                let done = CommandComplete::new("SELECT 0".to_owned());
+                return Ok(self
+                    .writer
+                    .add(&PgWireBackendMessage::CommandComplete(done))?);
+            }
+            (Progress::New, None) => {
+                let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
+                return Ok(self.writer.add(&empty)?);
+            }
+            (Progress::New, Some(read)) => {
+                let values = std::mem::take(&mut portal.values);
+                match self.run(&read, values, &portal.formats, deadline).await? {
+                    Outcome::Done(tag) => return self.complete(&tag),
+                    Outcome::Rows(output) => {
+                        portal.check(&output)?;
+                        output
+                    }
+                }
+            }
+        };
+        let (count, is_done) = self.send_rows(&mut output, rows_max, deadline).await?;
+        if is_done {
+            return Ok(self.writer.add(&output.complete(count))?);
+        }
+        portal.progress = Progress::Suspended(Box::new(output));
+        let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());
+        Ok(self.writer.add(&suspended)?)
+    }
+
+    /// Forgets a statement, or a portal and the query that it may run.
+    pub fn close(&mut self, target: &Target) -> Result<(), Ended> {
+        match target {
+            Target::Statement(name) => drop(self.prepared.remove(name)),
+            Target::Portal(name) => drop(self.portals.remove(name)),
+        }
+        let complete = PgWireBackendMessage::CloseComplete(CloseComplete::new());
+        Ok(self.writer.add(&complete)?)
+    }
+
+    /// Ends a series of messages. Portals end with their transaction.
+    pub fn end_series(&mut self) {
+        if self.session.transaction_state() != TransactionState::Open {
+            self.portals.clear();
+        }
+    }
+
+    fn find_statement(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
+        self.prepared.get(name).cloned().ok_or_else(|| {
+            let message = format!("prepared statement \"{name}\" does not exist");
+            Failure::new(state::UNKNOWN_STATEMENT, message)
+        })
+    }
+
+    fn find_portal(&self, name: &str) -> Result<&Portal, Failure> {
+        self.portals.get(name).ok_or_else(|| unknown_portal(name))
+    }
+}
+
+impl Portal {
+    fn columns(&self) -> Result<Option<Columns>, Failure> {
+        let schema = self.prepared.columns.as_ref();
+        schema
+            .map(|schema| Columns::new(schema, &self.formats))
+            .transpose()
+    }
+
+    /// Makes sure that rows are what the client was told they are.
+    fn check(&self, output: &Output) -> Result<(), Failure> {
+        match self.columns()? {
+            Some(told) if !told.are_like(&output.columns) => {
+                let message =
+                    "cached plan must not change result type: prepare the statement again";
+                Err(Failure::new(state::FEATURE_NOT_SUPPORTED, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn unknown_portal(name: &str) -> Failure {
+    Failure::new(
+        state::UNKNOWN_PORTAL,
+        format!("portal \"{name}\" does not exist"),
+    )
+}

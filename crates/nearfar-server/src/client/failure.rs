@@ -1,0 +1,291 @@
+//! Errors as clients see them, with SQLSTATEs (PostgreSQL's appendix A).
+
+use std::error::Error;
+
+use arrow::error::ArrowError;
+use datafusion::common::SchemaError;
+use datafusion::error::DataFusionError;
+use nearfar_store::error::StoreError;
+use nearfar_store::sql::SqlError;
+use nearfar_store::transaction::TransactionError;
+use pgwire::error::ErrorInfo;
+use pgwire::messages::PgWireBackendMessage;
+
+/// SQLSTATEs by their names in PostgreSQL.
+pub mod state {
+    pub const WARNING_ACTIVE_TRANSACTION: &str = "25001";
+    pub const WARNING_NO_TRANSACTION: &str = "25P01";
+    pub const PROTOCOL_VIOLATION: &str = "08P01";
+    pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub const NUMERIC_VALUE_OUT_OF_RANGE: &str = "22003";
+    pub const DATA_EXCEPTION: &str = "22000";
+    pub const DIVISION_BY_ZERO: &str = "22012";
+    pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
+    pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
+    pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const NO_TRANSACTION: &str = "25000";
+    pub const READ_ONLY: &str = "25006";
+    pub const FAILED_TRANSACTION: &str = "25P02";
+    pub const IDLE_IN_TRANSACTION_TIMEOUT: &str = "25P03";
+    pub const UNKNOWN_STATEMENT: &str = "26000";
+    pub const INVALID_AUTHORIZATION: &str = "28000";
+    pub const INVALID_PASSWORD: &str = "28P01";
+    pub const OBJECTS_DEPEND: &str = "2BP01";
+    pub const UNKNOWN_PORTAL: &str = "34000";
+    pub const UNDEFINED_SCHEMA: &str = "3F000";
+    pub const SERIALIZATION_FAILURE: &str = "40001";
+    pub const SYNTAX_OR_ACCESS: &str = "42000";
+    pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+    pub const SYNTAX_ERROR: &str = "42601";
+    pub const DUPLICATE_COLUMN: &str = "42701";
+    pub const AMBIGUOUS_COLUMN: &str = "42702";
+    pub const UNDEFINED_COLUMN: &str = "42703";
+    pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const WRONG_OBJECT_TYPE: &str = "42809";
+    pub const UNDEFINED_FUNCTION: &str = "42883";
+    pub const UNDEFINED_TABLE: &str = "42P01";
+    pub const DUPLICATE_PORTAL: &str = "42P03";
+    pub const DUPLICATE_STATEMENT: &str = "42P05";
+    pub const DUPLICATE_TABLE: &str = "42P07";
+    pub const OUT_OF_MEMORY: &str = "53200";
+    pub const TOO_MANY_CONNECTIONS: &str = "53300";
+    pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
+    pub const STATEMENT_TOO_COMPLEX: &str = "54001";
+    pub const WRONG_STATE: &str = "55000";
+    pub const QUERY_CANCELED: &str = "57014";
+    pub const ADMIN_SHUTDOWN: &str = "57P01";
+    pub const CANNOT_CONNECT_NOW: &str = "57P03";
+    pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
+    pub const UNDEFINED_FILE: &str = "58P01";
+    pub const INTERNAL_ERROR: &str = "XX000";
+}
+
+/// The longest message that is sent.
+const MESSAGE_BYTES_MAX: usize = 8 << 10;
+
+/// An error of a client's statement or connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The SQLSTATE.
+    pub code: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What may help.
+    pub hint: Option<String>,
+    /// The character of the client's text that it is about, from 1.
+    pub position: Option<usize>,
+    /// Whether it ends the connection.
+    pub is_fatal: bool,
+}
+
+impl Failure {
+    /// An error of a statement.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        let mut message = message.into();
+        if message.len() > MESSAGE_BYTES_MAX {
+            message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX));
+            message.push('…');
+        }
+        Self {
+            code,
+            message,
+            hint: None,
+            position: None,
+            is_fatal: false,
+        }
+    }
+
+    /// An error that ends the connection.
+    pub fn fatal(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            is_fatal: true,
+            ..Self::new(code, message)
+        }
+    }
+
+    /// A client that does not speak the protocol.
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::fatal(state::PROTOCOL_VIOLATION, message)
+    }
+
+    /// An error of the store, in a statement of `text`.
+    pub fn of(error: &StoreError, text: &str) -> Self {
+        let explained = error.explain();
+        let place = explained.place;
+        Self {
+            hint: explained.hints.into_iter().next(),
+            position: place.and_then(|place| position(text, place.line, place.column)),
+            ..Self::new(code(error), explained.message)
+        }
+    }
+
+    /// The message that tells the client.
+    pub fn to_message(&self) -> PgWireBackendMessage {
+        let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
+        let (code, message) = (self.code.to_owned(), self.message.clone());
+        let mut info = ErrorInfo::new(severity.to_owned(), code, message);
+        info.severity_nonlocalized = Some(severity.to_owned());
+        info.hint = self.hint.clone();
+        info.position = self.position.map(|at| at.to_string());
+        PgWireBackendMessage::ErrorResponse(info.into())
+    }
+}
+
+/// Something that the client may want to know.
+pub fn warning(code: &str, message: &str) -> PgWireBackendMessage {
+    let severity = "WARNING".to_owned();
+    let mut info = ErrorInfo::new(severity.clone(), code.to_owned(), message.to_owned());
+    info.severity_nonlocalized = Some(severity);
+    PgWireBackendMessage::NoticeResponse(info.into())
+}
+
+/// The number of a character in `text`, from 1.
+fn position(text: &str, line: usize, column: usize) -> Option<usize> {
+    let before = text.split('\n').take(line.checked_sub(1)?);
+    let before: usize = before.map(|line| line.chars().count() + 1).sum();
+    let position = before + column;
+    (position <= text.chars().count() + 1).then_some(position)
+}
+
+fn code(error: &StoreError) -> &'static str {
+    match error {
+        StoreError::Sql(error) => of_sql(error),
+        StoreError::Transaction(error) => of_transaction(error),
+        StoreError::Region(_) | StoreError::OutOfMemory(_) => state::OUT_OF_MEMORY,
+        StoreError::System(_) | StoreError::Model(_) => state::WRONG_STATE,
+        StoreError::Tier(_) => state::UNDEFINED_OBJECT,
+        StoreError::Strategy(_) | StoreError::UnknownFormat { .. } => {
+            state::INVALID_PARAMETER_VALUE
+        }
+        StoreError::UnknownTpchTable { .. } => state::UNDEFINED_TABLE,
+        StoreError::Unreadable { .. } => state::UNDEFINED_FILE,
+        StoreError::Cancelled { .. } => state::QUERY_CANCELED,
+        StoreError::Arrow(error) => of_arrow(error),
+        StoreError::DataFusion(error) => of_datafusion(error),
+        _ => state::INTERNAL_ERROR,
+    }
+}
+
+fn of_sql(error: &SqlError) -> &'static str {
+    match error {
+        SqlError::Syntax { .. } => state::SYNTAX_ERROR,
+        SqlError::Unsupported { .. } => state::FEATURE_NOT_SUPPORTED,
+        SqlError::UnknownTablespace { .. } => state::UNDEFINED_OBJECT,
+        SqlError::UnusableTablespace { .. } => state::WRONG_STATE,
+        SqlError::UnknownTable { .. } => state::UNDEFINED_TABLE,
+        SqlError::UnknownSchema { .. } => state::UNDEFINED_SCHEMA,
+        SqlError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
+        SqlError::InUse { .. } => state::OBJECTS_DEPEND,
+        SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,
+        SqlError::UnknownColumn { .. } => state::UNDEFINED_COLUMN,
+        SqlError::TableExists { .. } => state::DUPLICATE_TABLE,
+        SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
+        SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
+        SqlError::UnknownPlacement { .. }
+        | SqlError::UnknownOption { .. }
+        | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
+        _ => state::SYNTAX_OR_ACCESS,
+    }
+}
+
+fn of_transaction(error: &TransactionError) -> &'static str {
+    match error {
+        TransactionError::Failed => state::FAILED_TRANSACTION,
+        TransactionError::ReadOnly { .. } => state::READ_ONLY,
+        TransactionError::NotInTransaction { .. } => state::WARNING_ACTIVE_TRANSACTION,
+        TransactionError::Over => state::NO_TRANSACTION,
+        // Each of the others goes away when the transaction is run again.
+        _ => state::SERIALIZATION_FAILURE,
+    }
+}
+
+fn of_arrow(error: &ArrowError) -> &'static str {
+    match error {
+        ArrowError::DivideByZero => state::DIVISION_BY_ZERO,
+        ArrowError::ArithmeticOverflow(_) => state::NUMERIC_VALUE_OUT_OF_RANGE,
+        ArrowError::CastError(_) | ArrowError::ParseError(_) | ArrowError::CsvError(_) => {
+            state::INVALID_TEXT_REPRESENTATION
+        }
+        ArrowError::NotYetImplemented(_) => state::FEATURE_NOT_SUPPORTED,
+        ArrowError::MemoryError(_) => state::OUT_OF_MEMORY,
+        ArrowError::InvalidArgumentError(_) | ArrowError::ComputeError(_) => state::DATA_EXCEPTION,
+        _ => state::INTERNAL_ERROR,
+    }
+}
+
+fn of_datafusion(error: &DataFusionError) -> &'static str {
+    match error.find_root() {
+        DataFusionError::ArrowError(error, _) => of_arrow(error),
+        DataFusionError::SQL(..) => state::SYNTAX_ERROR,
+        DataFusionError::SchemaError(error, _) => match error.as_ref() {
+            SchemaError::FieldNotFound { .. } => state::UNDEFINED_COLUMN,
+            SchemaError::AmbiguousReference { .. } => state::AMBIGUOUS_COLUMN,
+            _ => state::DUPLICATE_COLUMN,
+        },
+        DataFusionError::Plan(message) => of_plan(message),
+        DataFusionError::NotImplemented(_) => state::FEATURE_NOT_SUPPORTED,
+        DataFusionError::ResourcesExhausted(_) => state::OUT_OF_MEMORY,
+        DataFusionError::Configuration(_) => state::INVALID_PARAMETER_VALUE,
+        DataFusionError::Execution(_) => state::DATA_EXCEPTION,
+        DataFusionError::ObjectStore(_) | DataFusionError::IoError(_) => state::UNDEFINED_FILE,
+        DataFusionError::External(inner) => {
+            let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
+            while let Some(error) = cause {
+                if let Some(error) = error.downcast_ref::<StoreError>() {
+                    return code(error);
+                }
+                cause = error.source();
+            }
+            state::INTERNAL_ERROR
+        }
+        _ => state::INTERNAL_ERROR,
+    }
+}
+
+/// The planner tells these kinds apart by nothing but its words.
+fn of_plan(message: &str) -> &'static str {
+    const NOT_FOUND: &str = "not found";
+    if message.starts_with("table '") && message.contains(NOT_FOUND) {
+        state::UNDEFINED_TABLE
+    } else if message.starts_with("Invalid function")
+        || message.contains("No function matches")
+        || (message.starts_with("table function") && message.contains(NOT_FOUND))
+    {
+        state::UNDEFINED_FUNCTION
+    } else {
+        state::SYNTAX_OR_ACCESS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_codes_that_drivers_look_for() {
+        let conflict = TransactionError::Conflict {
+            table: "t".to_owned(),
+        };
+        let nested = DataFusionError::from(StoreError::Transaction(conflict)).context("inserting");
+        let failure = Failure::of(&StoreError::DataFusion(nested), "");
+        assert_eq!(failure.code, "40001");
+        let missing = DataFusionError::Plan("table 'a.b.c' not found".to_owned());
+        assert_eq!(Failure::of(&missing.into(), "").code, "42P01");
+        let zero = ArrowError::DivideByZero;
+        assert_eq!(Failure::of(&StoreError::Arrow(zero), "").code, "22012");
+    }
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        assert_eq!(position("select\n\té fro t", 2, 4), Some(11));
+        assert_eq!(position("select", 1, 7), Some(7));
+        assert_eq!(position("select", 9, 9), None);
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let failure = Failure::new(state::INTERNAL_ERROR, "é".repeat(10_000));
+        assert!(failure.message.len() <= MESSAGE_BYTES_MAX + '…'.len_utf8());
+    }
+}

@@ -1,0 +1,278 @@
+//! From a new connection to one whose client is known.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nearfar_store::engine::{Session, SessionOptions};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, NegotiateProtocolVersion, ParameterStatus, SecretKey,
+};
+use pgwire::tokio::server::MaybeTls;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::net::TcpStream;
+
+use super::connection::Connection;
+use super::failure::{Failure, state};
+use super::interrupt::{Ended, stopping};
+use super::settings::Settings;
+use crate::auth::{ClientFirst, Exchange, Role, ScramError, Users, random};
+use crate::server::Shared;
+use crate::state::ServerState;
+use crate::wire::{
+    Opening, ReadError, Reader, Request, Startup, StartupError, Writer, initial_response, negotiate,
+};
+
+const MECHANISM: &str = "SCRAM-SHA-256";
+/// The first version of the protocol whose keys for cancel requests are long.
+const LONG_KEYS_VERSION: u16 = 2;
+const LONG_KEY_BYTES: usize = 32;
+const SHORT_KEY_BYTES: usize = 4;
+/// The newest minor version that is spoken, and the one before it.
+const MINOR_VERSIONS: [u16; 2] = [2, 0];
+const MAJOR_VERSION: i32 = 3;
+/// How settings of the protocol itself begin, of which none is known.
+const PROTOCOL_SETTING: &str = "_pq_.";
+
+/// Opens a connection; none for a client that goes or is refused, and for one that wanted to cancel.
+pub async fn open(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    is_too_many: bool,
+) -> Option<Connection> {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection is gone");
+    }
+    let opening = match negotiate(stream, shared.tls.as_ref()).await {
+        Ok(opening) => opening,
+        Err(StartupError::Io(error)) => {
+            tracing::debug!(%error, "a connection was given up at its begin");
+            return None;
+        }
+        Err(StartupError::Malformed(stream, what)) => {
+            if let Some(stream) = stream {
+                let message = format!("invalid startup packet: {what}");
+                refuse(
+                    shared,
+                    &mut Writer::new(*stream),
+                    &Failure::protocol(message),
+                )
+                .await;
+            }
+            return None;
+        }
+    };
+    let Opening {
+        stream,
+        is_encrypted,
+        startup,
+    } = opening;
+    let (minor_version, parameters) = match startup {
+        Startup::Cancel(request) => {
+            shared.cancel_keys.cancel(&request);
+            let mut stream = stream;
+            // The client waits for nothing but the end.
+            let _ = stream.shutdown().await;
+            return None;
+        }
+        Startup::Session {
+            minor_version,
+            parameters,
+        } => (minor_version, parameters),
+    };
+    let (reader, writer) = split(stream);
+    let mut login = Login {
+        shared,
+        reader: Reader::new(reader),
+        writer: Writer::new(writer),
+        parameters,
+    };
+    let allowed = login.check(is_encrypted, is_too_many).await;
+    match allowed {
+        Ok(role) => login.finish(role, minor_version).await.ok(),
+        Err(Ended::Failed(failure)) => {
+            refuse(shared, &mut login.writer, &failure).await;
+            None
+        }
+        Err(Ended::Gone) => None,
+    }
+}
+
+async fn refuse<W: tokio::io::AsyncWrite + Unpin>(
+    shared: &Shared,
+    writer: &mut Writer<W>,
+    failure: &Failure,
+) {
+    shared.metrics.logins_failed.inc();
+    shared.metrics.failed(failure.code);
+    tracing::debug!(
+        code = failure.code,
+        message = failure.message,
+        "a client was refused"
+    );
+    if writer.add(&failure.to_message()).is_ok() {
+        // A client that is gone is refused too.
+        let _ = writer.close().await;
+    }
+}
+
+struct Login<'a> {
+    shared: &'a Arc<Shared>,
+    reader: Reader<ReadHalf<MaybeTls>>,
+    writer: Writer<WriteHalf<MaybeTls>>,
+    parameters: BTreeMap<String, String>,
+}
+
+impl Login<'_> {
+    /// Whether the client may connect, and as what.
+    async fn check(&mut self, is_encrypted: bool, is_too_many: bool) -> Result<Role, Ended> {
+        let refuse = |code, message: &str| Err(Failure::fatal(code, message).into());
+        match self.shared.state.get() {
+            ServerState::Ready => {}
+            ServerState::Stopping => return Err(stopping().into()),
+            ServerState::Starting => {
+                return refuse(state::CANNOT_CONNECT_NOW, "the server is starting");
+            }
+            ServerState::Standby => {
+                return refuse(state::CANNOT_CONNECT_NOW, "the server is a standby");
+            }
+        }
+        if is_too_many {
+            let message = "sorry, too many clients already";
+            return refuse(state::TOO_MANY_CONNECTIONS, message);
+        }
+        let tls = self.shared.options.tls.as_ref();
+        if !is_encrypted && tls.is_some_and(|tls| tls.is_required) {
+            let message = "this server takes encrypted connections only";
+            return refuse(state::INVALID_AUTHORIZATION, message);
+        }
+        let user = self.user();
+        if user.is_empty() {
+            return refuse(state::INVALID_AUTHORIZATION, "no user name is given");
+        }
+        match self.shared.options.users.clone() {
+            None => Ok(Role::ReadWrite),
+            Some(users) => self.authenticate(&users, &user).await,
+        }
+    }
+
+    fn user(&self) -> String {
+        self.parameters.get("user").cloned().unwrap_or_default()
+    }
+
+    /// Has the client prove that it knows the password.
+    async fn authenticate(&mut self, users: &Users, user: &str) -> Result<Role, Ended> {
+        let wrong = || {
+            let message = format!("password authentication failed for user \"{user}\"");
+            Failure::fatal(state::INVALID_PASSWORD, message)
+        };
+        let refused = |error: ScramError| match error {
+            ScramError::WrongPassword => wrong(),
+            other => Failure::protocol(other.to_string()),
+        };
+        self.ask(Authentication::SASL(vec![MECHANISM.to_owned()]))
+            .await?;
+        let (mechanism, first) = initial_response(self.answer().await?)
+            .map_err(|expected| Failure::protocol(format!("expected {}", expected.0)))?;
+        if mechanism != MECHANISM {
+            let message = format!("the client chose {mechanism}, which was not offered");
+            return Err(Failure::protocol(message).into());
+        }
+        let first = ClientFirst::read(&first).map_err(refused)?;
+        let exchange = Exchange::begin(first, users.verifier(user));
+        let answer = Bytes::from(exchange.answer().to_owned());
+        self.ask(Authentication::SASLContinue(answer)).await?;
+        let last = self.answer().await?;
+        let proof = exchange.finish(&last).map_err(refused)?;
+        let known = users.get(user).ok_or_else(wrong)?;
+        let last = Authentication::SASLFinal(Bytes::from(proof));
+        self.writer
+            .add(&PgWireBackendMessage::Authentication(last))?;
+        Ok(known.role())
+    }
+
+    async fn ask(&mut self, question: Authentication) -> Result<(), Ended> {
+        self.writer
+            .add(&PgWireBackendMessage::Authentication(question))?;
+        Ok(self.writer.flush().await?)
+    }
+
+    async fn answer(&mut self) -> Result<Bytes, Ended> {
+        match self.reader.next().await {
+            Ok(Request::Password(bytes)) => Ok(bytes),
+            Ok(Request::Terminate) | Err(ReadError::Gone) => Err(Ended::Gone),
+            _ => Err(Failure::protocol("expected a password message").into()),
+        }
+    }
+
+    /// Tells the client that it is in, and what it has to know.
+    async fn finish(mut self, role: Role, minor_version: u16) -> Result<Connection, Ended> {
+        let shared = Arc::clone(self.shared);
+        let is_read_only = role == Role::ReadOnly;
+        let session = shared.engine.session_with(SessionOptions {
+            is_read_only,
+            may_use_files: shared.options.may_use_files && !is_read_only,
+        });
+        tell_places(&session);
+        let mut settings = Settings::new(&shared.options, &self.user(), is_read_only);
+        settings.begin(&self.parameters);
+        let version = self.negotiate_version(minor_version)?;
+        let key = match version >= LONG_KEYS_VERSION {
+            true => Bytes::from(random::<LONG_KEY_BYTES>().to_vec()),
+            false => Bytes::from(random::<SHORT_KEY_BYTES>().to_vec()),
+        };
+        let cancel = shared.cancel_keys.enter(key.clone());
+        let messages = settings.reported().map(|(name, value)| {
+            let status = ParameterStatus::new(name.to_owned(), value.to_owned());
+            PgWireBackendMessage::ParameterStatus(status)
+        });
+        let first = PgWireBackendMessage::Authentication(Authentication::Ok);
+        let key = BackendKeyData::new(cancel.id, SecretKey::Bytes(key));
+        let last = [
+            PgWireBackendMessage::BackendKeyData(key),
+            PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)),
+        ];
+        for message in std::iter::once(first).chain(messages).chain(last) {
+            self.writer.add(&message)?;
+        }
+        self.writer.flush().await?;
+        self.reader.allow(shared.options.max_message_bytes);
+        Ok(Connection {
+            reader: self.reader,
+            writer: self.writer,
+            session,
+            settings,
+            cancel,
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            working: Arc::default(),
+            shared,
+        })
+    }
+
+    /// Settles on a version, and says so where it is not the one that the client asked for.
+    fn negotiate_version(&mut self, wanted: u16) -> Result<u16, Ended> {
+        let spoken = MINOR_VERSIONS.into_iter().find(|spoken| *spoken <= wanted);
+        let spoken = spoken.unwrap_or_default();
+        let names = self.parameters.keys();
+        let unknown = names.filter(|name| name.starts_with(PROTOCOL_SETTING));
+        let unknown: Vec<String> = unknown.cloned().collect();
+        if spoken != wanted || !unknown.is_empty() {
+            let version = (MAJOR_VERSION << 16) | i32::from(spoken);
+            let answer = NegotiateProtocolVersion::new(version, unknown);
+            self.writer
+                .add(&PgWireBackendMessage::NegotiateProtocolVersion(answer))?;
+        }
+        Ok(spoken)
+    }
+}
+
+/// Has errors of the planner come with their place.
+fn tell_places(session: &Session) {
+    let state = session.context().state_ref();
+    let mut state = state.write();
+    let options = state.config_mut().options_mut();
+    options.sql_parser.collect_spans = true;
+}

@@ -1,0 +1,16 @@
+//! One client: from the begin of its connection to its end.
+
+mod connection;
+mod depth;
+mod extended;
+mod failure;
+mod interrupt;
+mod login;
+mod rows;
+mod settings;
+mod simple;
+mod statement;
+mod values;
+
+pub use connection::serve;
+pub use interrupt::CancelKeys;

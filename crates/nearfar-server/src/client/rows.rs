@@ -1,0 +1,348 @@
+//! Rows as clients read them: batches of Arrow as rows of PostgreSQL's types.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{can_cast_types, cast};
+use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
+use arrow_pg::datatypes::field_into_pg_type;
+use arrow_pg::encoder::encode_value;
+use bytes::{BufMut, BytesMut};
+use pgwire::api::Type;
+use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::data::{DataRow, FieldDescription, RowDescription};
+use pgwire::types::ToSqlText;
+use pgwire::types::format::FormatOptions;
+use postgres_types::{IsNull, ToSql, to_sql_checked};
+
+use super::failure::{Failure, state};
+
+/// The columns of a result: what a client is told of them, and as what they are sent.
+#[derive(Debug, Clone)]
+pub struct Columns {
+    fields: Arc<Vec<FieldInfo>>,
+    /// As they are encoded, which is not always as they come.
+    sent: Vec<FieldRef>,
+}
+
+impl Columns {
+    /// The columns of `schema`, written as `formats` say: none for text, one for all, or one each.
+    ///
+    /// # Errors
+    /// A type that no client could read; formats for other columns.
+    pub fn new(schema: &Schema, formats: &[i16]) -> Result<Self, Failure> {
+        let fields = schema.fields();
+        if formats.len() > 1 && formats.len() != fields.len() {
+            let (given, wanted) = (formats.len(), fields.len());
+            let message = format!("{given} formats are given for {wanted} columns");
+            return Err(Failure::new(state::PROTOCOL_VIOLATION, message));
+        }
+        let format = |at: usize| match formats {
+            [] => FieldFormat::Text,
+            [all] => FieldFormat::from(*all),
+            each => FieldFormat::from(each[at]),
+        };
+        let mut infos = Vec::with_capacity(fields.len());
+        let mut sent = Vec::with_capacity(fields.len());
+        for (at, field) in fields.iter().enumerate() {
+            let field = sent_as(field)?;
+            infos.push(info(&field, format(at))?);
+            sent.push(field);
+        }
+        Ok(Self {
+            fields: Arc::new(infos),
+            sent,
+        })
+    }
+
+    /// What describes them to the client.
+    pub fn description(&self) -> PgWireBackendMessage {
+        let fields = self.fields.iter().map(FieldDescription::from).collect();
+        PgWireBackendMessage::RowDescription(RowDescription::new(fields))
+    }
+
+    /// Whether others look the same to a client.
+    pub fn are_like(&self, other: &Self) -> bool {
+        let types = |columns: &Self| -> Vec<Type> {
+            let fields = columns.fields.iter();
+            fields.map(|field| field.datatype().clone()).collect()
+        };
+        types(self) == types(other)
+    }
+
+    /// The rows of a batch.
+    ///
+    /// # Errors
+    /// A value that can't be sent as its column is.
+    pub fn rows(&self, batch: &RecordBatch) -> Result<Rows, Failure> {
+        let columns = batch.columns().iter().zip(&self.sent);
+        let arrays = columns.map(
+            |(array, field)| match array.data_type() == field.data_type() {
+                true => Ok(Arc::clone(array)),
+                false => cast(array, field.data_type()),
+            },
+        );
+        let arrays: Result<Vec<ArrayRef>, _> = arrays.collect();
+        Ok(Rows {
+            arrays: arrays
+                .map_err(|error| Failure::new(state::DATA_EXCEPTION, error.to_string()))?,
+            count: batch.num_rows(),
+            at: 0,
+            columns: self.clone(),
+            encoder: DataRowEncoder::new(Arc::clone(&self.fields)),
+        })
+    }
+}
+
+/// The rows of one batch.
+pub struct Rows {
+    arrays: Vec<ArrayRef>,
+    count: usize,
+    at: usize,
+    columns: Columns,
+    encoder: DataRowEncoder,
+}
+
+impl Rows {
+    /// The next row.
+    ///
+    /// # Errors
+    /// A value that its type in PostgreSQL can't hold.
+    pub fn next_row(&mut self) -> Option<Result<DataRow, Failure>> {
+        if self.at == self.count {
+            return None;
+        }
+        for (index, array) in self.arrays.iter().enumerate() {
+            let (field, info) = (&self.columns.sent[index], &self.columns.fields[index]);
+            let encoded = match array.data_type() {
+                DataType::Decimal128(_, scale) => {
+                    let values = array.as_primitive::<Decimal128Type>();
+                    let value = values.is_valid(self.at).then(|| Numeric {
+                        value: values.value(self.at),
+                        scale: *scale,
+                    });
+                    let (kind, options) = (info.datatype(), info.format_options());
+                    self.encoder.encode_field_with_type_and_format(
+                        &value,
+                        kind,
+                        info.format(),
+                        options,
+                    )
+                }
+                _ => encode_value(&mut self.encoder, array, self.at, field, info),
+            };
+            if let Err(error) = encoded {
+                return Some(Err(Failure::new(state::DATA_EXCEPTION, error.to_string())));
+            }
+        }
+        self.at += 1;
+        Some(Ok(self.encoder.take_row()))
+    }
+}
+
+/// A column as it is sent: as it is, or as the next type that PostgreSQL has.
+fn sent_as(field: &FieldRef) -> Result<FieldRef, Failure> {
+    let given = field.data_type();
+    let sent = match given {
+        DataType::Null => DataType::Utf8,
+        DataType::Int8 => DataType::Int16,
+        DataType::Float16 => DataType::Float32,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Decimal256(..) => DataType::Utf8,
+        // Encoded by value, whose keys may be of types that are not known to the encoder.
+        DataType::Dictionary(_, value) => {
+            let value = Field::new(field.name(), value.as_ref().clone(), true);
+            return sent_as(&Arc::new(value));
+        }
+        _ if field_into_pg_type(field).is_ok() => return Ok(Arc::clone(field)),
+        _ => DataType::Utf8,
+    };
+    match can_cast_types(given, &sent) {
+        true => Ok(Arc::new(Field::new(field.name(), sent, true))),
+        false => {
+            let name = field.name();
+            let message = format!("column `{name}` has type {given}, which can't be sent");
+            Err(Failure::new(state::FEATURE_NOT_SUPPORTED, message))
+        }
+    }
+}
+
+/// The identifier of a type's modifier counts from here, in PostgreSQL.
+const MODIFIER_BASE: i32 = 4;
+
+fn info(field: &FieldRef, format: FieldFormat) -> Result<FieldInfo, Failure> {
+    let kind = field_into_pg_type(field)
+        .map_err(|error| Failure::new(state::FEATURE_NOT_SUPPORTED, error.to_string()))?;
+    let size = match kind {
+        Type::BOOL => 1,
+        Type::INT2 => 2,
+        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
+        Type::INT8 | Type::FLOAT8 | Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::TIME => 8,
+        Type::INTERVAL => 16,
+        _ => -1,
+    };
+    let modifier = match field.data_type() {
+        DataType::Decimal128(precision, scale) if *scale >= 0 => {
+            ((i32::from(*precision) << 16) | i32::from(*scale)) + MODIFIER_BASE
+        }
+        _ => -1,
+    };
+    let info = FieldInfo::new(field.name().clone(), None, None, kind, format);
+    Ok(info.with_type_size(size).with_type_modifier(modifier))
+}
+
+/// A decimal number of up to 38 digits. The protocol's crate has one of 28.
+#[derive(Debug, Clone, Copy)]
+struct Numeric {
+    value: i128,
+    scale: i8,
+}
+
+impl Numeric {
+    /// The digits before and behind the point.
+    fn digits(self) -> (String, String) {
+        let digits = self.value.unsigned_abs().to_string();
+        match usize::try_from(self.scale) {
+            Ok(scale) => {
+                let digits = format!("{digits:0>width$}", width = scale + 1);
+                let (whole, part) = digits.split_at(digits.len() - scale);
+                (whole.to_owned(), part.to_owned())
+            }
+            Err(_) => {
+                let zeros = "0".repeat(usize::from(self.scale.unsigned_abs()));
+                (digits + &zeros, String::new())
+            }
+        }
+    }
+
+    fn is_negative(self) -> bool {
+        self.value < 0
+    }
+}
+
+impl ToSqlText for Numeric {
+    fn to_sql_text(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+        _: &FormatOptions,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let (whole, part) = self.digits();
+        if self.is_negative() {
+            out.put_u8(b'-');
+        }
+        out.put_slice(whole.as_bytes());
+        if !part.is_empty() {
+            out.put_u8(b'.');
+            out.put_slice(part.as_bytes());
+        }
+        Ok(IsNull::No)
+    }
+}
+
+/// Decimal digits in one digit of PostgreSQL's binary form.
+const GROUP: usize = 4;
+const NEGATIVE: u16 = 0x4000;
+
+impl ToSql for Numeric {
+    /// Groups of four digits: their number, the weight of the first, the sign, and the digits behind
+    /// the point (PostgreSQL, `numeric_send`).
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let (whole, part) = self.digits();
+        let scale = part.len();
+        let pad = |length: usize| (GROUP - length % GROUP) % GROUP;
+        let text = "0".repeat(pad(whole.len())) + &whole + &part + &"0".repeat(pad(scale));
+        let whole_groups = (whole.len() + pad(whole.len())) / GROUP;
+        let groups = text.as_bytes().chunks(GROUP);
+        let groups = groups.map(|group| group.iter().fold(0, |n, c| n * 10 + i16::from(c - b'0')));
+        let groups: Vec<i16> = groups.collect();
+        let first = groups.iter().position(|group| *group != 0);
+        let last = groups.iter().rposition(|group| *group != 0);
+        let kept = match (first, last) {
+            (Some(first), Some(last)) => &groups[first..=last],
+            _ => &[],
+        };
+        out.put_i16(kept.len() as i16);
+        out.put_i16(first.map_or(0, |first| whole_groups as i16 - 1 - first as i16));
+        out.put_u16(if self.is_negative() { NEGATIVE } else { 0 });
+        out.put_u16(scale as u16);
+        kept.iter().for_each(|group| out.put_i16(*group));
+        Ok(IsNull::No)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        *kind == Type::NUMERIC
+    }
+
+    to_sql_checked!();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Decimal128Array, DictionaryArray, Int8Array, NullArray};
+    use arrow::datatypes::Int8Type;
+
+    fn texts(batch: &RecordBatch) -> Vec<BytesMut> {
+        let columns = Columns::new(&batch.schema(), &[]).expect("columns");
+        let mut rows = columns.rows(batch).expect("rows");
+        let mut found = Vec::new();
+        while let Some(row) = rows.next_row() {
+            found.push(row.expect("a row").data);
+        }
+        found
+    }
+
+    #[test]
+    fn types_that_the_protocol_lacks_are_sent_as_the_next() {
+        let words: DictionaryArray<Int8Type> = ["a", "b"].into_iter().collect();
+        let batch = RecordBatch::try_from_iter([
+            (
+                "i",
+                Arc::new(Int8Array::from(vec![Some(-1), None])) as ArrayRef,
+            ),
+            ("n", Arc::new(NullArray::new(2))),
+            ("d", Arc::new(words)),
+        ]);
+        let rows = texts(&batch.expect("a batch"));
+        assert_eq!(&rows[0][..], b"\0\0\0\x02-1\xff\xff\xff\xff\0\0\0\x01a");
+        assert_eq!(&rows[1][..], b"\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x01b");
+    }
+
+    #[test]
+    fn the_longest_decimals_are_sent() {
+        let most = 10_i128.pow(38) - 1;
+        let values = Decimal128Array::from(vec![most, -most, 5]);
+        let values = values.with_precision_and_scale(38, 10).expect("in range");
+        let batch = RecordBatch::try_from_iter([("d", Arc::new(values) as ArrayRef)]);
+        let rows = texts(&batch.expect("a batch"));
+        assert_eq!(&rows[0][4..], b"9999999999999999999999999999.9999999999");
+        assert_eq!(&rows[1][4..5], b"-");
+        assert_eq!(&rows[2][4..], b"0.0000000005");
+    }
+
+    #[test]
+    fn binary_numbers_are_groups_of_four_digits() {
+        let binary = |value, scale| {
+            let mut out = BytesMut::new();
+            Numeric { value, scale }
+                .to_sql(&Type::NUMERIC, &mut out)
+                .expect("encoded");
+            let words = out
+                .chunks(2)
+                .map(|word| u16::from_be_bytes([word[0], word[1]]));
+            words.collect::<Vec<u16>>()
+        };
+        assert_eq!(binary(0, 2), [0, 0, 0, 2]);
+        assert_eq!(binary(1_234_567, 2), [3, 1, 0, 2, 1, 2345, 6700]);
+        assert_eq!(binary(-5, 5), [1, 0xffff - 1, NEGATIVE, 5, 5000]);
+        assert_eq!(binary(12, -4), [1, 1, 0, 0, 12]);
+    }
+}

@@ -1,0 +1,423 @@
+//! Settings of a connection that are the server's or that drivers set: `SET`, `SHOW` and `RESET` of
+//! them. All others are the store's.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, ObjectName, Reset, Set, Statement as Ast, Value,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::failure::{Failure, state};
+use crate::options::ServerOptions;
+
+/// The version of PostgreSQL whose protocol and manners are followed.
+pub const SERVER_VERSION: &str = "16.0 (Nearfar)";
+const SERVER_VERSION_NUMBER: &str = "160000";
+
+/// What may be done with a setting that means nothing here.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// Any value is kept.
+    Any,
+    /// Only the value that it has.
+    Fixed,
+    /// A time; none for 0.
+    Time,
+}
+
+const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
+const IDLE_IN_TRANSACTION_TIMEOUT: &str = "idle_in_transaction_session_timeout";
+
+/// The settings: name, value at first, and what it can be.
+const KNOWN: [(&str, &str, Rule); 25] = [
+    (STATEMENT_TIMEOUT, "0", Rule::Time),
+    (IDLE_SESSION_TIMEOUT, "0", Rule::Time),
+    (IDLE_IN_TRANSACTION_TIMEOUT, "0", Rule::Time),
+    ("application_name", "", Rule::Any),
+    ("bytea_output", "hex", Rule::Fixed),
+    ("client_encoding", "UTF8", Rule::Fixed),
+    ("client_min_messages", "notice", Rule::Any),
+    ("datestyle", "ISO, MDY", Rule::Fixed),
+    (
+        "default_transaction_isolation",
+        "repeatable read",
+        Rule::Fixed,
+    ),
+    ("default_transaction_read_only", "off", Rule::Fixed),
+    ("extra_float_digits", "1", Rule::Any),
+    ("integer_datetimes", "on", Rule::Fixed),
+    ("intervalstyle", "postgres", Rule::Fixed),
+    ("is_superuser", "off", Rule::Fixed),
+    ("lock_timeout", "0", Rule::Any),
+    ("search_path", "public", Rule::Fixed),
+    ("server_encoding", "UTF8", Rule::Fixed),
+    ("server_version", SERVER_VERSION, Rule::Fixed),
+    ("server_version_num", SERVER_VERSION_NUMBER, Rule::Fixed),
+    ("session_authorization", "", Rule::Fixed),
+    ("standard_conforming_strings", "on", Rule::Fixed),
+    ("timezone", "UTC", Rule::Fixed),
+    ("transaction_isolation", "repeatable read", Rule::Fixed),
+    ("transaction_read_only", "off", Rule::Fixed),
+    ("max_identifier_length", "63", Rule::Fixed),
+];
+
+/// Those that clients are told at the begin, by the names that they know.
+const REPORTED: [&str; 12] = [
+    "application_name",
+    "client_encoding",
+    "DateStyle",
+    "integer_datetimes",
+    "IntervalStyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "session_authorization",
+    "standard_conforming_strings",
+    "TimeZone",
+    "default_transaction_read_only",
+];
+
+/// A statement about a setting of the server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// `SET name = value`.
+    Set {
+        /// The setting, in lower case.
+        name: String,
+        /// The value, as text.
+        value: String,
+    },
+    /// `SHOW name`.
+    Show {
+        /// The setting, in lower case.
+        name: String,
+    },
+    /// `RESET name`, or `SET name TO DEFAULT`.
+    Reset {
+        /// The setting, in lower case.
+        name: String,
+    },
+}
+
+impl Command {
+    /// The command that a statement is, if it is one about a setting of the server's.
+    pub fn read(sql: &str) -> Option<Self> {
+        let first = sql.split(|c: char| !c.is_ascii_alphabetic()).next()?;
+        let is_about_settings = ["SET", "SHOW", "RESET"]
+            .iter()
+            .any(|word| first.eq_ignore_ascii_case(word));
+        if !is_about_settings {
+            return None;
+        }
+        let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).ok()?;
+        let command = match parser.parse_statement().ok()? {
+            Ast::Set(Set::SingleAssignment {
+                variable, values, ..
+            }) => {
+                let name = simple_name(&variable)?;
+                match text(&values)? {
+                    value if value.eq_ignore_ascii_case("default") => Self::Reset { name },
+                    value => Self::Set { name, value },
+                }
+            }
+            Ast::Set(Set::SetNames { charset_name, .. }) => Self::Set {
+                name: "client_encoding".to_owned(),
+                value: charset_name.value,
+            },
+            Ast::Set(Set::SetTimeZone { value, .. }) => Self::Set {
+                name: "timezone".to_owned(),
+                value: text(&[value])?,
+            },
+            Ast::ShowVariable { variable } => Self::Show {
+                name: shown_name(&variable)?,
+            },
+            Ast::Reset(reset) => match reset.reset {
+                Reset::ConfigurationParameter(name) => Self::Reset {
+                    name: simple_name(&name)?,
+                },
+                Reset::ALL => return None,
+            },
+            _ => return None,
+        };
+        let (Self::Set { name, .. } | Self::Show { name } | Self::Reset { name }) = &command;
+        find(name).is_some().then_some(command)
+    }
+}
+
+fn find(name: &str) -> Option<&'static (&'static str, &'static str, Rule)> {
+    KNOWN.iter().find(|(known, ..)| *known == name)
+}
+
+fn simple_name(name: &ObjectName) -> Option<String> {
+    match &name.0[..] {
+        [part] => Some(part.as_ident()?.value.to_lowercase()),
+        _ => None,
+    }
+}
+
+/// The name behind `SHOW`, which may be written in several words.
+fn shown_name(words: &[Ident]) -> Option<String> {
+    let words: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
+    match words.join(" ").as_str() {
+        "transaction isolation level" => Some("transaction_isolation".to_owned()),
+        "time zone" => Some("timezone".to_owned()),
+        "session authorization" => Some("session_authorization".to_owned()),
+        _ => match &words[..] {
+            [name] => Some(name.clone()),
+            _ => None,
+        },
+    }
+}
+
+fn text(values: &[Expr]) -> Option<String> {
+    let one = |value: &Expr| match value {
+        Expr::Identifier(name) => Some(name.value.clone()),
+        Expr::Value(value) => Some(match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        }),
+        other => Some(other.to_string()),
+    };
+    let values: Option<Vec<String>> = values.iter().map(one).collect();
+    Some(values?.join(", "))
+}
+
+/// The settings of one connection.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    defaults: BTreeMap<&'static str, String>,
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Settings {
+    /// Those of a new connection of `user`.
+    pub fn new(options: &ServerOptions, user: &str, is_read_only: bool) -> Self {
+        let known = KNOWN
+            .iter()
+            .map(|(name, value, _)| (*name, (*value).to_owned()));
+        let mut defaults: BTreeMap<&'static str, String> = known.collect();
+        let mut time = |name, time: Option<Duration>| {
+            let time = time.map_or("0".to_owned(), |time| format!("{}ms", time.as_millis()));
+            defaults.insert(name, time);
+        };
+        time(STATEMENT_TIMEOUT, options.statement_timeout);
+        time(IDLE_SESSION_TIMEOUT, options.idle_session_timeout);
+        time(
+            IDLE_IN_TRANSACTION_TIMEOUT,
+            options.idle_in_transaction_timeout,
+        );
+        defaults.insert("session_authorization", user.to_owned());
+        if is_read_only {
+            for name in ["transaction_read_only", "default_transaction_read_only"] {
+                defaults.insert(name, "on".to_owned());
+            }
+        }
+        Self {
+            values: defaults.clone(),
+            defaults,
+        }
+    }
+
+    /// Takes what a client says when it connects. What is not known, or can't be, is passed over.
+    pub fn begin(&mut self, parameters: &BTreeMap<String, String>) {
+        for (name, value) in parameters {
+            // What can't be is found out by a SET of the client's, as with any setting.
+            let _ = match name.as_str() {
+                "options" => options(value)
+                    .into_iter()
+                    .try_for_each(|(name, value)| self.set(&name, &value)),
+                _ => self.set(&name.to_lowercase(), value),
+            };
+        }
+    }
+
+    /// Sets a setting.
+    ///
+    /// # Errors
+    /// A value that it can't have.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let Some((name, fixed, rule)) = find(name) else {
+            return Ok(());
+        };
+        let refuse = |allowed: &str| {
+            let message = format!("setting `{name}` can't be `{value}`: {allowed}");
+            Err(Failure::new(state::INVALID_PARAMETER_VALUE, message))
+        };
+        let value = match rule {
+            Rule::Any => value.to_owned(),
+            Rule::Time => match milliseconds(value) {
+                Some(0) => "0".to_owned(),
+                Some(time) => format!("{time}ms"),
+                None => return refuse("use a number of milliseconds, or one with ms, s, min or h"),
+            },
+            Rule::Fixed if is_same(name, fixed, value, &self.defaults[name]) => return Ok(()),
+            Rule::Fixed => return refuse(&format!("it is always `{}`", self.defaults[name])),
+        };
+        self.values.insert(name, value);
+        Ok(())
+    }
+
+    /// Gives a setting the value that it had at first.
+    pub fn reset(&mut self, name: &str) {
+        if let Some((name, ..)) = find(name) {
+            self.values.insert(name, self.defaults[name].clone());
+        }
+    }
+
+    /// A setting's value.
+    pub fn get(&self, name: &str) -> &str {
+        self.values.get(name).map_or("", String::as_str)
+    }
+
+    /// What clients are told: names and values.
+    pub fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        REPORTED
+            .into_iter()
+            .map(|name| (name, self.get(&name.to_lowercase())))
+    }
+
+    /// What a statement may take.
+    pub fn statement_timeout(&self) -> Option<Duration> {
+        self.time(STATEMENT_TIMEOUT)
+    }
+
+    /// How long the connection may be silent.
+    pub fn idle_timeout(&self, is_in_transaction: bool) -> Option<Duration> {
+        match is_in_transaction {
+            true => self.time(IDLE_IN_TRANSACTION_TIMEOUT),
+            false => self.time(IDLE_SESSION_TIMEOUT),
+        }
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        let time = milliseconds(self.get(name)).filter(|time| *time > 0);
+        time.map(Duration::from_millis)
+    }
+}
+
+/// Whether a value means the one that a setting always has.
+fn is_same(name: &str, fixed: &str, value: &str, default: &str) -> bool {
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '"', ' ', '\''], "");
+    let value = plain(value);
+    match name {
+        "client_encoding" => ["utf8", "unicode"].contains(&value.as_str()),
+        "datestyle" => value.starts_with("iso"),
+        "search_path" => value.split(',').any(|schema| schema == "public"),
+        "timezone" => ["utc", "etc/utc", "gmt", "z", "0"].contains(&value.as_str()),
+        _ if default.is_empty() => value == plain(fixed),
+        _ => {
+            value == plain(default) || boolean(&value).is_some_and(|b| Some(b) == boolean(default))
+        }
+    }
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "on" | "true" | "yes" | "1" => Some(true),
+        "off" | "false" | "no" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// The settings in `-c name=value --name=value`.
+fn options(text: &str) -> Vec<(String, String)> {
+    let words = text.split_whitespace().filter(|word| *word != "-c");
+    let pair = |word: &str| {
+        let word = word.trim_start_matches("--").trim_start_matches("-c");
+        let (name, value) = word.split_once('=')?;
+        Some((name.to_lowercase().replace('-', "_"), value.to_owned()))
+    };
+    words.filter_map(pair).collect()
+}
+
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, value: &str) -> Option<Command> {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        Some(Command::Set { name, value })
+    }
+
+    #[test]
+    fn commands_are_read() {
+        assert_eq!(
+            Command::read("SET statement_timeout = 500"),
+            set("statement_timeout", "500")
+        );
+        assert_eq!(
+            Command::read("set Statement_Timeout to '5s'"),
+            set("statement_timeout", "5s")
+        );
+        let name = "statement_timeout".to_owned();
+        assert_eq!(
+            Command::read("RESET statement_timeout"),
+            Some(Command::Reset { name })
+        );
+        let name = "transaction_isolation".to_owned();
+        assert_eq!(
+            Command::read("SHOW TRANSACTION ISOLATION LEVEL"),
+            Some(Command::Show { name })
+        );
+        for others in [
+            "SET default_tablespace = far",
+            "SELECT 1",
+            "SHOW TABLES",
+            "SETTLE",
+        ] {
+            assert_eq!(Command::read(others), None, "{others}");
+        }
+    }
+
+    #[test]
+    fn settings_are_checked_kept_and_reset() {
+        let options = ServerOptions {
+            statement_timeout: Some(Duration::from_secs(60)),
+            ..ServerOptions::default()
+        };
+        let mut settings = Settings::new(&options, "ann", false);
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(60)));
+        settings.set("statement_timeout", "0").expect("none");
+        assert_eq!(settings.statement_timeout(), None);
+        settings.reset("statement_timeout");
+        assert_eq!(settings.get("statement_timeout"), "60000ms");
+        settings.set("client_encoding", "utf-8").expect("the same");
+        settings
+            .set("standard_conforming_strings", "true")
+            .expect("the same");
+        for (name, value) in [("client_encoding", "LATIN1"), ("statement_timeout", "soon")] {
+            assert_eq!(settings.set(name, value).map_err(|f| f.code), Err("22023"));
+        }
+        let parameters = BTreeMap::from([
+            ("options".to_owned(), "-c statement_timeout=7s".to_owned()),
+            ("application_name".to_owned(), "psql".to_owned()),
+        ]);
+        settings.begin(&parameters);
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(7)));
+        assert!(
+            settings
+                .reported()
+                .any(|told| told == ("application_name", "psql"))
+        );
+    }
+}

@@ -1,0 +1,34 @@
+//! The simple protocol: scripts of statements, answered one after another.
+
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::EmptyQueryResponse;
+
+use super::connection::Connection;
+use super::interrupt::Ended;
+use super::statement::Outcome;
+
+impl Connection {
+    /// Runs a script up to its first error.
+    pub async fn simple(&mut self, sql: String) -> Result<(), Ended> {
+        // As in PostgreSQL, a script replaces the nameless statement and portal.
+        self.prepared.remove("");
+        self.portals.remove("");
+        let statements = self.read(sql).await?;
+        if statements.is_empty() {
+            let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
+            self.writer.add(&empty)?;
+        }
+        for statement in statements {
+            let deadline = self.deadline();
+            match self.run(&statement, Vec::new(), &[], deadline).await? {
+                Outcome::Done(tag) => self.complete(&tag)?,
+                Outcome::Rows(mut output) => {
+                    self.writer.add(&output.columns.description())?;
+                    let (count, _) = self.send_rows(&mut output, 0, deadline).await?;
+                    self.writer.add(&output.complete(count))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

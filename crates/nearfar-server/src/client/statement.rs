@@ -1,0 +1,315 @@
+//! Statements of a client, run where statements run, and their results.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, StringArray};
+use datafusion::scalar::ScalarValue;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use nearfar_store::engine::{CommandTag, StatementResult, TransactionState};
+use nearfar_store::error::StoreError;
+use nearfar_store::sql::Statement;
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::CommandComplete;
+use pgwire::messages::startup::ParameterStatus;
+use tokio::io::AsyncWrite;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::depth;
+use super::failure::{Failure, state, warning};
+use super::interrupt::{Ended, until_interrupted};
+use super::rows::{Columns, Rows};
+use super::settings::Command;
+use crate::wire::Writer;
+
+/// A statement that was read.
+#[derive(Debug, Clone)]
+pub struct Read {
+    pub kind: Kind,
+    /// What it was read from.
+    pub text: Arc<str>,
+}
+
+/// Who carries a statement out.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// The server: it is about one of its settings.
+    Setting(Command),
+    /// The store.
+    Store(Arc<Statement>),
+}
+
+/// What a statement gives.
+pub enum Outcome {
+    /// It is done.
+    Done(CommandTag),
+    /// Rows, as they come.
+    Rows(Output),
+}
+
+/// Rows on their way to a client.
+pub struct Output {
+    pub columns: Columns,
+    batches: BoxStream<'static, Result<RecordBatch, StoreError>>,
+    current: Option<Rows>,
+    text: Arc<str>,
+    /// What the client is told when all rows are sent.
+    tag: &'static str,
+}
+
+impl Output {
+    /// Sends up to `rows_max` rows, or all with 0. How many were sent, and whether they were the last.
+    pub async fn send<W: AsyncWrite + Unpin>(
+        &mut self,
+        writer: &mut Writer<W>,
+        rows_max: usize,
+    ) -> Result<(usize, bool), Ended> {
+        let mut count = 0;
+        loop {
+            if let Some(rows) = &mut self.current {
+                while rows_max == 0 || count < rows_max {
+                    let Some(row) = rows.next_row() else { break };
+                    writer.add(&PgWireBackendMessage::DataRow(row?))?;
+                    writer.relieve().await?;
+                    count += 1;
+                }
+            }
+            if rows_max != 0 && count == rows_max {
+                return Ok((count, false));
+            }
+            match self.batches.next().await {
+                Some(Ok(batch)) => self.current = Some(self.columns.rows(&batch)?),
+                Some(Err(error)) => return Err(Failure::of(&error, &self.text).into()),
+                None => return Ok((count, true)),
+            }
+        }
+    }
+
+    /// What the client is told when all rows are sent.
+    pub fn complete(&self, rows: usize) -> PgWireBackendMessage {
+        let tag = match self.tag {
+            "SELECT" => format!("SELECT {rows}"),
+            other => other.to_owned(),
+        };
+        PgWireBackendMessage::CommandComplete(CommandComplete::new(tag))
+    }
+}
+
+impl Connection {
+    /// Reads a script.
+    pub async fn read(&mut self, sql: String) -> Result<Vec<Read>, Ended> {
+        depth::check(&sql)?;
+        let text: Arc<str> = sql.into();
+        let (session, given) = (self.session.clone(), Arc::clone(&text));
+        let statements = self
+            .on_workers(&text, None, async move { Ok(session.read(&given)?) })
+            .await?;
+        let read = |statement: Statement| Read {
+            kind: match Command::read(statement.text()) {
+                Some(command) => Kind::Setting(command),
+                None => Kind::Store(Arc::new(statement)),
+            },
+            text: Arc::clone(&text),
+        };
+        Ok(statements.into_iter().map(read).collect())
+    }
+
+    /// Runs a statement up to its first rows, or to its end.
+    pub async fn run(
+        &mut self,
+        read: &Read,
+        parameters: Vec<ScalarValue>,
+        formats: &[i16],
+        deadline: Option<Instant>,
+    ) -> Result<Outcome, Ended> {
+        self.shared.metrics.statements.inc();
+        let statement = match &read.kind {
+            Kind::Setting(command) => return Ok(self.setting(command, formats)?),
+            Kind::Store(statement) => Arc::clone(statement),
+        };
+        let before = self.session.transaction_state();
+        let tag = query_tag(statement.text());
+        let session = self.session.clone();
+        let work = async move { session.run_with(&statement, &parameters).await };
+        let result = self.on_workers(&read.text, deadline, work).await?;
+        Ok(match result {
+            StatementResult::Command(tag) => {
+                self.note(&tag, before)?;
+                Outcome::Done(tag)
+            }
+            StatementResult::Rows(rows) => Outcome::Rows(Output {
+                columns: Columns::new(rows.schema(), formats)?,
+                batches: rows.boxed(),
+                current: None,
+                text: Arc::clone(&read.text),
+                tag,
+            }),
+        })
+    }
+
+    /// Sends rows, up to a number of them or all with 0.
+    pub async fn send_rows(
+        &mut self,
+        output: &mut Output,
+        rows_max: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(usize, bool), Ended> {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let sending = output.send(&mut self.writer, rows_max);
+        let (cancel, halt) = (&self.cancel, &self.shared.halt);
+        let sent = until_interrupted(&mut self.reader, cancel, halt, timeout, sending).await?;
+        self.shared.metrics.rows.inc_by(sent.0 as u64);
+        Ok(sent)
+    }
+
+    /// Says that a statement is done.
+    pub fn complete(&mut self, tag: &CommandTag) -> Result<(), Ended> {
+        let text = match (tag.command, tag.rows) {
+            // Behind the identifier of a row, of which there is none.
+            ("INSERT", Some(rows)) => format!("INSERT 0 {rows}"),
+            _ => tag.to_string(),
+        };
+        let message = PgWireBackendMessage::CommandComplete(CommandComplete::new(text));
+        Ok(self.writer.add(&message)?)
+    }
+
+    /// By when a statement that begins now must be done.
+    pub fn deadline(&self) -> Option<Instant> {
+        let timeout = self.settings.statement_timeout();
+        timeout.and_then(|timeout| Instant::now().checked_add(timeout))
+    }
+
+    /// Runs `work` on the threads for statements, after what was given up there before.
+    pub async fn on_workers<T: Send + 'static>(
+        &mut self,
+        text: &str,
+        deadline: Option<Instant>,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, Ended> {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let working = Arc::clone(&self.working).lock_owned().await;
+        let mut task = AbortOnDrop(self.shared.workers.spawn(async move {
+            let _working = working;
+            work.await
+        }));
+        let (cancel, halt) = (&self.cancel, &self.shared.halt);
+        let waiting = async { Ok((&mut task.0).await) };
+        let waited = until_interrupted(&mut self.reader, cancel, halt, timeout, waiting).await;
+        let done = match waited {
+            Ok(done) => done,
+            Err(Ended::Gone) => return Err(Ended::Gone),
+            Err(Ended::Failed(failure)) => {
+                // It may have been done already: then that is the truth.
+                task.0.abort();
+                match (&mut task.0).await {
+                    Err(error) if error.is_cancelled() => return Err(failure.into()),
+                    done => done,
+                }
+            }
+        };
+        match done {
+            Ok(result) => Ok(result.map_err(|error| Failure::of(&error, text))?),
+            Err(_) => {
+                let message = "internal error: a statement ended without a result";
+                Err(Failure::new(state::INTERNAL_ERROR, message).into())
+            }
+        }
+    }
+
+    fn setting(&mut self, command: &Command, formats: &[i16]) -> Result<Outcome, Failure> {
+        if self.session.transaction_state() == TransactionState::Failed {
+            let message =
+                "the transaction has failed, and its statements are refused until ROLLBACK";
+            return Err(Failure::new(state::FAILED_TRANSACTION, message));
+        }
+        let done = |command| {
+            Outcome::Done(CommandTag {
+                command,
+                rows: None,
+            })
+        };
+        match command {
+            Command::Set { name, value } => {
+                self.settings.set(name, value)?;
+                self.report_setting(name)?;
+                Ok(done("SET"))
+            }
+            Command::Reset { name } => {
+                self.settings.reset(name);
+                self.report_setting(name)?;
+                Ok(done("RESET"))
+            }
+            Command::Show { name } => {
+                let values = StringArray::from(vec![self.settings.get(name)]);
+                let batch = RecordBatch::try_from_iter([(name.as_str(), Arc::new(values) as _)]);
+                let batch = batch
+                    .map_err(|error| Failure::new(state::INTERNAL_ERROR, error.to_string()))?;
+                Ok(Outcome::Rows(Output {
+                    columns: Columns::new(&batch.schema(), formats)?,
+                    batches: futures::stream::iter([Ok(batch)]).boxed(),
+                    current: None,
+                    text: Arc::from(""),
+                    tag: "SHOW",
+                }))
+            }
+        }
+    }
+
+    /// Tells the client of a setting that clients follow.
+    fn report_setting(&mut self, name: &str) -> Result<(), Failure> {
+        let told = self
+            .settings
+            .reported()
+            .find(|(told, _)| told.eq_ignore_ascii_case(name));
+        if let Some((name, value)) = told {
+            let status = ParameterStatus::new(name.to_owned(), value.to_owned());
+            let added = self
+                .writer
+                .add(&PgWireBackendMessage::ParameterStatus(status));
+            added.map_err(|_| {
+                Failure::new(state::PROGRAM_LIMIT_EXCEEDED, "the value is too long")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Warns of what PostgreSQL warns of.
+    fn note(&mut self, tag: &CommandTag, before: TransactionState) -> Result<(), Ended> {
+        let is_idle = before == TransactionState::Idle;
+        let notice = match tag.command {
+            "BEGIN" if !is_idle => warning(
+                state::WARNING_ACTIVE_TRANSACTION,
+                "there is already a transaction in progress",
+            ),
+            "COMMIT" | "ROLLBACK" if is_idle => warning(
+                state::WARNING_NO_TRANSACTION,
+                "there is no transaction in progress",
+            ),
+            _ => return Ok(()),
+        };
+        Ok(self.writer.add(&notice)?)
+    }
+}
+
+/// A task that ends when nobody waits for it any more.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What the client of a query is told when all rows are sent.
+fn query_tag(sql: &str) -> &'static str {
+    let first = sql
+        .split(|c: char| !c.is_ascii_alphabetic())
+        .next()
+        .unwrap_or_default();
+    match first.to_ascii_uppercase().as_str() {
+        "EXPLAIN" => "EXPLAIN",
+        "SHOW" => "SHOW",
+        _ => "SELECT",
+    }
+}

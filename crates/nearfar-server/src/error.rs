@@ -1,0 +1,41 @@
+//! Why a server does not start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::auth::UserError;
+
+/// Why a server does not start or can't go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// An address that can't be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel says.
+        source: io::Error,
+    },
+    /// An address that others reach, without users.
+    #[error(
+        "{address} can be reached from other machines, and there are no users: give a file of users, \
+         or listen on a loopback address"
+    )]
+    Unprotected {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A certificate or key that can't be used.
+    #[error("`{}` can't be used for TLS: {reason}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Users that can't be read.
+    #[error(transparent)]
+    Users(#[from] UserError),
+}

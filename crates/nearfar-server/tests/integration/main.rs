@@ -1,0 +1,9 @@
+//! The server as its clients see it.
+
+mod access;
+mod ends;
+mod hostile;
+mod statements;
+mod support;
+mod tpch;
+mod transport;

@@ -1,0 +1,206 @@
+//! Statements, parameters, transactions.
+
+use futures::TryStreamExt;
+use tokio_postgres::SimpleQueryMessage;
+use tokio_postgres::types::Type;
+
+use crate::support::{code, message, read_until, start, startup};
+
+use std::io::Write;
+
+fn values(messages: &[SimpleQueryMessage]) -> Vec<String> {
+    let rows = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    rows.map(|row| row.get(0).unwrap_or("null").to_owned())
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_are_answered_one_after_another() {
+    let server = start().await;
+    let client = server.client().await;
+    let script = "CREATE TABLE t AS SELECT 1 AS a; INSERT INTO t VALUES (2), (3); \
+                  SELECT a FROM t ORDER BY a; SELECT NULL";
+    let answers = client.simple_query(script).await.expect("answered");
+    assert_eq!(values(&answers), ["1", "2", "3", "null"]);
+    assert!(client.simple_query(" ; -- nothing\n").await.is_ok());
+    let failed = client
+        .simple_query("SELECT 1; SELECT nothing; SELECT 2")
+        .await;
+    assert_eq!(code(failed), "42703");
+    assert!(client.simple_query("SELECT 1").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_have_the_types_of_their_places() {
+    let server = start().await;
+    let client = server.client().await;
+    let create = "CREATE TABLE t (a BIGINT, b VARCHAR, c DOUBLE, d DATE, e DECIMAL(12, 2))";
+    client.execute(create, &[]).await.expect("created");
+    let insert = "INSERT INTO t VALUES ($1, $2, $3, DATE '2024-05-06', 12.5)";
+    let insert = client.prepare(insert).await.expect("prepared");
+    assert_eq!(insert.params()[0], Type::INT8);
+    for number in 0..3_i64 {
+        let text = format!("row {number}");
+        let added = client.execute(&insert, &[&number, &text, &0.5_f64]).await;
+        assert_eq!(added.expect("inserted"), 1);
+    }
+    let select = "SELECT a, b, c, a IS NULL, CAST(e AS VARCHAR) FROM t WHERE a >= $1 ORDER BY a";
+    let rows = client.query(select, &[&1_i64]).await.expect("selected");
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[1].get::<_, i64>(0), 2);
+    assert_eq!(rows[1].get::<_, &str>(1), "row 2");
+    assert_eq!(rows[1].get::<_, f64>(2), 0.5);
+    assert!(!rows[1].get::<_, bool>(3));
+    assert_eq!(rows[1].get::<_, &str>(4), "12.50");
+    let null = client
+        .execute(&insert, &[&None::<i64>, &"x", &1.0_f64])
+        .await;
+    assert_eq!(null.expect("inserted"), 1);
+    let updated = client
+        .execute("UPDATE t SET b = $1 WHERE a = $2", &[&"y", &1_i64])
+        .await;
+    assert_eq!(updated.expect("updated"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_isolate_and_conflict() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    one.batch_execute("CREATE TABLE t AS SELECT 1 AS a")
+        .await
+        .expect("created");
+    one.batch_execute("BEGIN; UPDATE t SET a = 2")
+        .await
+        .expect("changed");
+    let seen = other.query_one("SELECT a FROM t", &[]).await.expect("read");
+    assert_eq!(seen.get::<_, i64>(0), 1);
+    other
+        .batch_execute("BEGIN; UPDATE t SET a = 3")
+        .await
+        .expect("changed");
+    one.batch_execute("COMMIT").await.expect("committed");
+    assert_eq!(code(other.batch_execute("COMMIT").await), "40001");
+    other.batch_execute("BEGIN").await.expect("begun");
+    assert_eq!(code(other.batch_execute("SELECT nothing").await), "42703");
+    assert_eq!(code(other.batch_execute("SELECT 1").await), "25P02");
+    other
+        .batch_execute("ROLLBACK; SELECT 1")
+        .await
+        .expect("rolled back");
+}
+
+/// The status behind every answer, as the client sees it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_of_the_transaction_is_told() {
+    let server = start().await;
+    let mut stream = server.raw();
+    stream.write_all(&startup()).expect("sent");
+    read_until(&mut stream, b'Z');
+    for (sql, status) in [
+        ("SELECT 1", b'I'),
+        ("BEGIN", b'T'),
+        ("SELECT nothing", b'E'),
+        ("SELECT 1", b'E'),
+        ("COMMIT", b'I'),
+        ("BEGIN; syntax error", b'I'),
+    ] {
+        let query = message(b'Q', &[sql.as_bytes(), b"\0"].concat());
+        stream.write_all(&query).expect("sent");
+        let answers = read_until(&mut stream, b'Z');
+        let (_, ready) = answers.last().expect("an answer");
+        assert_eq!(ready[..], [status], "{sql}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_have_their_codes() {
+    let server = start().await;
+    let client = server.client().await;
+    client
+        .batch_execute("CREATE TABLE t AS SELECT 1 AS a")
+        .await
+        .expect("created");
+    for (sql, expected) in [
+        ("SELEKT 1", "42601"),
+        ("SELECT * FROM nothing", "42P01"),
+        ("SELECT b FROM t", "42703"),
+        ("SELECT nothing(1)", "42883"),
+        ("CREATE TABLE t AS SELECT 1 AS a", "42P07"),
+        (
+            "CREATE TABLE u TABLESPACE nowhere AS SELECT 1 AS a",
+            "42704",
+        ),
+        ("SELECT 1 / 0", "22012"),
+        ("SELECT CAST('x' AS BIGINT)", "22P02"),
+        ("SAVEPOINT a", "0A000"),
+        ("COPY t TO '/tmp/never.csv'", "42501"),
+        ("SET statement_timeout = soon", "22023"),
+        ("DROP TABLE nothing", "42P01"),
+    ] {
+        assert_eq!(code(client.batch_execute(sql).await), expected, "{sql}");
+    }
+    let error = client
+        .batch_execute("SELECT 1,\n  b FROM t")
+        .await
+        .expect_err("unknown");
+    let error = error.as_db_error().expect("of the server");
+    let position = tokio_postgres::error::ErrorPosition::Original(13);
+    assert_eq!(error.position(), Some(&position), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn portals_give_rows_in_portions() {
+    let server = start().await;
+    let mut client = server.client().await;
+    let transaction = client.transaction().await.expect("begun");
+    let select = "SELECT value FROM generate_series(1, 10) ORDER BY value";
+    let portal = transaction.bind(select, &[]).await.expect("bound");
+    let mut found = Vec::new();
+    loop {
+        let rows = transaction.query_portal(&portal, 4).await.expect("rows");
+        if rows.is_empty() {
+            break;
+        }
+        assert!(rows.len() <= 4);
+        found.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+    }
+    assert_eq!(found, (1..=10).collect::<Vec<i64>>());
+    transaction.commit().await.expect("committed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_come_while_a_query_runs() {
+    let server = start().await;
+    let client = server.client().await;
+    let select = "SELECT a.value FROM generate_series(1, 3000000) a, generate_series(1, 3000000) b";
+    let parameters: [i64; 0] = [];
+    let rows = client.query_raw(select, parameters).await.expect("begun");
+    let mut rows = std::pin::pin!(rows);
+    for _ in 0..10_000 {
+        assert!(rows.try_next().await.expect("a row").is_some());
+    }
+    drop(client);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn temporary_tables_and_settings_end_with_their_connection() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    one.batch_execute("CREATE TEMP TABLE t AS SELECT 1 AS a; SET statement_timeout = '1h'")
+        .await
+        .expect("created");
+    assert_eq!(code(other.batch_execute("SELECT * FROM t").await), "42P01");
+    let shown = one
+        .simple_query("SHOW statement_timeout")
+        .await
+        .expect("shown");
+    assert_eq!(values(&shown), ["3600000ms"]);
+    let shown = other
+        .query_one("SHOW statement_timeout", &[])
+        .await
+        .expect("shown");
+    assert_eq!(shown.get::<_, &str>(0), "0");
+}

@@ -1,0 +1,199 @@
+//! A server in this process, and clients of it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearfar_server::{
+    Server, ServerOptions, ServerState, StateHandle, Stopped, WORKER_STACK_BYTES,
+};
+use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_topology::Topology;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, Error, NoTls};
+
+/// Runs for hours.
+pub const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000000) a, \
+                        generate_series(1, 3000000) b WHERE a.value + b.value = -1";
+/// How long something that must happen may take.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Between looks at what happens.
+pub const GLANCE: Duration = Duration::from_millis(10);
+
+/// A server that serves until it is told to stop.
+pub struct Running {
+    pub address: SocketAddr,
+    pub http: SocketAddr,
+    pub state: StateHandle,
+    pub engine: Arc<Engine>,
+    stop: Option<oneshot::Sender<()>>,
+    serving: Option<JoinHandle<Stopped>>,
+    workers: Option<Runtime>,
+}
+
+/// Options of a server on any free port.
+pub fn options() -> ServerOptions {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    ServerOptions {
+        listen: any,
+        http: Some(any),
+        grace: Duration::from_millis(100),
+        ..ServerOptions::default()
+    }
+}
+
+pub async fn start() -> Running {
+    start_with(options()).await
+}
+
+pub async fn start_with(options: ServerOptions) -> Running {
+    let topology = Topology::this_machine().expect("a machine");
+    let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
+    let workers = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(WORKER_STACK_BYTES)
+        .enable_all()
+        .build()
+        .expect("threads");
+    let handle = workers.handle().clone();
+    let server = Server::bind(Arc::clone(&engine), handle, options).await;
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let state = server.state();
+    state.set(ServerState::Ready);
+    let (stop, stopped) = oneshot::channel();
+    Running {
+        address: server.address().expect("an address"),
+        http: server.http_address().expect("an address"),
+        state,
+        engine,
+        stop: Some(stop),
+        serving: Some(tokio::spawn(server.serve(async {
+            let _ = stopped.await;
+        }))),
+        workers: Some(workers),
+    }
+}
+
+impl Running {
+    pub fn config(&self) -> Config {
+        let mut config = Config::new();
+        config
+            .host("127.0.0.1")
+            .port(self.address.port())
+            .user("me");
+        config
+    }
+
+    pub async fn client(&self) -> Client {
+        connect(&self.config()).await.expect("connected")
+    }
+
+    /// A connection that speaks no protocol by itself.
+    pub fn raw(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("connected");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        stream
+    }
+
+    /// The status and the text of a page.
+    pub fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.http).expect("connected");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("received");
+        let status = text.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.expect("a status"), text)
+    }
+
+    /// The value of a metric.
+    pub fn metric(&self, name: &str) -> f64 {
+        let (_, text) = self.get("/metrics");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|value| value.trim().parse().ok())
+            .unwrap_or_else(|| panic!("{name} is missing in {text}"))
+    }
+
+    /// Waits for a state that comes by itself.
+    pub async fn wait_until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
+        let started = Instant::now();
+        while !holds(self) {
+            assert!(started.elapsed() < PATIENCE, "{what} did not come");
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Tells it to stop.
+    pub fn ask_to_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits for its end.
+    pub async fn stopped(&mut self) -> Stopped {
+        let serving = self.serving.take().expect("serving");
+        serving.await.expect("no panic")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(workers) = self.workers.take() {
+            workers.shutdown_background();
+        }
+    }
+}
+
+pub async fn connect(config: &Config) -> Result<Client, Error> {
+    let (client, connection) = config.connect(NoTls).await?;
+    // Its errors come to the client too.
+    tokio::spawn(async {
+        let _ = connection.await;
+    });
+    Ok(client)
+}
+
+/// The SQLSTATE of an error.
+#[track_caller]
+pub fn code<T>(result: Result<T, Error>) -> String {
+    match result {
+        Ok(_) => panic!("it succeeded"),
+        Err(error) => error
+            .code()
+            .unwrap_or_else(|| panic!("{error:?}"))
+            .code()
+            .to_owned(),
+    }
+}
+
+/// A message of the protocol.
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[kind], &length[..], body].concat()
+}
+
+/// The first packet of a session.
+pub fn startup() -> Vec<u8> {
+    let body = b"\0\x03\0\0user\0me\0\0";
+    [&(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
+}
+
+/// Reads messages up to one of `kind`; all of them.
+pub fn read_until(stream: &mut TcpStream, kind: u8) -> Vec<(u8, Vec<u8>)> {
+    let mut messages = Vec::new();
+    loop {
+        let mut head = [0; 5];
+        stream.read_exact(&mut head).expect("a message");
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let mut body = vec![0; length - 4];
+        stream.read_exact(&mut body).expect("its body");
+        messages.push((head[0], body));
+        if head[0] == kind {
+            return messages;
+        }
+    }
+}

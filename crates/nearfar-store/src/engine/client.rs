@@ -1,0 +1,121 @@
+//! What a server needs of a session beside running statements: parameters and columns of a statement
+//! before it runs, and the state of the transaction.
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::logical_expr::LogicalPlan;
+use std::sync::Arc;
+
+use super::Engine;
+use super::session::Session;
+use crate::error::StoreError;
+use crate::scan::table_of;
+use crate::sql::{Statement, StatementKind};
+use crate::table::Table;
+
+/// Where a session is with its transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransactionState {
+    /// Every statement is a transaction of its own.
+    Idle,
+    /// Within a transaction that `BEGIN` began.
+    Open,
+    /// Within a transaction of which a statement has failed.
+    Failed,
+}
+
+/// What is known of a statement before it runs.
+#[derive(Debug, Clone, Default)]
+pub struct Described {
+    /// The types of `$1` and so on, where its place in the statement tells.
+    pub parameters: Vec<Option<DataType>>,
+    /// The columns of its rows, if it is a query.
+    pub columns: Option<SchemaRef>,
+}
+
+/// More parameters than the wire protocol can number.
+const PARAMETERS_MAX: usize = 65_535;
+
+impl Session {
+    /// Where the session is with its transactions.
+    pub fn transaction_state(&self) -> TransactionState {
+        match self.open.lock().as_ref() {
+            None => TransactionState::Idle,
+            Some(transaction) if transaction.has_failed() => TransactionState::Failed,
+            Some(_) => TransactionState::Open,
+        }
+    }
+
+    /// Fails the transaction that `BEGIN` began, if there is one: its client was told of an error.
+    pub fn fail_transaction(&self) {
+        if let Some(transaction) = self.open.lock().as_ref() {
+            transaction.fail();
+        }
+    }
+
+    /// The parameters and columns of a statement.
+    ///
+    /// # Errors
+    /// A statement that is wrong or names what is not there; one of a transaction that has failed.
+    pub async fn describe(&self, statement: &Statement) -> Result<Described, StoreError> {
+        let StatementKind::DataFusion {
+            statement: parsed, ..
+        } = statement.kind()
+        else {
+            return Ok(Described::default());
+        };
+        let transaction = self.current_transaction()?;
+        let state = super::execute::within(&transaction, self.context().state());
+        let plan = state.statement_to_plan(parsed.as_ref().clone()).await?;
+        Ok(Described {
+            parameters: parameters(&plan)?,
+            columns: columns(&plan),
+        })
+    }
+}
+
+/// The types of the parameters, by their number.
+fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, StoreError> {
+    let mut types = Vec::new();
+    for (name, data_type) in plan.get_parameter_types()? {
+        let number = name.trim_start_matches('$').parse::<usize>().ok();
+        let Some(index) = number
+            .and_then(|n| n.checked_sub(1))
+            .filter(|n| *n < PARAMETERS_MAX)
+        else {
+            let message = format!("parameter {name}: parameters are numbered, from $1");
+            return Err(datafusion::error::DataFusionError::Plan(message).into());
+        };
+        if types.len() <= index {
+            types.resize(index + 1, None);
+        }
+        types[index] = data_type;
+    }
+    Ok(types)
+}
+
+fn columns(plan: &LogicalPlan) -> Option<SchemaRef> {
+    let is_query = !matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+    );
+    let schema: &Schema = plan.schema().as_arrow();
+    is_query.then(|| Arc::new(schema.clone()))
+}
+
+impl Engine {
+    /// The permanent tables in memory, with their schemas.
+    pub fn tables(&self) -> Vec<(String, Arc<Table>)> {
+        let schemas = self.catalog().all().into_iter();
+        let tables = schemas.flat_map(|(schema, map)| {
+            let tables = map.all().into_iter();
+            let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
+            tables
+                .map(move |table| (schema.clone(), table))
+                .collect::<Vec<_>>()
+        });
+        tables.collect()
+    }
+}

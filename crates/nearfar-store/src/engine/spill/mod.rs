@@ -1,0 +1,14 @@
+//! Where operators spill: the memory of a farther tier, and disk when that is full.
+//!
+//! Sorts, aggregations, sort-merge joins and repartitionings write what they have no memory for to
+//! files of DataFusion's disk manager. [`SpillStore`] makes these files: their bytes lie in regions
+//! of the session's `spill_tablespace`, which are charged to the tier's budget, and from the first
+//! region that is refused on in a file on disk. On a modelled tier, writing and reading hold the
+//! thread back as a scan's streams do. What a query has spilled is in its [`SpillAccount`].
+
+mod account;
+mod file;
+mod store;
+
+pub use account::SpillAccount;
+pub use store::{SpillStore, SpillTier};

@@ -1,0 +1,156 @@
+//! `nearfar serve`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{DataArgs, MachineArgs, PoolArgs};
+
+/// Serve tables over PostgreSQL's protocol, with health and metrics over HTTP.
+///
+/// Without a file of users, only clients of this machine may connect, and each may do everything but
+/// use files. Ends with SIGTERM or Ctrl-C: statements that run get a grace period.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  nearfar serve --tpch 1                           psql -h 127.0.0.1 -U me finds TPC-H
+  nearfar serve user add ann --file users          asks stdin for the password
+  nearfar serve --users users --listen 0.0.0.0 --tls-cert c.pem --tls-key k.pem --tls-required
+  curl http://127.0.0.1:9187/metrics
+
+The exit code is 0 when all statements ended within the grace period, 130 when some were given up.")]
+pub struct ServeArgs {
+    #[command(subcommand)]
+    pub action: Option<ServeAction>,
+    /// Files and folders to load before clients are served.
+    #[arg(value_name = "FILE|FOLDER")]
+    pub files: Vec<PathBuf>,
+    /// The address to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub listen: IpAddr,
+    /// The port to listen on; 0 for any that is free.
+    #[arg(long, value_name = "PORT", default_value_t = 5432)]
+    pub port: u16,
+    /// Where health and metrics are told.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9187")]
+    pub http: SocketAddr,
+    /// Tell neither health nor metrics.
+    #[arg(long, conflicts_with = "http")]
+    pub no_http: bool,
+    /// The file of users, made with `nearfar serve user add`.
+    #[arg(long, value_name = "FILE", help_heading = "Access")]
+    pub users: Option<PathBuf>,
+    /// The certificate for encryption and those that vouch for it (PEM).
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        help_heading = "Access"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of the certificate (PEM).
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        help_heading = "Access"
+    )]
+    pub tls_key: Option<PathBuf>,
+    /// Refuse connections that are not encrypted.
+    #[arg(long, requires = "tls_cert", help_heading = "Access")]
+    pub tls_required: bool,
+    /// Let users that may write also read and write files of this machine.
+    #[arg(long, help_heading = "Access")]
+    pub allow_files: bool,
+    /// Connections at once.
+    #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits")]
+    pub max_connections: usize,
+    /// The longest statement.
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value = "16MiB",
+        help_heading = "Limits"
+    )]
+    pub max_statement: crate::human::ByteSize,
+    /// What a statement may take, in seconds; 0 for no end. Clients may set another.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    pub statement_timeout: Duration,
+    /// How long a client may be silent outside of a transaction; 0 for ever.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    pub idle_timeout: Duration,
+    /// How long a client may be silent within a transaction; 0 for ever.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    pub idle_in_transaction_timeout: Duration,
+    /// Within which a client must have said who it is.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", help_heading = "Limits")]
+    pub authentication_timeout: Duration,
+    /// What running statements get to end by themselves when the server stops.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", help_heading = "Limits")]
+    pub grace: Duration,
+    /// Generate the eight tables of TPC-H at this scale factor.
+    #[arg(long, value_name = "SF", allow_negative_numbers = true)]
+    pub tpch: Option<f64>,
+    /// Put tables that are loaded at the start here: `near`, `far`, a tier, or `interleave:2:1`.
+    #[arg(long, value_name = "NAME")]
+    pub tablespace: Option<String>,
+    /// Add a modelled tier `far` after a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]
+    pub profile: Option<String>,
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    #[command(flatten)]
+    pub data: DataArgs,
+    #[command(flatten)]
+    pub pool: PoolArgs,
+}
+
+/// What else there is to do for a server.
+#[derive(Debug, Subcommand)]
+pub enum ServeAction {
+    /// Keep a file of users.
+    User(UserArgs),
+}
+
+/// Keep a file of users.
+#[derive(Debug, Args)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    pub action: UserAction,
+}
+
+/// What can be done with users.
+#[derive(Debug, Subcommand)]
+pub enum UserAction {
+    /// Add a user, whose password is read from stdin. The file keeps a verifier of it only.
+    Add {
+        /// The user's name.
+        name: String,
+        /// The file of users, which is made if there is none.
+        #[arg(long, value_name = "FILE")]
+        file: PathBuf,
+        /// What the user may do.
+        #[arg(long, value_enum, default_value_t = UserRole::ReadWrite)]
+        role: UserRole,
+    },
+}
+
+/// What a user may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum UserRole {
+    /// Everything.
+    ReadWrite,
+    /// Nothing that creates, changes or moves tables.
+    ReadOnly,
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}

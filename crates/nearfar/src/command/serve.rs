@@ -1,0 +1,141 @@
+//! `nearfar serve`: starts a server, and keeps its users.
+
+use std::io::BufRead;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use nearfar_server::{Role, Server, ServerOptions, ServerState, TlsOptions, User, Users};
+use nearfar_topology::Profile;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
+use crate::exit::{Exit, Failed};
+use crate::machine::{self, Kept};
+use crate::message;
+use crate::sql;
+
+/// Runs the command.
+pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
+    match &args.action {
+        Some(ServeAction::User(user)) => keep_users(&user.action),
+        None => serve(args),
+    }
+}
+
+fn keep_users(action: &UserAction) -> anyhow::Result<()> {
+    let UserAction::Add { name, file, role } = action;
+    let mut password = String::new();
+    let read = std::io::stdin().lock().read_line(&mut password);
+    read.context("cannot read the password from stdin")?;
+    let role = match role {
+        UserRole::ReadWrite => Role::ReadWrite,
+        UserRole::ReadOnly => Role::ReadOnly,
+    };
+    let password = password.trim_end_matches(['\r', '\n']);
+    Users::add(file, &User::new(name, role, password)?)?;
+    Ok(())
+}
+
+fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
+    let tls = args.tls_cert.clone().zip(args.tls_key.clone());
+    let users = args.users.as_deref().map(Users::read).transpose()?;
+    let limit = |time: Duration| (!time.is_zero()).then_some(time);
+    Ok(ServerOptions {
+        listen: SocketAddr::new(args.listen, args.port),
+        http: (!args.no_http).then_some(args.http),
+        tls: tls.map(|(certificate, key)| TlsOptions {
+            certificate,
+            key,
+            is_required: args.tls_required,
+        }),
+        users,
+        may_use_files: args.allow_files,
+        max_connections: args.max_connections,
+        max_message_bytes: usize::try_from(args.max_statement.0).unwrap_or(usize::MAX),
+        statement_timeout: limit(args.statement_timeout),
+        idle_session_timeout: limit(args.idle_timeout),
+        idle_in_transaction_timeout: limit(args.idle_in_transaction_timeout),
+        authentication_timeout: args.authentication_timeout,
+        grace: args.grace,
+    })
+}
+
+fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let sources = sql::sources(&args.files)?;
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    let kept = Kept {
+        data: args.data.options(),
+        pool: args.pool.options(),
+    };
+    let engine = machine::engine(&args.machine, profile, kept)?;
+    // Apart from each other, so that clients are heard while statements keep all threads busy.
+    let workers = machine::server_threads(engine.threads())?;
+    let front = machine::server_threads(1)?;
+    let (is_open, grace) = (options.users.is_none(), options.grace);
+    let server = front.block_on(Server::bind(
+        Arc::clone(&engine),
+        workers.handle().clone(),
+        options,
+    ))?;
+    announce(&server, is_open);
+    let stopped = front.block_on(async {
+        let state = server.state();
+        let asked = asked_to_end()?;
+        let mut serving = tokio::spawn(server.serve(asked));
+        let tables = sql::Tables {
+            sources,
+            tpch: args.tpch,
+            tablespace: args.tablespace.as_deref(),
+        };
+        tokio::select! {
+            // Told to end before there was anything to serve.
+            stopped = &mut serving => return anyhow::Ok(stopped?),
+            loaded = tables.load(&engine) => loaded?,
+        }
+        state.set(ServerState::Ready);
+        if state.get() == ServerState::Ready {
+            message::print("ready");
+        }
+        anyhow::Ok(serving.await?)
+    })?;
+    // What was given up may not have noticed yet.
+    workers.shutdown_background();
+    match stopped.interrupted {
+        0 => Ok(()),
+        count => {
+            let seconds = grace.as_secs_f64();
+            let message = format!("{count} connections were given up after {seconds} s of grace");
+            Err(Failed::new(Exit::Interrupted, message).into())
+        }
+    }
+}
+
+fn announce(server: &Server, is_open: bool) {
+    if let Some(address) = server.address() {
+        message::print(&format!("listening on {address}"));
+    }
+    if let Some(address) = server.http_address() {
+        message::print(&format!("health and metrics on http://{address}"));
+    }
+    if is_open {
+        message::print(
+            "warning: there are no users: everybody on this machine may read and write all tables",
+        );
+    }
+    message::print("warning: tables are in memory only and end with the server");
+}
+
+/// Ends when the process is told to end.
+fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
