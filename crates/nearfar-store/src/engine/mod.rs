@@ -44,6 +44,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
+use crate::image::DatabaseImage;
 use crate::placement::Storage;
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
@@ -123,16 +124,10 @@ impl Engine {
         };
         let (storage, attached) =
             pool::attach(options.pool.as_ref(), options.data.is_some(), storage)?;
-        let (database, recovered) = open_database(&storage, options.data.as_ref())?;
-        let (durability, definitions) = recovered.unzip();
-        let verifier = attached
-            .as_ref()
-            .and_then(|image| pool::verifier(&storage, image));
-        let of_pool = attached.map(|image| Definitions::of_image(image, &database));
-        let definitions = definitions.or(of_pool);
+        let opened = Opened::of(&storage, options.data.as_ref(), attached)?;
         let engine = Arc::new(Self {
             topology,
-            database,
+            database: opened.database,
             storage,
             costs,
             far,
@@ -141,17 +136,17 @@ impl Engine {
             catalog: Arc::default(),
             query_memory,
             definitions: Arc::default(),
-            durability,
+            durability: opened.durability,
             publisher: OnceLock::new(),
-            _verifier: verifier,
+            _verifier: opened.verifier,
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
                 .temp_limit_bytes
                 .unwrap_or(TemporaryBudget::UNLIMITED),
         });
-        let views = definitions.map(|definitions| engine.restore(definitions));
-        engine.restore_views(views.unwrap_or_default());
+        let views = engine.restore(opened.definitions);
+        engine.restore_views(views);
         if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
             engine.database.set_log(Arc::clone(durability.log()));
             durability.start_savepoints(data, &engine.database, engine.image_taker());
@@ -277,23 +272,42 @@ impl Engine {
     }
 }
 
-/// A database, and what the data directory has of it, where there is one.
-fn open_database(
-    storage: &Storage,
-    data: Option<&DataOptions>,
-) -> Result<(Arc<Database>, Option<(Durability, Definitions)>), StoreError> {
-    let (storage, limits) = (storage.clone(), MergeLimits::default());
-    let Some(data) = data else {
-        return Ok((Database::new(storage, limits), None));
-    };
-    let database = Database::durable(storage, limits);
-    match Durability::open(data, &database) {
-        Ok(recovered) => Ok((database, Some(recovered))),
-        Err(error) => {
-            // Merges that recovery began must not outlive it.
-            database.merges().stop();
-            Err(error)
-        }
+/// A database, and what outlived the processes before this one.
+struct Opened {
+    database: Arc<Database>,
+    durability: Option<Durability>,
+    definitions: Definitions,
+    verifier: Option<Verifier>,
+}
+
+impl Opened {
+    /// What the data directory has, or else what was `attached` in the pool.
+    fn of(
+        storage: &Storage,
+        data: Option<&DataOptions>,
+        attached: Option<DatabaseImage>,
+    ) -> Result<Self, StoreError> {
+        let limits = MergeLimits::default();
+        let Some(data) = data else {
+            let database = Database::new(storage.clone(), limits);
+            let attached = attached.unwrap_or_default();
+            return Ok(Self {
+                durability: None,
+                verifier: pool::verifier(storage, &attached),
+                definitions: Definitions::of_image(attached, &database),
+                database,
+            });
+        };
+        let database = Database::durable(storage.clone(), limits);
+        // Merges that recovery began must not outlive it.
+        let recovered = Durability::open(data, &database);
+        let (durability, definitions) = recovered.inspect_err(|_| database.merges().stop())?;
+        Ok(Self {
+            database,
+            durability: Some(durability),
+            definitions,
+            verifier: None,
+        })
     }
 }
 

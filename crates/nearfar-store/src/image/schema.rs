@@ -183,15 +183,7 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
             out.u8(tag::STRUCT);
             return fields(out, children);
         }
-        DataType::Union(children, mode) => {
-            out.u8(tag::UNION);
-            out.flag(*mode == UnionMode::Dense);
-            out.count(children.len());
-            for (id, child) in children.iter() {
-                out.u8(id as u8);
-                field(out, child)?;
-            }
-        }
+        DataType::Union(children, mode) => return union(out, children, *mode),
         DataType::Dictionary(keys, values) => {
             out.u8(tag::DICTIONARY);
             self::data_type(out, keys)?;
@@ -215,6 +207,17 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
                 data_type: other.clone(),
             });
         }
+    }
+    Ok(())
+}
+
+fn union(out: &mut Encoder, children: &UnionFields, mode: UnionMode) -> Result<(), ImageError> {
+    out.u8(tag::UNION);
+    out.flag(mode == UnionMode::Dense);
+    out.count(children.len());
+    for (id, child) in children.iter() {
+        out.u8(id as u8);
+        field(out, child)?;
     }
     Ok(())
 }

@@ -59,7 +59,7 @@ pub enum SavepointError {
         column: String,
         /// What is wrong with it.
         #[source]
-        source: ColumnError,
+        source: Box<ColumnError>,
     },
     /// A pool can't be used, or has no room.
     #[error("the pool `{}` can't be used: {source}{}", path.display(), remedy(source))]
@@ -68,7 +68,7 @@ pub enum SavepointError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: PoolError,
+        source: Box<PoolError>,
     },
     /// A table can't be part of a savepoint.
     #[error("table `{table}` can't be kept: {source}")]

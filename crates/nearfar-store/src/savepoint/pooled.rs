@@ -121,7 +121,7 @@ impl TablePool {
         let path = &options.path;
         let failed = |source| SavepointError::Pool {
             path: path.clone(),
-            source,
+            source: Box::new(source),
         };
         let is_there = std::fs::metadata(path).is_ok_and(|metadata| {
             use std::os::unix::fs::FileTypeExt;
@@ -206,7 +206,7 @@ impl TablePool {
     fn failed(&self, source: PoolError) -> SavepointError {
         SavepointError::Pool {
             path: self.path.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 
@@ -494,7 +494,7 @@ impl PoolColumn {
             table: self.table.clone(),
             segment: self.segment,
             column: self.name.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 }

@@ -324,7 +324,7 @@ impl FileColumn {
             table: self.table.clone(),
             segment: self.segment,
             column: self.name.clone(),
-            source,
+            source: Box::new(source),
         }
     }
 }

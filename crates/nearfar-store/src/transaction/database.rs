@@ -253,8 +253,11 @@ pub struct Commits<'a> {
     database: &'a Database,
     _alone: MutexGuard<'a, ()>,
     /// Let go of after the lock: fields are dropped in this order.
-    replaced: RefCell<Vec<([Arc<Version>; 2], Vec<Snapshot>)>>,
+    replaced: RefCell<Vec<Replaced>>,
 }
+
+/// Versions that are replaced, and the tables' snapshots that were in them.
+type Replaced = ([Arc<Version>; 2], Vec<Snapshot>);
 
 impl Commits<'_> {
     /// What is committed now.

@@ -50,22 +50,27 @@ fn far() -> TierId {
 /// Columns of all encodings and of all kinds of types, with a value for each of `rows`; nulls where
 /// `null` says so.
 fn batch(rows: &[i64], null: impl Fn(usize, usize) -> bool) -> RecordBatch {
-    let value = |column: usize| {
-        let present = move |(row, value): (usize, &i64)| (row, *value);
-        let null = &null;
-        rows.iter()
-            .enumerate()
-            .map(present)
-            .map(move |(row, value)| (!null(column, row)).then_some(value))
-    };
+    let columns = [flat_columns(rows, &null), other_columns(rows, &null)].concat();
+    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+        .expect("a batch")
+}
+
+type Nulls<'a> = &'a dyn Fn(usize, usize) -> bool;
+
+fn values<'a>(
+    rows: &'a [i64],
+    null: Nulls<'a>,
+    column: usize,
+) -> impl Iterator<Item = Option<i64>> + 'a {
+    let values = rows.iter().enumerate();
+    values.map(move |(row, value)| (!null(column, row)).then_some(*value))
+}
+
+fn flat_columns(rows: &[i64], null: Nulls<'_>) -> Vec<(&'static str, ArrayRef)> {
+    let value = |column| values(rows, null, column);
     let texts = value(2).map(|v| v.map(|v| format!("word {}", v % 5)));
     let long = value(3).map(|v| v.map(|v| format!("a text that is long and other for {v}")));
-    let lists = value(8).map(|v| v.map(|v| (0..v.rem_euclid(4)).map(|i| Some(i as i32))));
-    let bytes = value(9).map(|v| v.map(|v| v.to_le_bytes()[..7].to_vec()));
-    let inner: ArrayRef = Arc::new(StringViewArray::from_iter(
-        value(11).map(|v| v.map(|v| format!("within {v} of a structure"))),
-    ));
-    let columns: Vec<(&str, ArrayRef)> = vec![
+    vec![
         ("wide", Arc::new(Int64Array::from_iter(value(0)))),
         (
             "byte",
@@ -99,6 +104,17 @@ fn batch(rows: &[i64], null: impl Fn(usize, usize) -> bool) -> RecordBatch {
                     .expect("fits"),
             ),
         ),
+    ]
+}
+
+fn other_columns(rows: &[i64], null: Nulls<'_>) -> Vec<(&'static str, ArrayRef)> {
+    let value = |column| values(rows, null, column);
+    let lists = value(8).map(|v| v.map(|v| (0..v.rem_euclid(4)).map(|i| Some(i as i32))));
+    let bytes = value(9).map(|v| v.map(|v| v.to_le_bytes()[..7].to_vec()));
+    let inner: ArrayRef = Arc::new(StringViewArray::from_iter(
+        value(11).map(|v| v.map(|v| format!("within {v} of a structure"))),
+    ));
+    vec![
         (
             "list",
             Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(lists)),
@@ -127,9 +143,7 @@ fn batch(rows: &[i64], null: impl Fn(usize, usize) -> bool) -> RecordBatch {
                 .expect("eight bytes each"),
             ),
         ),
-    ];
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
-        .expect("a batch")
+    ]
 }
 
 struct Made {
