@@ -128,7 +128,8 @@ mod tests {
     fn only_the_right_key_cancels() {
         let keys = Arc::new(CancelKeys::default());
         let entry = keys.enter(Bytes::from_static(b"secret"));
-        let mut notified = std::pin::pin!(entry.signal.notified());
+        let signal = Arc::clone(&entry.signal);
+        let mut notified = std::pin::pin!(signal.notified());
         notified.as_mut().enable();
         let request = |id, key| Cancel {
             id,
