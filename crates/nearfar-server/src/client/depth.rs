@@ -31,8 +31,7 @@ pub fn check(sql: &str) -> Result<(), Failure> {
     let mut depth = 0;
     for token in &tokens {
         let Some(level) = levels.last_mut() else {
-            levels.push(Level::default());
-            continue;
+            break;
         };
         match token {
             Token::SemiColon => {
@@ -44,10 +43,9 @@ pub fn check(sql: &str) -> Result<(), Failure> {
                 depth += 1;
             }
             Token::RParen | Token::RBracket | Token::RBrace => {
-                depth -= level.chain.min(depth);
+                // One that closes nothing is the parser's business.
                 if levels.len() > 1 {
-                    levels.pop();
-                    depth -= 1;
+                    depth -= levels.pop().map_or(0, |closed| closed.chain + 1);
                 }
             }
             Token::Comma if !level.in_from => {

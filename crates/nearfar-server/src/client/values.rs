@@ -50,9 +50,9 @@ impl Parameter {
             true => self.read_text(bytes, target)?,
             false => self.read_binary(bytes.clone())?,
         };
-        match target {
-            Some(target) if read.data_type() != *target => read
-                .cast_to(target)
+        match &self.wanted {
+            Some(wanted) if read.data_type() != *wanted => read
+                .cast_to(wanted)
                 .map_err(|error| self.refuse(state::INVALID_TEXT_REPRESENTATION, &error)),
             _ => Ok(read),
         }
