@@ -26,6 +26,7 @@ mod remove;
 mod scan;
 mod split;
 mod tree;
+mod write;
 
 pub use options::{BPlusTreeError, BPlusTreeOptions};
 pub use probed::ProbedBPlusTree;
