@@ -7,18 +7,22 @@ use std::thread::JoinHandle;
 use super::directory::DataDirectory;
 use super::log::Log;
 use super::options::DataOptions;
-use super::recovery::recover;
+use super::recovery::{Savepoint, recover};
 use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
+use super::term::Term;
 use crate::error::StoreError;
 use crate::savepoint::directory as savepoint;
+use crate::savepoint::pooled::TablePool;
 use crate::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
 #[derive(Debug)]
 pub(crate) struct Durability {
     directory: DataDirectory,
+    /// In whose numbers savepoints are written.
+    term: u64,
     log: Arc<Log>,
     writer: Mutex<Option<JoinHandle<()>>>,
     savepoints: OnceLock<Savepoints>,
@@ -35,13 +39,18 @@ impl Durability {
         options: &DataOptions,
         database: &Arc<Database>,
     ) -> Result<(Self, Definitions), StoreError> {
-        let directory = DataDirectory::open(&options.directory)?;
-        let (restored, position) = restore(&directory, database)?;
-        let (log, definitions) = recover(&directory, options, database, restored, position)?;
+        let pool = database.storage().pool.as_deref();
+        let directory = DataDirectory::open(&options.directory, pool.map(TablePool::id))?;
+        let term = Term::new(&directory, pool)?;
+        let (restored, savepoint) = restore(&directory, &term, database)?;
+        let from = (&directory, &term, savepoint);
+        let (log, definitions) = recover(from, options, database, restored)?;
+        directory.share(pool.is_some())?;
         let log = Arc::new(log);
         let writer = Mutex::new(write_in_background(&log));
         let durability = Self {
             directory,
+            term: term.number,
             log,
             writer,
             savepoints: OnceLock::new(),
@@ -64,7 +73,8 @@ impl Durability {
     ) {
         self.savepoints.get_or_init(|| {
             let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
-            Savepoints::start(self.directory.savepoints(), options, log, database, take)
+            let place = (self.directory.savepoints(), self.term);
+            Savepoints::start(place, options, log, database, take)
         });
     }
 
@@ -85,8 +95,9 @@ impl Durability {
     }
 }
 
-impl Drop for Durability {
-    fn drop(&mut self) {
+impl Durability {
+    /// Writes what is not on disk, a savepoint where one is wanted, and nothing after that.
+    pub fn close(&self) {
         if let Some(savepoints) = self.savepoints.get() {
             savepoints.stop();
             let is_wanted = self.savepoint_at_end && savepoints.is_behind();
@@ -111,19 +122,29 @@ impl Drop for Durability {
     }
 }
 
+impl Drop for Durability {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
 /// What the newest savepoint holds, and the position of the log that it was taken at.
 fn restore(
     directory: &DataDirectory,
+    term: &Term,
     database: &Arc<Database>,
-) -> Result<(Definitions, u64), StoreError> {
+) -> Result<(Definitions, Savepoint), StoreError> {
     let folder = directory.savepoints();
-    let Some(newest) = savepoint::newest(&folder)? else {
-        return Ok((Definitions::default(), 0));
+    let Some(newest) = savepoint::newest_of(&folder, |number| term.counts(number))? else {
+        return Ok((Definitions::default(), Savepoint::default()));
     };
     let image = savepoint::read(&folder, &newest, database.storage())?;
-    let log_position = image.log_position;
+    let read = Savepoint {
+        number: newest.number,
+        position: image.log_position,
+    };
     let definitions = Definitions::of_image(image, database);
-    Ok((definitions, log_position))
+    Ok((definitions, read))
 }
 
 /// Writes the log to disk as often as its setting says.

@@ -11,27 +11,40 @@ use super::options::{DataOptions, RecoveryProgress};
 use super::record::Frame;
 use super::replay::{Definitions, Replay, Unfinished};
 use super::store::{LogFiles, SharedFiles, unreadable};
+use super::term::Term;
 use crate::error::StoreError;
 use crate::transaction::Database;
 
 /// Progress is told after so many transactions.
 const TOLD_EVERY: u64 = 1024;
 
-/// Reads the log from `savepoint` on, the position up to which `definitions` and the tables of
+/// The savepoint that recovery begins with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Savepoint {
+    /// Its number; zero where there is none.
+    pub number: u64,
+    /// Its position in the log.
+    pub position: u64,
+}
+
+/// Reads the log from the savepoint on, the position up to which `definitions` and the tables of
 /// `database` are complete.
 ///
 /// # Errors
 /// [`DurabilityError::DamagedLog`], [`DurabilityError::Replay`]; memory that is refused.
 pub(super) fn recover(
-    directory: &DataDirectory,
+    (directory, term, from): (&DataDirectory, &Term, Savepoint),
     options: &DataOptions,
     database: &Arc<Database>,
     definitions: Definitions,
-    savepoint: u64,
 ) -> Result<(Log, Definitions), StoreError> {
-    let files = LogFiles::open(&directory.log(), savepoint, Arc::clone(&options.faults))?;
+    let savepoint = from.position;
+    let (folder, faults) = (term.folder(), Arc::clone(&options.faults));
+    let files = LogFiles::open(&folder, term.earlier(savepoint)?, savepoint, faults)?;
     let shared = SharedFiles(Arc::clone(&files));
     let wal = open(directory, options, &shared, savepoint)?;
+    term.begin(wal.len(), from.number)?;
+    term.remove_others(files.earlier());
     let mut progress = RecoveryProgress {
         total_bytes: wal.len() - savepoint,
         cut_bytes: wal.truncated_on_open(),
@@ -56,7 +69,8 @@ pub(super) fn recover(
         } = progress;
         tracing::info!(bytes, transactions, cut_bytes, "the log was read");
     }
-    let log = Log::new(files, wal, savepoint, options.sync);
+    let pool = database.storage().pool.clone();
+    let log = Log::new(files, wal, savepoint, options.sync, pool);
     Ok((log, definitions))
 }
 

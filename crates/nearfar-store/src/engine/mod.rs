@@ -40,7 +40,7 @@ use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use crate::durable::{DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
@@ -74,6 +74,7 @@ pub struct Engine {
     /// Sessions so far.
     sessions: AtomicU64,
     temp_limit_bytes: u64,
+    closed: Once,
 }
 
 impl Engine {
@@ -149,6 +150,7 @@ impl Engine {
             temp_limit_bytes: options
                 .temp_limit_bytes
                 .unwrap_or(TemporaryBudget::UNLIMITED),
+            closed: Once::new(),
         });
         let views = definitions.map(|definitions| engine.restore(definitions));
         engine.restore_views(views.unwrap_or_default());
@@ -158,6 +160,25 @@ impl Engine {
         }
         engine.start_publishing();
         Ok(engine)
+    }
+
+    /// Ends merges, so that none goes on without an engine, publishes what is committed, has it on
+    /// disk, and gives the pool back. Nothing that is kept can be changed after that. It is done by
+    /// itself when the engine is dropped.
+    pub fn close(&self) {
+        self.closed.call_once(|| {
+            self.database.merges().stop();
+            if let Some(publisher) = self.publisher.get() {
+                publisher.publish_or_warn();
+            }
+            if let Some(durability) = &self.durability {
+                durability.close();
+            }
+            let given_back = self.storage.pool.as_ref().map(|pool| pool.give_back());
+            if let Some(Err(error)) = given_back {
+                tracing::warn!(%error, "the next owner waits for the lease");
+            }
+        });
     }
 
     /// The data directory, where there is one.
@@ -297,12 +318,8 @@ fn open_database(
     }
 }
 
-/// Ends merges, so that none goes on without an engine, and publishes what is committed.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.database.merges().stop();
-        if let Some(publisher) = self.publisher.get() {
-            publisher.publish_or_warn();
-        }
+        self.close();
     }
 }

@@ -6,13 +6,14 @@
 //! ones; of the others the pool has a copy, which a later process reads when it needs it.
 
 use arrow::datatypes::DataType;
-use nearfar_memory::pool::{Claim, ExtentHandle, Owner, Pool, PoolError, PoolOptions};
+use nearfar_memory::pool::{Claim, ExtentHandle, Owner, OwnerRecord, Pool, PoolError, PoolOptions};
 use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::{ColumnError, SavepointError};
+use super::lease::Lease;
 use super::publisher::TakeCommitted;
 use crate::error::StoreError;
 use crate::image::{
@@ -75,6 +76,7 @@ pub struct TablePool {
     system: Arc<MemorySystem>,
     tier: TierId,
     verify: Verify,
+    lease: Lease,
     /// Held by the one publication that is under way.
     publishing: Mutex<()>,
 }
@@ -145,6 +147,7 @@ impl TablePool {
         Ok(Arc::new(Self {
             path: path.clone(),
             pool_id: pool.id(),
+            lease: Lease::start(owner.clone()),
             owner,
             system: Arc::clone(system),
             tier,
@@ -156,6 +159,32 @@ impl TablePool {
     /// The file or device.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number that tells the pool from others.
+    pub fn id(&self) -> u128 {
+        self.pool_id
+    }
+
+    /// Whether it still is this process's, at this moment.
+    ///
+    /// # Errors
+    /// Who has taken it over.
+    pub fn check_owner(&self) -> Result<(), OwnerRecord> {
+        self.lease.check()
+    }
+
+    /// Gives the pool back, so that who waits for it has it at once.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_back(&self) -> Result<(), SavepointError> {
+        self.owner.give_back().map_err(|source| self.failed(source))
+    }
+
+    /// The lease that this process has the pool by.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     /// The tier that its memory is part of.
