@@ -21,7 +21,7 @@ mod wire;
 pub use auth::{Role, User, UserError, Users};
 pub use error::ServerError;
 pub use options::{ServerOptions, TlsOptions};
-pub use server::{Server, Stopped};
+pub use server::{Server, ServerHandle, Stopped};
 pub use state::{ServerState, StateHandle};
 
 /// The stack of a thread that runs statements: deep expressions are planned by recursion.

@@ -1,8 +1,9 @@
 //! What is counted, in the form that Prometheus reads.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
-use std::time::{Instant, SystemTime};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use nearfar_memory::TierInfo;
 use nearfar_store::engine::Engine;
@@ -28,11 +29,13 @@ pub struct Metrics {
     pub sessions: Gauge,
     pub connections_accepted: Counter,
     pub logins_failed: Counter,
+    takeovers: Counter,
+    takeover_seconds: Gauge<f64, AtomicU64>,
 }
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(engine: &Arc<Engine>, state: &StateHandle) -> Self {
+    pub fn new(engine: &Arc<OnceLock<Arc<Engine>>>, state: &StateHandle) -> Self {
         let mut registry = Registry::with_prefix("nearfar");
         let metrics = Self {
             statements: Counter::default(),
@@ -41,6 +44,8 @@ impl Metrics {
             sessions: Gauge::default(),
             connections_accepted: Counter::default(),
             logins_failed: Counter::default(),
+            takeovers: Counter::default(),
+            takeover_seconds: Gauge::default(),
             registry: Registry::default(),
         };
         let statements = metrics.statements.clone();
@@ -65,8 +70,13 @@ impl Metrics {
         );
         let failed = metrics.logins_failed.clone();
         registry.register("logins_failed", "Clients that were refused", failed);
+        let takeovers = metrics.takeovers.clone();
+        registry.register("takeovers", "Times that this server took over", takeovers);
+        let seconds = metrics.takeover_seconds.clone();
+        let help = "What the last one took, from the decision to the first client";
+        registry.register("takeover_seconds", help, seconds);
         registry.register_collector(Box::new(EngineCollector {
-            engine: Arc::downgrade(engine),
+            engine: Arc::clone(engine),
             state: state.clone(),
             started: Instant::now(),
             started_at: SystemTime::now(),
@@ -83,6 +93,12 @@ impl Metrics {
         self.errors.get_or_create(&[("class", class)]).inc();
     }
 
+    /// Counts a take-over.
+    pub fn took_over(&self, time: Duration) {
+        self.takeovers.inc();
+        self.takeover_seconds.set(time.as_secs_f64());
+    }
+
     /// Everything, as text.
     ///
     /// # Errors
@@ -96,7 +112,7 @@ impl Metrics {
 
 /// What the engine counts itself, read when it is asked for.
 struct EngineCollector {
-    engine: Weak<Engine>,
+    engine: Arc<OnceLock<Arc<Engine>>>,
     state: StateHandle,
     started: Instant,
     started_at: SystemTime,
@@ -128,10 +144,10 @@ impl Collector for EngineCollector {
             "When the server was started, since 1970",
             begun,
         )?;
-        match self.engine.upgrade() {
+        match self.engine.get() {
             Some(engine) => {
-                encode_tiers(&mut encoder, &engine)?;
-                encode_tables(&mut encoder, &engine)
+                encode_tiers(&mut encoder, engine)?;
+                encode_tables(&mut encoder, engine)
             }
             None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! The server: addresses, connections, and its end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nearfar_store::engine::Engine;
@@ -9,7 +9,7 @@ use pgwire::tokio::TlsAcceptor;
 use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -30,13 +30,16 @@ const REFUSED_MAX: usize = 64;
 
 /// What all connections share.
 pub struct Shared {
-    pub engine: Arc<Engine>,
+    /// None for as long as the server is a standby.
+    pub engine: Arc<OnceLock<Arc<Engine>>>,
     /// Where statements run.
     pub workers: Handle,
     pub options: ServerOptions,
     pub tls: Option<TlsAcceptor>,
     pub state: StateHandle,
     pub halt: Halt,
+    /// Told when somebody asks the standby to take over.
+    pub promote: Notify,
     pub cancel_keys: Arc<CancelKeys>,
     pub metrics: Arc<Metrics>,
     /// Connections, and those that are being refused.
@@ -45,21 +48,34 @@ pub struct Shared {
 
 /// Tells statements that they have had the time that they get when the server stops.
 #[derive(Debug)]
-pub struct Halt(watch::Sender<bool>);
+pub struct Halt {
+    is_now: watch::Sender<bool>,
+    reason: OnceLock<String>,
+}
 
 impl Halt {
     fn new() -> Self {
-        Self(watch::Sender::new(false))
+        Self {
+            is_now: watch::Sender::new(false),
+            reason: OnceLock::new(),
+        }
     }
 
     fn now(&self) {
-        self.0.send_replace(true);
+        self.is_now.send_replace(true);
+    }
+
+    /// Why the server stops.
+    pub fn reason(&self) -> &str {
+        self.reason
+            .get()
+            .map_or("the server is stopping", String::as_str)
     }
 
     /// Ends when statements are to end.
     pub async fn wait(&self) {
         // The sender is alive for as long as this is.
-        let _ = self.0.subscribe().wait_for(|halt| *halt).await;
+        let _ = self.is_now.subscribe().wait_for(|halt| *halt).await;
     }
 }
 
@@ -90,6 +106,20 @@ impl Server {
         workers: Handle,
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
+        let server = Self::bind_standby(workers, options).await?;
+        server.handle().set_engine(engine);
+        Ok(server)
+    }
+
+    /// The same without an engine, which [`ServerHandle::set_engine`] gives it when this server
+    /// takes over. Until then clients are refused.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn bind_standby(
+        workers: Handle,
+        options: ServerOptions,
+    ) -> Result<Self, ServerError> {
         if options.users.is_none() && !options.listen.ip().is_loopback() {
             return Err(ServerError::Unprotected {
                 address: options.listen,
@@ -102,6 +132,7 @@ impl Server {
             None => None,
         };
         let state = StateHandle::new(ServerState::Starting);
+        let engine = Arc::default();
         let shared = Shared {
             metrics: Arc::new(Metrics::new(&engine, &state)),
             engine,
@@ -110,6 +141,7 @@ impl Server {
             tls,
             state,
             halt: Halt::new(),
+            promote: Notify::new(),
             cancel_keys: Arc::default(),
             connections: AtomicUsize::new(0),
         };
@@ -135,6 +167,11 @@ impl Server {
         self.shared.state.clone()
     }
 
+    /// What can be told to it from elsewhere.
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle(Arc::clone(&self.shared))
+    }
+
     /// Serves until `shutdown` ends: then no new connections are taken, running statements get
     /// [`ServerOptions::grace`] to end by themselves, and what is left is given up.
     pub async fn serve(self, shutdown: impl Future<Output = ()>) -> Stopped {
@@ -152,6 +189,7 @@ impl Server {
         tokio::select! {
             () = shutdown => {}
             () = accept(&shared, &listener, &mut connections) => {}
+            () = shared.halt.wait() => {}
         }
         drop(listener);
         shared.state.set(ServerState::Stopping);
@@ -169,6 +207,34 @@ impl Server {
             connections.shutdown().await;
         }
         Stopped { interrupted }
+    }
+}
+
+/// A server, for who has to tell it something while it serves. Clones are the same server.
+#[derive(Clone)]
+pub struct ServerHandle(Arc<Shared>);
+
+impl ServerHandle {
+    /// Gives the server what it serves. Once.
+    pub fn set_engine(&self, engine: Arc<Engine>) {
+        self.0.engine.get_or_init(|| engine);
+    }
+
+    /// Waits until somebody asks the standby to take over.
+    pub async fn promoted(&self) {
+        self.0.promote.notified().await;
+    }
+
+    /// Tells metrics how long a take-over took, from the decision to the first client.
+    pub fn took_over(&self, time: Duration) {
+        self.0.metrics.took_over(time);
+    }
+
+    /// Ends the server at once, with `reason` as what its clients are told.
+    pub fn end_now(&self, reason: String) {
+        self.0.halt.reason.get_or_init(|| reason);
+        self.0.state.set(ServerState::Stopping);
+        self.0.halt.now();
     }
 }
 

@@ -40,12 +40,13 @@ pub enum Exit {
     Output,
     WrongResult,
     Unavailable,
+    TakenOver,
     Interrupted,
 }
 
 impl Exit {
     /// All codes but that of success, ascending.
-    pub const FAILURES: [Self; 10] = [
+    pub const FAILURES: [Self; 11] = [
         Self::Failure,
         Self::Usage,
         Self::Name,
@@ -55,6 +56,7 @@ impl Exit {
         Self::Output,
         Self::WrongResult,
         Self::Unavailable,
+        Self::TakenOver,
         Self::Interrupted,
     ];
 
@@ -71,6 +73,7 @@ impl Exit {
             Self::Output => 7,
             Self::WrongResult => 8,
             Self::Unavailable => 9,
+            Self::TakenOver => 10,
             Self::Interrupted => 130,
         }
     }
@@ -92,6 +95,7 @@ impl Exit {
             Self::Output => "a report or result that cannot be written, as on a full disk",
             Self::WrongResult => "a benchmark query whose answer differs from the reference",
             Self::Unavailable => "something that this machine has not: a far tier, a rival",
+            Self::TakenOver => "a server whose tables another process has taken over",
             Self::Interrupted => "interrupted with Ctrl-C",
         }
     }
@@ -356,6 +360,7 @@ fn of_durability(error: &DurabilityError) -> Exit {
         | DurabilityError::NotSynced { .. }
         | DurabilityError::Stopped { .. }
         | DurabilityError::Savepoint { .. } => Exit::Output,
+        DurabilityError::Fenced { .. } | DurabilityError::InDoubt { .. } => Exit::TakenOver,
         DurabilityError::InMemory
         | DurabilityError::RowsTooLarge { .. }
         | DurabilityError::UnsupportedType { .. } => Exit::Statement,

@@ -14,19 +14,28 @@ use tokio::task::JoinHandle;
 use crate::args::MachineArgs;
 
 /// Where tables outlive the process, if anywhere.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Kept {
     pub data: Option<DataOptions>,
     pub pool: Option<TablePoolOptions>,
 }
 
-/// The engine that `args` describe, on this machine. To be called once, before threads start: it
-/// gives the global allocator its heaps.
+/// The engine that `args` describe, on this machine. To be called once: it gives the global
+/// allocator its heaps.
 pub fn engine(
     args: &MachineArgs,
     profile: Option<Profile>,
     kept: Kept,
 ) -> anyhow::Result<Arc<Engine>> {
+    start(engine_options(args, profile, kept)?)
+}
+
+/// How the engine is to be that `args` describe.
+pub fn engine_options(
+    args: &MachineArgs,
+    profile: Option<Profile>,
+    kept: Kept,
+) -> anyhow::Result<EngineOptions> {
     let mut options = EngineOptions::new(Topology::this_machine()?);
     if let Some(threads) = args.threads {
         options.threads = threads.get() as usize;
@@ -42,6 +51,11 @@ pub fn engine(
     options.memory_limit_bytes = args.memory_limit.map(|size| size.0);
     options.data = kept.data;
     options.pool = kept.pool;
+    Ok(options)
+}
+
+/// An engine, and the heaps of the global allocator. Once.
+pub fn start(options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;

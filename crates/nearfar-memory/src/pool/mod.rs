@@ -21,6 +21,7 @@ mod owner;
 mod ownership;
 mod root;
 mod space;
+mod watch;
 
 pub use attach::{Pool, PoolOptions};
 pub use error::PoolError;
@@ -29,3 +30,4 @@ pub use medium::Medium;
 pub use memory::PoolMemory;
 pub use owner::{Owner, Published};
 pub use ownership::{Claim, OwnerName, OwnerRecord, TakeOver};
+pub use watch::{OwnerWatch, Watched};

@@ -135,6 +135,12 @@ impl Owner {
         self.published.as_deref()
     }
 
+    /// The same, which this owner holds on to no longer: the space of extents that are not published
+    /// again is free once nobody else does.
+    pub fn take_published(&mut self) -> Option<Arc<Published>> {
+        self.published.take()
+    }
+
     /// Who this owner is.
     #[must_use]
     pub fn record(&self) -> &OwnerRecord {
@@ -238,6 +244,29 @@ impl Owner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .elapsed()
+    }
+
+    /// Who has claimed the pool last: this owner, or who has taken it over. That one may be in the
+    /// midst of writing who it is, which is waited for a little.
+    #[must_use]
+    pub fn successor(&self) -> OwnerRecord {
+        let ownership = self.core.pool.ownership();
+        for _ in 0..20 {
+            let record = ownership.record(ownership.epoch());
+            if record.name.pid != 0 {
+                return record;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        ownership.record(ownership.epoch())
+    }
+
+    /// Gives the pool back before the last handle on it is gone. Nothing must be written after.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_back(&self) -> Result<(), PoolError> {
+        self.core.pool.ownership().release(self.core.record.epoch)
     }
 
     /// Whether this owner still is the owner; renews the lease where half of it is over.

@@ -109,6 +109,11 @@ pub enum TakeOver {
     },
     /// Take the pool at once, because somebody says so.
     Now,
+    /// The same as long as the last claim is this one: whoever has come in between keeps it.
+    From {
+        /// The epoch of the owner that was found dead, or is to be replaced.
+        epoch: u64,
+    },
 }
 
 /// How a pool is to be claimed.
@@ -209,15 +214,6 @@ pub(super) struct Ownership<'m> {
     pub(super) pool_id: u128,
 }
 
-/// What a look at the owner says.
-enum State {
-    Free,
-    /// Dead as far as can be seen from here is only who is silent for its lease.
-    Owned {
-        record: OwnerRecord,
-    },
-}
-
 impl Ownership<'_> {
     /// The epoch of the last claim.
     pub(super) fn epoch(&self) -> u64 {
@@ -242,17 +238,22 @@ impl Ownership<'_> {
             })
     }
 
-    /// The state under the claim of `epoch`. `is_locked` says that this process has the file's
+    /// The owner under the claim of `epoch`, unless it is known to be none any more. `is_locked` says that this process has the file's
     /// lock: an owner on this host is then dead.
-    fn state(&self, epoch: u64, name: &OwnerName, is_locked: bool) -> State {
+    pub(super) fn owner(
+        &self,
+        epoch: u64,
+        name: &OwnerName,
+        is_locked: bool,
+    ) -> Option<OwnerRecord> {
         if epoch == 0 || self.memory.load(RELEASED_WORD) == epoch {
-            return State::Free;
+            return None;
         }
         let record = self.record(epoch);
         if is_locked && record.has_lock && record.name.boot_id == name.boot_id {
-            return State::Free;
+            return None;
         }
-        State::Owned { record }
+        Some(record)
     }
 
     /// Waits for its turn as the claim says, and raises the claim word. The epoch is then this
@@ -261,13 +262,16 @@ impl Ownership<'_> {
         let begun = Instant::now();
         loop {
             let epoch = self.epoch();
-            if let State::Owned { record } = self.state(epoch, &claim.name, is_locked) {
+            if let Some(record) = self.owner(epoch, &claim.name, is_locked) {
                 match claim.take_over {
                     TakeOver::Never => return Err(PoolError::Owned { record }),
                     TakeOver::WhenItsLeaseEnds { patience } => {
                         self.wait_for_end(epoch, record, begun, patience)?;
                     }
-                    TakeOver::Now => {}
+                    TakeOver::From { epoch: known } if known != epoch => {
+                        return Err(PoolError::Owned { record });
+                    }
+                    TakeOver::Now | TakeOver::From { .. } => {}
                 }
             }
             if self.raise(epoch)? {
@@ -302,7 +306,7 @@ impl Ownership<'_> {
         }
     }
 
-    fn heartbeat(&self) -> u64 {
+    pub(super) fn heartbeat(&self) -> u64 {
         self.memory.drop_cached(line_of(HEARTBEAT_WORD));
         self.memory.load(HEARTBEAT_WORD)
     }

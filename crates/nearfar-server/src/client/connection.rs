@@ -145,7 +145,7 @@ impl Connection {
         };
         tokio::select! {
             biased;
-            () = stopped => Err(stopping().into()),
+            () = stopped => Err(stopping(&self.shared.halt).into()),
             next = self.reader.next() => next.map_err(unreadable),
             () = silent => Err(idle(in_transaction).into()),
         }

@@ -5,6 +5,7 @@ use std::error::Error;
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::SqlError;
 use nearfar_store::transaction::TransactionError;
@@ -15,6 +16,7 @@ use pgwire::messages::PgWireBackendMessage;
 pub mod state {
     pub const WARNING_ACTIVE_TRANSACTION: &str = "25001";
     pub const WARNING_NO_TRANSACTION: &str = "25P01";
+    pub const TRANSACTION_RESOLUTION_UNKNOWN: &str = "08007";
     pub const PROTOCOL_VIOLATION: &str = "08P01";
     pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub const NUMERIC_VALUE_OUT_OF_RANGE: &str = "22003";
@@ -161,6 +163,10 @@ fn code(error: &StoreError) -> &'static str {
         StoreError::UnknownTpchTable { .. } => state::UNDEFINED_TABLE,
         StoreError::Unreadable { .. } => state::UNDEFINED_FILE,
         StoreError::Cancelled { .. } => state::QUERY_CANCELED,
+        StoreError::Durability(DurabilityError::Fenced { .. }) => state::ADMIN_SHUTDOWN,
+        StoreError::Durability(DurabilityError::InDoubt { .. }) => {
+            state::TRANSACTION_RESOLUTION_UNKNOWN
+        }
         StoreError::Arrow(error) => of_arrow(error),
         StoreError::DataFusion(error) => of_datafusion(error),
         _ => state::INTERNAL_ERROR,

@@ -106,7 +106,7 @@ pub async fn until_interrupted<T, R: AsyncRead + Unpin>(
     tokio::select! {
         biased;
         () = cancel.signal.notified() => canceled("canceling statement due to user request"),
-        () = halt.wait() => Err(stopping().into()),
+        () = halt.wait() => Err(stopping(halt).into()),
         () = late => canceled("canceling statement due to statement timeout"),
         () = reader.gone() => Err(Ended::Gone),
         done = work => done,
@@ -114,8 +114,8 @@ pub async fn until_interrupted<T, R: AsyncRead + Unpin>(
 }
 
 /// The server ends.
-pub fn stopping() -> Failure {
-    let message = "terminating connection because the server is stopping";
+pub fn stopping(halt: &Halt) -> Failure {
+    let message = format!("terminating connection because {}", halt.reason());
     Failure::fatal(state::ADMIN_SHUTDOWN, message)
 }
 

@@ -33,6 +33,9 @@ const SHORT_KEY_BYTES: usize = 4;
 /// The newest minor version that is spoken, and the one before it.
 const MINOR_VERSIONS: [u16; 2] = [2, 0];
 const MAJOR_VERSION: i32 = 3;
+/// What clients are told by a server without tables.
+const STANDBY: &str =
+    "the server is a standby: connect to the one that has the tables, or promote this one";
 /// How settings of the protocol itself begin, of which none is known.
 const PROTOCOL_SETTING: &str = "_pq_.";
 
@@ -131,12 +134,12 @@ impl Login<'_> {
         let refuse = |code, message: &str| Err(Failure::fatal(code, message).into());
         match self.shared.state.get() {
             ServerState::Ready => {}
-            ServerState::Stopping => return Err(stopping().into()),
+            ServerState::Stopping => return Err(stopping(&self.shared.halt).into()),
             ServerState::Starting => {
                 return refuse(state::CANNOT_CONNECT_NOW, "the server is starting");
             }
             ServerState::Standby => {
-                return refuse(state::CANNOT_CONNECT_NOW, "the server is a standby");
+                return refuse(state::CANNOT_CONNECT_NOW, STANDBY);
             }
         }
         if is_too_many {
@@ -211,7 +214,10 @@ impl Login<'_> {
     async fn finish(mut self, role: Role, minor_version: u16) -> Result<Connection, Ended> {
         let shared = Arc::clone(self.shared);
         let is_read_only = role == Role::ReadOnly;
-        let session = shared.engine.session_with(SessionOptions {
+        let Some(engine) = shared.engine.get() else {
+            return Err(Failure::fatal(state::CANNOT_CONNECT_NOW, STANDBY).into());
+        };
+        let session = engine.session_with(SessionOptions {
             is_read_only,
             may_use_files: shared.options.may_use_files && !is_read_only,
         });

@@ -33,7 +33,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
     let mut connections = JoinSet::new();
     loop {
-        let Ok((stream, _)) = listener.accept().await else {
+        let Ok((stream, peer)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
@@ -44,7 +44,7 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
             let service = service_fn(|request| {
-                let response = answer(&request, &shared);
+                let response = answer(&request, &shared, peer.ip().is_loopback());
                 async { Ok::<_, Infallible>(response) }
             });
             let mut builder = http1::Builder::new();
@@ -60,7 +60,11 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>> {
+fn answer(
+    request: &Request<Incoming>,
+    shared: &Shared,
+    is_from_here: bool,
+) -> Response<Full<Bytes>> {
     let state = shared.state.get();
     let (status, kind, text) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/health/live") => {
@@ -77,8 +81,9 @@ fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>>
             Ok(text) => (StatusCode::OK, OPEN_METRICS, text),
             Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
         },
+        (&Method::POST, "/promote") => promote(shared, state, is_from_here),
         (&Method::GET | &Method::HEAD, _) => {
-            let text = "there are /health/live, /health/ready and /metrics\n";
+            let text = "there are /health/live, /health/ready and /metrics, and POST /promote\n";
             (StatusCode::NOT_FOUND, TEXT, text.to_owned())
         }
         _ => (
@@ -93,4 +98,24 @@ fn answer(request: &Request<Incoming>, shared: &Shared) -> Response<Full<Bytes>>
         response.headers_mut().insert(CONTENT_TYPE, kind);
     }
     response
+}
+
+/// Has a standby take over. Nobody says who he is here, so it is for who is on this machine.
+fn promote(
+    shared: &Shared,
+    state: ServerState,
+    is_from_here: bool,
+) -> (StatusCode, &'static str, String) {
+    let (status, text) = match state {
+        _ if !is_from_here => (StatusCode::FORBIDDEN, "only from this machine\n".to_owned()),
+        ServerState::Standby => {
+            shared.promote.notify_one();
+            (StatusCode::ACCEPTED, "taking over\n".to_owned())
+        }
+        _ => (
+            StatusCode::CONFLICT,
+            format!("this server is no standby, but {}\n", state.name()),
+        ),
+    };
+    (status, TEXT, text)
 }

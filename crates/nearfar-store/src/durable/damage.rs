@@ -167,10 +167,15 @@ pub(super) fn keep_rest(
     };
     std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
     let first = damaged / FILE_BYTES;
-    for number in files.0.numbers()?.into_iter().filter(|n| *n >= first) {
-        let (path, _) = files.0.place(number * FILE_BYTES);
-        let name = path.file_name().unwrap_or_default();
-        std::fs::copy(&path, folder.join(name)).map_err(failed(&path))?;
+    let files = files.0.all_files()?.into_iter();
+    for (_, path) in files.filter(|(number, _)| *number >= first) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut kept = folder.join(&*name);
+        // Of two owners after each other, which had parts of the same file's bytes.
+        while kept.exists() {
+            kept.set_extension("later.wal");
+        }
+        std::fs::copy(&path, kept).map_err(failed(&path))?;
     }
     Ok(folder)
 }

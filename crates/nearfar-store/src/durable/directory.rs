@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `LOCK` | locked (`flock`) by the process that has the directory open, and has its id |
 //! | `NEARFAR` | the version of the layout and the directory's identity, as text |
-//! | `log/` | the log, in files of 16 MiB |
+//! | `log/` | the log, in files of 16 MiB; `log/term-N/` where there is a pool |
 //! | `savepoint/` | savepoints |
 
 use std::fs::{self, File, TryLockError};
@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::error::DurabilityError;
+use super::term::last_pool;
 use crate::savepoint::pooled::DataLink;
 
 /// The version of the layout.
@@ -20,23 +21,26 @@ pub const LAYOUT_VERSION: u32 = 1;
 
 const LOCK: &str = "LOCK";
 const IDENTITY: &str = "NEARFAR";
+const LOG: &str = "log";
 
 /// A data directory that this process has to itself until the value is dropped.
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
     identity: u64,
-    /// Keeps the lock.
-    _lock: File,
+    /// Keeps the lock, which owners of one pool share: their claims decide.
+    lock: File,
 }
 
 impl DataDirectory {
-    /// Opens the directory, or makes it where there is none.
+    /// Opens the directory, or makes it where there is none. A process that owns the pool which the
+    /// directory was last written with shares it with earlier owners, who may not know yet that
+    /// they are none.
     ///
     /// # Errors
     /// [`DurabilityError::InUse`], [`DurabilityError::NotADataDirectory`],
     /// [`DurabilityError::Version`], and the kernel's.
-    pub fn open(path: &Path) -> Result<Self, DurabilityError> {
+    pub fn open(path: &Path, pool: Option<u128>) -> Result<Self, DurabilityError> {
         fs::create_dir_all(path)
             .map_err(|error| DurabilityError::io("cannot make data directory", path, &error))?;
         let path = path
@@ -45,11 +49,12 @@ impl DataDirectory {
         if !path.join(IDENTITY).exists() && !is_new(&path)? {
             return Err(DurabilityError::NotADataDirectory { path });
         }
-        let lock = lock(&path)?;
+        let last_pool = last_pool(&path.join(LOG))?;
+        let lock = lock(&path, pool.is_some() && pool == last_pool)?;
         let mut directory = Self {
             path,
             identity: 0,
-            _lock: lock,
+            lock,
         };
         directory.identity = directory.identify()?;
         for folder in [directory.log(), directory.savepoints()] {
@@ -58,6 +63,18 @@ impl DataDirectory {
         }
         sync_folder(&directory.path)?;
         Ok(directory)
+    }
+
+    /// Lets later owners of the pool in, where there is one, once the directory says which pool it
+    /// is.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InUse`]; the kernel's.
+    pub fn share(&self, has_pool: bool) -> Result<(), DurabilityError> {
+        match has_pool {
+            true => try_lock(&self.path, &self.lock, true),
+            false => Ok(()),
+        }
     }
 
     /// The directory.
@@ -84,7 +101,7 @@ impl DataDirectory {
 
     /// The folder of the log.
     pub fn log(&self) -> PathBuf {
-        self.path.join("log")
+        self.path.join(LOG)
     }
 
     /// The folder of savepoints.
@@ -141,7 +158,7 @@ fn is_new(path: &Path) -> Result<bool, DurabilityError> {
     Ok(true)
 }
 
-fn lock(directory: &Path) -> Result<File, DurabilityError> {
+fn lock(directory: &Path, is_shared: bool) -> Result<File, DurabilityError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| DurabilityError::io("cannot lock", &path, &error);
     let mut file = File::options()
@@ -151,25 +168,34 @@ fn lock(directory: &Path) -> Result<File, DurabilityError> {
         .truncate(false)
         .open(&path)
         .map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let text = fs::read_to_string(&path).unwrap_or_default();
-            return Err(DurabilityError::InUse {
-                path: directory.to_owned(),
-                owner: text.trim().parse().ok(),
-            });
-        }
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
-    }
+    try_lock(directory, &file, is_shared)?;
     file.set_len(0).map_err(failed)?;
     file.write_all(format!("{}\n", std::process::id()).as_bytes())
         .map_err(failed)?;
     Ok(file)
 }
 
+fn try_lock(directory: &Path, file: &File, is_shared: bool) -> Result<(), DurabilityError> {
+    let path = directory.join(LOCK);
+    let locked = match is_shared {
+        true => file.try_lock_shared(),
+        false => file.try_lock(),
+    };
+    match locked {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            Err(DurabilityError::InUse {
+                path: directory.to_owned(),
+                owner: text.trim().parse().ok(),
+            })
+        }
+        Err(TryLockError::Error(error)) => Err(DurabilityError::io("cannot lock", &path, &error)),
+    }
+}
+
 /// Writes a file that is there whole or not at all, whatever happens.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DurabilityError> {
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DurabilityError> {
     let failed = |error: io::Error| DurabilityError::io("cannot write", path, &error);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
@@ -195,31 +221,31 @@ mod tests {
     fn a_directory_is_open_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("data");
-        let first = DataDirectory::open(&path).expect("new");
-        match DataDirectory::open(&path) {
+        let first = DataDirectory::open(&path, None).expect("new");
+        match DataDirectory::open(&path, None) {
             Err(DurabilityError::InUse { owner, .. }) => {
                 assert_eq!(owner, Some(std::process::id()));
             }
             other => panic!("{other:?}"),
         }
         drop(first);
-        DataDirectory::open(&path).expect("again");
+        DataDirectory::open(&path, None).expect("again");
     }
 
     #[test]
     fn other_folders_and_versions_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::write(folder.path().join("letter.txt"), "mine").expect("written");
-        let refused = DataDirectory::open(folder.path());
+        let refused = DataDirectory::open(folder.path(), None);
         assert!(
             matches!(refused, Err(DurabilityError::NotADataDirectory { .. })),
             "{refused:?}"
         );
         assert!(!folder.path().join(LOCK).exists());
         let path = folder.path().join("data");
-        drop(DataDirectory::open(&path).expect("new"));
+        drop(DataDirectory::open(&path, None).expect("new"));
         fs::write(path.join(IDENTITY), "nearfar 99\n").expect("written");
-        let refused = DataDirectory::open(&path).expect_err("another version");
+        let refused = DataDirectory::open(&path, None).expect_err("another version");
         assert!(refused.to_string().contains("version 99"), "{refused}");
     }
 }

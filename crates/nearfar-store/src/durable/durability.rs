@@ -7,11 +7,11 @@ use std::thread::JoinHandle;
 use super::directory::DataDirectory;
 use super::log::Log;
 use super::options::DataOptions;
-use super::recovery::recover;
+use super::recovery::OpenedLog;
 use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
-use super::store::LogFiles;
 use super::sync::LogSync;
+use super::term::Term;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
@@ -21,6 +21,8 @@ use crate::transaction::Database;
 #[derive(Debug)]
 pub(crate) struct Durability {
     directory: DataDirectory,
+    /// In whose numbers savepoints are written.
+    term: u64,
     log: Arc<Log>,
     writer: Mutex<Option<JoinHandle<()>>>,
     savepoints: OnceLock<Savepoints>,
@@ -39,12 +41,30 @@ impl Durability {
         database: &Arc<Database>,
         pooled: Option<DatabaseImage>,
     ) -> Result<(Self, Definitions), StoreError> {
-        let (restored, position) = restore(&directory, options, database, pooled)?;
-        let (log, definitions) = recover(&directory, options, database, restored, position)?;
+        let pool = database.storage().pool.as_deref();
+        let term = Term::new(&directory, pool)?;
+        let folder = directory.savepoints();
+        let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
+        let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
+        let image = match (pooled, newest) {
+            (Some(pooled), _) if opened.has(pooled.log_position) => Some(pooled),
+            (pooled, newest) => {
+                note_unused(pooled.as_ref());
+                let storage = database.storage();
+                let read = newest.map(|newest| savepoint::read(&folder, &newest, storage));
+                read.transpose()?
+            }
+        };
+        let start = image.as_ref().map_or(0, |image| image.log_position);
+        let restored = image.map(|image| Definitions::of_image(image, database));
+        let restored = restored.unwrap_or_default();
+        let (log, definitions) = opened.recover(options, database, restored, start)?;
+        directory.share(pool.is_some())?;
         let log = Arc::new(log);
         let writer = Mutex::new(write_in_background(&log));
         let durability = Self {
             directory,
+            term: term.number,
             log,
             writer,
             savepoints: OnceLock::new(),
@@ -67,7 +87,8 @@ impl Durability {
     ) {
         self.savepoints.get_or_init(|| {
             let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
-            Savepoints::start(self.directory.savepoints(), options, log, database, take)
+            let place = (self.directory.savepoints(), self.term);
+            Savepoints::start(place, options, log, database, take)
         });
     }
 
@@ -88,8 +109,9 @@ impl Durability {
     }
 }
 
-impl Drop for Durability {
-    fn drop(&mut self) {
+impl Durability {
+    /// Writes what is not on disk, a savepoint where one is wanted, and nothing after that.
+    pub fn close(&self) {
         if let Some(savepoints) = self.savepoints.get() {
             savepoints.stop();
             let is_wanted = self.savepoint_at_end && savepoints.is_behind();
@@ -114,39 +136,20 @@ impl Drop for Durability {
     }
 }
 
-/// What a pool has of the tables, if the log goes on from there, or the newest savepoint; and the
-/// position of the log that it was taken at.
-fn restore(
-    directory: &DataDirectory,
-    options: &DataOptions,
-    database: &Arc<Database>,
-    pooled: Option<DatabaseImage>,
-) -> Result<(Definitions, u64), StoreError> {
-    let folder = directory.savepoints();
-    let newest = savepoint::newest(&folder)?;
-    let oldest = newest.as_ref().map_or(0, |newest| newest.log_position);
-    let end = LogFiles::open(&directory.log(), oldest, Arc::clone(&options.faults))?.end();
-    let image = match (pooled, newest) {
-        (Some(pooled), _) if (oldest..=end).contains(&pooled.log_position) => pooled,
-        (pooled, newest) => {
-            if let Some(pooled) = pooled {
-                let position = pooled.log_position;
-                tracing::warn!(
-                    position,
-                    oldest,
-                    end,
-                    "the pool has fallen behind: it is not used"
-                );
-            }
-            let Some(newest) = newest else {
-                return Ok((Definitions::default(), 0));
-            };
-            savepoint::read(&folder, &newest, database.storage())?
-        }
-    };
-    let log_position = image.log_position;
-    let definitions = Definitions::of_image(image, database);
-    Ok((definitions, log_position))
+impl Drop for Durability {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn note_unused(pooled: Option<&DatabaseImage>) {
+    if let Some(pooled) = pooled {
+        let position = pooled.log_position;
+        tracing::warn!(
+            position,
+            "the pool has fallen behind the data directory: it is not used"
+        );
+    }
 }
 
 /// Writes the log to disk as often as its setting says.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use nearfar_memory::pool::OwnerRecord;
+
 use crate::image::ImageError;
 
 /// Why a data directory can't be opened, or a change not be kept in it.
@@ -96,6 +98,24 @@ pub enum DurabilityError {
         /// What the kernel says.
         message: String,
     },
+    /// Refused because another process owns the tables now.
+    #[error(
+        "nothing was changed: {by} has taken over, and this server may write no more. Connect to \
+         that one"
+    )]
+    Fenced {
+        /// Who.
+        by: String,
+    },
+    /// Another process came while a change was written.
+    #[error(
+        "{by} has taken over while this change was written: whether it is kept is known there. \
+         Connect to that server, and look before you do it again"
+    )]
+    InDoubt {
+        /// Who.
+        by: String,
+    },
     /// Refused because writing failed earlier.
     #[error(
         "nothing can be changed since the log could not be written: {message}. Queries go on; end \
@@ -146,6 +166,10 @@ impl DurabilityError {
             message: error.to_string(),
             kind: error.kind(),
         }
+    }
+
+    pub(crate) fn fenced(by: &OwnerRecord) -> Self {
+        Self::Fenced { by: by.to_string() }
     }
 
     pub(super) fn replay(position: u64, error: impl std::fmt::Display) -> Self {

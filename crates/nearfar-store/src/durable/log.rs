@@ -11,6 +11,7 @@ use super::record::FrameHeader;
 use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
 use crate::image::Encoder;
+use crate::savepoint::pooled::TablePool;
 
 /// The largest record.
 pub(super) const RECORD_BYTES_MAX: u32 = 64 << 20;
@@ -40,6 +41,9 @@ pub struct Log {
     /// All before this position is on disk.
     durable: AtomicU64,
     stopped: OnceLock<String>,
+    /// Whose owner this process must be to write, and who has taken that over.
+    pool: Option<Arc<TablePool>>,
+    lost_to: OnceLock<String>,
     sync: Mutex<LogSync>,
     /// Tells the thread that writes to disk now and then of a change of setting, or to end.
     changed: Condvar,
@@ -77,6 +81,7 @@ impl Log {
         wal: Wal<SharedFiles>,
         savepoint: u64,
         sync: LogSync,
+        pool: Option<Arc<TablePool>>,
     ) -> Self {
         let end = wal.len();
         Self {
@@ -85,6 +90,8 @@ impl Log {
             end: Mutex::new(end),
             durable: AtomicU64::new(end),
             stopped: OnceLock::new(),
+            pool,
+            lost_to: OnceLock::new(),
             sync: Mutex::new(sync),
             changed: Condvar::new(),
             is_closing: AtomicBool::new(false),
@@ -150,14 +157,30 @@ impl Log {
     }
 
     /// # Errors
-    /// [`DurabilityError::Stopped`].
+    /// [`DurabilityError::Stopped`], [`DurabilityError::Fenced`].
     pub(crate) fn check(&self) -> Result<(), DurabilityError> {
+        if let Some(by) = self.lost_to.get() {
+            return Err(DurabilityError::Fenced { by: by.clone() });
+        }
         match self.stopped.get() {
             Some(message) => Err(DurabilityError::Stopped {
                 message: message.clone(),
             }),
             None => Ok(()),
         }
+    }
+
+    /// Whether what is on disk now will be found by the next owner: the claim word is read after
+    /// the disk has written, so that whoever claims later reads what was written.
+    ///
+    /// # Errors
+    /// Who has taken over.
+    pub(super) fn check_owner(&self) -> Result<(), String> {
+        let Some(pool) = &self.pool else {
+            return Ok(());
+        };
+        pool.check_owner()
+            .map_err(|by| self.lost_to.get_or_init(|| by.to_string()).clone())
     }
 
     /// Refuses all that follows. `_end` is held, so that nothing is appended once this is known:
@@ -188,6 +211,8 @@ impl Log {
     ) -> Result<u64, DurabilityError> {
         let mut end = self.end.lock();
         self.check()?;
+        self.check_owner()
+            .map_err(|by| DurabilityError::Fenced { by })?;
         let header = FrameHeader {
             is_last,
             synced: self.durable(),
@@ -201,6 +226,11 @@ impl Log {
             Ok(start) => {
                 *end = start.get() + PREFIX_BYTES + record.len() as u64;
                 self.records.fetch_add(1, Ordering::Relaxed);
+                if !self.sync_setting().is_on() {
+                    // Nobody checks it behind this.
+                    self.check_owner()
+                        .map_err(|by| DurabilityError::InDoubt { by })?;
+                }
                 Ok(*end)
             }
             Err(error) => {
@@ -238,11 +268,14 @@ impl Log {
     /// Waits until all before `position` is on disk. Who waits at once shares one write.
     ///
     /// # Errors
-    /// [`DurabilityError::NotSynced`].
+    /// [`DurabilityError::NotSynced`], [`DurabilityError::InDoubt`].
     pub(crate) fn sync_to(&self, position: u64) -> Result<(), DurabilityError> {
         loop {
             if self.durable() >= position {
                 return Ok(());
+            }
+            if let Some(by) = self.lost_to.get() {
+                return Err(DurabilityError::InDoubt { by: by.clone() });
             }
             if let Some(message) = self.stopped.get() {
                 return Err(not_synced(message));
@@ -251,6 +284,11 @@ impl Log {
             let synced = self.wal.read().sync();
             match synced {
                 Ok(()) => {
+                    if let Err(by) = self.check_owner() {
+                        // Nothing is appended once this is known.
+                        drop(self.end.lock());
+                        return Err(DurabilityError::InDoubt { by });
+                    }
                     self.durable.fetch_max(target, Ordering::SeqCst);
                 }
                 // An append has failed meanwhile: the log goes on once it is undone.

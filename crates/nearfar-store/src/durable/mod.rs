@@ -25,6 +25,7 @@ mod rows;
 mod savepoints;
 mod store;
 mod sync;
+mod term;
 mod writer;
 
 #[cfg(test)]

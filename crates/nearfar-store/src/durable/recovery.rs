@@ -11,53 +11,90 @@ use super::options::{DataOptions, RecoveryProgress};
 use super::record::Frame;
 use super::replay::{Definitions, Replay, Unfinished};
 use super::store::{LogFiles, SharedFiles, unreadable};
+use super::term::Term;
 use crate::error::StoreError;
+use crate::savepoint::directory::SavepointInfo;
 use crate::transaction::Database;
 
 /// Progress is told after so many transactions.
 const TOLD_EVERY: u64 = 1024;
 
-/// Reads the log from `savepoint` on, the position up to which `definitions` and the tables of
-/// `database` are complete.
-///
-/// # Errors
-/// [`DurabilityError::DamagedLog`], [`DurabilityError::Replay`]; memory that is refused.
-pub(super) fn recover(
-    directory: &DataDirectory,
-    options: &DataOptions,
-    database: &Arc<Database>,
-    definitions: Definitions,
+/// The log behind the newest savepoint, before it is carried out.
+pub(super) struct OpenedLog {
+    files: Arc<LogFiles>,
+    wal: Wal<SharedFiles>,
+    /// The position of the savepoint.
     savepoint: u64,
-) -> Result<(Log, Definitions), StoreError> {
-    let files = LogFiles::open(&directory.log(), savepoint, Arc::clone(&options.faults))?;
-    let shared = SharedFiles(Arc::clone(&files));
-    let wal = open(directory, options, &shared, savepoint)?;
-    let mut progress = RecoveryProgress {
-        total_bytes: wal.len() - savepoint,
-        cut_bytes: wal.truncated_on_open(),
-        ..RecoveryProgress::default()
-    };
-    let definitions = replay(
-        options,
-        database,
-        definitions,
-        &wal,
-        savepoint,
-        &mut progress,
-    )?;
-    // An earlier process may have ended before the kernel had written all of it.
-    files.sync_all()?;
-    if progress.total_bytes > 0 || progress.cut_bytes > 0 {
-        let RecoveryProgress {
-            bytes,
-            transactions,
-            cut_bytes,
-            ..
-        } = progress;
-        tracing::info!(bytes, transactions, cut_bytes, "the log was read");
+}
+
+impl OpenedLog {
+    /// Opens the log of a new term, cuts off what is torn at its end, and has the term begin there.
+    ///
+    /// # Errors
+    /// [`DurabilityError::DamagedLog`]; the kernel's.
+    pub fn open(
+        directory: &DataDirectory,
+        term: &Term,
+        options: &DataOptions,
+        newest: Option<&SavepointInfo>,
+    ) -> Result<Self, DurabilityError> {
+        let savepoint = newest.map_or(0, |newest| newest.log_position);
+        let (folder, faults) = (term.folder(), Arc::clone(&options.faults));
+        let files = LogFiles::open(&folder, term.earlier(savepoint)?, savepoint, faults)?;
+        let shared = SharedFiles(Arc::clone(&files));
+        let wal = open(directory, options, &shared, savepoint)?;
+        term.begin(wal.len(), newest.map_or(0, |newest| newest.number))?;
+        term.remove_others(files.earlier());
+        Ok(Self {
+            files,
+            wal,
+            savepoint,
+        })
     }
-    let log = Log::new(files, wal, savepoint, options.sync);
-    Ok((log, definitions))
+
+    /// Whether the log can be carried out from `position` on.
+    pub fn has(&self, position: u64) -> bool {
+        (self.savepoint..=self.wal.len()).contains(&position)
+    }
+
+    /// Carries it out from `start` on, up to which `definitions` and the tables of `database` are
+    /// complete.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Replay`]; memory that is refused.
+    pub fn recover(
+        self,
+        options: &DataOptions,
+        database: &Arc<Database>,
+        definitions: Definitions,
+        start: u64,
+    ) -> Result<(Log, Definitions), StoreError> {
+        let Self {
+            files,
+            wal,
+            savepoint,
+        } = self;
+        let mut progress = RecoveryProgress {
+            total_bytes: wal.len() - start,
+            cut_bytes: wal.truncated_on_open(),
+            ..RecoveryProgress::default()
+        };
+        let definitions = replay(options, database, definitions, &wal, start, &mut progress)?;
+        // An earlier process may have ended before the kernel had written all of it.
+        files.sync_all()?;
+        if progress.total_bytes > 0 || progress.cut_bytes > 0 {
+            let RecoveryProgress {
+                bytes,
+                transactions,
+                cut_bytes,
+                ..
+            } = progress;
+            tracing::info!(bytes, transactions, cut_bytes, "the log was read");
+        }
+        let pool = database.storage().pool.clone();
+        let log = Log::new(files, wal, savepoint, options.sync, pool);
+        Ok((log, definitions))
+    }
 }
 
 fn replay(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::error::DurabilityError;
 use super::log::Log;
 use super::options::DataOptions;
 use crate::error::StoreError;
@@ -31,6 +32,7 @@ pub(super) struct Savepoints {
 
 struct Shared {
     folder: PathBuf,
+    term: u64,
     log: Arc<Log>,
     database: Arc<Database>,
     take: TakeImage,
@@ -52,7 +54,7 @@ impl std::fmt::Debug for Shared {
 
 impl Savepoints {
     pub fn start(
-        folder: PathBuf,
+        (folder, term): (PathBuf, u64),
         options: &DataOptions,
         log: Arc<Log>,
         database: Arc<Database>,
@@ -60,6 +62,7 @@ impl Savepoints {
     ) -> Self {
         let shared = Arc::new(Shared {
             folder,
+            term,
             log,
             database,
             take,
@@ -154,8 +157,13 @@ impl Shared {
         let position = image.log_position;
         // The log must not end before its savepoint, whatever happens.
         self.log.sync_to(position)?;
-        let written = directory::write(&self.folder, &image, self.database.storage())?;
+        let storage = self.database.storage();
+        let written = directory::write_in_term(&self.folder, &image, storage, self.term)?;
         self.publish(&image);
+        // Another owner needs what is removed, unless it finds this savepoint.
+        self.log
+            .check_owner()
+            .map_err(|by| DurabilityError::Fenced { by })?;
         self.log.begin_at(position);
         drop(image);
         if let Err(error) = directory::delete_old(&self.folder, &written) {

@@ -5,7 +5,9 @@
 //! once is never taken for one that succeeds.
 
 use parking_lot::Mutex;
+use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,9 +20,100 @@ use super::faults::LogFaults;
 /// Bytes of one file of the log.
 pub(super) const FILE_BYTES: u64 = 16 << 20;
 
-/// The files of a log, as one run of bytes.
+/// What an earlier owner has written of a log. It is only read, since that owner may still write.
+#[derive(Debug)]
+pub(super) struct Part {
+    folder: PathBuf,
+    begin: u64,
+    end: u64,
+    /// The file that was read last.
+    last: Mutex<Option<(u64, File)>>,
+}
+
+impl Part {
+    /// What is in `folder` from `begin` on, up to `end` or else to where it ends now.
+    pub fn open(folder: PathBuf, begin: u64, end: Option<u64>) -> Result<Self, DurabilityError> {
+        let mut part = Self {
+            folder,
+            begin,
+            end: begin,
+            last: Mutex::new(None),
+        };
+        part.end = match end {
+            Some(end) => end,
+            None => part.end_of_files()?.max(begin),
+        };
+        Ok(part)
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn end_of_files(&self) -> Result<u64, DurabilityError> {
+        let Some(number) = numbers(&self.folder)?.last().copied() else {
+            return Ok(0);
+        };
+        let path = file_of(&self.folder, number);
+        let metadata = std::fs::metadata(&path);
+        let bytes = metadata.map_err(|error| DurabilityError::io("cannot read", &path, &error))?;
+        Ok(number * FILE_BYTES + bytes.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        let (number, mut at) = (offset / FILE_BYTES, offset % FILE_BYTES);
+        let room = usize::try_from(FILE_BYTES - at).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(room);
+        let mut last = self.last.lock();
+        if last.as_ref().is_none_or(|(known, _)| *known != number) {
+            let file = match File::open(file_of(&self.folder, number)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+                file => file?,
+            };
+            *last = Some((number, file));
+        }
+        let Some((_, file)) = last.as_ref() else {
+            return Ok(0);
+        };
+        let mut filled = 0;
+        while filled < wanted {
+            match file.read_at(&mut buffer[filled..wanted], at)? {
+                0 => break,
+                read => (filled, at) = (filled + read, at + read as u64),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+fn file_of(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:020}.wal"))
+}
+
+/// The numbers of the files in `folder`, ascending; none where there is no folder.
+fn numbers(folder: &Path) -> Result<Vec<u64>, DurabilityError> {
+    let failed = |error: io::Error| DurabilityError::io("cannot read", folder, &error);
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed)?.file_name();
+        let digits = name.to_str().and_then(|name| name.strip_suffix(".wal"));
+        numbers.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The files of a log, as one run of bytes: those of earlier owners, and then this one's.
 #[derive(Debug)]
 pub(super) struct LogFiles {
+    earlier: Vec<Part>,
+    /// Where this owner's own bytes begin.
+    begin: AtomicU64,
     inner: SegmentedStore,
     folder: PathBuf,
     /// Where reading begins.
@@ -35,12 +128,15 @@ pub(super) struct LogFiles {
 impl LogFiles {
     pub fn open(
         folder: &Path,
+        earlier: Vec<Part>,
         head: u64,
         faults: Arc<LogFaults>,
     ) -> Result<Arc<Self>, DurabilityError> {
         let inner =
             SegmentedStore::open(folder, FILE_BYTES).map_err(|error| unreadable(folder, error))?;
         Ok(Arc::new(Self {
+            begin: AtomicU64::new(earlier.last().map_or(0, |part| part.end)),
+            earlier,
             inner,
             folder: folder.to_owned(),
             head: AtomicU64::new(head),
@@ -53,31 +149,51 @@ impl LogFiles {
 
     /// The bytes that the files hold, whatever the head.
     pub fn end(&self) -> u64 {
-        self.inner.len().unwrap_or_default()
+        let own = self.inner.len().unwrap_or_default();
+        own.max(self.begin.load(Ordering::SeqCst))
     }
 
     /// The position that the first file there is begins at.
     pub fn first_position(&self) -> Result<Option<u64>, DurabilityError> {
-        Ok(self.numbers()?.first().map(|number| number * FILE_BYTES))
+        for part in &self.earlier {
+            if let Some(number) = numbers(&part.folder)?.first() {
+                return Ok(Some(part.begin.max(number * FILE_BYTES)));
+            }
+        }
+        let begin = self.begin.load(Ordering::SeqCst);
+        let first = numbers(&self.folder)?.first().map(|n| n * FILE_BYTES);
+        Ok(first.map(|first| first.max(begin)))
     }
 
-    /// The numbers of the files there are, ascending.
-    pub fn numbers(&self) -> Result<Vec<u64>, DurabilityError> {
-        let failed = |error: io::Error| DurabilityError::io("cannot read", &self.folder, &error);
-        let mut numbers = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let digits = name.to_str().and_then(|name| name.strip_suffix(".wal"));
-            numbers.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+    /// Every file and its number.
+    pub fn all_files(&self) -> Result<Vec<(u64, PathBuf)>, DurabilityError> {
+        let mut files = Vec::new();
+        let earlier = self.earlier.iter().map(Part::folder);
+        for folder in earlier.chain([self.folder.as_path()]) {
+            let numbers = numbers(folder)?.into_iter();
+            files.extend(numbers.map(|number| (number, file_of(folder, number))));
         }
-        numbers.sort_unstable();
-        Ok(numbers)
+        Ok(files)
+    }
+
+    /// What earlier owners have written.
+    pub fn earlier(&self) -> &[Part] {
+        &self.earlier
+    }
+
+    fn part_of(&self, position: u64) -> Option<&Part> {
+        let is_own = position >= self.begin.load(Ordering::SeqCst);
+        let mut parts = self.earlier.iter().filter(|_| !is_own);
+        parts.find(|part| (part.begin..part.end).contains(&position))
     }
 
     /// The file that has the byte at `position`, and where in it.
     pub fn place(&self, position: u64) -> (PathBuf, u64) {
-        let name = format!("{:020}.wal", position / FILE_BYTES);
-        (self.folder.join(name), position % FILE_BYTES)
+        let folder = self.part_of(position).map_or(&*self.folder, Part::folder);
+        (
+            file_of(folder, position / FILE_BYTES),
+            position % FILE_BYTES,
+        )
     }
 
     /// The folder of the files.
@@ -92,9 +208,8 @@ impl LogFiles {
 
     /// Writes every file to disk, those of an earlier process included.
     pub fn sync_all(&self) -> Result<(), DurabilityError> {
-        for number in self.numbers()? {
-            let (path, _) = self.place(number * FILE_BYTES);
-            std::fs::File::open(&path)
+        for (_, path) in self.all_files()? {
+            File::open(&path)
                 .and_then(|file| file.sync_all())
                 .map_err(|error| DurabilityError::io("cannot write to disk", &path, &error))?;
         }
@@ -103,7 +218,44 @@ impl LogFiles {
 
     /// Removes files of nothing but what comes before `position`.
     pub fn remove_before(&self, position: u64) -> Result<(), WalError> {
+        for part in &self.earlier {
+            for number in numbers(&part.folder).map_err(io::Error::other)? {
+                if part.end <= position || (number + 1) * FILE_BYTES <= position {
+                    std::fs::remove_file(file_of(&part.folder, number))?;
+                }
+            }
+        }
         self.inner.truncate_before(position).map(drop)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, WalError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let at = offset + filled as u64;
+            let begin = self.begin.load(Ordering::SeqCst);
+            if at >= begin {
+                return Ok(filled + self.inner.read_at(at, &mut buffer[filled..])?);
+            }
+            let Some(part) = self.part_of(at) else {
+                break;
+            };
+            let room = usize::try_from(part.end.min(begin) - at).unwrap_or(usize::MAX);
+            let wanted = room.min(buffer.len() - filled);
+            match part.read_at(at, &mut buffer[filled..filled + wanted])? {
+                0 => break,
+                read => filled += read,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// What earlier owners have written is not touched: it counts up to there.
+    fn truncate(&self, len: u64) -> Result<(), WalError> {
+        if len < self.begin.load(Ordering::SeqCst) {
+            self.begin.store(len, Ordering::SeqCst);
+            return Ok(());
+        }
+        self.inner.truncate(len)
     }
 
     /// Times that the log was written to disk.
@@ -123,7 +275,7 @@ impl LogFiles {
         let last = self.end().saturating_sub(1) / FILE_BYTES;
         let mut named = self.named.lock();
         if named.is_none_or(|named| named < last) {
-            std::fs::File::open(&self.folder)?.sync_all()?;
+            File::open(&self.folder)?.sync_all()?;
             *named = Some(last);
         }
         Ok(())
@@ -154,11 +306,11 @@ impl WalStore for SharedFiles {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, WalError> {
-        self.0.inner.read_at(offset, buffer)
+        self.0.read_at(offset, buffer)
     }
 
     fn truncate(&self, len: u64) -> Result<(), WalError> {
-        self.0.inner.truncate(len)
+        self.0.truncate(len)
     }
 
     /// After a failure the kernel may have given up the pages that it could not write, and would
@@ -175,7 +327,7 @@ impl WalStore for SharedFiles {
     }
 
     fn len(&self) -> Result<u64, WalError> {
-        Ok(self.0.inner.len()?.max(self.head()?))
+        Ok(self.0.end().max(self.head()?))
     }
 
     fn head(&self) -> Result<u64, WalError> {

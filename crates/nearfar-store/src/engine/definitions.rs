@@ -122,6 +122,7 @@ impl Engine {
     ) -> Result<T, StoreError> {
         let _alone = self.definitions.unplanned_views.lock();
         check()?;
+        self.database.check_owner()?;
         if let Some(log) = self.database.log() {
             let mut record = LogTransaction::new(log)?;
             write(&mut record)?;

@@ -40,12 +40,12 @@ use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
 use crate::placement::Storage;
-use crate::savepoint::pooled::TablePoolOptions;
+use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::{Table, TemporaryBudget};
@@ -75,6 +75,7 @@ pub struct Engine {
     /// Sessions so far.
     sessions: AtomicU64,
     temp_limit_bytes: u64,
+    closed: Once,
 }
 
 impl Engine {
@@ -139,6 +140,7 @@ impl Engine {
             temp_limit_bytes: options
                 .temp_limit_bytes
                 .unwrap_or(TemporaryBudget::UNLIMITED),
+            closed: Once::new(),
         });
         let views = opened
             .definitions
@@ -150,6 +152,25 @@ impl Engine {
         }
         engine.start_publishing();
         Ok(engine)
+    }
+
+    /// Ends merges, so that none goes on without an engine, publishes what is committed, has it on
+    /// disk, and gives the pool back. Nothing that is kept can be changed after that. It is done by
+    /// itself when the engine is dropped.
+    pub fn close(&self) {
+        self.closed.call_once(|| {
+            self.database.merges().stop();
+            if let Some(publisher) = self.publisher.get() {
+                publisher.publish_or_warn();
+            }
+            if let Some(durability) = &self.durability {
+                durability.close();
+            }
+            let given_back = self.storage.pool.as_ref().map(|pool| pool.give_back());
+            if let Some(Err(error)) = given_back {
+                tracing::warn!(%error, "the next owner waits for the lease");
+            }
+        });
     }
 
     /// The data directory, where there is one.
@@ -284,10 +305,12 @@ impl Opened {
         data: Option<&DataOptions>,
         pool: Option<&TablePoolOptions>,
     ) -> Result<Self, StoreError> {
-        let directory = data.map(|data| DataDirectory::open(&data.directory));
+        let storage = pool::open(pool, data.is_some(), storage)?;
+        let pool_id = storage.pool.as_deref().map(TablePool::id);
+        let directory = data.map(|data| DataDirectory::open(&data.directory, pool_id));
         let directory = directory.transpose()?;
         let link = directory.as_ref().map(DataDirectory::link);
-        let (storage, attached) = pool::attach(pool, link.as_ref(), storage)?;
+        let attached = pool::attach(&storage, link.as_ref())?;
         let verifier = attached
             .as_ref()
             .and_then(|image| pool::verifier(&storage, image));
@@ -316,12 +339,8 @@ impl Opened {
     }
 }
 
-/// Ends merges, so that none goes on without an engine, and publishes what is committed.
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.database.merges().stop();
-        if let Some(publisher) = self.publisher.get() {
-            publisher.publish_or_warn();
-        }
+        self.close();
     }
 }

@@ -10,36 +10,50 @@ use crate::placement::Storage;
 use crate::savepoint::pooled::{DataLink, TablePool, TablePoolOptions, Verify};
 use crate::savepoint::{Publisher, SavepointError, Verifier};
 
-/// `storage` with the pool of `options`, and what was published there. A pool that is damaged, or of
-/// another version, is filled anew where a data directory has what was in it.
-pub(super) fn attach(
+/// `storage` with the pool of `options`, which this process owns from now on. With a data directory,
+/// a pool whose catalog is damaged is opened empty.
+pub(super) fn open(
     options: Option<&TablePoolOptions>,
-    data: Option<&DataLink>,
+    has_data: bool,
     storage: Storage,
-) -> Result<(Storage, Option<DatabaseImage>), StoreError> {
+) -> Result<Storage, StoreError> {
     let Some(options) = options else {
-        return Ok((storage, None));
+        return Ok(storage);
     };
-    match open(options, data, &storage) {
-        Err(error) if data.is_some() && is_damage(&error) => {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "the pool is filled anew from the data directory");
-            let pool = TablePool::open_empty(options, data, &storage.system)?;
-            Ok((with_pool(&storage, pool), None))
+    let pool = match TablePool::open(options, has_data, &storage.system) {
+        Err(error) if has_data && is_damage(&error) => {
+            note_damage(&error);
+            TablePool::open_empty(options, has_data, &storage.system)?
         }
-        opened => opened,
+        opened => opened?,
+    };
+    Ok(with_pool(&storage, pool))
+}
+
+/// What was published in the pool of `storage`. Where that is damaged, the data directory has it, and
+/// the next publication takes its place.
+pub(super) fn attach(
+    storage: &Storage,
+    data: Option<&DataLink>,
+) -> Result<Option<DatabaseImage>, StoreError> {
+    let Some(pool) = &storage.pool else {
+        return Ok(None);
+    };
+    if let Some(data) = data {
+        pool.belong_to(data);
+    }
+    match pool.attach(storage) {
+        Err(error) if data.is_some() && is_damage(&error) => {
+            note_damage(&error);
+            Ok(None)
+        }
+        attached => attached,
     }
 }
 
-fn open(
-    options: &TablePoolOptions,
-    data: Option<&DataLink>,
-    storage: &Storage,
-) -> Result<(Storage, Option<DatabaseImage>), StoreError> {
-    let pool = TablePool::open(options, data, &storage.system)?;
-    let storage = with_pool(storage, Arc::clone(&pool));
-    let image = pool.attach(&storage)?;
-    Ok((storage, image))
+fn note_damage(error: &StoreError) {
+    let error = error as &dyn std::error::Error;
+    tracing::warn!(error, "the pool is filled anew from the data directory");
 }
 
 fn with_pool(storage: &Storage, pool: Arc<TablePool>) -> Storage {

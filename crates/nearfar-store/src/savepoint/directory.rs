@@ -55,11 +55,24 @@ pub fn write(
     image: &DatabaseImage,
     storage: &Storage,
 ) -> Result<SavepointInfo, StoreError> {
+    write_in_term(folder, image, storage, 0)
+}
+
+/// The same under a number of this term, which no other process gives.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_in_term(
+    folder: &Path,
+    image: &DatabaseImage,
+    storage: &Storage,
+    term: u64,
+) -> Result<SavepointInfo, StoreError> {
     let segments = folder.join(SEGMENTS);
     let failed = |source| SavepointError::of_io(&segments, "made", source);
     fs::create_dir_all(&segments).map_err(failed)?;
     let segments = segments.canonicalize().map_err(failed)?;
-    let number = next_number(folder, &segments)?;
+    let number = next_number(folder, &segments, term)?;
     let mut new = New {
         number,
         folder: &segments,
@@ -94,7 +107,19 @@ pub fn write(
 /// # Errors
 /// A folder that can't be read; a manifest that is damaged.
 pub fn newest(folder: &Path) -> Result<Option<SavepointInfo>, SavepointError> {
-    let Some(number) = manifests(folder)?.into_iter().max() else {
+    newest_of(folder, |_| true)
+}
+
+/// The newest of those whose numbers count.
+///
+/// # Errors
+/// As [`newest`].
+pub fn newest_of(
+    folder: &Path,
+    counts: impl Fn(u64) -> bool,
+) -> Result<Option<SavepointInfo>, SavepointError> {
+    let numbers = manifests(folder)?.into_iter();
+    let Some(number) = numbers.filter(|number| counts(*number)).max() else {
         return Ok(None);
     };
     let manifest = Manifest::read(folder, number)?;
@@ -150,15 +175,20 @@ pub fn delete_old(folder: &Path, kept: &SavepointInfo) -> Result<u64, SavepointE
         deleted += remove(&manifest_path(folder, number))?;
     }
     sync_folder(folder)?;
+    // What a later term has is none of this one's.
+    let is_own = |number: &str| {
+        u64::from_str_radix(number, 16).map_or(true, |number| number >> 32 <= kept.number >> 32)
+    };
     for (name, path) in entries(folder)? {
-        if name.starts_with(UNFINISHED) {
+        if name.strip_prefix(UNFINISHED).is_some_and(is_own) {
             deleted += remove(&path)?;
         }
     }
     let wanted: HashSet<&Path> = manifest.files.iter().map(|file| file.path()).collect();
-    for (_, path) in entries(&manifest.folder)? {
+    for (name, path) in entries(&manifest.folder)? {
+        let (number, _) = name.split_once('-').unwrap_or((&name, ""));
         // Those of the manifest are in use by it, and of a later savepoint there is none.
-        if !wanted.contains(path.as_path()) && !SegmentFile::is_in_use(&path) {
+        if is_own(number) && !wanted.contains(path.as_path()) && !SegmentFile::is_in_use(&path) {
             deleted += remove(&path)?;
         }
     }
@@ -335,15 +365,17 @@ fn manifests(folder: &Path) -> Result<Vec<u64>, SavepointError> {
     Ok(numbers.collect())
 }
 
-/// A number that no savepoint and no file of one has, not even one that was never finished.
-fn next_number(folder: &Path, segments: &Path) -> Result<u64, SavepointError> {
+/// A number of this term that no savepoint and no file of one has, not even one that was never
+/// finished.
+fn next_number(folder: &Path, segments: &Path, term: u64) -> Result<u64, SavepointError> {
     let of_file = |(name, _): (String, PathBuf)| {
         let (number, _) = name.split_once('-')?;
         u64::from_str_radix(number, 16).ok()
     };
     let of_files = entries(segments)?.into_iter().filter_map(of_file);
-    let last = manifests(folder)?.into_iter().chain(of_files).max();
-    Ok(last.map_or(1, |last| last + 1))
+    let all = manifests(folder)?.into_iter().chain(of_files);
+    let last = all.filter(|number| number >> 32 == term).max();
+    Ok(last.unwrap_or(term << 32) + 1)
 }
 
 fn remove(path: &Path) -> Result<u64, SavepointError> {

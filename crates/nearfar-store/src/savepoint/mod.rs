@@ -6,10 +6,12 @@
 
 pub mod directory;
 mod error;
+mod lease;
 pub mod pooled;
 mod publisher;
 mod segment_file;
 
 pub use error::{ColumnError, SavepointError};
+pub use lease::Lease;
 pub use publisher::{Publisher, Verifier};
 pub use segment_file::SegmentFile;

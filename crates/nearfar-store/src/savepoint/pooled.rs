@@ -6,15 +6,18 @@
 //! ones; of the others the pool has a copy, which a later process reads when it needs it.
 
 use arrow::datatypes::DataType;
-use nearfar_memory::pool::{Claim, ExtentHandle, Owner, Pool, PoolError, PoolOptions};
+use nearfar_memory::pool::{
+    Claim, ExtentHandle, Owner, OwnerRecord, Pool, PoolError, PoolOptions, Published,
+};
 use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::directory;
 use super::error::{ColumnError, SavepointError};
+use super::lease::Lease;
 use super::publisher::TakeCommitted;
 use super::segment_file::SegmentFile;
 use crate::error::StoreError;
@@ -91,10 +94,14 @@ pub struct TablePool {
     path: PathBuf,
     pool_id: u128,
     owner: Owner,
+    /// What was published before, until it is attached.
+    published: Mutex<Option<Arc<Published>>>,
     system: Arc<MemorySystem>,
     tier: TierId,
     verify: Verify,
-    data: Option<DataLink>,
+    lease: Lease,
+    /// Whether there is a data directory, and which one, once that is known.
+    data: OnceLock<DataLink>,
     /// The position of the log that the last publication was taken at. Held by the one that is under
     /// way.
     publishing: Mutex<u64>,
@@ -117,10 +124,10 @@ impl TablePool {
     /// [`SavepointError::Pool`], which says what is wrong with the pool; a tier that there is not.
     pub fn open(
         options: &TablePoolOptions,
-        data: Option<&DataLink>,
+        has_data: bool,
         system: &Arc<MemorySystem>,
     ) -> Result<Arc<Self>, StoreError> {
-        Self::open_with(options, data, system, Pool::claim)
+        Self::open_with(options, has_data, system, Pool::claim)
     }
 
     /// The same, and forgets what was published in it, because it can't be used.
@@ -129,15 +136,15 @@ impl TablePool {
     /// As [`Self::open`].
     pub fn open_empty(
         options: &TablePoolOptions,
-        data: Option<&DataLink>,
+        has_data: bool,
         system: &Arc<MemorySystem>,
     ) -> Result<Arc<Self>, StoreError> {
-        Self::open_with(options, data, system, Pool::claim_empty)
+        Self::open_with(options, has_data, system, Pool::claim_empty)
     }
 
     fn open_with(
         options: &TablePoolOptions,
-        data: Option<&DataLink>,
+        has_data: bool,
         system: &Arc<MemorySystem>,
         claim: fn(&Pool, &Claim) -> Result<Owner, PoolError>,
     ) -> Result<Arc<Self>, StoreError> {
@@ -166,30 +173,65 @@ impl TablePool {
             }
             // What was in it is in the data directory.
             (Err(error @ (PoolError::Version { .. } | PoolError::ByteOrder { .. })), bytes)
-                if data.is_some() =>
+                if has_data =>
             {
                 replace(path, bytes, error)
             }
             (attached, _) => attached,
         };
         let pool = pool.map_err(failed)?;
-        let owner = claim(&pool, &options.claim).map_err(failed)?;
+        let mut owner = claim(&pool, &options.claim).map_err(failed)?;
+        let published = Mutex::new(owner.take_published());
         Ok(Arc::new(Self {
             path: path.clone(),
             pool_id: pool.id(),
+            lease: Lease::start(owner.clone()),
             owner,
+            published,
             system: Arc::clone(system),
             tier,
             verify: options.verify,
-            data: data.cloned(),
+            data: OnceLock::new(),
             publishing: Mutex::new(0),
             damaged: Mutex::default(),
         }))
     }
 
+    /// Says which data directory has the log that goes on from what is published. Once, before
+    /// [`Self::attach`].
+    pub fn belong_to(&self, data: &DataLink) {
+        self.data.get_or_init(|| data.clone());
+    }
+
     /// The file or device.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number that tells the pool from others.
+    pub fn id(&self) -> u128 {
+        self.pool_id
+    }
+
+    /// Whether it still is this process's, at this moment.
+    ///
+    /// # Errors
+    /// Who has taken it over.
+    pub fn check_owner(&self) -> Result<(), OwnerRecord> {
+        self.lease.check()
+    }
+
+    /// Gives the pool back, so that who waits for it has it at once.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn give_back(&self) -> Result<(), SavepointError> {
+        self.owner.give_back().map_err(|source| self.failed(source))
+    }
+
+    /// The lease that this process has the pool by.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     /// The tier that its memory is part of.
@@ -297,7 +339,7 @@ impl TablePool {
             }
         }
         let numbers: Vec<usize> = (0..segments.len()).collect();
-        let identity = self.data.as_ref().map_or(0, |data| data.identity);
+        let identity = self.data.get().map_or(0, |data| data.identity);
         let mut result = Ok(());
         let catalog = seal(MAGIC, |out| {
             out.u64(identity);
@@ -318,7 +360,7 @@ impl TablePool {
 
     /// The file of the data directory that has the bytes of a segment too.
     fn file_of(&self, segment: &Segment) -> Option<Arc<SegmentFile>> {
-        let folder = self.data.as_ref()?.segments();
+        let folder = self.data.get()?.segments();
         let file = segment.file()?;
         (file.path().parent() == Some(&folder)).then_some(file)
     }
@@ -402,7 +444,7 @@ impl TablePool {
         self: &Arc<Self>,
         storage: &Storage,
     ) -> Result<Option<DatabaseImage>, StoreError> {
-        let Some(published) = self.owner.published() else {
+        let Some(published) = self.published.lock().take() else {
             return Ok(None);
         };
         let damaged = |source| SavepointError::Image {
@@ -450,7 +492,7 @@ impl TablePool {
         bytes: &mut Decoder<'_>,
     ) -> Result<(usize, Option<Arc<SegmentFile>>), ImageError> {
         let columns = bytes.count("the extents of a segment")?;
-        let folder = self.data.as_ref().map(DataLink::segments);
+        let folder = self.data.get().map(DataLink::segments);
         let file = bytes.option("the file of a segment", |bytes| {
             SegmentFile::decode(bytes, folder.as_deref().unwrap_or(Path::new("")))
         })?;
@@ -458,7 +500,7 @@ impl TablePool {
     }
 
     fn check_identity(&self, found: u64) -> Result<(), SavepointError> {
-        let expected = self.data.as_ref().map_or(0, |data| data.identity);
+        let expected = self.data.get().map_or(0, |data| data.identity);
         if found == expected {
             return Ok(());
         }

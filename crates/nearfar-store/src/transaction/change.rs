@@ -255,6 +255,7 @@ impl Transaction {
         if pending.changes.is_empty() {
             return Ok(pending);
         }
+        self.database.check_owner()?;
         let mut record = self.record(&pending.changes)?;
         loop {
             for change in pending.changes.values_mut() {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::merges::{MergeLimits, Merges};
-use crate::durable::Log;
+use crate::durable::{DurabilityError, Log};
 use crate::placement::Storage;
 use crate::savepoint::Publisher;
 use crate::savepoint::pooled::TablePool;
@@ -131,6 +131,18 @@ impl Database {
     /// Has all changes from now on written to `log`.
     pub(crate) fn set_log(&self, log: Arc<Log>) {
         self.log.get_or_init(|| log);
+    }
+
+    /// Whether this process may change what there is: where main storage is in a pool, as long as
+    /// that is its own.
+    ///
+    /// # Errors
+    /// [`DurabilityError::Fenced`].
+    pub(crate) fn check_owner(&self) -> Result<(), DurabilityError> {
+        let owned = self.storage.pool.as_ref().map(|pool| pool.check_owner());
+        owned
+            .unwrap_or(Ok(()))
+            .map_err(|by| DurabilityError::fenced(&by))
     }
 
     /// Has changes of main storage and of definitions published from now on.

@@ -30,7 +30,7 @@ pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};
-pub use self::serve::{ServeAction, ServeArgs, UserAction, UserRole};
+pub use self::serve::{ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;

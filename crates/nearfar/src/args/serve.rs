@@ -100,6 +100,23 @@ pub struct ServeArgs {
     /// Add a modelled tier `far` after a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]
     pub profile: Option<String>,
+    /// Wait until the owner of the pool is gone or `nearfar serve promote` says so, then take over.
+    #[arg(long, requires = "pool", conflicts_with_all = ["files", "tpch"], help_heading = "Fail over")]
+    pub standby: bool,
+    /// After how many seconds of silence of this server others may take its pool.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", requires = "pool", help_heading = "Fail over")]
+    pub lease: Duration,
+    /// What to do about another owner of the pool: `now` and `when-lease-ends` take it over, `never`
+    /// leaves it (a standby still obeys `promote`). Without it, a standby waits for the lease and a
+    /// server leaves the owner alone.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WHEN",
+        requires = "pool",
+        help_heading = "Fail over"
+    )]
+    pub take_over: Option<TakeOverArg>,
     #[command(flatten)]
     pub machine: MachineArgs,
     #[command(flatten)]
@@ -113,6 +130,8 @@ pub struct ServeArgs {
 pub enum ServeAction {
     /// Keep a file of users.
     User(UserArgs),
+    /// Have a standby of this machine take over.
+    Promote(PromoteArgs),
 }
 
 /// Keep a file of users.
@@ -120,6 +139,25 @@ pub enum ServeAction {
 pub struct UserArgs {
     #[command(subcommand)]
     pub action: UserAction,
+}
+
+/// Have a standby of this machine take over, also from a server that lives.
+#[derive(Debug, Args)]
+pub struct PromoteArgs {
+    /// Where the standby tells health and metrics.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9187")]
+    pub http: SocketAddr,
+}
+
+/// When a pool is taken from its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum TakeOverArg {
+    /// At once.
+    Now,
+    /// When it has been silent for its lease.
+    WhenLeaseEnds,
+    /// Never.
+    Never,
 }
 
 /// What can be done with users.

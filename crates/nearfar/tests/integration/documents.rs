@@ -62,7 +62,9 @@ fn every_exit_code_is_in_the_reference_and_the_help() {
         .collect();
     assert_eq!(
         codes,
-        ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "130"]
+        [
+            "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "130"
+        ]
     );
     for code in codes {
         assert!(

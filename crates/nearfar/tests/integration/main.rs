@@ -4,6 +4,7 @@ mod architecture;
 mod data;
 mod documents;
 mod errors;
+mod failover;
 mod faults;
 mod files;
 mod interrupt;

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearfar_server::{Role, Server, ServerOptions, ServerState, TlsOptions, User, Users};
+use nearfar_server::{Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, User, Users};
+use nearfar_store::engine::Engine;
 use nearfar_topology::Profile;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+
+mod standby;
 
 use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
 use crate::exit::{Exit, Failed};
@@ -20,6 +24,7 @@ use crate::sql;
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     match &args.action {
         Some(ServeAction::User(user)) => keep_users(&user.action),
+        Some(ServeAction::Promote(promote)) => standby::promote(promote.http),
         None => serve(args),
     }
 }
@@ -68,8 +73,12 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
     let kept = Kept {
         data: args.data.options(),
-        pool: args.pool.options(),
+        pool: standby::pool(args),
     };
+    if args.standby {
+        return standby::serve(args, options, profile, &kept);
+    }
+    let is_kept = kept.data.is_some() || kept.pool.is_some();
     let engine = machine::engine(&args.machine, profile, kept)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let workers = machine::server_threads(engine.threads())?;
@@ -80,10 +89,12 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         workers.handle().clone(),
         options,
     ))?;
-    announce(&server, is_open);
+    announce(&server, is_open, is_kept);
+    let handle = server.handle();
     let stopped = front.block_on(async {
         let state = server.state();
         let asked = asked_to_end()?;
+        standby::end_when_lost(&engine, &handle);
         let mut serving = tokio::spawn(server.serve(asked));
         let tables = sql::Tables {
             sources,
@@ -101,8 +112,25 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         }
         anyhow::Ok(serving.await?)
     })?;
+    end(Some(&engine), workers, stopped, grace)
+}
+
+/// Ends the engine, and says how the server has ended.
+fn end(
+    engine: Option<&Arc<Engine>>,
+    workers: Runtime,
+    stopped: Stopped,
+    grace: Duration,
+) -> anyhow::Result<()> {
     // What was given up may not have noticed yet.
     workers.shutdown_background();
+    if let Some(engine) = engine {
+        engine.close();
+        if let Some(by) = standby::lost_to(engine) {
+            let message = format!("{by} has taken over: this server may write no more");
+            return Err(Failed::new(Exit::TakenOver, message).into());
+        }
+    }
     match stopped.interrupted {
         0 => Ok(()),
         count => {
@@ -113,7 +141,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     }
 }
 
-fn announce(server: &Server, is_open: bool) {
+fn announce(server: &Server, is_open: bool, is_kept: bool) {
     if let Some(address) = server.address() {
         message::print(&format!("listening on {address}"));
     }
@@ -125,7 +153,9 @@ fn announce(server: &Server, is_open: bool) {
             "warning: there are no users: everybody on this machine may read and write all tables",
         );
     }
-    message::print("warning: tables are in memory only and end with the server");
+    if !is_kept {
+        message::print("warning: tables are in memory only and end with the server");
+    }
 }
 
 /// Ends when the process is told to end.

@@ -1,0 +1,311 @@
+//! Servers that share a pool and a data directory: who takes over, and what the others may do.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio_postgres::{Client, NoTls};
+
+use crate::support::{program, run, temp};
+
+/// After which a test gives up.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Longer than a process is held up by a busy machine.
+const LEASE: &str = "3";
+
+/// A server of the shared pool, which is killed when its test gives up.
+struct Node {
+    child: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Node {
+    /// Starts a server and waits until it has said `line`.
+    fn start(folder: &Path, arguments: &[&str], line: &str) -> Self {
+        let mut node = Self::spawn(folder, arguments);
+        node.wait_for(line);
+        node
+    }
+
+    fn spawn(folder: &Path, arguments: &[&str]) -> Self {
+        let mut command = program();
+        command.args(common(folder)).args(arguments);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("started");
+        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            let lines = stderr.lines().map_while(Result::ok);
+            lines.for_each(|line| drop(sender.send(line)));
+        });
+        let said = Vec::new();
+        Self { child, lines, said }
+    }
+
+    /// Waits until it says `line`. False when it ends before.
+    fn says(&mut self, line: &str) -> bool {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(said) => {
+                    let is_it = said == line;
+                    self.said.push(said);
+                    if is_it {
+                        return true;
+                    }
+                }
+                Err(mpsc::RecvTimeoutError::Disconnected) => return false,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("{line:?} in {:?}", self.said),
+            }
+        }
+    }
+
+    #[track_caller]
+    fn wait_for(&mut self, line: &str) {
+        assert!(self.says(line), "{line:?} is missing in {:?}", self.said);
+    }
+
+    fn address(&self, what: &str) -> String {
+        let found = self.said.iter().find_map(|line| line.split_once(what));
+        found.expect("an address").1.to_owned()
+    }
+
+    fn http(&self) -> String {
+        self.address("on http://")
+    }
+
+    fn get(&self, path: &str) -> String {
+        let http = self.http();
+        let mut stream = TcpStream::connect(&http).expect("connected");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("received");
+        text
+    }
+
+    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
+        let address = self.address("listening on ");
+        let (host, port) = address.rsplit_once(':').expect("a port");
+        let config = format!("host={host} port={port} user=ann");
+        let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+
+    fn signal(&self, signal: &str) {
+        let kill = ["-c", "kill -$1 $0", &self.child.id().to_string(), signal];
+        let status = Command::new("sh").args(kill).status();
+        assert!(status.expect("a shell").success());
+    }
+
+    /// Its exit code, once it ends.
+    fn ended(&mut self) -> Option<i32> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                return status.code();
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        panic!("it does not end: {:?}", self.said);
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn common(folder: &Path) -> Vec<String> {
+    let place = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (data, pool) = (place("data"), place("tables.pool"));
+    let words = [
+        "serve",
+        "--port",
+        "0",
+        "--http",
+        "127.0.0.1:0",
+        "--data",
+        &data,
+        "--pool",
+        &pool,
+        "--pool-bytes",
+        "64MiB",
+        "--lease",
+        LEASE,
+        "--grace",
+        "1",
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+fn runtime() -> Runtime {
+    Runtime::new().expect("threads")
+}
+
+async fn insert(client: &Client, number: i64) -> Result<(), tokio_postgres::Error> {
+    let sql = format!("INSERT INTO t VALUES ({number})");
+    client.batch_execute(&sql).await
+}
+
+/// The rows of the table, ascending.
+async fn rows(node: &Node) -> Vec<i64> {
+    let client = node.connect().await.expect("connected");
+    let rows = client.query("SELECT i FROM t ORDER BY i", &[]).await;
+    rows.expect("rows").iter().map(|row| row.get(0)).collect()
+}
+
+/// Checks that all that was acknowledged is there, and beside it nothing but `doubtful`.
+#[track_caller]
+fn check(found: &[i64], acknowledged: &[i64], doubtful: &[i64]) {
+    let mut rest: Vec<i64> = found.to_vec();
+    for number in acknowledged {
+        let at = rest.iter().position(|row| row == number);
+        rest.remove(at.unwrap_or_else(|| panic!("{number} is lost of {found:?}")));
+    }
+    rest.retain(|row| !doubtful.contains(row));
+    assert!(rest.is_empty(), "{rest:?} is too much of {found:?}");
+}
+
+/// Inserts numbers from `first` on until that fails: those that were acknowledged, and the first
+/// that was not.
+async fn insert_until_failure(
+    client: Client,
+    first: i64,
+    told: mpsc::Sender<i64>,
+) -> (Vec<i64>, i64) {
+    let mut acknowledged = Vec::new();
+    for number in first.. {
+        if insert(&client, number).await.is_err() {
+            return (acknowledged, number);
+        }
+        acknowledged.push(number);
+        let _ = told.send(number);
+    }
+    unreachable!("there are more numbers than time")
+}
+
+#[test]
+fn a_standby_takes_over_from_a_killed_primary_and_back() {
+    let folder = temp();
+    let runtime = runtime();
+    let mut first = Node::start(folder.path(), &[], "ready");
+    let mut second = Node::start(folder.path(), &["--standby"], "standby");
+    assert!(second.get("/health/ready").contains("503"));
+    assert!(second.get("/health/ready").contains("standby"));
+    assert!(second.get("/health/live").contains("200"));
+    let refused = runtime.block_on(second.connect()).map(drop).expect_err("refused");
+    assert_eq!(refused.code().map(|code| code.code()), Some("57P03"));
+    let client = runtime.block_on(first.connect()).expect("connected");
+    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
+    created.expect("created");
+    let (told, progress) = mpsc::channel();
+    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
+    progress.iter().take(40).for_each(drop);
+    first.signal("KILL");
+    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    first.ended();
+    second.wait_for("ready");
+    check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
+    assert!(second.get("/metrics").contains("nearfar_takeovers_total 1"));
+    // Without --standby, it is told who has the tables.
+    let pid = second.child.id().to_string();
+    run(common(folder.path())).failed(4, &["owned by process", &pid]);
+    let mut third = Node::start(folder.path(), &["--standby"], "standby");
+    let client = runtime.block_on(second.connect()).expect("connected");
+    runtime.block_on(insert(&client, -1)).expect("inserted");
+    drop(client);
+    second.signal("TERM");
+    third.wait_for("ready");
+    assert_eq!(second.ended(), Some(0));
+    let acknowledged = [&[-1], &acknowledged[..]].concat();
+    check(&runtime.block_on(rows(&third)), &acknowledged, &[doubtful]);
+}
+
+#[test]
+fn a_primary_that_was_stopped_can_write_no_more() {
+    let folder = temp();
+    let runtime = runtime();
+    let mut first = Node::start(folder.path(), &[], "ready");
+    let mut second = Node::start(folder.path(), &["--standby"], "standby");
+    let client = runtime.block_on(first.connect()).expect("connected");
+    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
+    created.expect("created");
+    let (told, progress) = mpsc::channel();
+    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
+    progress.iter().take(20).for_each(drop);
+    first.signal("STOP");
+    second.wait_for("ready");
+    let client = runtime.block_on(second.connect()).expect("connected");
+    runtime.block_on(insert(&client, -1)).expect("inserted");
+    first.signal("CONT");
+    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    assert_eq!(first.ended(), Some(10), "{:?}", first.said);
+    while first.says("") {}
+    let pid = second.child.id().to_string();
+    assert!(
+        first
+            .said
+            .iter()
+            .any(|line| line.contains("has taken over") && line.contains(&pid))
+    );
+    runtime.block_on(insert(&client, -2)).expect("inserted");
+    let acknowledged = [&[-1, -2], &acknowledged[..]].concat();
+    check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
+    second.signal("KILL");
+    second.ended();
+    let third = Node::start(folder.path(), &["--take-over", "when-lease-ends"], "ready");
+    check(&runtime.block_on(rows(&third)), &acknowledged, &[doubtful]);
+}
+
+#[test]
+fn a_standby_is_promoted_while_the_primary_lives() {
+    let folder = temp();
+    let runtime = runtime();
+    let mut first = Node::start(folder.path(), &[], "ready");
+    let mut second = Node::start(
+        folder.path(),
+        &["--standby", "--take-over", "never"],
+        "standby",
+    );
+    let http = first.http();
+    run(["serve", "promote", "--http", &http]).failed(9, &["no standby"]);
+    let client = runtime.block_on(first.connect()).expect("connected");
+    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
+    created.expect("created");
+    let (told, progress) = mpsc::channel();
+    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
+    progress.iter().take(20).for_each(drop);
+    let http = second.http();
+    run(["serve", "promote", "--http", &http]).succeeded();
+    second.wait_for("ready");
+    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    assert_eq!(first.ended(), Some(10), "{:?}", first.said);
+    check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
+}
+
+#[test]
+fn of_two_primaries_one_serves() {
+    let folder = temp();
+    let mut nodes = [0, 1].map(|_| Node::spawn(folder.path(), &[]));
+    let served = nodes.each_mut().map(|node| node.says("ready"));
+    assert!(
+        served[0] != served[1],
+        "{:?} {:?}",
+        nodes[0].said,
+        nodes[1].said
+    );
+    let refused = &nodes[usize::from(served[0])];
+    assert!(
+        refused.said.iter().any(|line| line.starts_with("error: ")),
+        "{:?}",
+        refused.said
+    );
+}
