@@ -97,7 +97,7 @@ impl Term {
             return Ok(parts);
         }
         let (mut number, mut begin) = (self.previous, self.begin_of_previous);
-        let mut end = None;
+        let mut end: Option<u64> = None;
         loop {
             let starts = begin.map_or(0, |begin| begin.position);
             let folder = folder_of(&self.log, number);
@@ -105,7 +105,8 @@ impl Term {
             let Some(known) = begin.filter(|begin| begin.position > position) else {
                 break;
             };
-            end = Some(starts);
+            // A term may begin before the one before it did, if that one's log was damaged.
+            end = Some(end.map_or(starts, |end| end.min(starts)));
             number = known.previous;
             begin = read_begin(&folder_of(&self.log, number))?;
             if begin.is_none() && number != 0 {

@@ -34,8 +34,18 @@ impl Node {
     }
 
     fn spawn(folder: &Path, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|word| (*word).to_owned());
+        Self::spawn_with(
+            &common(folder)
+                .into_iter()
+                .chain(arguments)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn spawn_with(arguments: &[String]) -> Self {
         let mut command = program();
-        command.args(common(folder)).args(arguments);
+        command.args(arguments);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("started");
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         let (sender, lines) = mpsc::channel();
@@ -289,6 +299,33 @@ fn a_standby_is_promoted_while_the_primary_lives() {
     let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
     assert_eq!(first.ended(), Some(10), "{:?}", first.said);
     check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
+}
+
+#[test]
+fn a_pool_alone_is_handed_over() {
+    let folder = temp();
+    let runtime = runtime();
+    let words = common(folder.path());
+    let at = words
+        .iter()
+        .position(|word| word == "--data")
+        .expect("there");
+    let arguments = [&words[..at], &words[at + 2..]].concat();
+    let standby = [&arguments[..], &["--standby".to_owned()]].concat();
+    let mut first = Node::spawn_with(&arguments);
+    first.wait_for("ready");
+    let mut second = Node::spawn_with(&standby);
+    second.wait_for("standby");
+    let client = runtime.block_on(first.connect()).expect("connected");
+    let sql = "CREATE TABLE t (i BIGINT); INSERT INTO t VALUES (1), (2)";
+    runtime
+        .block_on(client.batch_execute(sql))
+        .expect("created");
+    drop(client);
+    first.signal("TERM");
+    second.wait_for("ready");
+    assert_eq!(first.ended(), Some(0));
+    check(&runtime.block_on(rows(&second)), &[1, 2], &[]);
 }
 
 #[test]

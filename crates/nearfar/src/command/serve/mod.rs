@@ -125,8 +125,10 @@ fn end(
     // What was given up may not have noticed yet.
     workers.shutdown_background();
     if let Some(engine) = engine {
+        // Who comes when the pool is given back has not taken it away.
+        let lost_to = standby::lost_to(engine);
         engine.close();
-        if let Some(by) = standby::lost_to(engine) {
+        if let Some(by) = lost_to {
             let message = format!("{by} has taken over: this server may write no more");
             return Err(Failed::new(Exit::TakenOver, message).into());
         }
