@@ -1,4 +1,4 @@
-//! End-to-end workloads and comparisons: TPC-H under placements, and rivals.
+//! End-to-end workloads and comparisons: TPC-H under placements, rivals, restarts.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -6,5 +6,6 @@ pub mod bench;
 mod database;
 pub mod heap;
 pub mod merge;
+pub mod restart;
 pub mod scan;
 pub mod tpch;

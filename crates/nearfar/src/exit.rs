@@ -7,6 +7,7 @@ use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
 use nearfar_bench::heap::HeapBenchError;
 use nearfar_bench::merge::MergeBenchError;
+use nearfar_bench::restart::RestartBenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_index_bench::bench::IndexBenchError;
@@ -173,6 +174,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<MergeBenchError>() {
         return of_merge_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<RestartBenchError>() {
+        return of_restart_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<IndexBenchError>() {
         return of_index_bench(error);
     }
@@ -220,6 +224,16 @@ fn of_heap_bench(error: &HeapBenchError) -> Option<Exit> {
     match error {
         HeapBenchError::Options { .. } => Some(Exit::Usage),
         HeapBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_restart_bench(error: &RestartBenchError) -> Option<Exit> {
+    match error {
+        RestartBenchError::Tpch(error) => of_tpch(error),
+        RestartBenchError::Files(error) => of_bench(error),
+        RestartBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         _ => None,
     }
 }

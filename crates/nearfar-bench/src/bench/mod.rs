@@ -21,3 +21,6 @@ pub use error::BenchError;
 pub use outcome::{BenchOutcome, Comparison, ContenderLoads, Ended, QueryComparison, Turns};
 pub use run::{BenchEvent, BenchObserver, BenchOptions, compare};
 pub use serve::{Role, UnknownRole, serve};
+
+pub(crate) use files::write_table;
+pub(crate) use serve::{Failure, chain, install, load_nearfar};

@@ -62,7 +62,7 @@ impl FromStr for Role {
     }
 }
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers requests from `input` on `output` until `input` ends. To be called in a process of its
 /// own, before that has started threads: [`Role::Nearfar`] sets up the global allocator.
@@ -93,7 +93,7 @@ fn answer(output: &mut impl Write, reply: &Reply) -> io::Result<()> {
 }
 
 /// An error with everything behind it, on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let errors = std::iter::successors(Some(error), |error| error.source());
     errors
         .map(ToString::to_string)
@@ -183,20 +183,26 @@ impl Server {
     }
 }
 
-type LoadedTables = (Database, BTreeMap<String, u64>);
+pub(crate) type LoadedTables = (Database, BTreeMap<String, u64>);
 
 fn engine(threads: usize) -> Result<Arc<Engine>, Failure> {
-    let engine = Engine::new(EngineOptions {
+    install(EngineOptions {
         threads,
         ..EngineOptions::new(Topology::this_machine()?)
-    })?;
+    })
+}
+
+/// An engine whose tiers the global allocator follows.
+pub(crate) fn install(options: EngineOptions) -> Result<Arc<Engine>, Failure> {
+    let engine = Engine::new(options)?;
     match NearfarAllocator::install(&engine.storage().system, GlobalHeaps::default()) {
         Ok(()) | Err(HeapError::Installed) => Ok(engine),
         Err(error) => Err(error.into()),
     }
 }
 
-async fn load_nearfar(
+/// Loads tables from their folders of Parquet files.
+pub(crate) async fn load_nearfar(
     engine: &Arc<Engine>,
     directory: &Path,
     tables: &[String],

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::support::{error, options, region_bytes, run, value};
 
 /// A folder on tmpfs where there is one.
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = match memory.is_dir() {
         true => tempfile::tempdir_in(memory),

@@ -25,7 +25,14 @@ pub enum BenchArea {
     Scan(BenchScanArgs),
     Heap(BenchHeapArgs),
     Merge(BenchMergeArgs),
+    Restart(BenchRestartArgs),
     Index(Box<BenchIndexArgs>),
+    /// Be a process that starts; what `restart` starts.
+    #[command(hide = true)]
+    Start {
+        /// With what.
+        order: String,
+    },
     /// Be one of the engines that are compared; what `tpch` starts.
     #[command(hide = true)]
     Contender {
@@ -190,4 +197,45 @@ pub struct BenchMergeArgs {
     pub format: FigureFormat,
     #[command(flatten)]
     pub machine: MachineArgs,
+}
+
+/// A restart from a pool against loading the tables again.
+///
+/// TPC-H at a tenth of the scale factor and at the scale factor: a process that attaches a pool and
+/// answers its first query, one that verifies all of it first, and processes that load the same tables
+/// from Parquet files, from a data directory and, where it is installed, from a file of DuckDB.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench restart
+  nearfar bench restart --sf 10 --runs 3 --directory /big/disk --format json > restart.jsonl")]
+pub struct BenchRestartArgs {
+    /// Scale factor of the larger data: 1 is about 1 GB of text.
+    #[arg(
+        long = "sf",
+        value_name = "SF",
+        default_value_t = 1.0,
+        allow_negative_numbers = true
+    )]
+    pub scale_factor: f64,
+    /// Restarts of each kind and size.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub runs: NonZeroU32,
+    /// Threads of every process [default: the processors of this process].
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
+    /// Make the pool below this folder, on tmpfs or a DAX file system: about 0.7 GB per scale
+    /// factor, removed in the end [default: /dev/shm].
+    #[arg(long, value_name = "FOLDER")]
+    pub pool_dir: Option<PathBuf>,
+    /// Write all other files below this folder: about 3 GB per scale factor, removed in the end
+    /// [default: the system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    /// The interpreter that has the Python package duckdb, if any has.
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python: PathBuf,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
 }

@@ -20,7 +20,8 @@ use std::num::NonZeroU32;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchScanArgs, BenchTpchArgs,
+    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchRestartArgs, BenchScanArgs,
+    BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};

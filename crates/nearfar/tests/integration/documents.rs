@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 16] = [
+const COMMANDS: [&[&str]; 17] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -13,6 +13,7 @@ const COMMANDS: [&[&str]; 16] = [
     &["tpch"],
     &["bench", "tpch"],
     &["bench", "scan"],
+    &["bench", "restart"],
     &["bench", "index"],
     &["index", "bench"],
     &["bench"],

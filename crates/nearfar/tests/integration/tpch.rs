@@ -1,6 +1,6 @@
-//! `nearfar tpch` and `nearfar bench tpch`.
+//! `nearfar tpch`, `nearfar bench tpch` and `nearfar bench restart`.
 
-use nearfar_measure::results;
+use nearfar_measure::results::{self, Metric};
 
 use crate::support::{files_in, run, run_in, temp};
 
@@ -133,4 +133,50 @@ fn engines_are_compared() {
     assert!(ratio("tpch_geomean_ratio_memtable").is_some_and(|ratio| ratio.value.is_known()));
     assert!(ratio("tpch_geomean_ratio_duckdb").is_some_and(|ratio| !ratio.value.is_known()));
     assert_eq!(files_in(folder.path()), [""; 0]);
+}
+
+#[test]
+fn restarts_are_compared() {
+    let folder = temp();
+    let path = folder.path().to_str().expect("UTF-8");
+    let arguments = ["bench", "restart", "--sf", "0.01", "--runs", "1"];
+    let folders = ["--pool-dir", path, "--directory", path];
+    let more = ["--python", "no-such-python", "--format", "json"];
+    let json = run([&arguments[..], &folders, &more].concat()).succeeded();
+    let (header, metrics) = results::read(json.as_bytes()).expect("results");
+    assert!(
+        header.unavailable.iter().any(|gap| gap.what == "duckdb"),
+        "{header:?}"
+    );
+    for (name, dimension) in [
+        ("attach_ratio_to_reload", "reload"),
+        ("verify_ratio_to_reload", "reload"),
+        ("first_query_ms", "start"),
+    ] {
+        for of in ["parquet", "data-directory-loaded"] {
+            let is_of = |of| {
+                move |metric: &&Metric| {
+                    metric.metric == name
+                        && metric.dimensions[dimension] == of
+                        && metric.dimensions["scale_factor"] == 0.01
+                }
+            };
+            let value = metrics
+                .iter()
+                .find(is_of(of))
+                .and_then(|metric| metric.value.get());
+            assert!(
+                value.is_some_and(|value| value > 0.0),
+                "{name} of {of}: {value:?}"
+            );
+            let duckdb = metrics.iter().find(is_of("duckdb-warmed"));
+            assert!(
+                duckdb.is_some_and(|metric| !metric.value.is_known()),
+                "{duckdb:?}"
+            );
+        }
+    }
+    assert_eq!(files_in(folder.path()), [""; 0]);
+    let wrong = ["bench", "restart", "--sf", "0"];
+    run([&wrong[..], &folders].concat()).failed(2, &["scale factor"]);
 }

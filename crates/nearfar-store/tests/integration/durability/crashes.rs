@@ -5,32 +5,62 @@
 //! was acknowledged. It is killed, the directory is opened by this process and compared with a model,
 //! and the next child goes on with it. `NEARFAR_CRASHES` says how often, where 50 times within a
 //! minute are not enough.
+//!
+//! The same with main storage in a pool, and with a pool alone. There a publication is what is
+//! acknowledged: what a later process finds is what was committed at one moment since the last.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_store::durable::{DataOptions, LogSync};
-use nearfar_store::engine::{Session, StatementResult};
+use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
+use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use super::super::support::{run, value};
+use super::super::pools::folder;
+use super::super::support::{options, run, value};
 use super::model::{Model, Random, Step, text_of};
-use super::try_open;
 
-/// Tells the child its directory; without it the child's test does nothing.
+/// Tells the child its data directory; with neither this nor a pool the child's test does nothing.
 const DIRECTORY: &str = "NEARFAR_CRASH_DIRECTORY";
+/// Tells the child its pool.
+const POOL: &str = "NEARFAR_CRASH_POOL";
 /// Tells the child what to do.
 const SEED: &str = "NEARFAR_CRASH_SEED";
 /// How often to kill.
 const COUNT: &str = "NEARFAR_CRASHES";
 
 const CLIENTS: usize = 3;
-const KILLS: u64 = 50;
-const TIME: Duration = Duration::from_secs(60);
+const POOL_BYTES: u64 = 512 << 20;
+
+/// Where tables outlive a process.
+#[derive(Default)]
+struct Kept {
+    data: Option<PathBuf>,
+    pool: Option<PathBuf>,
+}
+
+impl Kept {
+    /// An engine, as one of several processes makes it.
+    fn open(&self, random: &mut Random) -> Arc<Engine> {
+        let pool = self.pool.as_ref().map(|path| TablePoolOptions {
+            bytes: Some(POOL_BYTES),
+            verify: [Verify::All, Verify::Background][random.below(2) as usize],
+            ..TablePoolOptions::new(path)
+        });
+        let data = self.data.as_ref().map(|path| data(path, random));
+        let options = EngineOptions {
+            data,
+            pool,
+            ..options()
+        };
+        Engine::new(options).expect("what is kept can be opened")
+    }
+}
 
 /// The data directory, as one of several processes opens it.
 fn data(directory: &Path, random: &mut Random) -> DataOptions {
@@ -98,7 +128,8 @@ fn steps(random: &mut Random, next_key: &mut i64) -> Vec<Step> {
 }
 
 /// One client, without end.
-async fn client(session: Session, client: usize, mut random: Random) {
+async fn client(engine: Arc<Engine>, client: usize, mut random: Random) {
+    let session = engine.session();
     let top = |table: String| format!("SELECT coalesce(max(k), 0) AS k FROM {table}{client}");
     let next = format!(
         "SELECT max(k) + 1 FROM ({} UNION ALL {})",
@@ -125,6 +156,10 @@ async fn client(session: Session, client: usize, mut random: Random) {
             .await;
         }
         for step in steps {
+            if step == Step::Checkpoint && engine.data_directory().is_none() {
+                engine.publish().expect("published");
+                continue;
+            }
             for sql in step.sql(client, has_view) {
                 run(&session, &sql).await;
             }
@@ -140,17 +175,24 @@ async fn client(session: Session, client: usize, mut random: Random) {
 /// The child. It does nothing when it is run as a test.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn child_of_the_crash_test() {
-    let (Ok(directory), Ok(seed)) = (std::env::var(DIRECTORY), std::env::var(SEED)) else {
+    let Ok(seed) = std::env::var(SEED) else {
         return;
     };
+    let kept = Kept {
+        data: std::env::var_os(DIRECTORY).map(PathBuf::from),
+        pool: std::env::var_os(POOL).map(PathBuf::from),
+    };
+    if kept.data.is_none() && kept.pool.is_none() {
+        return;
+    }
     let mut random = Random(seed.parse().expect("a seed"));
-    let engine = try_open(data(Path::new(&directory), &mut random)).expect("a data directory");
+    let engine = kept.open(&mut random);
     let session = engine.session();
     run(&session, "SET nearfar.merge_rows = 300").await;
     say("@open");
     let clients = (0..CLIENTS).map(|index| {
         let random = Random(random.below(u64::MAX));
-        tokio::spawn(client(engine.session(), index, random))
+        tokio::spawn(client(Arc::clone(&engine), index, random))
     });
     for client in clients.collect::<Vec<_>>() {
         if let Err(error) = client.await {
@@ -165,9 +207,26 @@ async fn child_of_the_crash_test() {
 struct Told {
     acknowledged: Model,
     under_way: Option<(i64, Vec<Step>)>,
+    /// What had been acknowledged when the last checkpoint began.
+    published: Model,
+    /// What was acknowledged since then.
+    since: Vec<(i64, Vec<Step>)>,
 }
 
 impl Told {
+    /// Whether `found` is what was published last or any later state, which only a data directory
+    /// keeps to the last.
+    fn has_been(&self, found: &Model) -> bool {
+        let mut model = self.published.clone();
+        let later = self.since.iter().chain(&self.under_way);
+        let mut is_found = model == *found;
+        for (number, steps) in later {
+            apply(&mut model, *number, steps);
+            is_found |= model == *found;
+        }
+        is_found
+    }
+
     /// The model with what was not acknowledged.
     fn with_rest(&self) -> Model {
         let mut model = self.acknowledged.clone();
@@ -208,18 +267,28 @@ fn hear(told: &mut BTreeMap<usize, Told>, line: &str) {
         let (begun, steps) = told.under_way.take().expect("a transaction that has begun");
         assert_eq!(begun, number);
         apply(&mut told.acknowledged, number, &steps);
+        if steps == [Step::Checkpoint] {
+            told.published = told.acknowledged.clone();
+            told.since.clear();
+        } else {
+            told.since.push((number, steps));
+        }
     }
 }
 
-fn start(directory: &Path, seed: u64) -> Child {
+fn start(kept: &Kept, seed: u64) -> Child {
     let this = std::env::current_exe().expect("this program");
+    let places = [(DIRECTORY, &kept.data), (POOL, &kept.pool)];
+    let places = places
+        .into_iter()
+        .filter_map(|(name, path)| Some((name, path.as_ref()?)));
     Command::new(this)
         .args([
             "--exact",
             "durability::crashes::child_of_the_crash_test",
             "--nocapture",
         ])
-        .env(DIRECTORY, directory)
+        .envs(places)
         .env(SEED, seed.to_string())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -228,8 +297,8 @@ fn start(directory: &Path, seed: u64) -> Child {
 }
 
 /// Runs a child until it is killed.
-fn crash(directory: &Path, seed: u64, random: &mut Random, told: &mut BTreeMap<usize, Told>) {
-    let mut child = start(directory, seed);
+fn crash(kept: &Kept, seed: u64, random: &mut Random, told: &mut BTreeMap<usize, Told>) {
+    let mut child = start(kept, seed);
     let mut lines = BufReader::new(child.stdout.take().expect("its output"));
     let mut first = String::new();
     while !first.starts_with("@open") {
@@ -241,7 +310,7 @@ fn crash(directory: &Path, seed: u64, random: &mut Random, told: &mut BTreeMap<u
                 .take()
                 .expect("its errors")
                 .read_to_string(&mut text);
-            panic!("a child could not open the directory: {text}");
+            panic!("a child could not open what is kept: {text}");
         }
     }
     // Read while it runs: a full pipe would stop it.
@@ -331,15 +400,19 @@ async fn found(session: &Session, client: usize) -> Model {
     }
 }
 
-/// Compares the directory with what was told, which is known for certain after that.
-async fn compare(directory: &Path, random: &mut Random, told: &mut BTreeMap<usize, Told>) {
-    let engine = try_open(data(directory, random)).expect("a directory that can be opened");
+/// Compares what is kept with what was told, which is known for certain after that.
+async fn compare(kept: &Kept, random: &mut Random, told: &mut BTreeMap<usize, Told>) {
+    let engine = kept.open(random);
     let session = engine.session();
     for (client, told) in told {
         let found = found(&session, *client).await;
         if found != told.acknowledged {
+            let is_right = match kept.data {
+                Some(_) => found == told.with_rest(),
+                None => told.has_been(&found),
+            };
             assert!(
-                found == told.with_rest(),
+                is_right,
                 "client {client}, whose last is {:?}: {} and {} rows, view {}, {} transactions; \
                  acknowledged are {} and {} rows, view {}, {} transactions",
                 told.under_way,
@@ -353,14 +426,16 @@ async fn compare(directory: &Path, random: &mut Random, told: &mut BTreeMap<usiz
                 told.acknowledged.numbers.len(),
             );
         }
-        told.acknowledged = found;
-        told.under_way = None;
+        *told = Told {
+            published: found.clone(),
+            acknowledged: found,
+            ..Told::default()
+        };
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed() {
-    let folder = tempfile::tempdir().expect("a folder");
+/// Kills one process after another, so many within a time where nobody says how many.
+async fn crash_again_and_again(kept: Kept, kills_wanted: u64, time: Duration) {
     let seed = match std::env::var(SEED) {
         Ok(seed) => seed.parse().expect("a seed"),
         Err(_) => u64::from(std::process::id()),
@@ -370,9 +445,7 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
         .map(|n| n.parse().expect("a number"));
     let mut random = Random(seed);
     let mut told = BTreeMap::new();
-    let session = try_open(DataOptions::new(folder.path()))
-        .expect("a directory")
-        .session();
+    let session = kept.open(&mut random).session();
     run(&session, "CREATE TABLE log (client BIGINT, n BIGINT)").await;
     for client in 0..CLIENTS {
         for table in ["a", "b"] {
@@ -384,18 +457,13 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
     drop(session);
     let started = Instant::now();
     let (mut kills, mut under_way) = (0, 0);
-    while kills < asked.unwrap_or(KILLS) && (asked.is_some() || started.elapsed() < TIME) {
-        crash(
-            folder.path(),
-            random.below(u64::MAX),
-            &mut random,
-            &mut told,
-        );
+    while kills < asked.unwrap_or(kills_wanted) && (asked.is_some() || started.elapsed() < time) {
+        crash(&kept, random.below(u64::MAX), &mut random, &mut told);
         under_way += told
             .values()
             .filter(|told| told.under_way.is_some())
             .count();
-        compare(folder.path(), &mut random, &mut told).await;
+        compare(&kept, &mut random, &mut told).await;
         kills += 1;
     }
     let all = |count: fn(&Model) -> usize| -> usize {
@@ -408,4 +476,34 @@ async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed()
         all(|model| model.numbers.len()),
         all(|model| model.a.len() + model.b.len()),
     ));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_twice_or_torn_when_the_process_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = Kept {
+        data: Some(folder.path().to_owned()),
+        pool: None,
+    };
+    crash_again_and_again(kept, 50, Duration::from_secs(60)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_acknowledged_is_lost_when_a_process_with_a_pool_and_a_log_is_killed() {
+    let (folder, memory) = (tempfile::tempdir().expect("a folder"), folder());
+    let kept = Kept {
+        data: Some(folder.path().to_owned()),
+        pool: Some(memory.path().join("pool")),
+    };
+    crash_again_and_again(kept, 20, Duration::from_secs(20)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_published_is_there_and_whole_when_a_process_with_a_pool_is_killed() {
+    let memory = folder();
+    let kept = Kept {
+        data: None,
+        pool: Some(memory.path().join("pool")),
+    };
+    crash_again_and_again(kept, 20, Duration::from_secs(20)).await;
 }

@@ -3,6 +3,7 @@
 mod heap;
 mod index;
 mod merge;
+mod restart;
 mod scan;
 mod table;
 
@@ -29,7 +30,11 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Scan(args) => scan::run(args),
         BenchArea::Heap(args) => heap::run(args),
         BenchArea::Merge(args) => merge::run(args),
+        BenchArea::Restart(args) => restart::run(args),
         BenchArea::Index(args) => index::run(args),
+        BenchArea::Start { order } => {
+            Ok(nearfar_bench::restart::start(order, io::stdout().lock())?)
+        }
         BenchArea::Contender { role } => Ok(serve(*role, io::stdin().lock(), io::stdout().lock())?),
     }
 }
