@@ -152,7 +152,7 @@ fn load_all(engine: &Engine) -> Result<(), StoreError> {
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        threads.into_iter().map(join).collect()
+        threads.into_iter().try_for_each(join)
     })
 }
 

@@ -104,6 +104,19 @@ async fn space_of_what_is_gone_is_used_again() {
     }
     assert_eq!(pool_bytes(&engine), empty);
     assert_eq!(region_bytes(&engine), 0);
+    // That of what an earlier process has published, too.
+    run(&session, LARGE).await;
+    drop((session, engine));
+    let engine = open(&path);
+    let session = engine.session();
+    assert!(pool_bytes(&engine) > empty);
+    run(&session, "DROP TABLE t").await;
+    // Whoever verifies in the background holds it for that long.
+    let started = std::time::Instant::now();
+    while pool_bytes(&engine) != empty && started.elapsed().as_secs() < 60 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(pool_bytes(&engine), empty);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,7 +217,7 @@ async fn damage_is_named() {
     let session = engine.session();
     let text = error(&session, SUM).await;
     assert!(
-        text.contains("of segment 0 of table `t`") && text.contains("damaged"),
+        text.contains("of table `t`") && text.contains("damaged"),
         "{text}"
     );
     assert_eq!(value(&session, "SELECT count(*) FROM t").await, "200000");
@@ -213,7 +226,7 @@ async fn damage_is_named() {
     all.pool.as_mut().expect("a pool").verify = Verify::All;
     let refused = Engine::new(all).expect_err("refused");
     assert!(
-        refused.to_string().contains("of segment 0 of table `t`"),
+        refused.to_string().contains("of table `t`"),
         "{refused}"
     );
     flip(&path, 65_536);

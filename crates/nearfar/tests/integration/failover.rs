@@ -211,7 +211,10 @@ fn a_standby_takes_over_from_a_killed_primary_and_back() {
     assert!(second.get("/health/ready").contains("503"));
     assert!(second.get("/health/ready").contains("standby"));
     assert!(second.get("/health/live").contains("200"));
-    let refused = runtime.block_on(second.connect()).map(drop).expect_err("refused");
+    let refused = runtime
+        .block_on(second.connect())
+        .map(drop)
+        .expect_err("refused");
     assert_eq!(refused.code().map(|code| code.code()), Some("57P03"));
     let client = runtime.block_on(first.connect()).expect("connected");
     let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
