@@ -225,10 +225,7 @@ async fn damage_is_named() {
     let mut all = pooled(&path);
     all.pool.as_mut().expect("a pool").verify = Verify::All;
     let refused = Engine::new(all).expect_err("refused");
-    assert!(
-        refused.to_string().contains("of table `t`"),
-        "{refused}"
-    );
+    assert!(refused.to_string().contains("of table `t`"), "{refused}");
     flip(&path, 65_536);
     let refused = Engine::new(pooled(&path)).expect_err("refused");
     assert!(matches!(refused, StoreError::Savepoint(_)), "{refused:?}");
