@@ -4,11 +4,11 @@
 //! order of the log is that of commits, and as one record, or several of which only the last makes
 //! the others count, so that all of it is there after a crash or nothing. Then it waits for the
 //! disk outside of the lock, along with all others that wait, and is seen by others only then.
-//! [`recovery`] carries out what the log has behind the newest savepoint ([`crate::savepoint`]), and
-//! [`savepoints`] writes the next one when the log has grown.
+//! `recovery` carries out what the log has behind the newest savepoint ([`crate::savepoint`]), and
+//! `savepoints` writes the next one when the log has grown.
 //!
 //! The log's framing, checksums and shared writes to disk are those of the crate `wal-db`; what its
-//! records say is in [`record`].
+//! records say is in `record`.
 
 mod damage;
 mod directory;

@@ -61,7 +61,7 @@ pub fn write(
 /// The same under a number of this term, which no other process gives.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_in_term(
     folder: &Path,
     image: &DatabaseImage,
