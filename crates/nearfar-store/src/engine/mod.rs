@@ -13,6 +13,7 @@ mod loading;
 mod memory;
 mod options;
 mod pool;
+mod preload;
 mod session;
 mod settings;
 mod spill;
@@ -52,6 +53,7 @@ use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
+use preload::Preloader;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
 #[derive(Debug)]
@@ -71,6 +73,7 @@ pub struct Engine {
     /// Publishes main storage in the pool, if there is one.
     publisher: OnceLock<Arc<Publisher>>,
     _verifier: Option<Verifier>,
+    preloader: Preloader,
     runtime: Arc<RuntimeEnv>,
     /// Sessions so far.
     sessions: AtomicU64,
@@ -135,6 +138,7 @@ impl Engine {
             durability: opened.durability,
             publisher: OnceLock::new(),
             _verifier: opened.verifier,
+            preloader: Preloader::default(),
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
@@ -151,6 +155,7 @@ impl Engine {
             durability.start_savepoints(data, &engine.database, engine.image_taker());
         }
         engine.start_publishing();
+        engine.preloader.start(&engine.catalog);
         Ok(engine)
     }
 
@@ -159,6 +164,7 @@ impl Engine {
     /// itself when the engine is dropped.
     pub fn close(&self) {
         self.closed.call_once(|| {
+            self.preloader.stop();
             self.database.merges().stop();
             if let Some(publisher) = self.publisher.get() {
                 publisher.publish_or_warn();

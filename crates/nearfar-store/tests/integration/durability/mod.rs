@@ -3,6 +3,7 @@
 mod crashes;
 mod damage;
 mod model;
+mod preload;
 mod reopen;
 
 use nearfar_store::durable::DataOptions;
