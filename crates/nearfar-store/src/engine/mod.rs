@@ -45,7 +45,7 @@ use std::sync::{Arc, Once, OnceLock};
 
 use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
-use crate::placement::Storage;
+use crate::placement::{PacedSegments, Storage};
 use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
@@ -122,6 +122,9 @@ impl Engine {
             options: region_options,
             temporary: None,
             pool: None,
+            paced: far
+                .zip(pacer.clone())
+                .map(|(far, pacer)| PacedSegments::new(far, pacer)),
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {

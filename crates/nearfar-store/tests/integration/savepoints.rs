@@ -41,6 +41,7 @@ fn storage() -> Storage {
         },
         temporary: None,
         pool: None,
+        paced: None,
     }
 }
 
