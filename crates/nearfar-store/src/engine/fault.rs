@@ -36,6 +36,15 @@ pub fn query_error(
     }
 }
 
+/// Whether a hash join was refused memory for its table.
+pub fn is_of_hash_join(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        // As the operator names itself where it asks for memory.
+        DataFusionError::ResourcesExhausted(message) => message.contains("HashJoinInput"),
+        _ => false,
+    }
+}
+
 /// Whether an error comes from reading a file.
 fn is_of_files(error: &DataFusionError) -> bool {
     match error {

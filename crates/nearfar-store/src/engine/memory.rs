@@ -45,8 +45,16 @@ const SPILLING_SHARE: f64 = 0.5;
 /// at once as it gets memory for, and merges fewer at a time when it is refused.
 const SPILL_MERGER: &str = "ExternalSorterMerge";
 
-/// The share of a query's memory that merging spilled files takes up to, so that the operators above
-/// it get some.
+/// What every operator may hold, whatever the others do: some take memory without asking, and one that
+/// wants a few bytes for a sum must not fail for that.
+const TRIFLE_BYTES: u64 = 64 << 10;
+
+fn is_merger(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with(SPILL_MERGER)
+}
+
+/// The share of a query's memory that is for merging spilled files, so that the operators above it get
+/// some. Sorts of one query may all merge at once, as below a join: each has an equal part of it for sure.
 const MERGING_SHARE: f64 = 0.75;
 
 /// What a sort sets apart for merging is at most one in so many bytes of its query's memory, over
@@ -108,6 +116,7 @@ impl EngineMemory {
             refusal: Mutex::new(None),
             is_cancelled: AtomicBool::new(false),
             spilling: AtomicU64::new(0),
+            merging: AtomicU64::new(0),
             is_watched: AtomicBool::new(false),
             watched: RwLock::default(),
             spilled: Arc::default(),
@@ -238,6 +247,8 @@ pub struct QueryMemory {
     is_cancelled: AtomicBool,
     /// Consumers that can spill.
     spilling: AtomicU64,
+    /// Consumers that merge what was spilled.
+    merging: AtomicU64,
     is_watched: AtomicBool,
     /// Where the bytes of some consumers are kept, by the consumer's number.
     watched: RwLock<HashMap<usize, Arc<AtomicU64>>>,
@@ -315,6 +326,9 @@ impl QueryMemory {
     }
 
     fn refuse(&self, reservation: &MemoryReservation, requested_bytes: u64) -> Option<Refusal> {
+        if reservation.size() as u64 + requested_bytes <= TRIFLE_BYTES {
+            return None;
+        }
         let query_bytes = self.used_bytes.load(Relaxed);
         let wanted_bytes = query_bytes + requested_bytes;
         if wanted_bytes <= FLOOR_BYTES && self.limit_bytes.is_none() {
@@ -330,11 +344,17 @@ impl QueryMemory {
             let spilling = self.spilling.load(Relaxed).max(1);
             let greedy_bytes = (allowed_bytes as f64 * SPILLING_SHARE) as u64;
             let fair_bytes = greedy_bytes / spilling;
-            if reservation.size() as u64 + requested_bytes > fair_bytes {
+            // One that holds nothing has nothing to spill: it fails if it is refused.
+            let has_some = reservation.size() > 0;
+            if has_some && reservation.size() as u64 + requested_bytes > fair_bytes {
                 allowed_bytes = greedy_bytes;
             }
-        } else if reservation.consumer().name().starts_with(SPILL_MERGER) {
-            allowed_bytes = (allowed_bytes as f64 * MERGING_SHARE) as u64;
+        } else if is_merger(reservation.consumer()) {
+            let merging_bytes = (allowed_bytes as f64 * MERGING_SHARE) as u64;
+            let fair_bytes = merging_bytes / self.merging.load(Relaxed).max(1);
+            if reservation.size() as u64 + requested_bytes > fair_bytes {
+                allowed_bytes = (allowed_bytes as f64 * SPILLING_SHARE) as u64;
+            }
         }
         (wanted_bytes > allowed_bytes).then(|| Refusal {
             operator: reservation.consumer().name().to_owned(),
@@ -364,6 +384,8 @@ impl MemoryPool for QueryMemory {
     fn register(&self, consumer: &MemoryConsumer) {
         self.spilling
             .fetch_add(u64::from(consumer.can_spill()), Relaxed);
+        self.merging
+            .fetch_add(u64::from(is_merger(consumer)), Relaxed);
         WATCHER.with_borrow(|watcher| {
             if let Some(bytes) = watcher {
                 self.watched
@@ -377,6 +399,8 @@ impl MemoryPool for QueryMemory {
     fn unregister(&self, consumer: &MemoryConsumer) {
         self.spilling
             .fetch_sub(u64::from(consumer.can_spill()), Relaxed);
+        self.merging
+            .fetch_sub(u64::from(is_merger(consumer)), Relaxed);
         if self.is_watched.load(Relaxed) {
             self.watched.write().remove(&consumer.id());
         }
@@ -509,6 +533,37 @@ mod tests {
         grow(&other, 50 * MIB).expect("an equal part");
         grow(&join, 50 * MIB).expect("what is left");
         grow(&join, MIB).expect_err("nothing is left");
+    }
+
+    #[test]
+    fn sorts_that_merge_at_once_have_equal_parts() {
+        let engine = engine(Some(80 * MIB));
+        let pool = query(&engine, None);
+        let (one, two) = (
+            consumer(&pool, "ExternalSorterMerge[0]", false),
+            consumer(&pool, "ExternalSorterMerge[1]", false),
+        );
+        grow(&one, 40 * MIB).expect("a half, as nobody else has any");
+        grow(&one, MIB).expect_err("more than its part, of what the other may want");
+        grow(&two, 30 * MIB).expect("its part");
+        grow(&two, MIB).expect_err("more than its part");
+        let sum = consumer(&pool, "AggregateStream[0]", false);
+        let join = consumer(&pool, "join", false);
+        grow(&join, 10 * MIB).expect("all that is left");
+        grow(&sum, 1).expect("a trifle");
+        grow(&sum, MIB).expect_err("more than a trifle");
+    }
+
+    #[test]
+    fn who_can_spill_gets_a_first_batch_of_what_is_left() {
+        let engine = engine(Some(80 * MIB));
+        let pool = query(&engine, None);
+        let join = consumer(&pool, "join", false);
+        grow(&join, 20 * MIB).expect("some of it");
+        let sort = consumer(&pool, "sort", true);
+        grow(&sort, 50 * MIB).expect("it has nothing to spill");
+        grow(&sort, MIB).expect_err("it has something to spill");
+        grow(&join, 10 * MIB).expect("what is left");
     }
 
     #[test]

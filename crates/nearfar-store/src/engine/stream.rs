@@ -4,15 +4,17 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::fault::query_error;
+use super::fault::{is_of_hash_join, query_error};
 use super::memory::{CancelOnDrop, QueryMemory};
 use crate::error::StoreError;
 use crate::transaction::Transaction;
@@ -44,6 +46,9 @@ impl fmt::Display for CommandTag {
     }
 }
 
+/// What runs a query in another way.
+pub(super) type Retry = BoxFuture<'static, Result<SendableRecordBatchStream, DataFusionError>>;
+
 /// Batches that may wait for whoever reads the rows.
 const BUFFERED_BATCHES: usize = 2;
 
@@ -59,10 +64,11 @@ pub struct RowStream {
 }
 
 impl RowStream {
-    /// Starts to run `batches` of `plan` in a task. Needs a Tokio runtime.
+    /// Starts to run `batches` of `plan` in a task, and in the other way that is given where a hash join
+    /// is refused memory before the first of them. Needs a Tokio runtime.
     pub(super) fn start(
         plan: Arc<dyn ExecutionPlan>,
-        mut batches: SendableRecordBatchStream,
+        (mut batches, mut retry): (SendableRecordBatchStream, Option<Retry>),
         memory: Arc<QueryMemory>,
         transaction: Arc<Transaction>,
     ) -> Self {
@@ -71,7 +77,21 @@ impl RowStream {
             RecordBatchReceiverStream::builder(Arc::clone(&schema), BUFFERED_BATCHES);
         let sender = receiver.tx();
         receiver.spawn(async move {
-            while let Some(batch) = batches.next().await {
+            while let Some(mut batch) = batches.next().await {
+                match (&batch, retry.take()) {
+                    (Err(error), Some(retry)) if is_of_hash_join(error) => {
+                        // What it holds is given back first.
+                        batches = Box::pin(EmptyRecordBatchStream::new(batches.schema()));
+                        match retry.await {
+                            Ok(again) => {
+                                batches = again;
+                                continue;
+                            }
+                            Err(error) => batch = Err(error),
+                        }
+                    }
+                    _ => {}
+                }
                 let failed = batch.is_err();
                 if sender.send(batch).await.is_err() || failed {
                     break;

@@ -139,11 +139,11 @@ async fn a_query_out_of_memory_fails_alone() {
     let (small, large) = (engine.session(), engine.session());
     run(&small, T).await;
     run(&large, "SET memory_limit = '4MiB'").await;
-    let sql = "SELECT count(*) FROM t a JOIN t b ON a.s = b.s WHERE a.k <> b.g";
+    let sql = "SELECT length(string_agg(repeat(s, 4), ',')) FROM t";
     let other = small.execute(sql).await.expect("started").remove(0);
     let message = error(&large, sql).await;
     for part in [
-        "out of memory: HashJoinInput",
+        "out of memory: AggregateStream",
         "may hold 4.0 MiB",
         "raise it with SET memory_limit",
     ] {
@@ -185,6 +185,28 @@ async fn a_sort_out_of_memory_spills() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_out_of_memory_runs_as_one_that_spills() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, &T.replace("100000", "500000")).await;
+    let sql = "SELECT count(*), sum(a.k * b.g), max(a.s) FROM t a JOIN t b ON a.s = b.s";
+    let expected = run(&session, sql).await;
+    let explain = format!("EXPLAIN ANALYZE {sql}");
+    let analyzed = run(&session, &explain).await;
+    assert!(analyzed.contains("HashJoinExec"), "{analyzed}");
+    run(&session, "SET memory_limit = '26MiB'").await;
+    assert_eq!(run(&session, sql).await, expected);
+    let analyzed = run(&session, &explain).await;
+    assert!(analyzed.contains("SortMergeJoinExec"), "{analyzed}");
+    assert!(analyzed.contains("spilled: "), "{analyzed}");
+    // Two joins at once, each within its limit.
+    let other = engine.session();
+    run(&other, "SET memory_limit = '26MiB'").await;
+    let (one, two) = tokio::join!(run(&session, sql), run(&other, sql));
+    assert_eq!((&one, &two), (&expected, &expected));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_limit_follows_from_the_budget() {
     let engine = two_tiers_with(Budgets::new().with("near", 60 << 20));
     let near = nearfar_memory::TierId::NEAR;
@@ -192,11 +214,10 @@ async fn the_limit_follows_from_the_budget() {
     let session = engine.session();
     run(&session, T).await;
     assert!(engine.query_memory().limit_bytes(near) < 48 << 20);
-    let wide = "SELECT repeat(s, 40) AS s FROM t";
-    let join = format!("SELECT count(*) FROM ({wide}) AS a JOIN ({wide}) AS b ON a.s = b.s");
-    let message = error(&session, &join).await;
+    let wide = "SELECT length(string_agg(repeat(s, 40), ',')) FROM t";
+    let message = error(&session, wide).await;
     for part in [
-        "HashJoinInput",
+        "AggregateStream",
         "of which others hold 0 B",
         "raise the budget of tier near",
     ] {

@@ -8,6 +8,7 @@ mod copy;
 mod create;
 mod drop;
 mod modify;
+mod rejoin;
 mod transaction;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -24,12 +25,13 @@ use std::sync::Arc;
 use super::loading::Loading;
 use super::memory::QueryMemory;
 use super::session::Session;
-use super::stream::{CommandTag, RowStream, StatementResult};
+use super::stream::{CommandTag, Retry, RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::load::Progress;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::transaction::Transaction;
 use modify::explained;
+use rejoin::without_hash_joins;
 pub(super) use transaction::within;
 use transaction::{FailOnDrop, alone};
 
@@ -183,21 +185,24 @@ impl Session {
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<RowStream, StoreError> {
-        let plan = state.create_physical_plan(plan).await?;
+        let physical = state.create_physical_plan(plan).await?;
         let (context, memory) = self.query_context(state);
-        self.start(transaction, plan, context, memory)
+        let engine = self.engine();
+        let retry = without_hash_joins(engine, state, plan, &physical, (&context, &memory));
+        self.start(transaction, physical, (context, memory), retry)
     }
 
     fn start(
         &self,
         transaction: &Arc<Transaction>,
         plan: Arc<dyn ExecutionPlan>,
-        context: Arc<TaskContext>,
-        memory: Arc<QueryMemory>,
+        (context, memory): (Arc<TaskContext>, Arc<QueryMemory>),
+        retry: Option<Retry>,
     ) -> Result<RowStream, StoreError> {
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
         let transaction = Arc::clone(transaction);
+        let batches = (batches, retry);
         Ok(RowStream::start(plan, batches, memory, transaction))
     }
 
@@ -223,7 +228,7 @@ impl Session {
         let context = TaskContext::from(state)
             .with_runtime(context.runtime_env())
             .with_session_config(config);
-        let mut rows = self.start(transaction, physical, Arc::new(context), memory)?;
+        let mut rows = self.start(transaction, physical, (Arc::new(context), memory), None)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
             count += counted_rows(&batch?);

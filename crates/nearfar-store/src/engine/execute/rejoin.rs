@@ -1,0 +1,49 @@
+//! A query again, with joins that can spill.
+//!
+//! Hash joins have their table in memory or fail; joins of sorted inputs spill. So a query whose hash
+//! join is refused memory, before it has given a row, is run once more without hash joins.
+
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::FutureExt;
+use std::sync::Arc;
+
+use super::analyze;
+use crate::engine::Engine;
+use crate::engine::memory::QueryMemory;
+use crate::engine::stream::Retry;
+
+/// How to run `logical` without hash joins, where `physical`, its plan, has one.
+pub(super) fn without_hash_joins(
+    engine: &Arc<Engine>,
+    state: &SessionState,
+    logical: &LogicalPlan,
+    physical: &Arc<dyn ExecutionPlan>,
+    (context, memory): (&Arc<TaskContext>, &Arc<QueryMemory>),
+) -> Option<Retry> {
+    if !has_hash_join(physical.as_ref()) {
+        return None;
+    }
+    let (engine, logical, mut state) = (Arc::clone(engine), logical.clone(), state.clone());
+    let (context, memory) = (Arc::clone(context), Arc::clone(memory));
+    let optimizer = &mut state.config_mut().options_mut().optimizer;
+    optimizer.prefer_hash_join = false;
+    let again = async move {
+        tracing::info!("a hash join does not fit in memory: the query runs with joins that spill");
+        let plan = state.create_physical_plan(&logical).await?;
+        let batches = execute_stream(Arc::clone(&plan), context)?;
+        Ok(analyze::with_summary(&engine, &plan, &memory, batches))
+    };
+    Some(again.boxed())
+}
+
+fn has_hash_join(plan: &dyn ExecutionPlan) -> bool {
+    plan.downcast_ref::<HashJoinExec>().is_some()
+        || plan
+            .children()
+            .into_iter()
+            .any(|child| has_hash_join(child.as_ref()))
+}
