@@ -26,7 +26,7 @@ pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
-pub use options::{EngineOptions, SessionOptions};
+pub use options::{EngineOptions, Origin, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
@@ -64,6 +64,7 @@ pub struct Engine {
     threads: usize,
     /// Ends before what it writes savepoints of.
     durability: Option<Durability>,
+    origin: Origin,
     catalog: Arc<SharedCatalog>,
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
@@ -133,6 +134,7 @@ impl Engine {
             query_memory,
             definitions: Arc::default(),
             durability: opened.durability,
+            origin: opened.origin,
             publisher: OnceLock::new(),
             _verifier: opened.verifier,
             runtime: Arc::default(),
@@ -176,6 +178,11 @@ impl Engine {
     /// The data directory, where there is one.
     pub fn data_directory(&self) -> Option<&Path> {
         self.durability.as_ref().map(Durability::path)
+    }
+
+    /// Where the tables were when the engine was made.
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The machine, with the modelled tier if there is one.
@@ -296,6 +303,7 @@ struct Opened {
     database: Arc<Database>,
     durability: Option<Durability>,
     definitions: Option<Definitions>,
+    origin: Origin,
     verifier: Option<Verifier>,
 }
 
@@ -317,8 +325,10 @@ impl Opened {
         let limits = MergeLimits::default();
         let Some((directory, data)) = directory.zip(data) else {
             let database = Database::new(storage.clone(), limits);
+            let origin = attached.as_ref().map_or(Origin::Nothing, |_| Origin::Pool);
             return Ok(Self {
                 storage,
+                origin,
                 definitions: attached.map(|image| Definitions::of_image(image, &database)),
                 database,
                 durability: None,
@@ -332,6 +342,7 @@ impl Opened {
         Ok(Self {
             storage,
             database,
+            origin: durability.origin(),
             durability: Some(durability),
             definitions: Some(definitions),
             verifier,

@@ -45,10 +45,12 @@ pub enum Verify {
 }
 
 /// The pool that an engine has its main storage in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct TablePoolOptions {
     /// A file on tmpfs or on a DAX file system, or a DAX device.
     pub path: PathBuf,
+    /// The pool, where it is attached already: [`Self::path`] is not opened, but its name only.
+    pub attached: Option<Pool>,
     /// Bytes of the pool, where there is none yet: a multiple of 2 MiB.
     pub bytes: Option<u64>,
     /// The tier that its memory is part of.
@@ -80,6 +82,7 @@ impl TablePoolOptions {
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
+            attached: None,
             bytes: None,
             tier: "near".to_owned(),
             verify: Verify::default(),
@@ -156,28 +159,9 @@ impl TablePool {
             path: path.clone(),
             source: Box::new(source),
         };
-        let is_there = std::fs::metadata(path).is_ok_and(|metadata| {
-            use std::os::unix::fs::FileTypeExt;
-            metadata.len() > 0 || metadata.file_type().is_char_device()
-        });
-        let attached = match is_there {
-            true => Pool::attach(path, PoolOptions::default()),
-            false => Err(PoolError::NotAPool {
-                path: path.clone(),
-                reason: "there is no such file; say how large the pool is to be".to_owned(),
-            }),
-        };
-        let pool = match (attached, options.bytes) {
-            (Err(PoolError::NotAPool { .. }), Some(bytes)) => {
-                Pool::create(path, bytes, PoolOptions::default())
-            }
-            // What was in it is in the data directory.
-            (Err(error @ (PoolError::Version { .. } | PoolError::ByteOrder { .. })), bytes)
-                if has_data =>
-            {
-                replace(path, bytes, error)
-            }
-            (attached, _) => attached,
+        let pool = match &options.attached {
+            Some(pool) => Ok(pool.clone()),
+            None => attach_or_create(options, has_data),
         };
         let pool = pool.map_err(failed)?;
         let mut owner = claim(&pool, &options.claim).map_err(failed)?;
@@ -583,6 +567,34 @@ impl TablePool {
             segment.set_file(Arc::clone(file));
         }
         Ok(Arc::new(segment))
+    }
+}
+
+/// The pool at the path of `options`, or a new one where there is none.
+fn attach_or_create(options: &TablePoolOptions, has_data: bool) -> Result<Pool, PoolError> {
+    let path = &options.path;
+    let is_there = std::fs::metadata(path).is_ok_and(|metadata| {
+        use std::os::unix::fs::FileTypeExt;
+        metadata.len() > 0 || metadata.file_type().is_char_device()
+    });
+    let attached = match is_there {
+        true => Pool::attach(path, PoolOptions::default()),
+        false => Err(PoolError::NotAPool {
+            path: path.clone(),
+            reason: "there is no such file; say how large the pool is to be".to_owned(),
+        }),
+    };
+    match (attached, options.bytes) {
+        (Err(PoolError::NotAPool { .. }), Some(bytes)) => {
+            Pool::create(path, bytes, PoolOptions::default())
+        }
+        // What was in it is in the data directory.
+        (Err(error @ (PoolError::Version { .. } | PoolError::ByteOrder { .. })), bytes)
+            if has_data =>
+        {
+            replace(path, bytes, error)
+        }
+        (attached, _) => attached,
     }
 }
 
