@@ -39,9 +39,10 @@ pub struct RestartBenchOptions {
 /// With what a process starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
-    /// A pool, verified in the background and before each first use.
+    /// A pool beside a data directory, whose log has a tail that the pool has not: verified in the
+    /// background and before each first use.
     Pool,
-    /// A pool, all of which is verified first.
+    /// The same, all of the pool verified first.
     PoolVerified,
     /// A data directory, whose columns are read when they are needed.
     DataDirectory,
@@ -126,6 +127,10 @@ const QUERY: u8 = 6;
 /// written to, and no more.
 const POOL_BYTES_MIN: u64 = 64 << 20;
 const POOL_BYTES_PER_SCALE: f64 = 2e9;
+
+/// Rows that the log has behind what a pool has: most of what there can be before they are merged,
+/// whatever the size of the tables.
+const TAIL_ROWS: u64 = 100_000;
 
 /// Measures restarts at both sizes. `progress` is told what is being done.
 ///
@@ -264,15 +269,21 @@ impl<'a> Size<'a> {
 
     fn nearfar(&self, way: Way, is_filling: bool) -> Result<Command, RestartBenchError> {
         let is_pool = matches!(way, Way::Pool | Way::PoolVerified);
-        let is_data = matches!(way, Way::DataDirectory | Way::DataDirectoryLoaded);
+        let data = match way {
+            Way::Pool | Way::PoolVerified => Some("pool-data"),
+            Way::DataDirectory | Way::DataDirectoryLoaded => Some("data"),
+            Way::Parquet | Way::DuckDb | Way::DuckDbWarmed => None,
+        };
         let order = Order {
             threads: self.options.threads,
             pool: is_pool.then(|| self.pool.clone()),
             pool_bytes: is_filling.then(|| self.pool_bytes()),
             verify_all: way == Way::PoolVerified,
-            data: is_data.then(|| self.folder.join("data")),
+            data: data.map(|name| self.folder.join(name)),
             parquet: (is_filling || way == Way::Parquet).then(|| self.parquet()),
             load_all: way == Way::DataDirectoryLoaded,
+            tail_rows: if is_filling && is_pool { TAIL_ROWS } else { 0 },
+            is_killed: is_pool,
             query: self.query(is_filling),
         };
         let order = serde_json::to_string(&order).map_err(|error| RestartBenchError::Process {

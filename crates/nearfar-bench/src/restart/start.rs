@@ -33,6 +33,10 @@ pub(super) struct Order {
     pub parquet: Option<PathBuf>,
     /// Whether every column is brought to memory before the tables are there.
     pub load_all: bool,
+    /// Rows that are written last, a thousand in each transaction.
+    pub tail_rows: u64,
+    /// Whether it ends without closing what it has open, as if it were killed.
+    pub is_killed: bool,
     /// The query to answer then: one number.
     pub query: Option<String>,
 }
@@ -96,6 +100,11 @@ fn follow(order: &str, say: &mut impl FnMut(&Step) -> io::Result<()>) -> Result<
     if order.load_all {
         load_all(&engine)?;
     }
+    if order.tail_rows > 0 {
+        let database = Database::Nearfar(engine.session());
+        let writing = async move { write_tail(&database, order.tail_rows).await };
+        runtime.block_on(runtime.spawn(writing))??;
+    }
     say(&Step::Ready)?;
     if let Some(sql) = order.query {
         let database = Database::Nearfar(engine.session());
@@ -105,6 +114,26 @@ fn follow(order: &str, say: &mut impl FnMut(&Step) -> io::Result<()>) -> Result<
         let batch = batch.ok_or("the query gives no row")?;
         let text = array_value_to_string(batch.column(0), 0)?;
         say(&Step::Answer { text })?;
+    }
+    if order.is_killed {
+        std::mem::forget(engine);
+    }
+    Ok(())
+}
+
+/// Writes rows to a table of their own, all of which are in the log on disk in the end.
+async fn write_tail(database: &Database, rows: u64) -> Result<(), Failure> {
+    const TRANSACTION_ROWS: u64 = 1000;
+    database.rows("SET nearfar.log_sync = 'on'").await?;
+    database
+        .rows("CREATE TABLE tail (k BIGINT, v TEXT)")
+        .await?;
+    for first in (0..rows).step_by(TRANSACTION_ROWS as usize) {
+        let last = (first + TRANSACTION_ROWS).min(rows) - 1;
+        let insert = format!(
+            "INSERT INTO tail SELECT value, 'row ' || value FROM generate_series({first}, {last})"
+        );
+        database.rows(&insert).await?;
     }
     Ok(())
 }

@@ -6,8 +6,10 @@
 
 use arrow::datatypes::SchemaRef;
 
-use crate::image::{Decoder, Encoder, ImageError, decode_schema, encode_schema};
-use crate::table::{RowId, TableId};
+use crate::image::{
+    Decoder, Encoder, ImageError, decode_preload, decode_schema, encode_preload, encode_schema,
+};
+use crate::table::{Preload, RowId, TableId};
 
 /// What every record begins with.
 pub(super) const MAGIC: [u8; 4] = *b"NFLG";
@@ -91,6 +93,10 @@ pub(super) enum Operation<'a> {
         table: TableId,
         placements: &'a [u8],
     },
+    Preload {
+        table: TableId,
+        preload: Preload,
+    },
     CreateSchema {
         name: String,
     },
@@ -131,6 +137,7 @@ mod tag {
     pub const TRUNCATE: u8 = 8;
     pub const INSERT: u8 = 9;
     pub const DELETE: u8 = 10;
+    pub const PRELOAD: u8 = 11;
 }
 
 impl Operation<'_> {
@@ -152,6 +159,10 @@ impl Operation<'_> {
             Self::Place { table, placements } => {
                 write_table(out, tag::PLACE, *table);
                 out.bytes(placements);
+            }
+            Self::Preload { table, preload } => {
+                write_table(out, tag::PRELOAD, *table);
+                encode_preload(out, preload);
             }
             Self::CreateSchema { name } => {
                 out.u8(tag::CREATE_SCHEMA);
@@ -203,6 +214,10 @@ impl<'a> Operation<'a> {
             tag::PLACE => Self::Place {
                 table,
                 placements: input.bytes("placements")?,
+            },
+            tag::PRELOAD => Self::Preload {
+                table,
+                preload: decode_preload(input)?,
             },
             tag::CREATE_SCHEMA => Self::CreateSchema {
                 name: input.text("a schema's name")?,

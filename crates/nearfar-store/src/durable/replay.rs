@@ -110,6 +110,11 @@ impl<'a> Replay<'a> {
                     table.migrate(&wanted, self.database.storage())?;
                 }
             }
+            Operation::Preload { table, preload } => {
+                if let Some(table) = self.table(table)? {
+                    table.set_preload(preload);
+                }
+            }
             Operation::CreateSchema { name } => {
                 self.definitions.schemas.insert(name);
             }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::record::{Frame, FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
 use crate::image::Encoder;
+use crate::table::{Preload, PreloadPriority};
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {
     let some = |row: usize| !row.is_multiple_of(3);
@@ -92,6 +93,8 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
         name: name.to_owned(),
     };
     let placements = b"placements";
+    let mut preload = Preload::default();
+    preload.set(Some("c"), PreloadPriority::new(9).expect("a priority"));
     let ids = runs_of([5, 6, 7, 100, 101, 3]);
     assert_eq!(ids, [(5, 3), (100, 2), (3, 1)]);
     vec![
@@ -115,6 +118,7 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
             table: 3,
             placements,
         },
+        Operation::Preload { table: 3, preload },
         Operation::CreateView {
             name: name("v"),
             sql: "CREATE VIEW v AS SELECT 1".to_owned(),

@@ -12,7 +12,7 @@ use super::rows::write_rows;
 use crate::error::StoreError;
 use crate::image::{Encoder, ImageError, encode_placements};
 use crate::segment::{RowSet, ZONE_ROWS};
-use crate::table::{Part, RowId, Table, TableId};
+use crate::table::{Part, Preload, RowId, Table, TableId};
 
 /// A record that has so many bytes is appended, and another one begun.
 const RECORD_BYTES: usize = 4 << 20;
@@ -121,6 +121,9 @@ impl<'a> LogTransaction<'a> {
             placements: &placements_of(table, system),
         };
         self.push(name, &operation)?;
+        if table.preload() != Preload::default() {
+            self.preload(table)?;
+        }
         self.insert(table, table.snapshot().parts())
     }
 
@@ -134,6 +137,15 @@ impl<'a> LogTransaction<'a> {
         let operation = Operation::Place {
             table: table.id(),
             placements: &placements_of(table, system),
+        };
+        self.push(table.name(), &operation)
+    }
+
+    /// Which columns of a table are brought to memory before a query needs them.
+    pub fn preload(&mut self, table: &Table) -> Result<(), StoreError> {
+        let operation = Operation::Preload {
+            table: table.id(),
+            preload: table.preload(),
         };
         self.push(table.name(), &operation)
     }

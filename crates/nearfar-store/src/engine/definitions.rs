@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
 use crate::sql::SqlError;
-use crate::table::Table;
+use crate::table::{Preload, Table};
 use crate::transaction::Version;
 
 /// Held by the one change of the catalog that is under way, or by who takes a savepoint.
@@ -246,6 +246,25 @@ impl Engine {
             },
             || (),
         )
+    }
+
+    /// Says which columns of a table are brought to memory before a query needs them, and begins
+    /// with it.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn set_preload(&self, table: &Table, preload: Preload) -> Result<(), StoreError> {
+        let before = table.preload();
+        table.set_preload(preload);
+        let recorded = self.define(
+            || Ok(()),
+            |log| match table.is_kept() {
+                true => log.preload(table),
+                false => Ok(()),
+            },
+            || self.preloader.start(&self.catalog),
+        );
+        recorded.inspect_err(|_| table.set_preload(before))
     }
 
     /// Takes what is committed and its position in the log. Holds on to nothing that holds on to the

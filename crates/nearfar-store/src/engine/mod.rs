@@ -13,6 +13,7 @@ mod loading;
 mod memory;
 mod options;
 mod pool;
+mod preload;
 mod session;
 mod settings;
 mod spill;
@@ -44,7 +45,7 @@ use std::sync::{Arc, Once, OnceLock};
 
 use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError};
 use crate::error::StoreError;
-use crate::placement::Storage;
+use crate::placement::{PacedSegments, Storage};
 use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
@@ -52,6 +53,7 @@ use crate::table::{Table, TemporaryBudget};
 use crate::transaction::{Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
+use preload::Preloader;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
 #[derive(Debug)]
@@ -72,6 +74,7 @@ pub struct Engine {
     /// Publishes main storage in the pool, if there is one.
     publisher: OnceLock<Arc<Publisher>>,
     _verifier: Option<Verifier>,
+    preloader: Preloader,
     runtime: Arc<RuntimeEnv>,
     /// Sessions so far.
     sessions: AtomicU64,
@@ -120,6 +123,9 @@ impl Engine {
             options: region_options,
             temporary: None,
             pool: None,
+            paced: far
+                .zip(pacer.clone())
+                .map(|(far, pacer)| PacedSegments::new(far, pacer)),
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {
@@ -137,6 +143,7 @@ impl Engine {
             origin: opened.origin,
             publisher: OnceLock::new(),
             _verifier: opened.verifier,
+            preloader: Preloader::default(),
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
@@ -153,6 +160,7 @@ impl Engine {
             durability.start_savepoints(data, &engine.database, engine.image_taker());
         }
         engine.start_publishing();
+        engine.preloader.start(&engine.catalog);
         Ok(engine)
     }
 
@@ -161,6 +169,7 @@ impl Engine {
     /// itself when the engine is dropped.
     pub fn close(&self) {
         self.closed.call_once(|| {
+            self.preloader.stop();
             self.database.merges().stop();
             if let Some(publisher) = self.publisher.get() {
                 publisher.publish_or_warn();

@@ -14,7 +14,9 @@ use std::task::{Context, Poll};
 
 use super::fault::query_error;
 use super::memory::{CancelOnDrop, QueryMemory};
+use crate::durable::DurabilityError;
 use crate::error::StoreError;
+use crate::savepoint::pooled::TablePool;
 use crate::transaction::Transaction;
 
 /// The result of one statement.
@@ -56,6 +58,8 @@ pub struct RowStream {
     plan: Arc<dyn ExecutionPlan>,
     /// Fails with the query.
     transaction: Arc<Transaction>,
+    /// What main storage is read from, which must have been this process's until then.
+    pool: Option<Arc<TablePool>>,
 }
 
 impl RowStream {
@@ -65,6 +69,7 @@ impl RowStream {
         mut batches: SendableRecordBatchStream,
         memory: Arc<QueryMemory>,
         transaction: Arc<Transaction>,
+        pool: Option<Arc<TablePool>>,
     ) -> Self {
         let schema = batches.schema();
         let mut receiver =
@@ -85,6 +90,20 @@ impl RowStream {
             memory: CancelOnDrop(memory),
             plan,
             transaction,
+            pool,
+        }
+    }
+
+    /// Rows that were read while the pool was this process's: a later owner uses its memory for
+    /// something else.
+    fn checked(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+        let checked = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
+        match checked {
+            Ok(()) => Ok(batch),
+            Err(by) => {
+                self.transaction.fail();
+                Err(DurabilityError::fenced(&by).into())
+            }
         }
     }
 
@@ -128,6 +147,6 @@ impl Stream for RowStream {
             self.transaction.fail();
             query_error(error.into(), &self.memory.0, self.plan.as_ref())
         };
-        next.map(|next| next.map(|batch| batch.map_err(told)))
+        next.map(|next| next.map(|batch| self.checked(batch.map_err(told)?)))
     }
 }

@@ -12,11 +12,13 @@ use super::schema::{decode_schema, encode_schema};
 use crate::placement::ColumnPlacements;
 use crate::segment::ZONE_ROWS;
 use crate::table::{
-    MARK_WORDS, Marks, Part, RowId, RowIds, RowIdsBuilder, Segment, Snapshot, Table,
+    MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment,
+    Snapshot, Table,
 };
 
 const TABLE: &str = "a table";
 const PLACEMENT: &str = "a placement";
+const PRELOAD: &str = "a priority of preloading";
 
 /// Everything that is committed at one position of the log.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +57,8 @@ pub struct TableImage {
     pub schema: SchemaRef,
     /// Where new segments of each column go.
     pub placements: ColumnPlacements,
+    /// Which columns are brought to memory before a query needs them.
+    pub preload: Preload,
     /// The identity that the next row gets.
     pub next_row: RowId,
     /// Its rows. After a restart, values come to memory when they are first needed.
@@ -70,6 +74,7 @@ impl TableImage {
             name: table.name().to_owned(),
             schema: Arc::clone(table.schema()),
             placements: table.placements(),
+            preload: table.preload(),
             next_row: table.next_row(),
             snapshot,
         }
@@ -98,6 +103,7 @@ pub struct TableEntry {
     name: String,
     schema: SchemaRef,
     placements: ColumnPlacements,
+    preload: Preload,
     next_row: RowId,
     parts: Vec<PartImage>,
     main: usize,
@@ -155,6 +161,7 @@ impl TableEntry {
             name: self.name,
             schema: self.schema,
             placements: self.placements,
+            preload: self.preload,
             next_row: self.next_row,
         })
     }
@@ -180,6 +187,7 @@ pub fn encode_database(
         out.text(&table.name);
         encode_schema(out, &table.schema)?;
         encode_placements(out, &table.placements, system);
+        encode_preload(out, &table.preload);
         out.u64(table.next_row);
         out.count(table.snapshot.main().len());
         out.list(table.snapshot.parts().iter(), |out, part| {
@@ -233,6 +241,7 @@ fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEnt
         name: bytes.text(TABLE)?,
         schema: decode_schema(bytes)?,
         placements: decode_placements(bytes, system)?,
+        preload: decode_preload(bytes)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,
         parts: bytes.list("a part of a table", read_part)?,
@@ -321,6 +330,35 @@ pub fn decode_placements(
         default,
         columns: columns.into_iter().collect(),
     })
+}
+
+/// Writes which columns of a table are brought to memory before a query needs them.
+pub fn encode_preload(out: &mut Encoder, preload: &Preload) {
+    out.u8(preload.default.get());
+    let columns: BTreeMap<_, _> = preload.columns.iter().collect();
+    out.list(columns.into_iter(), |out, (column, priority)| {
+        out.text(column);
+        out.u8(priority.get());
+    });
+}
+
+/// Reads what [`encode_preload`] has written.
+///
+/// # Errors
+/// [`ImageError::Invalid`].
+pub fn decode_preload(bytes: &mut Decoder<'_>) -> Result<Preload, ImageError> {
+    let default = read_priority(bytes)?;
+    let columns = bytes.list(PRELOAD, |bytes| {
+        Ok((bytes.text(PRELOAD)?, read_priority(bytes)?))
+    })?;
+    Ok(Preload {
+        default,
+        columns: columns.into_iter().collect(),
+    })
+}
+
+fn read_priority(bytes: &mut Decoder<'_>) -> Result<PreloadPriority, ImageError> {
+    PreloadPriority::new(bytes.u8(PRELOAD)?).ok_or(ImageError::Invalid { what: PRELOAD })
 }
 
 /// Tiers are written by name: another machine may have them in another order.

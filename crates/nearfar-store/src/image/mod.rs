@@ -22,7 +22,7 @@ mod segment;
 pub use codec::{Decoder, Encoder};
 pub use database::{
     DatabaseImage, PartImage, SegmentRef, TableEntry, TableImage, ViewDefinition, decode_database,
-    decode_placements, encode_database, encode_placements,
+    decode_placements, decode_preload, encode_database, encode_placements, encode_preload,
 };
 pub use error::ImageError;
 pub use frame::{checksum, open, seal};

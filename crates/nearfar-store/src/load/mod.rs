@@ -4,7 +4,6 @@
 //! makes a table only when all rows are in: one that fails leaves nothing behind.
 
 mod files;
-mod paced;
 mod progress;
 mod sink;
 pub mod tpch;
@@ -21,7 +20,6 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::sync::Arc;
 
-use self::paced::PacedWrites;
 use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::placement::{ColumnPlacements, Storage};
@@ -84,19 +82,15 @@ impl Load {
         let tasks = (0..partitions).map(|partition| {
             let (plan, context) = (Arc::clone(&plan), Arc::clone(&context));
             let mut builder = self.builder(&schema, temporary.as_ref());
-            let (engine, progress) = (Arc::clone(&self.engine), Arc::clone(&self.progress));
+            let progress = Arc::clone(&self.progress);
             tokio::spawn(async move {
-                let mut paced = PacedWrites::of(&engine);
                 let mut batches = plan.execute(partition, context)?;
                 while let Some(batch) = batches.next().await {
                     let batch = batch?;
                     progress.add(&batch);
                     builder.push(&batch)?;
-                    paced.pass(builder.segments());
                 }
-                let segments = builder.finish()?;
-                paced.pass(&segments);
-                Ok(segments)
+                builder.finish()
             })
         });
         let tasks = AbortOnDrop(tasks.collect());

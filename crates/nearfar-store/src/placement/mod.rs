@@ -1,7 +1,9 @@
 //! Which column lies where.
 
+mod paced;
 mod strategy;
 
+pub use paced::PacedSegments;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError, interleaved, parse_bytes};
 
 use nearfar_memory::{MemorySystem, Placement, RegionOptions};
@@ -21,6 +23,8 @@ pub struct Storage {
     pub temporary: Option<Arc<TemporaryBudget>>,
     /// Where main storage outlives the process.
     pub pool: Option<Arc<TablePool>>,
+    /// The tier that is modelled, where one is.
+    pub paced: Option<PacedSegments>,
 }
 
 impl Storage {
@@ -31,6 +35,7 @@ impl Storage {
             placement,
             options: self.options,
             pool: self.pool.as_deref(),
+            paced: self.paced.as_ref(),
         }
     }
 }

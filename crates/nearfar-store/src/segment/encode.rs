@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
-use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions};
+use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions, TierBytes};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use super::plain::encode_plain;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
 use crate::error::StoreError;
+use crate::placement::PacedSegments;
 use crate::savepoint::pooled::TablePool;
 
 /// Where a column segment is put.
@@ -25,11 +26,26 @@ pub struct Target<'a> {
     pub options: RegionOptions,
     /// The pool that takes what is placed on its tier.
     pub pool: Option<&'a TablePool>,
+    /// Whoever puts it on a modelled tier is held back by that.
+    pub paced: Option<&'a PacedSegments>,
 }
 
 impl Target<'_> {
-    /// Memory of at least `bytes`, filled by `fill`: in the pool, or a region where that has no room.
+    /// Memory of at least `bytes`, filled by `fill`, which is passed at the pace of a modelled tier: in
+    /// the pool, or a region where that has no room.
     pub(super) fn memory(
+        &self,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<SegmentMemory, StoreError> {
+        let memory = self.unpaced(bytes, fill)?;
+        if let Some(paced) = self.paced {
+            paced.pass(TierBytes::ZERO, memory.tier_bytes(0..bytes));
+        }
+        Ok(memory)
+    }
+
+    fn unpaced(
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),

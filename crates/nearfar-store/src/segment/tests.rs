@@ -10,11 +10,14 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
+use nearfar_model::{BandwidthShare, PacedParameters, PacedTier};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{ColumnSegment, EncodingKind, RowSet, Target, encode_column};
+use crate::placement::PacedSegments;
 
 const OPTIONS: RegionOptions = RegionOptions {
     page_size: PageSize::Base,
@@ -41,6 +44,7 @@ fn encode(system: &Arc<MemorySystem>, array: &ArrayRef) -> ColumnSegment {
         placement: &placement,
         options: OPTIONS,
         pool: None,
+        paced: None,
     };
     // Two chunks, so that arrays with an offset are met too.
     let half = array.len() / 2;
@@ -82,6 +86,7 @@ fn check_with_moves(array: &ArrayRef) -> EncodingKind {
             placement: &placement,
             options: OPTIONS,
             pool: None,
+            paced: None,
         };
         let moved = segment.copy_to(target).expect("moved");
         assert_eq!(moved.placement(), placement);
@@ -195,4 +200,39 @@ proptest! {
         let array: ArrayRef = Arc::new(StringViewArray::from_iter(values));
         check(&array, &encode(&system(), &array));
     }
+}
+
+#[test]
+fn a_move_takes_as_long_as_a_modelled_tier_needs() {
+    const BYTES_PER_S: f64 = 2e6;
+    let parameters = PacedParameters {
+        latency_ns: 200.0,
+        near_latency_ns: 100.0,
+        read_bandwidth_bytes_per_s: BYTES_PER_S,
+        write_bandwidth_bytes_per_s: BYTES_PER_S,
+        cores: 1,
+        outstanding_sequential: 16.0,
+        outstanding_random: 8.0,
+        cache_bytes: None,
+    };
+    let pacer = PacedTier::with_parameters(parameters, BandwidthShare::WholeDevice);
+    let paced = PacedSegments::new(far(), pacer.expect("a tier"));
+    let system = system();
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..50_000).map(|i| i << 40)));
+    let segment = encode(&system, &values);
+    let least = Duration::from_secs_f64(segment.bytes() as f64 / BYTES_PER_S);
+    let moved = |segment: &ColumnSegment, tier| {
+        let target = Target {
+            system: &system,
+            placement: &Placement::Bind(tier),
+            options: OPTIONS,
+            pool: None,
+            paced: Some(&paced),
+        };
+        let started = Instant::now();
+        (segment.copy_to(target).expect("moved"), started.elapsed())
+    };
+    let (segment, there) = moved(&segment, far());
+    let (_, back) = moved(&segment, TierId::NEAR);
+    assert!(there >= least && back >= least, "{there:?}, {back:?}");
 }

@@ -1,4 +1,4 @@
-//! `ALTER TABLE … SET TABLESPACE`, which sqlparser does not read.
+//! `ALTER TABLE … SET TABLESPACE` and `SET (option = value)`, which sqlparser does not read.
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SqlOption, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::script::DIALECT;
 use super::statement::{expect_end, syntax};
+use crate::table::PreloadPriority;
 
 /// Where something is to be put, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,17 +26,26 @@ pub struct AlterTable {
     pub if_exists: bool,
     /// The table.
     pub table: ObjectName,
-    /// What moves where: all columns, or those named.
-    pub moves: Vec<MovedColumn>,
+    /// What becomes of which columns.
+    pub changes: Vec<AlteredColumn>,
 }
 
 /// One clause of an `ALTER TABLE`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct MovedColumn {
+pub struct AlteredColumn {
     /// The column; all of them where none is named.
     pub column: Option<Ident>,
-    /// Where it goes.
-    pub place: Place,
+    /// What it gets.
+    pub options: ColumnOptions,
+}
+
+/// What can be said of a column, or of all columns of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ColumnOptions {
+    /// Where it lies.
+    pub place: Option<Place>,
+    /// When it is brought to memory after a start.
+    pub preload: Option<PreloadPriority>,
 }
 
 pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlError> {
@@ -45,20 +55,20 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
         .map_err(syntax)?;
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let table = parser.parse_object_name(false).map_err(syntax)?;
-    let mut moves = vec![parse_move(&mut parser)?];
+    let mut changes = vec![parse_change(&mut parser)?];
     while parser.consume_token(&Token::Comma) {
-        moves.push(parse_move(&mut parser)?);
+        changes.push(parse_change(&mut parser)?);
     }
     expect_end(&mut parser)?;
     Ok(AlterTable {
         if_exists,
         table,
-        moves,
+        changes,
     })
 }
 
-/// `[ALTER [COLUMN] name] SET TABLESPACE name` or `… SET (placement = 'text')`.
-fn parse_move(parser: &mut Parser<'_>) -> Result<MovedColumn, SqlError> {
+/// `[ALTER [COLUMN] name] SET TABLESPACE name` or `… SET (placement = 'text', preload = 5)`.
+fn parse_change(parser: &mut Parser<'_>) -> Result<AlteredColumn, SqlError> {
     let column = if parser.parse_keyword(Keyword::ALTER) {
         let _optional = parser.parse_keyword(Keyword::COLUMN);
         Some(parser.parse_identifier().map_err(syntax)?)
@@ -69,18 +79,24 @@ fn parse_move(parser: &mut Parser<'_>) -> Result<MovedColumn, SqlError> {
     let unsupported = || {
         SqlError::unsupported(
             format!("ALTER TABLE … {begin}"),
-            "tables and columns can be moved with SET TABLESPACE name or SET (placement = '…')",
+            "there are SET TABLESPACE name, SET (placement = '…') and SET (preload = …), for tables \
+             and columns",
         )
     };
     if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
-        return Ok(MovedColumn {
-            column,
-            place: Place::Tablespace(parse_name(parser)?),
-        });
+        let place = Some(Place::Tablespace(parse_name(parser)?));
+        let options = ColumnOptions {
+            place,
+            preload: None,
+        };
+        return Ok(AlteredColumn { column, options });
     }
     let options = parser.parse_options(Keyword::SET).map_err(syntax)?;
-    let place = place_of_options(&options)?.ok_or_else(unsupported)?;
-    Ok(MovedColumn { column, place })
+    if options.is_empty() {
+        return Err(unsupported());
+    }
+    let options = column_options(&options)?;
+    Ok(AlteredColumn { column, options })
 }
 
 /// The name of a tablespace: an identifier or a string.
@@ -96,31 +112,41 @@ fn parse_name(parser: &mut Parser<'_>) -> Result<String, SqlError> {
     }
 }
 
-/// The place that a parenthesised list of options names.
-pub(super) fn place_of_options(options: &[SqlOption]) -> Result<Option<Place>, SqlError> {
-    let mut place = None;
+/// What a parenthesised list of options says.
+pub(super) fn column_options(options: &[SqlOption]) -> Result<ColumnOptions, SqlError> {
+    let mut read = ColumnOptions::default();
     for option in options {
+        let unknown = |name: &str| SqlError::UnknownOption {
+            name: name.to_owned(),
+        };
         let SqlOption::KeyValue { key, value } = option else {
-            return Err(SqlError::UnknownOption {
-                name: option.to_string(),
-            });
+            return Err(unknown(&option.to_string()));
         };
-        if !key.value.eq_ignore_ascii_case("placement") {
-            return Err(SqlError::UnknownOption {
-                name: key.value.clone(),
-            });
+        let text = option_text(value);
+        match key.value.to_lowercase().as_str() {
+            "placement" => read.place = Some(Place::Placement(text)),
+            "preload" => read.preload = Some(preload_priority(text)?),
+            _ => return Err(unknown(&key.value)),
         }
-        let text = match value {
-            Expr::Identifier(name) => name.value.clone(),
-            Expr::Value(value) => match &value.value {
-                Value::SingleQuotedString(text) => text.clone(),
-                other => other.to_string(),
-            },
-            other => other.to_string(),
-        };
-        place = Some(Place::Placement(text));
     }
-    Ok(place)
+    Ok(read)
+}
+
+/// The value of an option, without the quotes it may have.
+fn option_text(value: &Expr) -> String {
+    match value {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string(),
+    }
+}
+
+fn preload_priority(text: String) -> Result<PreloadPriority, SqlError> {
+    let priority = text.parse().ok().and_then(PreloadPriority::new);
+    priority.ok_or(SqlError::PreloadPriority { text })
 }
 
 #[cfg(test)]
@@ -136,8 +162,11 @@ mod tests {
         }
     }
 
-    fn tablespace(name: &str) -> Place {
-        Place::Tablespace(name.to_owned())
+    fn tablespace(name: &str) -> ColumnOptions {
+        ColumnOptions {
+            place: Some(Place::Tablespace(name.to_owned())),
+            preload: None,
+        }
     }
 
     #[test]
@@ -146,10 +175,10 @@ mod tests {
         assert!(table.if_exists);
         assert_eq!(table.table.to_string(), "s.t");
         assert_eq!(
-            table.moves,
-            [MovedColumn {
+            table.changes,
+            [AlteredColumn {
                 column: None,
-                place: tablespace("far")
+                options: tablespace("far")
             }]
         );
         let columns = alter(
@@ -157,9 +186,9 @@ mod tests {
         )
         .expect("columns");
         let moves: Vec<_> = columns
-            .moves
+            .changes
             .iter()
-            .map(|m| (m.column.clone(), &m.place))
+            .map(|change| (change.column.clone(), &change.options))
             .collect();
         assert_eq!(moves[0], (Some(Ident::new("a")), &tablespace("far")));
         assert_eq!(
@@ -168,9 +197,29 @@ mod tests {
         );
         let placed = alter("alter table t set (placement = 'interleave:2:1')").expect("placement");
         assert_eq!(
-            placed.moves[0].place,
-            Place::Placement("interleave:2:1".to_owned())
+            placed.changes[0].options.place,
+            Some(Place::Placement("interleave:2:1".to_owned()))
         );
+    }
+
+    #[test]
+    fn priorities_of_preloading_are_read() {
+        let read = alter(
+            "alter table t set (preload = 5, placement = 'far'), alter a set (PRELOAD = '0')",
+        )
+        .expect("priorities");
+        let priorities: Vec<_> = read
+            .changes
+            .iter()
+            .map(|change| change.options.preload.map(PreloadPriority::get))
+            .collect();
+        assert_eq!(priorities, [Some(5), Some(0)]);
+        assert!(read.changes[0].options.place.is_some());
+        for wrong in ["10", "-1", "high", "1.5", "''"] {
+            let sql = format!("alter table t set (preload = {wrong})");
+            let error = alter(&sql).expect_err(&sql);
+            assert!(matches!(error, SqlError::PreloadPriority { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -46,10 +46,20 @@ pub enum SqlError {
         known: Vec<String>,
     },
     /// An option of a table that does not exist.
-    #[error("table option `{name}` is not known: there is placement, and the TABLESPACE clause")]
+    #[error(
+        "table option `{name}` is not known: there are placement, preload, and the TABLESPACE clause"
+    )]
     UnknownOption {
         /// The option.
         name: String,
+    },
+    /// A priority of preloading that there is not.
+    #[error(
+        "preload `{text}` is no priority: use 0 (when a query needs it) to 9 (before all others)"
+    )]
+    PreloadPriority {
+        /// The text given.
+        text: String,
     },
     /// A table that is not there.
     #[error("table `{table}` does not exist")]

@@ -18,13 +18,15 @@
 //! Everything else is DataFusion's.
 
 mod alter;
+mod call;
 mod error;
 mod rewrite;
 mod script;
 mod statement;
 mod transaction;
 
-pub use alter::{AlterTable, MovedColumn, Place};
+pub use alter::{AlterTable, AlteredColumn, ColumnOptions, Place};
+pub use call::{Call, Procedure};
 pub use error::SqlError;
 pub use script::Completeness;
 pub use statement::{CopyFrom, Statement, statements};

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::SqlError;
-use super::alter::{Place, place_of_options};
+use super::alter::{ColumnOptions, Place, column_options};
 use super::statement::CreateClauses;
 use crate::engine::setting_names;
 
@@ -116,19 +116,20 @@ fn take_clauses(
     clauses: &mut CreateClauses,
 ) -> Result<CreateTable, SqlError> {
     clauses.temporary = std::mem::take(&mut create.temporary);
-    clauses.place = match std::mem::take(&mut create.table_options) {
-        CreateTableOptions::None => None,
-        CreateTableOptions::With(options) => place_of_options(&options)?,
+    clauses.options = match std::mem::take(&mut create.table_options) {
+        CreateTableOptions::None => ColumnOptions::default(),
+        CreateTableOptions::With(options) => column_options(&options)?,
         CreateTableOptions::Plain(options) => match &options[..] {
-            [SqlOption::TableSpace(tablespace)] if tablespace.storage.is_none() => {
-                Some(Place::Tablespace(tablespace.name.to_lowercase()))
-            }
+            [SqlOption::TableSpace(tablespace)] if tablespace.storage.is_none() => ColumnOptions {
+                place: Some(Place::Tablespace(tablespace.name.to_lowercase())),
+                preload: None,
+            },
             [first, ..] => {
                 return Err(SqlError::UnknownOption {
                     name: first.to_string(),
                 });
             }
-            [] => None,
+            [] => ColumnOptions::default(),
         },
         other => {
             return Err(SqlError::UnknownOption {
@@ -213,7 +214,10 @@ mod tests {
                 .expect("ctas");
         assert_eq!(sql, "CREATE TABLE t AS SELECT 'tablespace near' AS x");
         assert!(clauses.temporary);
-        assert_eq!(clauses.place, Some(Place::Tablespace("far".to_owned())));
+        assert_eq!(
+            clauses.options.place,
+            Some(Place::Tablespace("far".to_owned()))
+        );
         let (sql, clauses) = rewritten(
             "create or replace table t (a int not null) with (placement = 'interleave:1:1')",
         )
@@ -224,7 +228,10 @@ mod tests {
             clauses,
             CreateClauses {
                 temporary: false,
-                place
+                options: ColumnOptions {
+                    place,
+                    preload: None
+                }
             }
         );
     }

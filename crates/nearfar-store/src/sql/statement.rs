@@ -9,10 +9,11 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
-use super::alter::{AlterTable, Place, parse_alter};
+use super::alter::{AlterTable, ColumnOptions, parse_alter};
+use super::call::{Call, parse_call};
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
-use super::transaction::{TransactionCommand, abort_as_rollback, parse_call, transaction_command};
+use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
 
 /// One statement of a script, read but not yet planned.
 #[derive(Debug, Clone)]
@@ -43,8 +44,7 @@ pub(crate) enum StatementKind {
     Alter(AlterTable),
     CopyFrom(CopyFrom),
     Transaction(TransactionCommand),
-    /// `CALL nearfar.merge`, of this table.
-    Merge(ObjectName),
+    Call(Call),
     /// `CHECKPOINT`: a savepoint.
     Checkpoint,
 }
@@ -53,7 +53,7 @@ pub(crate) enum StatementKind {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct CreateClauses {
     pub temporary: bool,
-    pub place: Option<Place>,
+    pub options: ColumnOptions,
 }
 
 /// `COPY table FROM 'file'`.
@@ -87,7 +87,7 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         }
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
         _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
-        [Keyword::CALL, _] => StatementKind::Merge(parse_call(piece.tokens)?),
+        [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
         _ => datafusion_statement(piece.tokens)?,
     };
     Ok(Statement {

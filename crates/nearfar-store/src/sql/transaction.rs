@@ -1,15 +1,12 @@
-//! `BEGIN`, `COMMIT`, `ROLLBACK`, and `CALL nearfar.merge`.
+//! `BEGIN`, `COMMIT` and `ROLLBACK`.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Statement as Ast,
-    TransactionAccessMode, TransactionIsolationLevel, TransactionMode, Value,
+    Statement as Ast, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
-use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
-use super::script::{DIALECT, is_space};
-use super::statement::{expect_end, syntax};
+use super::script::is_space;
 
 /// What begins or ends a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,46 +79,6 @@ pub(super) fn abort_as_rollback(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWith
     tokens
 }
 
-/// The table of `CALL nearfar.merge('table')`.
-///
-/// # Errors
-/// Any other procedure, for there are none.
-pub(super) fn parse_call(tokens: Vec<TokenWithSpan>) -> Result<ObjectName, SqlError> {
-    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
-    let parsed = parser.parse_statement().map_err(syntax)?;
-    expect_end(&mut parser)?;
-    let merge = match &parsed {
-        Ast::Call(function) => {
-            let name = function.name.to_string().to_lowercase();
-            (name == "nearfar.merge").then(|| merged_table(&function.args))
-        }
-        _ => None,
-    };
-    merge.flatten().ok_or_else(|| {
-        SqlError::unsupported(parsed.to_string(), "there is CALL nearfar.merge('table')")
-    })?
-}
-
-fn merged_table(arguments: &FunctionArguments) -> Option<Result<ObjectName, SqlError>> {
-    let FunctionArguments::List(list) = arguments else {
-        return None;
-    };
-    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = &list.args[..] else {
-        return None;
-    };
-    let name = match argument {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(name) => name.clone(),
-            _ => return None,
-        },
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => argument.to_string(),
-        _ => return None,
-    };
-    let parser = Parser::new(&DIALECT).try_with_sql(&name);
-    let name = parser.and_then(|mut parser| parser.parse_object_name(false));
-    Some(name.map_err(syntax))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::statement::{StatementKind, statements};
@@ -164,29 +121,12 @@ mod tests {
             "RELEASE SAVEPOINT a",
             "ROLLBACK TO SAVEPOINT a",
             "COMMIT AND CHAIN",
-            "CALL nearfar.other('t')",
-            "CALL nearfar.merge(1)",
         ] {
             let error = statements(sql).expect_err(sql);
             assert!(
                 matches!(error, SqlError::Unsupported { .. }),
                 "{sql}: {error}"
             );
-        }
-    }
-
-    #[test]
-    fn the_table_of_a_merge_may_be_quoted_or_not() {
-        for (sql, table) in [
-            ("CALL nearfar.merge('t')", "t"),
-            ("call nearfar.merge('s.\"T\"')", "s.\"T\""),
-            ("CALL nearfar.merge(s.t)", "s.t"),
-        ] {
-            let read = statements(sql).expect(sql).remove(0);
-            match read.kind() {
-                StatementKind::Merge(name) => assert_eq!(name.to_string(), table),
-                other => panic!("{sql}: {other:?}"),
-            }
         }
     }
 }

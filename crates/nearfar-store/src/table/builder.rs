@@ -98,11 +98,6 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// The segments that are full.
-    pub(crate) fn segments(&self) -> &[Arc<Segment>] {
-        &self.segments
-    }
-
     /// The segments of all rows added.
     ///
     /// # Errors

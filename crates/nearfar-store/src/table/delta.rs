@@ -60,6 +60,7 @@ fn near_segment(
             ..storage.options
         },
         pool: None,
+        paced: None,
     };
     let columns = encode_together(columns, target)?;
     let slot = |column| {

@@ -18,6 +18,7 @@ mod delta;
 mod facts;
 mod marks;
 mod merge;
+mod preload;
 mod row_ids;
 mod segment;
 mod sketch;
@@ -31,6 +32,7 @@ pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
 pub use marks::{Marks, WORDS as MARK_WORDS};
 pub use merge::MergeScope;
+pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
 pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
@@ -67,6 +69,7 @@ pub struct Table {
     snapshot: RwLock<Snapshot>,
     /// Written by who holds the database's lock for commits, so that no segment is added elsewhere.
     placements: RwLock<ColumnPlacements>,
+    preload: RwLock<Preload>,
     /// Held by the one move or merge that is under way.
     moving: Mutex<()>,
     /// The identity of the next row.
@@ -121,6 +124,7 @@ impl Table {
             snapshot: RwLock::new(snapshot),
             schema,
             placements: RwLock::new(placements),
+            preload: RwLock::default(),
             moving: Mutex::new(()),
             next_row: AtomicU64::new(next_row),
             merges: AtomicU64::new(0),
@@ -153,13 +157,15 @@ impl Table {
 
     /// The table that was kept as `image`.
     pub(crate) fn restored(image: &TableImage) -> Self {
-        Self::with_id(
+        let table = Self::with_id(
             image.identity,
             image.name.clone(),
             image.snapshot.clone(),
             image.next_row,
             image.placements.clone(),
-        )
+        );
+        table.set_preload(image.preload.clone());
+        table
     }
 
     /// The identity that the next row gets.
@@ -190,6 +196,16 @@ impl Table {
     /// Where new segments of each column go.
     pub fn placements(&self) -> ColumnPlacements {
         self.placements.read().clone()
+    }
+
+    /// Which columns are brought to memory before a query needs them.
+    pub fn preload(&self) -> Preload {
+        self.preload.read().clone()
+    }
+
+    /// Says which columns are brought to memory before a query needs them, from the next start on.
+    pub fn set_preload(&self, preload: Preload) {
+        *self.preload.write() = preload;
     }
 
     /// Merges so far.

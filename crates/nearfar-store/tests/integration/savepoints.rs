@@ -19,7 +19,8 @@ use nearfar_store::placement::{ColumnPlacements, Storage};
 use nearfar_store::savepoint::{SavepointError, directory};
 use nearfar_store::segment::RowSet;
 use nearfar_store::table::{
-    Part, RowIds, Segment, Snapshot, TableBuilder, delta_segment, stored_schema,
+    Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder, delta_segment,
+    stored_schema,
 };
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -40,6 +41,7 @@ fn storage() -> Storage {
         },
         temporary: None,
         pool: None,
+        paced: None,
     }
 }
 
@@ -176,6 +178,13 @@ fn placements() -> ColumnPlacements {
     placements
 }
 
+fn preload() -> Preload {
+    let mut preload = Preload::default();
+    preload.set(None, PreloadPriority::new(3).expect("a priority"));
+    preload.set(Some("text"), PreloadPriority::WHEN_NEEDED);
+    preload
+}
+
 /// A table of one segment per list of main rows and one part per list of delta rows, of which every
 /// `deleted`th is deleted.
 fn database(
@@ -219,6 +228,7 @@ fn database(
         name: "t".to_owned(),
         schema,
         placements: placements(),
+        preload: preload(),
         next_row: 1 << 40,
         snapshot,
     };
@@ -270,6 +280,7 @@ fn assert_same(read: &DatabaseImage, made: &Made) {
     );
     assert_eq!(read.schema, wanted.schema);
     assert_eq!(read.placements, wanted.placements);
+    assert_eq!(read.preload, wanted.preload);
     assert_eq!(read.next_row, wanted.next_row);
     let (now, before) = (&read.snapshot, &wanted.snapshot);
     assert_eq!(now.main().len(), before.main().len());
@@ -554,7 +565,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 1).then_some(ImageError::Version { found: version, known: 1 }));
+        prop_assert_eq!(found, (version != 2).then_some(ImageError::Version { found: version, known: 2 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ImageError::ByteOrder));

@@ -151,7 +151,8 @@ fn help() {
     }
     message::print(
         "Statements end with a semicolon; Ctrl-C ends a running one. The engine tells of itself in \
-         nearfar.tiers,\nnearfar.tables, nearfar.segments and nearfar.column_access.",
+         nearfar.tiers,\nnearfar.tables, nearfar.segments, nearfar.column_access, nearfar.loading and \
+         nearfar.log.",
     );
 }
 

@@ -1,4 +1,4 @@
-//! `ALTER TABLE … SET TABLESPACE`, and `RESET` of settings.
+//! `ALTER TABLE`, and `RESET` of settings.
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
@@ -16,11 +16,11 @@ use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
 use crate::placement::ColumnPlacements;
 use crate::scan::table_of;
-use crate::sql::{AlterTable, SqlError};
-use crate::table::Table;
+use crate::sql::{AlterTable, AlteredColumn, SqlError};
+use crate::table::{Preload, Table};
 
 impl Session {
-    /// Moves a table or columns of it while queries run.
+    /// Moves a table or columns of it while queries run, or says when they are brought to memory.
     pub(super) async fn alter_table(
         &self,
         alter: &AlterTable,
@@ -33,13 +33,20 @@ impl Session {
             table => table?,
         };
         let placements = self.altered_placements(&table, alter)?;
+        let preload = altered_preload(&table, alter)?;
         let storage = self.engine().storage().clone();
         let cancelled = CancelOnDrop::default();
         let stop = Arc::clone(&cancelled.0);
         let engine = Arc::clone(self.engine());
         let moved = tokio::task::spawn_blocking(move || {
-            table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))?;
-            engine.record_placements(&table)
+            if let Some(placements) = placements {
+                table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))?;
+                engine.record_placements(&table)?;
+            }
+            match preload {
+                Some(preload) => engine.set_preload(&table, preload),
+                None => Ok(()),
+            }
         });
         moved.await.map_err(|error| StoreError::Internal {
             message: error.to_string(),
@@ -51,24 +58,19 @@ impl Session {
         &self,
         table: &Table,
         alter: &AlterTable,
-    ) -> Result<ColumnPlacements, StoreError> {
+    ) -> Result<Option<ColumnPlacements>, StoreError> {
         let tablespaces = self.engine().tablespaces();
-        let mut placements = table.placements();
-        for moved in &alter.moves {
-            let placement = tablespaces.placement(&moved.place)?;
-            match &moved.column {
-                None => placements = ColumnPlacements::all(placement),
+        let mut placements = None;
+        for change in &alter.changes {
+            let column = altered_column(table, change)?;
+            let Some(place) = &change.options.place else {
+                continue;
+            };
+            let placement = tablespaces.placement(place)?;
+            let placements = placements.get_or_insert_with(|| table.placements());
+            match column {
+                None => *placements = ColumnPlacements::all(placement),
                 Some(column) => {
-                    let column = normalised(column);
-                    let schema = table.schema();
-                    if schema.index_of(&column).is_err() {
-                        return Err(SqlError::UnknownColumn {
-                            table: table.name().to_owned(),
-                            column,
-                            known: schema.fields().iter().map(|f| f.name().clone()).collect(),
-                        }
-                        .into());
-                    }
                     placements.columns.insert(column, placement);
                 }
             }
@@ -139,6 +141,34 @@ impl Session {
             .options_mut()
             .set(&format!("nearfar.{own}"), "default")?;
         Ok(Some(done("RESET")))
+    }
+}
+
+fn altered_preload(table: &Table, alter: &AlterTable) -> Result<Option<Preload>, SqlError> {
+    let mut preload = None;
+    for change in &alter.changes {
+        if let Some(priority) = change.options.preload {
+            let column = altered_column(table, change)?;
+            let preload = preload.get_or_insert_with(|| table.preload());
+            preload.set(column.as_deref(), priority);
+        }
+    }
+    Ok(preload)
+}
+
+/// The column that a clause names, which the table has.
+fn altered_column(table: &Table, change: &AlteredColumn) -> Result<Option<String>, SqlError> {
+    let Some(column) = change.column.as_ref().map(normalised) else {
+        return Ok(None);
+    };
+    let schema = table.schema();
+    match schema.index_of(&column) {
+        Ok(_) => Ok(Some(column)),
+        Err(_) => Err(SqlError::UnknownColumn {
+            table: table.name().to_owned(),
+            column,
+            known: schema.fields().iter().map(|f| f.name().clone()).collect(),
+        }),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::error::StoreError;
 use crate::load::{Load, Progress};
 use crate::placement::ColumnPlacements;
 use crate::sql::{CreateClauses, SqlError};
-use crate::table::{Table, TemporaryBudget};
+use crate::table::{Preload, Table, TemporaryBudget};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -47,7 +47,7 @@ impl Session {
         }
         self.check_replaced(&slot)?;
         check_columns(&slot, &cmd.input)?;
-        let placement = match &clauses.place {
+        let placement = match &clauses.options.place {
             Some(place) => self.engine().tablespaces().placement(place)?,
             None => self.settings().table_placement(clauses.temporary).clone(),
         };
@@ -56,6 +56,11 @@ impl Session {
         let temporary = temporary.map(|settings| Arc::clone(settings.temporary()));
         let table = self.load(state, &slot.name, &cmd.input, placement, temporary);
         let table = table.await?;
+        if let Some(priority) = clauses.options.preload {
+            let mut preload = Preload::default();
+            preload.set(None, priority);
+            table.set_preload(preload);
+        }
         let rows = table.snapshot().rows() as u64;
         let engine = Arc::clone(self.engine());
         // The rows go to the log, if there is one.

@@ -3,10 +3,10 @@
 mod access;
 mod alter;
 mod analyze;
+mod call;
 mod copy;
 mod create;
 mod drop;
-mod merge;
 mod modify;
 mod transaction;
 
@@ -27,7 +27,7 @@ use super::session::Session;
 use super::stream::{CommandTag, RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::load::Progress;
-use crate::sql::{CreateClauses, Statement, StatementKind};
+use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::transaction::Transaction;
 use modify::explained;
 pub(super) use transaction::within;
@@ -80,10 +80,15 @@ impl Session {
                 self.check_files("COPY … FROM")?;
                 self.copy_from(transaction, copy).await
             }
-            StatementKind::Merge(table) => {
-                alone(transaction, "CALL nearfar.merge")?;
-                transaction.check_writable("CALL nearfar.merge")?;
-                self.merge_table(table).await
+            StatementKind::Call(call) => {
+                alone(transaction, &format!("CALL {}", call.procedure.name()))?;
+                match call.procedure {
+                    Procedure::Merge => {
+                        transaction.check_writable("CALL nearfar.merge")?;
+                        self.merge_table(&call.table).await
+                    }
+                    Procedure::Load => self.load_table(&call.table).await,
+                }
             }
             StatementKind::Checkpoint => {
                 alone(transaction, "CHECKPOINT")?;
@@ -193,7 +198,9 @@ impl Session {
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
         let transaction = Arc::clone(transaction);
-        Ok(RowStream::start(plan, batches, memory, transaction))
+        let pool = self.engine().pool().cloned();
+        let rows = RowStream::start(plan, batches, memory, transaction, pool);
+        Ok(rows)
     }
 
     /// `INSERT` and `COPY … TO`, whose plans yield the number of rows.

@@ -6,11 +6,13 @@
 //! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
+//! | `nearfar.loading` | column: how much of it is in memory, and its priority of preloading |
 //! | `nearfar.column_access` | column: how often it was read, in which pattern |
 //!
 //! They are made anew for every query.
 
 mod columns;
+mod loading;
 mod log;
 mod rows;
 mod tiers;
@@ -50,14 +52,16 @@ enum Kind {
     Segments,
     ColumnAccess,
     Log,
+    Loading,
 }
 
-const KINDS: [(&str, Kind); 5] = [
+const KINDS: [(&str, Kind); 6] = [
     ("tiers", Kind::Tiers),
     ("tables", Kind::Tables),
     ("segments", Kind::Segments),
     ("column_access", Kind::ColumnAccess),
     ("log", Kind::Log),
+    ("loading", Kind::Loading),
 ];
 
 impl SystemTables {
@@ -108,6 +112,7 @@ impl SystemTable {
             Kind::Tables => rows::tables(engine, temporary.as_deref()),
             Kind::Segments => rows::segments(engine, temporary.as_deref()),
             Kind::Log => log::log(engine),
+            Kind::Loading => loading::loading(engine, temporary.as_deref()),
             Kind::ColumnAccess => rows::column_access(engine, temporary.as_deref()),
         }?)
     }
@@ -122,6 +127,7 @@ impl TableProvider for SystemTable {
             Kind::Segments => rows::segments_schema(),
             Kind::ColumnAccess => rows::column_access_schema(),
             Kind::Log => log::schema(),
+            Kind::Loading => loading::schema(),
         }
     }
 

@@ -13,14 +13,14 @@ use crate::scan::table_of;
 use crate::table::{AccessCounts, Snapshot, Table};
 
 /// A table in memory, and the schema it is in.
-struct Found {
-    schema: String,
-    name: String,
-    table: Arc<Table>,
+pub(super) struct Found {
+    pub schema: String,
+    pub name: String,
+    pub table: Arc<Table>,
 }
 
 /// All tables in memory that a session sees.
-fn found(engine: Option<&Engine>, temporary: Option<&TableMap>) -> Vec<Found> {
+pub(super) fn found(engine: Option<&Engine>, temporary: Option<&TableMap>) -> Vec<Found> {
     let shared = engine.into_iter().flat_map(|engine| engine.catalog().all());
     let shared = shared.map(|(schema, map)| (schema, map.all()));
     let own = temporary.map(|map| (TEMPORARY.to_owned(), map.all()));

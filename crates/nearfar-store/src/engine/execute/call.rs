@@ -1,4 +1,4 @@
-//! `CALL nearfar.merge('table')` and `CHECKPOINT`.
+//! `CALL nearfar.merge('table')`, `CALL nearfar.load('table')` and `CHECKPOINT`.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::alter::{CancelOnDrop, table_reference};
 use super::{counted, done};
+use crate::engine::preload::unloaded_columns;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
@@ -29,6 +30,32 @@ impl Session {
             message: error.to_string(),
         })??;
         Ok(counted("MERGE", rows))
+    }
+
+    /// Brings to memory what is not there yet of a table, in the order of its columns' priorities.
+    pub(super) async fn load_table(
+        &self,
+        name: &ObjectName,
+    ) -> Result<StatementResult, StoreError> {
+        let table = self.memory_table(&table_reference(name)?).await?;
+        let cancelled = CancelOnDrop::default();
+        let stop = Arc::clone(&cancelled.0);
+        let loaded = tokio::task::spawn_blocking(move || {
+            let mut loaded = 0;
+            for column in unloaded_columns(&table) {
+                if stop.load(Ordering::Relaxed) {
+                    let what = format!("loading {}", table.name());
+                    return Err(StoreError::Cancelled { what });
+                }
+                column.load()?;
+                loaded += 1;
+            }
+            Ok(loaded)
+        });
+        let columns = loaded.await.map_err(|error| StoreError::Internal {
+            message: error.to_string(),
+        })??;
+        Ok(counted("LOAD", columns))
     }
 
     /// Writes a savepoint, while queries and transactions go on.
