@@ -13,6 +13,9 @@ use super::told::Told;
 use crate::pools::folder;
 use crate::support::run;
 
+/// The longest that a process works before it is killed.
+const WORK: Duration = Duration::from_millis(300);
+
 /// What outlives the processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layout {
@@ -162,7 +165,7 @@ impl<'c> Round<'c> {
                 if kind > 2 {
                     process.wait_for("@done");
                 }
-                self.pause(Duration::from_millis(150));
+                self.pause(WORK);
             }
         }
         self.end(&mut process, false);
@@ -202,7 +205,7 @@ impl<'c> Round<'c> {
             if matches!(how, TakingOver::Stopped) {
                 old.signal("CONT");
             }
-            self.pause(Duration::from_millis(150));
+            self.pause(WORK);
         }
         if self.random.below(2) == 0 {
             self.end(&mut new, true);
