@@ -151,17 +151,20 @@ impl Engine {
                 .unwrap_or(TemporaryBudget::UNLIMITED),
             closed: Once::new(),
         });
-        let views = opened
-            .definitions
-            .map(|definitions| engine.restore(definitions));
-        engine.restore_views(views.unwrap_or_default());
-        if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
-            engine.database.set_log(Arc::clone(durability.log()));
-            durability.start_savepoints(data, &engine.database, engine.image_taker());
-        }
-        engine.start_publishing();
-        engine.preloader.start(&engine.catalog);
+        engine.begin(opened.definitions, options.data.as_ref());
         Ok(engine)
+    }
+
+    /// Makes what was kept known, and keeps what is committed from now on.
+    fn begin(self: &Arc<Self>, definitions: Option<Definitions>, data: Option<&DataOptions>) {
+        let views = definitions.map(|definitions| self.restore(definitions));
+        self.restore_views(views.unwrap_or_default());
+        if let Some((durability, data)) = self.durability.as_ref().zip(data) {
+            self.database.set_log(Arc::clone(durability.log()));
+            durability.start_savepoints(data, &self.database, self.image_taker());
+        }
+        self.start_publishing();
+        self.preloader.start(&self.catalog);
     }
 
     /// Ends merges, so that none goes on without an engine, publishes what is committed, has it on
