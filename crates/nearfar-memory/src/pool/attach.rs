@@ -57,7 +57,8 @@ pub struct Pool {
 
 impl Pool {
     /// Makes a pool of `bytes` at `path`: a new file, or a DAX device that holds none. A file takes
-    /// memory as extents are written, not before.
+    /// memory as extents are written, not before. One that was begun like this, and not made for want
+    /// of room or because the process was killed, is made now.
     ///
     /// # Errors
     /// [`PoolError`]: a size that cannot be, a pool that is there already, or the kernel's.
@@ -66,20 +67,27 @@ impl Pool {
             return Err(PoolError::Size { bytes });
         }
         let doing = |source| system_error_at(path, source, "made");
+        let exists = || PoolError::Exists {
+            path: path.to_path_buf(),
+        };
         let file = SharedFile::open(path, true).map_err(doing)?;
         let there = file.bytes().map_err(doing)?;
         if file.kind() == SharedKind::DaxDevice {
             if there < bytes {
                 return Err(PoolError::Size { bytes });
             }
-        } else if there != 0 {
-            return Err(PoolError::Exists {
-                path: path.to_path_buf(),
-            });
+        } else if there != 0
+            && (there != bytes || file.allocated_bytes().map_err(doing)? > EXTENTS_START)
+        {
+            return Err(exists());
         }
+        let is_device = file.kind() == SharedKind::DaxDevice;
         file.set_bytes(bytes).map_err(doing)?;
-        file.reserve(0..EXTENTS_START).map_err(doing)?;
         let memory = map(path, file, bytes, options)?;
+        if there != 0 && !is_device && !Identity::is_unwritten(&memory, EXTENTS_START) {
+            return Err(exists());
+        }
+        memory.reserve(0..EXTENTS_START).map_err(doing)?;
         Self::create_in(memory, path)
     }
 

@@ -31,6 +31,12 @@ impl Identity {
         ]
     }
 
+    /// Whether the page was never written, or not to its end, and the header's other bytes never.
+    pub(super) fn is_unwritten(memory: &PoolMemory, header_bytes: u64) -> bool {
+        let others = WORDS + 1..header_bytes as usize / 8;
+        memory.load(0) == 0 && others.into_iter().all(|word| memory.load(word) == 0)
+    }
+
     /// Writes the page; the magic number, which makes it a pool, last.
     pub(super) fn write(self, memory: &PoolMemory) -> Result<(), crate::sys::SysError> {
         let words = self.words();

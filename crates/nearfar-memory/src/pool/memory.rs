@@ -3,7 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::medium::Medium;
 use crate::sys::{self, SharedFile, SharedMapping, SysError};
@@ -38,11 +39,12 @@ impl fmt::Debug for PoolMemory {
     }
 }
 
-/// Memory with a cache in front of it: what is written is in the cache, and in memory once it was
-/// written back.
+/// Memory with the cache of a host in front of it: what is written is in the cache, and in memory
+/// once it was written back. What is read comes from the cache, which has of other hosts' writes
+/// what was in memory when its lines were last dropped: the least that a host may see.
 struct Simulated {
     cached: Box<[AtomicU64]>,
-    durable: Mutex<Durable>,
+    durable: Arc<Mutex<Durable>>,
 }
 
 /// The memory behind the simulated cache.
@@ -51,6 +53,12 @@ struct Durable {
     /// Write-backs until the power fails.
     left: Option<u64>,
     done: u64,
+    /// Write-backs that do nothing, by how many were done with them.
+    skipped: Range<u64>,
+    /// Whether more than one host has it.
+    is_shared: bool,
+    /// How long a write-back takes.
+    delay: Duration,
     /// What was in the cache when the power failed.
     cached_at_failure: Option<Box<[u64]>>,
 }
@@ -70,18 +78,45 @@ impl PoolMemory {
     }
 
     fn simulated_with(words: Box<[u64]>) -> Self {
+        let cached = words.iter().copied().map(AtomicU64::new).collect();
         let durable = Durable {
-            words: words.clone(),
+            words,
             left: None,
             done: 0,
+            skipped: 0..0,
+            is_shared: false,
+            delay: Duration::ZERO,
             cached_at_failure: None,
         };
+        Self::simulated_host(cached, Arc::new(Mutex::new(durable)))
+    }
+
+    fn simulated_host(cached: Box<[AtomicU64]>, durable: Arc<Mutex<Durable>>) -> Self {
         Self {
-            backing: Backing::Simulated(Simulated {
-                cached: words.iter().copied().map(AtomicU64::new).collect(),
-                durable: Mutex::new(durable),
-            }),
+            backing: Backing::Simulated(Simulated { cached, durable }),
             is_locked: AtomicBool::new(false),
+        }
+    }
+
+    /// The same simulated memory as another host sees it, through a cache of its own that nothing
+    /// keeps coherent with this one's. `None` on real memory.
+    #[must_use]
+    pub fn of_another_host(&self) -> Option<Self> {
+        let Backing::Simulated(simulated) = &self.backing else {
+            return None;
+        };
+        let mut durable = simulated.lock();
+        durable.is_shared = true;
+        let cached = durable.words.iter().copied().map(AtomicU64::new).collect();
+        let durable = Arc::clone(&simulated.durable);
+        Some(Self::simulated_host(cached, durable))
+    }
+
+    /// Has write-backs do nothing, as if they had been forgotten: those that
+    /// [`Self::write_backs_done`] counts in this range. Nothing on real memory.
+    pub fn skip_write_backs(&self, range: Range<u64>) {
+        if let Backing::Simulated(simulated) = &self.backing {
+            simulated.lock().skipped = range;
         }
     }
 
@@ -90,6 +125,13 @@ impl PoolMemory {
     pub fn fail_after(&self, write_backs: u64) {
         if let Backing::Simulated(simulated) = &self.backing {
             simulated.lock().left = Some(write_backs);
+        }
+    }
+
+    /// Has write-backs take so long. Nothing on real memory.
+    pub fn delay_write_backs(&self, delay: Duration) {
+        if let Backing::Simulated(simulated) = &self.backing {
+            simulated.lock().delay = delay;
         }
     }
 
@@ -223,15 +265,15 @@ impl PoolMemory {
 
     /// Forgets what this processor has cached, so that what others wrote is seen.
     pub(super) fn drop_cached(&self, range: Range<u64>) {
-        if let Backing::Mapped {
-            map,
-            medium: Medium::Lines,
-            ..
-        } = &self.backing
-        {
-            let words =
-                range.start as usize / WORD_BYTES..(range.end as usize).div_ceil(WORD_BYTES);
-            sys::drop_lines(&map.words()[words]);
+        let words = range.start as usize / WORD_BYTES..(range.end as usize).div_ceil(WORD_BYTES);
+        match &self.backing {
+            Backing::Mapped {
+                map,
+                medium: Medium::Lines,
+                ..
+            } => sys::drop_lines(&map.words()[words]),
+            Backing::Mapped { .. } => {}
+            Backing::Simulated(simulated) => simulated.drop_cached(words),
         }
     }
 
@@ -278,13 +320,10 @@ impl PoolMemory {
 
     /// Whether another host may see this memory, with caches of its own.
     pub(super) fn is_shared_by_lines(&self) -> bool {
-        matches!(
-            self.backing,
-            Backing::Mapped {
-                medium: Medium::Lines,
-                ..
-            }
-        )
+        match &self.backing {
+            Backing::Mapped { medium, .. } => *medium == Medium::Lines,
+            Backing::Simulated(simulated) => simulated.lock().is_shared,
+        }
     }
 }
 
@@ -294,8 +333,14 @@ impl Simulated {
     }
 
     fn write_back(&self, words: Range<usize>) {
+        let delay = self.lock().delay;
+        std::thread::sleep(delay);
         let mut durable = self.lock();
+        let number = durable.done;
         durable.done += 1;
+        if durable.skipped.contains(&number) {
+            return;
+        }
         match &mut durable.left {
             Some(0) => {
                 if durable.cached_at_failure.is_none() {
@@ -307,13 +352,30 @@ impl Simulated {
             Some(left) => *left -= 1,
             None => {}
         }
-        let lines = words.start / LINE_WORDS * LINE_WORDS..words.end.next_multiple_of(LINE_WORDS);
-        for index in lines {
+        for index in lines_of(words) {
             if let Some(word) = self.cached.get(index) {
                 durable.words[index] = word.load(Ordering::Relaxed);
             }
         }
     }
+
+    /// With one host only, nothing is in memory that is not in its cache.
+    fn drop_cached(&self, words: Range<usize>) {
+        let durable = self.lock();
+        if !durable.is_shared {
+            return;
+        }
+        for index in lines_of(words) {
+            if let Some(word) = self.cached.get(index) {
+                word.store(durable.words[index], Ordering::Release);
+            }
+        }
+    }
+}
+
+/// The words of the lines that have these.
+fn lines_of(words: Range<usize>) -> Range<usize> {
+    words.start / LINE_WORDS * LINE_WORDS..words.end.next_multiple_of(LINE_WORDS)
 }
 
 #[cfg(test)]
@@ -342,6 +404,27 @@ mod tests {
         }
         let found = memory.power_loss(|_| true).unwrap();
         assert_eq!((found.load(0), found.load(8), found.load(16)), (1, 2, 0));
+    }
+
+    #[test]
+    fn another_host_sees_what_was_written_back_once_it_drops_its_lines() {
+        let here = PoolMemory::simulated(4096);
+        let there = here.of_another_host().unwrap();
+        here.store(0, &[1]);
+        there.drop_cached(0..64);
+        assert_eq!(there.load(0), 0, "not written back");
+        here.write_back_words(0, 1).unwrap();
+        assert_eq!(there.load(0), 0, "not dropped");
+        there.drop_cached(0..64);
+        assert_eq!(there.load(0), 1);
+        let number = here.write_backs_done();
+        here.skip_write_backs(number..number + 1);
+        for value in [2, 3] {
+            here.store(0, &[value]);
+            here.write_back_words(0, 1).unwrap();
+            there.drop_cached(0..64);
+            assert_eq!(there.load(0), [1, 3][value as usize - 2]);
+        }
     }
 
     #[test]

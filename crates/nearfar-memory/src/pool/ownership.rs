@@ -203,6 +203,9 @@ impl OwnerRecord {
 
     /// The last owner that wrote its record; one that died before it had has published nothing.
     pub(super) fn last(pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        for first in RECORD_WORDS {
+            memory.drop_cached(bytes_of(first, RECORD_FIELDS + 1));
+        }
         let records = (0..2).filter_map(|slot| Self::read(slot, pool_id, memory));
         records.max_by_key(|record| record.epoch)
     }
@@ -217,8 +220,14 @@ pub(super) struct Ownership<'m> {
 impl Ownership<'_> {
     /// The epoch of the last claim.
     pub(super) fn epoch(&self) -> u64 {
-        self.memory.drop_cached(line_of(CLAIM_WORD));
+        self.memory.drop_cached(bytes_of(CLAIM_WORD, 1));
         self.memory.word(CLAIM_WORD).load(Ordering::Acquire)
+    }
+
+    /// The last epoch whose owner gave the pool back.
+    fn released(&self) -> u64 {
+        self.memory.drop_cached(bytes_of(RELEASED_WORD, 1));
+        self.memory.load(RELEASED_WORD)
     }
 
     /// The record of whoever claimed last.
@@ -238,15 +247,15 @@ impl Ownership<'_> {
             })
     }
 
-    /// The owner under the claim of `epoch`, unless it is known to be none any more. `is_locked` says that this process has the file's
-    /// lock: an owner on this host is then dead.
+    /// The owner under the claim of `epoch`, unless it is known to be none any more. `is_locked` says
+    /// that this process has the file's lock: an owner on this host is then dead.
     pub(super) fn owner(
         &self,
         epoch: u64,
         name: &OwnerName,
         is_locked: bool,
     ) -> Option<OwnerRecord> {
-        if epoch == 0 || self.memory.load(RELEASED_WORD) == epoch {
+        if epoch == 0 || self.released() == epoch {
             return None;
         }
         let record = self.record(epoch);
@@ -291,7 +300,7 @@ impl Ownership<'_> {
         let pause = (record.lease / 20).clamp(Duration::from_millis(1), Duration::from_millis(200));
         let (mut heartbeat, mut heard) = (self.heartbeat(), Instant::now());
         loop {
-            let is_over = self.epoch() != epoch || self.memory.load(RELEASED_WORD) == epoch;
+            let is_over = self.epoch() != epoch || self.released() == epoch;
             if is_over || heard.elapsed() >= record.lease {
                 return Ok(());
             }
@@ -307,11 +316,12 @@ impl Ownership<'_> {
     }
 
     pub(super) fn heartbeat(&self) -> u64 {
-        self.memory.drop_cached(line_of(HEARTBEAT_WORD));
+        self.memory.drop_cached(bytes_of(HEARTBEAT_WORD, 1));
         self.memory.load(HEARTBEAT_WORD)
     }
 
-    /// Raises the claim word from `epoch`; false when somebody else was first.
+    /// Raises the claim word from `epoch`; false when somebody else was first. Where another host may
+    /// have raised it to the same number, unseen by this one, the record decides.
     fn raise(&self, epoch: u64) -> Result<bool, PoolError> {
         let word = self.memory.word(CLAIM_WORD);
         let raised = word.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Acquire);
@@ -319,17 +329,29 @@ impl Ownership<'_> {
             return Ok(false);
         }
         self.write_back(CLAIM_WORD)?;
-        if self.memory.is_shared_by_lines() {
-            std::thread::sleep(SETTLE);
+        if !self.memory.is_shared_by_lines() {
+            return Ok(self.epoch() == epoch + 1);
         }
-        Ok(self.epoch() == epoch + 1)
+        std::thread::sleep(SETTLE);
+        let last = OwnerRecord::last(self.pool_id, self.memory);
+        let is_taken = last.is_some_and(|record| record.epoch > epoch);
+        Ok(self.epoch() == epoch + 1 && !is_taken)
     }
 
-    /// Writes who the owner of `epoch` is, once it knows where it begins.
+    /// Writes who the owner of `epoch` is, once it knows where it begins. On memory without coherent
+    /// caches the record is read again: of two hosts whose claims have not seen each other, the one
+    /// whose record is there is the owner.
     pub(super) fn write_record(&self, record: &OwnerRecord) -> Result<(), PoolError> {
         record
             .write(self.pool_id, self.memory)
             .map_err(|source| super::attach::system_error(source, "claimed"))?;
+        if self.memory.is_shared_by_lines() {
+            std::thread::sleep(SETTLE);
+            let found = self.record(record.epoch);
+            if found.name != record.name {
+                return Err(PoolError::Owned { record: found });
+            }
+        }
         self.beat()
     }
 
@@ -357,8 +379,7 @@ impl Ownership<'_> {
     }
 }
 
-/// The bytes of the line of a word.
-fn line_of(word: usize) -> std::ops::Range<u64> {
-    let start = (word * 8) as u64;
-    start..start + 64
+/// The bytes of so many words.
+fn bytes_of(first: usize, count: usize) -> std::ops::Range<u64> {
+    (first * 8) as u64..((first + count) * 8) as u64
 }

@@ -19,6 +19,12 @@ impl SysError {
         Self { call, errno }
     }
 
+    /// Whether a file system or a quota is used up.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self.errno, libc::ENOSPC | libc::EDQUOT)
+    }
+
     /// Whether the kernel, or a sandbox around this process, does not offer the call at all
     /// (as opposed to having refused these arguments).
     #[must_use]

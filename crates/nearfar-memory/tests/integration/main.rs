@@ -5,6 +5,7 @@
 
 mod global_heap;
 mod kernel;
+mod pool_hosts;
 mod pools;
 mod regions;
 mod stress;

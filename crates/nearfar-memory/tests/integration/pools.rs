@@ -346,6 +346,35 @@ fn impossible_sizes_and_foreign_files_are_refused() {
     assert!(matches!(error, PoolError::Exists { .. }), "{error}");
 }
 
+#[test]
+fn a_pool_that_was_not_made_to_its_end_can_be_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let bytes = 2 << 20;
+    let file = |words: &[(usize, u8)]| {
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(bytes).unwrap();
+        for (at, byte) in words {
+            std::os::unix::fs::FileExt::write_all_at(&file, &[*byte], *at as u64).unwrap();
+        }
+    };
+    let create = || Pool::create(&path, bytes, PoolOptions::default());
+    for begun in [&[][..], &[(8, 1), (40, 7)]] {
+        file(begun);
+        let error = Pool::attach(&path, PoolOptions::default()).unwrap_err();
+        assert!(matches!(error, PoolError::NotAPool { .. }), "{error}");
+        create().unwrap();
+        Pool::attach(&path, PoolOptions::default()).unwrap();
+    }
+    for foreign in [(0, 1), (60, 1), (4096, 1), (60_000, 1)] {
+        file(&[foreign]);
+        assert!(
+            matches!(create(), Err(PoolError::Exists { .. })),
+            "{foreign:?}"
+        );
+    }
+}
+
 /// A file with a pool and two publications.
 fn pool_file(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("pool");

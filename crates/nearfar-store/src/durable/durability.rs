@@ -12,6 +12,7 @@ use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
 use super::term::Term;
+use crate::engine::Origin;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
@@ -27,6 +28,7 @@ pub(crate) struct Durability {
     writer: Mutex<Option<JoinHandle<()>>>,
     savepoints: OnceLock<Savepoints>,
     savepoint_at_end: bool,
+    origin: Origin,
 }
 
 impl Durability {
@@ -46,13 +48,13 @@ impl Durability {
         let folder = directory.savepoints();
         let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
         let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
-        let image = match (pooled, newest) {
-            (Some(pooled), _) if opened.has(pooled.log_position) => Some(pooled),
+        let (image, origin) = match (pooled, newest) {
+            (Some(pooled), _) if opened.has(pooled.log_position) => (Some(pooled), Origin::Pool),
             (pooled, newest) => {
                 note_unused(pooled.as_ref());
                 let storage = database.storage();
                 let read = newest.map(|newest| savepoint::read(&folder, &newest, storage));
-                read.transpose()?
+                (read.transpose()?, Origin::Directory)
             }
         };
         let start = image.as_ref().map_or(0, |image| image.log_position);
@@ -69,6 +71,7 @@ impl Durability {
             writer,
             savepoints: OnceLock::new(),
             savepoint_at_end: options.savepoint_at_end,
+            origin,
         };
         Ok((durability, definitions))
     }
@@ -76,6 +79,11 @@ impl Durability {
     /// The log.
     pub fn log(&self) -> &Arc<Log> {
         &self.log
+    }
+
+    /// Where what comes before the log's tail was read.
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// Writes savepoints from now on, of what `take` says is committed. Once.

@@ -1,6 +1,7 @@
 //! The log while the database is open: appending, and waiting until it is on disk.
 
 use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -236,10 +237,22 @@ impl Log {
             Err(error) => {
                 self.undo(&mut end);
                 Err(DurabilityError::NotLogged {
-                    message: message_of(&error),
+                    message: self.message_of(&error),
                 })
             }
         }
+    }
+
+    /// What the kernel says and of which folder, where it is the kernel's, and what to do about it.
+    fn message_of(&self, error: &WalError) -> String {
+        let WalError::Io { source, .. } = error else {
+            return error.to_string();
+        };
+        let remedy = match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "; make room on its file system",
+            _ => "",
+        };
+        format!("`{}`: {source}{remedy}", self.files.folder().display())
     }
 
     /// Makes the log end where it ended before a write that failed. What `wal-db` knows of the gap
@@ -261,7 +274,7 @@ impl Log {
             Ok(()) => {
                 self.durable.fetch_max(end, Ordering::SeqCst);
             }
-            Err(error) => self.stop(locked, message_of(&error)),
+            Err(error) => self.stop(locked, self.message_of(&error)),
         }
     }
 
@@ -294,7 +307,7 @@ impl Log {
                 // An append has failed meanwhile: the log goes on once it is undone.
                 Err(WalError::Corruption { .. }) => drop(self.end.lock()),
                 Err(error) => {
-                    let message = message_of(&error);
+                    let message = self.message_of(&error);
                     self.stop(&mut self.end.lock(), message.clone());
                     return Err(not_synced(&message));
                 }
@@ -336,13 +349,5 @@ impl Log {
 fn not_synced(message: &str) -> DurabilityError {
     DurabilityError::NotSynced {
         message: message.to_owned(),
-    }
-}
-
-/// What the kernel says, where it is the kernel's.
-fn message_of(error: &WalError) -> String {
-    match error {
-        WalError::Io { source, .. } => source.to_string(),
-        other => other.to_string(),
     }
 }

@@ -150,6 +150,11 @@ impl Shared {
         }
     }
 
+    fn check_owner(&self) -> Result<(), DurabilityError> {
+        let checked = self.log.check_owner();
+        checked.map_err(|by| DurabilityError::Fenced { by })
+    }
+
     fn write(&self) -> Result<(), StoreError> {
         let mut last = self.last.lock();
         let started = Instant::now();
@@ -158,12 +163,12 @@ impl Shared {
         // The log must not end before its savepoint, whatever happens.
         self.log.sync_to(position)?;
         let storage = self.database.storage();
-        let written = directory::write_in_term(&self.folder, &image, storage, self.term)?;
+        let (folder, term) = (&self.folder, self.term);
+        let written =
+            directory::write_in_term(folder, &image, storage, term, || Ok(self.check_owner()?))?;
         self.publish(&image);
         // Another owner needs what is removed, unless it finds this savepoint.
-        self.log
-            .check_owner()
-            .map_err(|by| DurabilityError::Fenced { by })?;
+        self.check_owner()?;
         self.log.begin_at(position);
         drop(image);
         if let Err(error) = directory::delete_old(&self.folder, &written) {

@@ -46,6 +46,12 @@ impl Part {
         Ok(part)
     }
 
+    /// The positions that count of it.
+    #[cfg(test)]
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.begin..self.end
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -243,3 +243,137 @@ impl Begin {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// A data directory whose log has, of term zero, 1,000 bytes; of term 1, which began at 800, the
+    /// bytes up to 1,200; of term 3 the bytes from 1,100 to 1,500; and of term 2 a folder.
+    fn directory(folder: &Path) -> DataDirectory {
+        let directory = DataDirectory::open(folder, None).expect("a directory");
+        let log = directory.log();
+        for (number, end) in [(0, 1000), (1, 1200), (2, 0), (3, 1500)] {
+            let own = folder_of(&log, number);
+            fs::create_dir_all(&own).expect("made");
+            if end > 0 {
+                let bytes = vec![number as u8; end];
+                fs::write(own.join(format!("{:020}.wal", 0)), bytes).expect("written");
+            }
+        }
+        for (number, previous, position, savepoint) in [(1, 0, 800, 5), (3, 1, 1100, 1 << 32 | 7)] {
+            let begin = Begin {
+                previous,
+                position,
+                savepoint,
+                pool: 9,
+            };
+            let path = folder_of(&log, number).join(BEGIN);
+            fs::write(path, begin.to_text()).expect("written");
+        }
+        directory
+    }
+
+    #[test]
+    fn without_a_pool_there_is_one_term_for_ever() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = DataDirectory::open(folder.path(), None).expect("a directory");
+        for _ in 0..2 {
+            let term = Term::new(&directory, None).expect("a term");
+            assert_eq!((term.number, term.folder()), (0, directory.log()));
+            term.begin(100, 3).expect("nothing to do");
+            assert!(term.earlier(0).expect("none").is_empty());
+            assert!(term.counts(1) && term.counts(700));
+        }
+        assert_eq!(last_pool(&directory.log()).expect("read"), None);
+    }
+
+    #[test]
+    fn a_term_follows_the_last_that_has_begun() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = directory(folder.path());
+        assert_eq!(last_pool(&directory.log()).expect("read"), Some(9));
+        let term = Term::new(&directory, None).expect("a term");
+        assert_eq!((term.number, term.previous), (4, 3));
+        // One that was given up leaves a folder.
+        let term = Term::new(&directory, None).expect("a term");
+        assert_eq!((term.number, term.previous), (5, 3));
+        term.begin(1400, 3 << 32 | 2).expect("begun");
+        let next = Term::new(&directory, None).expect("a term");
+        assert_eq!((next.number, next.previous), (6, 5));
+        assert_eq!(last_pool(&directory.log()).expect("read"), Some(0));
+    }
+
+    #[test]
+    fn savepoints_count_that_were_written_in_their_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let term = Term::new(&directory(folder.path()), None).expect("a term");
+        let counted = [5, 1 << 32 | 6, 1 << 32 | 7, 3 << 32 | 1, 3 << 32 | 900];
+        // Of a fenced owner; of one that never began.
+        let late = [1 << 32 | 8, 2 << 32 | 1, 4 << 32 | 1];
+        assert!(counted.into_iter().all(|number| term.counts(number)));
+        assert!(!late.into_iter().any(|number| term.counts(number)));
+    }
+
+    #[test]
+    fn the_log_is_that_of_each_owner_up_to_the_next() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = directory(folder.path());
+        let term = Term::new(&directory, None).expect("a term");
+        let parts = |position| {
+            let parts = term.earlier(position).expect("parts");
+            let of = |part: &Part| (part.folder().to_owned(), part.range());
+            parts.iter().map(of).collect::<Vec<_>>()
+        };
+        let own = |number, range| (folder_of(&directory.log(), number), range);
+        let (zero, one, three) = (own(0, 0..800), own(1, 800..1100), own(3, 1100..1500));
+        assert_eq!(parts(0), [zero.clone(), one.clone(), three.clone()]);
+        assert_eq!(parts(799), [zero, one.clone(), three.clone()]);
+        assert_eq!(parts(800), [one, three.clone()]);
+        assert_eq!(parts(1100), std::slice::from_ref(&three));
+        // What is no part of the log any more goes, and nothing of later terms.
+        fs::create_dir(folder_of(&directory.log(), 8)).expect("made");
+        term.remove_others(&term.earlier(1100).expect("parts"));
+        let left = numbers(&directory.log()).expect("numbers");
+        assert_eq!(BTreeSet::from_iter(left), BTreeSet::from([3, 4, 8]));
+    }
+
+    #[test]
+    fn a_number_is_taken_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let taken = std::thread::scope(|scope| {
+            let log = folder.path();
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(move || make_folder(log, 1).expect("made")))
+                .collect();
+            let ended = threads.into_iter().map(|thread| thread.join());
+            ended.map(|number| number.expect("a number")).collect()
+        });
+        assert_eq!(BTreeSet::from_iter(1..=8), taken);
+    }
+
+    #[test]
+    fn a_beginning_that_is_not_what_was_written_is_refused_by_name() {
+        let begin = Begin {
+            previous: 3,
+            position: u64::MAX,
+            savepoint: 3 << 32 | 1,
+            pool: u128::MAX,
+        };
+        let text = begin.to_text();
+        assert_eq!(Begin::of_text(&text), Some(begin));
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = directory(folder.path());
+        let path = folder_of(&directory.log(), 3).join(BEGIN);
+        for end in 0..text.len() - 1 {
+            fs::write(&path, &text[..end]).expect("written");
+            // A last number that is cut is a number, which is why the file is renamed when it is whole.
+            let is_number = end > text.find("pool ").expect("there") + 5;
+            match Term::new(&directory, None) {
+                Ok(_) => assert!(is_number, "{end}"),
+                Err(error) => assert!(error.to_string().contains(BEGIN), "{error}"),
+            }
+        }
+    }
+}

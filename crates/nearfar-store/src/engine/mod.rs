@@ -27,7 +27,7 @@ pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
-pub use options::{EngineOptions, SessionOptions};
+pub use options::{EngineOptions, Origin, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
@@ -66,6 +66,7 @@ pub struct Engine {
     threads: usize,
     /// Ends before what it writes savepoints of.
     durability: Option<Durability>,
+    origin: Origin,
     catalog: Arc<SharedCatalog>,
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
@@ -139,6 +140,7 @@ impl Engine {
             query_memory,
             definitions: Arc::default(),
             durability: opened.durability,
+            origin: opened.origin,
             publisher: OnceLock::new(),
             _verifier: opened.verifier,
             preloader: Preloader::default(),
@@ -149,17 +151,20 @@ impl Engine {
                 .unwrap_or(TemporaryBudget::UNLIMITED),
             closed: Once::new(),
         });
-        let views = opened
-            .definitions
-            .map(|definitions| engine.restore(definitions));
-        engine.restore_views(views.unwrap_or_default());
-        if let Some((durability, data)) = engine.durability.as_ref().zip(options.data.as_ref()) {
-            engine.database.set_log(Arc::clone(durability.log()));
-            durability.start_savepoints(data, &engine.database, engine.image_taker());
-        }
-        engine.start_publishing();
-        engine.preloader.start(&engine.catalog);
+        engine.begin(opened.definitions, options.data.as_ref());
         Ok(engine)
+    }
+
+    /// Makes what was kept known, and keeps what is committed from now on.
+    fn begin(self: &Arc<Self>, definitions: Option<Definitions>, data: Option<&DataOptions>) {
+        let views = definitions.map(|definitions| self.restore(definitions));
+        self.restore_views(views.unwrap_or_default());
+        if let Some((durability, data)) = self.durability.as_ref().zip(data) {
+            self.database.set_log(Arc::clone(durability.log()));
+            durability.start_savepoints(data, &self.database, self.image_taker());
+        }
+        self.start_publishing();
+        self.preloader.start(&self.catalog);
     }
 
     /// Ends merges, so that none goes on without an engine, publishes what is committed, has it on
@@ -185,6 +190,11 @@ impl Engine {
     /// The data directory, where there is one.
     pub fn data_directory(&self) -> Option<&Path> {
         self.durability.as_ref().map(Durability::path)
+    }
+
+    /// Where the tables were when the engine was made.
+    pub fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// The machine, with the modelled tier if there is one.
@@ -305,6 +315,7 @@ struct Opened {
     database: Arc<Database>,
     durability: Option<Durability>,
     definitions: Option<Definitions>,
+    origin: Origin,
     verifier: Option<Verifier>,
 }
 
@@ -326,8 +337,10 @@ impl Opened {
         let limits = MergeLimits::default();
         let Some((directory, data)) = directory.zip(data) else {
             let database = Database::new(storage.clone(), limits);
+            let origin = attached.as_ref().map_or(Origin::Nothing, |_| Origin::Pool);
             return Ok(Self {
                 storage,
+                origin,
                 definitions: attached.map(|image| Definitions::of_image(image, &database)),
                 database,
                 durability: None,
@@ -341,6 +354,7 @@ impl Opened {
         Ok(Self {
             storage,
             database,
+            origin: durability.origin(),
             durability: Some(durability),
             definitions: Some(definitions),
             verifier,

@@ -16,7 +16,9 @@ use std::task::{Context, Poll};
 
 use super::fault::{is_of_hash_join, query_error};
 use super::memory::{CancelOnDrop, QueryMemory};
+use crate::durable::DurabilityError;
 use crate::error::StoreError;
+use crate::savepoint::pooled::TablePool;
 use crate::transaction::Transaction;
 
 /// The result of one statement.
@@ -61,6 +63,8 @@ pub struct RowStream {
     plan: Arc<dyn ExecutionPlan>,
     /// Fails with the query.
     transaction: Arc<Transaction>,
+    /// What main storage is read from, which must have been this process's until then.
+    pool: Option<Arc<TablePool>>,
 }
 
 impl RowStream {
@@ -71,6 +75,7 @@ impl RowStream {
         (mut batches, mut retry): (SendableRecordBatchStream, Option<Retry>),
         memory: Arc<QueryMemory>,
         transaction: Arc<Transaction>,
+        pool: Option<Arc<TablePool>>,
     ) -> Self {
         let schema = batches.schema();
         let mut receiver =
@@ -105,6 +110,20 @@ impl RowStream {
             memory: CancelOnDrop(memory),
             plan,
             transaction,
+            pool,
+        }
+    }
+
+    /// Rows that were read while the pool was this process's: a later owner uses its memory for
+    /// something else.
+    fn checked(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+        let checked = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
+        match checked {
+            Ok(()) => Ok(batch),
+            Err(by) => {
+                self.transaction.fail();
+                Err(DurabilityError::fenced(&by).into())
+            }
         }
     }
 
@@ -148,6 +167,6 @@ impl Stream for RowStream {
             self.transaction.fail();
             query_error(error.into(), &self.memory.0, self.plan.as_ref())
         };
-        next.map(|next| next.map(|batch| batch.map_err(told)))
+        next.map(|next| next.map(|batch| self.checked(batch.map_err(told)?)))
     }
 }

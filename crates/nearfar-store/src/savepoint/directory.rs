@@ -55,18 +55,21 @@ pub fn write(
     image: &DatabaseImage,
     storage: &Storage,
 ) -> Result<SavepointInfo, StoreError> {
-    write_in_term(folder, image, storage, 0)
+    write_in_term(folder, image, storage, 0, || Ok(()))
 }
 
-/// The same under a number of this term, which no other process gives.
+/// The same under a number of this term, which no other process gives. `check_owner` is asked when all
+/// segments are read, before the savepoint counts: another owner of the pool may use the memory that
+/// they were read from.
 ///
 /// # Errors
-/// As [`write()`].
+/// As [`write()`], and that of `check_owner`.
 pub fn write_in_term(
     folder: &Path,
     image: &DatabaseImage,
     storage: &Storage,
     term: u64,
+    check_owner: impl FnOnce() -> Result<(), StoreError>,
 ) -> Result<SavepointInfo, StoreError> {
     let segments = folder.join(SEGMENTS);
     let failed = |source| SavepointError::of_io(&segments, "made", source);
@@ -82,6 +85,7 @@ pub fn write_in_term(
     let written = new.write(image).and_then(|files| {
         sync_folder(&segments)?;
         let manifest = manifest(image, &files, storage)?;
+        check_owner()?;
         write_manifest(folder, number, &manifest)?;
         let all: u64 = files.iter().map(|file| file.bytes()).sum();
         Ok(SavepointInfo {

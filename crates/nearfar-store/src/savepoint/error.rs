@@ -119,6 +119,9 @@ fn remedy(error: &PoolError) -> &'static str {
         PoolError::Full { .. } => {
             "; drop or truncate tables, or move columns to another tablespace, or make a larger pool"
         }
+        PoolError::System { source, .. } if source.is_full() => {
+            ": No space left on device; make room on its file system, or name another place"
+        }
         _ => "",
     }
 }

@@ -2,15 +2,18 @@
 
 mod answers;
 mod cancellation;
+mod crashes;
 mod durability;
 mod errors;
 mod files;
+mod full_disks;
 mod heap;
 mod isolation;
 mod leaks;
 mod merges;
 mod pools;
 mod pools_with_data;
+mod power;
 mod savepoints;
 mod scans;
 mod statements;

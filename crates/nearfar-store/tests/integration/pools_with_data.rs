@@ -1,7 +1,8 @@
 //! A pool beside a data directory: the pool has main storage, the directory has what came since, and
 //! everything if the pool is lost.
 
-use nearfar_store::durable::DataOptions;
+use nearfar_memory::pool::TakeOver;
+use nearfar_store::durable::{DataOptions, DurabilityError};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::SavepointError;
@@ -9,8 +10,9 @@ use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::support::{options, region_bytes, run, value};
+use crate::support::{options, region_bytes, run, try_run, value};
 
 const LARGE: &str = "CREATE TABLE t AS SELECT value AS a, value % 7 AS b, 'text ' || (value % 11) AS c \
                      FROM generate_series(1, 200000)";
@@ -177,4 +179,39 @@ async fn a_pool_belongs_to_one_data_directory() {
         value(&engine.session(), "SELECT count(*) FROM t").await,
         "200000"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_has_lost_the_pool_answers_no_query_from_memory_of_another() {
+    let place = Place::new();
+    let open = |take_over| {
+        let mut options = place.with_both("data");
+        let claim = &mut options.pool.as_mut().expect("a pool").claim;
+        claim.take_over = take_over;
+        // As if it was stopped: it notices nothing by itself.
+        claim.lease = Duration::from_secs(3600);
+        Engine::new(options).expect("an engine")
+    };
+    let old = open(TakeOver::Never);
+    run(&old.session(), LARGE).await;
+    let wanted = sum(&old).await;
+    let new = open(TakeOver::Now);
+    assert_eq!(sum(&new).await, wanted);
+    // All that the old owner has is overwritten.
+    for round in 0..3 {
+        let session = new.session();
+        run(&session, "DROP TABLE t").await;
+        run(
+            &session,
+            &LARGE.replace("value AS a", &format!("-value - {round} AS a")),
+        )
+        .await;
+        new.publish().expect("published");
+    }
+    for sql in [SUM, "SELECT * FROM t", "SELECT count(*) FROM t WHERE a < 0"] {
+        match try_run(&old.session(), sql).await {
+            Err(StoreError::Durability(DurabilityError::Fenced { .. })) => {}
+            other => panic!("{sql} gave {:?}", other.map(|text| text[..200].to_owned())),
+        }
+    }
 }

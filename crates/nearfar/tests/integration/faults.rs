@@ -94,3 +94,50 @@ fn a_reader_that_goes_away_is_no_error() {
         assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{format}");
     }
 }
+
+/// A file system of a few MiB, unmounted at the end.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    /// `None`, said aloud, where it can't be mounted.
+    fn mount(kib: u64) -> Option<Self> {
+        let disk = Self(temp());
+        let size = format!("size={kib}k");
+        let mut mount = Command::new("mount");
+        let mounted = mount
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(disk.0.path());
+        if mounted.output().is_ok_and(|output| output.status.success()) {
+            return Some(disk);
+        }
+        eprintln!("skipped: this process may not mount a file system");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+fn a_full_disk_fails_the_query_that_spills_and_is_named() {
+    let Some(disk) = SmallDisk::mount(1024) else {
+        return;
+    };
+    let folder = disk.0.path().display().to_string();
+    let sort =
+        "SELECT count(*), sum(r) FROM (SELECT row_number() OVER (ORDER BY s, k) AS r FROM t)";
+    let table = "CREATE TABLE t AS SELECT value AS k, 'text ' || (value * 7919 % 100003) AS s \
+                 FROM generate_series(1, 600000); SET memory_limit = '32MiB'";
+    let mut command = program();
+    command.env("TMPDIR", &folder).args(["sql", "-c"]);
+    let ran: Ran = command
+        .arg(format!("{table}; {sort}"))
+        .output()
+        .expect("started")
+        .into();
+    ran.failed(5, &["No space left on device", &folder, "make room"]);
+    assert_eq!(files_in(disk.0.path()), [""; 0], "nothing is left");
+}

@@ -202,8 +202,8 @@ impl Session {
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
         let transaction = Arc::clone(transaction);
-        let batches = (batches, retry);
-        Ok(RowStream::start(plan, batches, memory, transaction))
+        let (batches, pool) = ((batches, retry), self.engine().pool().cloned());
+        Ok(RowStream::start(plan, batches, memory, transaction, pool))
     }
 
     /// `INSERT` and `COPY … TO`, whose plans yield the number of rows.

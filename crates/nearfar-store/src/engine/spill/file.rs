@@ -7,6 +7,7 @@ use futures::{Stream, StreamExt};
 use nearfar_memory::{OverBudget, PageSize, Placement, Region, RegionError, RegionOptions};
 use nearfar_model::Stream as PacedStream;
 use parking_lot::Mutex;
+use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,6 +67,19 @@ impl Shared {
         }
     }
 
+    /// What is wrong with the disk, where that is, and what to do if it is full.
+    fn told(&self, error: io::Error) -> io::Error {
+        let remedy = match is_full(&error) {
+            true => "; make room there, name another folder by TMPDIR, or raise memory_limit",
+            false => "",
+        };
+        let folders = self.store.disk.temp_dir_paths();
+        let folders = folders.iter().map(|folder| folder.display().to_string());
+        let folders = folders.collect::<Vec<_>>().join(", ");
+        let text = format!("cannot spill to `{folders}`: {error}{remedy}");
+        io::Error::new(error.kind(), text)
+    }
+
     /// A region with `bytes` in it; nothing where no tier is tried.
     fn region(&self, bytes: &[u8]) -> Result<Option<Region>, RegionError> {
         let Some(tier) = &self.store.tier else {
@@ -80,6 +94,20 @@ impl Shared {
         region.as_mut_slice().copy_from_slice(bytes);
         Ok(Some(region))
     }
+}
+
+/// Whether a full disk is the reason.
+fn is_full(error: &io::Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(known) = cause {
+        let kind = known.downcast_ref().map(io::Error::kind);
+        if kind.is_some_and(|kind| full.contains(&kind)) {
+            return true;
+        }
+        cause = known.source();
+    }
+    false
 }
 
 impl SpillFile for StoredFile {
@@ -197,13 +225,13 @@ impl Writer {
             Some(disk) => disk,
             None => {
                 let file = shared.store.disk.create_tmp_file(&shared.description);
-                let file = file.map_err(io::Error::other)?;
+                let file = file.map_err(|error| shared.told(io::Error::other(error)))?;
                 let writer = file.open_writer().map_err(io::Error::other)?;
                 shared.contents.lock().disk = Some(file);
                 self.disk.insert(writer)
             }
         };
-        disk.write_all(bytes)?;
+        disk.write_all(bytes).map_err(|error| shared.told(error))?;
         shared.store.account.add_disk(bytes.len() as u64);
         Ok(())
     }

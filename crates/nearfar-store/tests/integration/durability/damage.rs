@@ -251,3 +251,53 @@ async fn a_log_without_its_beginning_is_refused() {
         .to_string();
     assert!(error.contains("missing"), "{error}");
 }
+
+/// Whichever byte is damaged, and wherever the log ends: what was on disk before is there, or the
+/// directory is refused, and never are there other rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_byte_of_a_log_may_be_damaged_or_its_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ends = {
+        let engine = try_open(log_only(folder.path())).expect("a directory");
+        let session = engine.session();
+        let position = || engine.database().log().expect("a log").status().position;
+        run(&session, "CREATE TABLE t (a BIGINT)").await;
+        let mut ends = vec![position()];
+        for row in [1, 2] {
+            run(&session, &format!("INSERT INTO t VALUES ({row})")).await;
+            ends.push(position());
+        }
+        ends
+    };
+    let file = log_file(folder.path());
+    let whole = fs::read(&file).expect("the log");
+    let rows_of = |records: usize| ["", "0", "1", "3"][records];
+    let found = async || match try_open(log_only(folder.path())) {
+        Ok(engine) => {
+            let sum = try_run(&engine.session(), "SELECT coalesce(sum(a), 0) AS s FROM t").await;
+            let line = |text: String| text.lines().nth(3).expect("a row").to_owned();
+            Ok(sum.map_or(String::new(), |text| line(text).replace(['|', ' '], "")))
+        }
+        Err(StoreError::Durability(DurabilityError::DamagedLog { position, .. })) => Err(position),
+        Err(error) => panic!("{error}"),
+    };
+    for at in 0..*ends.last().expect("some") as usize {
+        let records = ends.iter().filter(|end| **end <= at as u64).count();
+        // Its last byte.
+        fs::write(&file, &whole[..at]).expect("written");
+        assert_eq!(
+            found().await,
+            Ok(rows_of(records).to_owned()),
+            "cut at {at}"
+        );
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&file, &damaged).expect("written");
+        let begin = records.checked_sub(1).map_or(0, |last| ends[last]);
+        let wanted = match records == ends.len() - 1 {
+            true => Ok(rows_of(records).to_owned()),
+            false => Err(begin),
+        };
+        assert_eq!(found().await, wanted, "damaged at {at}");
+    }
+}

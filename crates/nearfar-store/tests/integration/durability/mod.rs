@@ -1,8 +1,6 @@
 //! Data directories: what is committed is there when the directory is opened again.
 
-mod crashes;
 mod damage;
-mod model;
 mod preload;
 mod reopen;
 

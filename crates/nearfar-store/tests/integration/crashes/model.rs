@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::str::FromStr;
 
 /// One statement of a transaction, or a definition.
@@ -23,6 +24,8 @@ pub enum Step {
     Merge,
     /// No change of contents.
     Checkpoint,
+    /// What is committed, published in the pool. No change of contents.
+    Publish,
 }
 
 impl fmt::Display for Step {
@@ -36,6 +39,7 @@ impl fmt::Display for Step {
             Self::View => f.write_str("view"),
             Self::Merge => f.write_str("merge"),
             Self::Checkpoint => f.write_str("checkpoint"),
+            Self::Publish => f.write_str("publish"),
         }
     }
 }
@@ -67,6 +71,7 @@ impl FromStr for Step {
             "view" => Self::View,
             "merge" => Self::Merge,
             "checkpoint" => Self::Checkpoint,
+            "publish" => Self::Publish,
             _ => return Err(()),
         })
     }
@@ -83,6 +88,21 @@ pub fn text_sql(key: &str, value: &str) -> String {
 }
 
 impl Step {
+    /// What it is, without its numbers.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Insert { .. } => "insert",
+            Self::Update { .. } => "update",
+            Self::Delete { .. } => "delete",
+            Self::Truncate => "truncate",
+            Self::Replace { .. } => "replace",
+            Self::View => "view",
+            Self::Merge => "merge",
+            Self::Checkpoint => "checkpoint",
+            Self::Publish => "publish",
+        }
+    }
+
     /// The statements of client `client`, whose view is there or not.
     pub fn sql(self, client: usize, has_view: bool) -> Vec<String> {
         let rows = |first: i64, rows: i64| {
@@ -117,6 +137,7 @@ impl Step {
             Self::View => vec![format!("CREATE VIEW v{client} AS SELECT * FROM b{client}")],
             Self::Merge => vec![format!("CALL nearfar.merge('a{client}')")],
             Self::Checkpoint => vec!["CHECKPOINT".to_owned()],
+            Self::Publish => Vec::new(),
         }
     }
 
@@ -124,13 +145,13 @@ impl Step {
     pub fn is_in_transaction(self) -> bool {
         !matches!(
             self,
-            Self::Replace { .. } | Self::View | Self::Merge | Self::Checkpoint
+            Self::Replace { .. } | Self::View | Self::Merge | Self::Checkpoint | Self::Publish
         )
     }
 }
 
 /// What a client's tables hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Model {
     pub a: BTreeMap<i64, i64>,
     pub b: BTreeMap<i64, i64>,
@@ -140,7 +161,22 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn apply(&mut self, step: Step) {
+    /// A number that is another one for other contents.
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Carries out transaction `number`.
+    pub fn apply_all(&mut self, number: i64, steps: &[Step]) {
+        steps.iter().for_each(|step| self.apply(*step));
+        if steps[0].is_in_transaction() {
+            self.numbers.insert(number);
+        }
+    }
+
+    fn apply(&mut self, step: Step) {
         match step {
             Step::Insert { first, rows } => {
                 let new = (first..first + rows).map(|key| (key, 0));
@@ -157,7 +193,7 @@ impl Model {
                 self.a = (first..first + rows).map(|key| (key, 0)).collect();
             }
             Step::View => self.has_view = !self.has_view,
-            Step::Merge | Step::Checkpoint => {}
+            Step::Merge | Step::Checkpoint | Step::Publish => {}
         }
     }
 }

@@ -1,0 +1,107 @@
+//! A column in a pool, before it is looked at.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use nearfar_memory::Placement;
+use nearfar_memory::pool::ExtentHandle;
+
+use super::table_pool::TablePool;
+use crate::error::StoreError;
+use crate::image::ColumnEntry;
+use crate::placement::Storage;
+use crate::savepoint::{ColumnError, SavepointError, SegmentFile};
+use crate::segment::{ColumnForm, ColumnSegment};
+use crate::table::StoredColumn;
+
+/// A column in an extent that nobody has looked at yet.
+#[derive(Debug)]
+pub(super) struct PoolColumn {
+    pub(super) pool: Arc<TablePool>,
+    pub(super) extent: Arc<ExtentHandle>,
+    /// The file that has it too.
+    pub(super) file: Option<Arc<SegmentFile>>,
+    /// Its place among the columns.
+    pub(super) column: usize,
+    pub(super) table: String,
+    pub(super) segment: usize,
+    pub(super) name: String,
+    pub(super) data_type: DataType,
+    pub(super) storage: Storage,
+    pub(super) entry: ColumnEntry,
+}
+
+impl PoolColumn {
+    pub(super) fn in_place(&self) -> Result<ColumnSegment, SavepointError> {
+        self.checked()?;
+        let memory = self.pool.in_place(Arc::clone(&self.extent))?;
+        let (form, zones) = (&self.entry.form, self.entry.zones.clone());
+        let start = self.entry.offset as usize;
+        let column = ColumnSegment::from_form(form, zones, &self.data_type, memory, start);
+        column.map_err(|source| self.wrong(source.into()))
+    }
+
+    fn checked(&self) -> Result<(), SavepointError> {
+        let verified = self.extent.verify();
+        verified.map_err(|source| self.wrong(ColumnError::Pool(source)))
+    }
+
+    /// Says that the data directory is used instead, and has the next publication write the segment
+    /// anew.
+    fn note(&self, file: &SegmentFile, damage: &SavepointError) {
+        if self.pool.damaged.lock().insert(self.extent.extent().offset) {
+            let file = file.path().display();
+            tracing::warn!(%damage, %file, "damaged in the pool, and read from the data directory");
+        }
+    }
+
+    fn load_from(
+        &self,
+        file: &Arc<SegmentFile>,
+        damage: &SavepointError,
+        placement: &Placement,
+    ) -> Result<ColumnSegment, StoreError> {
+        self.note(file, damage);
+        let name = (self.table.as_str(), self.segment);
+        let column = (self.column, self.name.as_str(), &self.data_type);
+        file.column(name, column, placement, &self.storage)
+    }
+
+    fn wrong(&self, source: ColumnError) -> SavepointError {
+        SavepointError::Column {
+            path: self.pool.path.clone(),
+            table: self.table.clone(),
+            segment: self.segment,
+            column: self.name.clone(),
+            source: Box::new(source),
+        }
+    }
+}
+
+impl StoredColumn for PoolColumn {
+    fn form(&self) -> &ColumnForm {
+        &self.entry.form
+    }
+
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
+        let column = match (self.in_place(), &self.file) {
+            (Err(damage), Some(file)) => return self.load_from(file, &damage, placement),
+            (column, _) => column?,
+        };
+        match self.pool.holds(placement) {
+            true => Ok(column),
+            false => column.copy_to(self.storage.target(placement)),
+        }
+    }
+
+    fn verify(&self) -> Result<(), StoreError> {
+        match (self.checked(), &self.file) {
+            // Its first use reads the file.
+            (Err(damage), Some(file)) => {
+                self.note(file, &damage);
+                Ok(())
+            }
+            (checked, _) => Ok(checked?),
+        }
+    }
+}

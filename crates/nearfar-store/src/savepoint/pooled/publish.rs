@@ -1,0 +1,197 @@
+//! What is committed, written into extents and published.
+
+use std::sync::Arc;
+
+use nearfar_memory::pool::ExtentHandle;
+
+use super::table_pool::TablePool;
+use crate::error::StoreError;
+use crate::image::{
+    ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, seal,
+};
+use crate::savepoint::publisher::TakeCommitted;
+use crate::savepoint::{SavepointError, SegmentFile};
+use crate::segment::ColumnSegment;
+use crate::table::{ColumnSlot, Part, Segment};
+
+/// Begins what is published.
+pub(super) const MAGIC: &[u8; 8] = b"NFARBASE";
+
+/// Columns of a segment of the delta begin at multiples of this within their extent.
+const DELTA_GRAIN: usize = 64;
+
+/// What of a segment is in which extents of a pool.
+#[derive(Debug, Clone)]
+pub struct PooledSegment {
+    pub(super) pool_id: u128,
+    pub(super) form: Arc<ExtentHandle>,
+    pub(super) columns: Vec<Arc<ExtentHandle>>,
+}
+
+impl TablePool {
+    /// Publishes `image` in place of what was published before, all of it or nothing. Columns that
+    /// belong into the pool and were not in it move there.
+    ///
+    /// # Errors
+    /// A pool without room, or that was taken over; a column that can't be read. What was published
+    /// before then still is.
+    pub fn publish(&self, image: &DatabaseImage) -> Result<(), StoreError> {
+        let mut last_position = self.publishing.lock();
+        self.publish_after(&mut last_position, image)
+    }
+
+    /// The same of what `take` says once it is this publication's turn, so that none takes the place
+    /// of a newer one.
+    ///
+    /// # Errors
+    /// As [`Self::publish`], and those of `take`.
+    pub(in crate::savepoint) fn publish_with(
+        &self,
+        take: &TakeCommitted,
+    ) -> Result<(), StoreError> {
+        let mut last_position = self.publishing.lock();
+        self.publish_after(&mut last_position, &take()?)
+    }
+
+    /// Publishes `image`, unless it is older than what was published at `last_position`.
+    fn publish_after(
+        &self,
+        last_position: &mut u64,
+        image: &DatabaseImage,
+    ) -> Result<(), StoreError> {
+        if image.log_position < *last_position {
+            return Ok(());
+        }
+        let generation = self.publish_image(image)?;
+        *last_position = image.log_position;
+        tracing::debug!(
+            generation,
+            position = *last_position,
+            "tables are published"
+        );
+        Ok(())
+    }
+
+    fn publish_image(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
+        let mut extents = Vec::new();
+        let mut segments = Vec::new();
+        for table in &image.tables {
+            let main = table.snapshot.main().len();
+            for (index, part) in table.snapshot.parts().iter().enumerate() {
+                let pooled = self.pooled(part, index >= main)?;
+                segments.push((pooled.columns.len(), self.file_of(&part.segment)));
+                extents.push(pooled.form);
+                extents.extend(pooled.columns);
+            }
+        }
+        let numbers: Vec<usize> = (0..segments.len()).collect();
+        let identity = self.data.get().map_or(0, |data| data.identity);
+        let mut result = Ok(());
+        let catalog = seal(MAGIC, |out| {
+            out.u64(identity);
+            out.u64(image.log_position);
+            out.list(segments.iter(), |out, (columns, file)| {
+                out.count(*columns);
+                out.option(file.as_deref(), |out, file| file.encode(out));
+            });
+            result = encode_database(out, image, &self.system, &numbers);
+        });
+        result.map_err(|source| SavepointError::Image {
+            path: self.path.clone(),
+            source,
+        })?;
+        let generation = self.owner.publish(&extents, &catalog);
+        Ok(generation.map_err(|source| self.failed(source))?)
+    }
+
+    /// The file of the data directory that has the bytes of a segment too.
+    fn file_of(&self, segment: &Segment) -> Option<Arc<SegmentFile>> {
+        let folder = self.data.get()?.segments();
+        let file = segment.file()?;
+        (file.path().parent() == Some(&folder)).then_some(file)
+    }
+
+    /// Whether an extent of a segment was found damaged.
+    fn is_damaged(&self, pooled: &PooledSegment) -> bool {
+        let damaged = self.damaged.lock();
+        let mut extents = pooled.columns.iter();
+        extents.any(|extent| damaged.contains(&extent.extent().offset))
+    }
+
+    /// The extents of a segment, which are written where they are not there yet.
+    fn pooled(&self, part: &Part, is_delta: bool) -> Result<PooledSegment, StoreError> {
+        let segment = &part.segment;
+        let known = segment.pooled();
+        let is_whole =
+            |pooled: &PooledSegment| pooled.pool_id == self.pool_id && !self.is_damaged(pooled);
+        if let Some(pooled) = known.filter(is_whole) {
+            return Ok(pooled);
+        }
+        let Written(columns, entries) = match is_delta {
+            true => self.write_delta(segment)?,
+            false => self.write_main(segment)?,
+        };
+        let form = encode_segment(&SegmentForm {
+            rows: segment.rows(),
+            shares_memory: is_delta,
+            columns: entries,
+        });
+        let pooled = PooledSegment {
+            pool_id: self.pool_id,
+            form: self.write_extent(&[&form])?,
+            columns,
+        };
+        segment.set_pooled(pooled.clone());
+        Ok(pooled)
+    }
+
+    /// Each column in an extent of its own: the one that it is in, or a new one.
+    fn write_main(&self, segment: &Segment) -> Result<Written, StoreError> {
+        let mut written = Written::default();
+        for slot in segment.columns() {
+            let column = slot.current()?;
+            let own = column.memory().extent().filter(|_| column.is_alone());
+            let extent = match own {
+                Some(extent) => Arc::clone(extent),
+                None => self.write_extent(&[column.form_bytes()])?,
+            };
+            if own.is_none() && self.holds(&column.placement()) {
+                let memory = self.in_place(Arc::clone(&extent))?;
+                slot.settle(&column, column.in_memory(memory)?);
+            }
+            written.0.push(extent);
+            written.1.push(entry(slot, &column, 0));
+        }
+        Ok(written)
+    }
+
+    /// All columns in one extent.
+    fn write_delta(&self, segment: &Segment) -> Result<Written, StoreError> {
+        let columns = segment.columns().iter().map(ColumnSlot::current);
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let (mut parts, mut entries): (Vec<&[u8]>, _) = (Vec::new(), Vec::new());
+        let mut at = 0;
+        for (slot, column) in segment.columns().iter().zip(&columns) {
+            let gap = usize::next_multiple_of(at, DELTA_GRAIN) - at;
+            parts.push(&[0; DELTA_GRAIN][..gap]);
+            parts.push(column.form_bytes());
+            entries.push(entry(slot, column, at + gap));
+            at += gap + column.form_bytes().len();
+        }
+        Ok(Written(vec![self.write_extent(&parts)?], entries))
+    }
+}
+
+/// Extents of a segment's columns, and what is known of these.
+#[derive(Default)]
+struct Written(Vec<Arc<ExtentHandle>>, Vec<ColumnEntry>);
+
+fn entry(slot: &ColumnSlot, column: &ColumnSegment, offset: usize) -> ColumnEntry {
+    ColumnEntry {
+        form: column.form(),
+        zones: column.zones().clone(),
+        facts: slot.facts().clone(),
+        offset: offset as u64,
+        checksum: 0,
+    }
+}
