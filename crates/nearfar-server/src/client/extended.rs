@@ -208,14 +208,18 @@ impl Connection {
                     Outcome::Done(tag) => return self.complete(&tag),
                     Outcome::Rows(output) => {
                         portal.check(&output)?;
+                        if output.is_copy() {
+                            self.add_all(&output.begin())?;
+                        }
                         output
                     }
                 }
             }
         };
+        let rows_max = if output.is_copy() { 0 } else { rows_max };
         let (count, is_done) = self.send_rows(&mut output, rows_max, deadline).await?;
         if is_done {
-            return Ok(self.writer.add(&output.complete(count))?);
+            return self.add_all(&output.complete(count));
         }
         portal.progress = Progress::Suspended(Box::new(output));
         let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());

@@ -23,6 +23,8 @@ pub mod state {
     pub const DATA_EXCEPTION: &str = "22000";
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    pub const UNTRANSLATABLE_TEXT: &str = "22021";
+    pub const BAD_COPY_FORMAT: &str = "22P04";
     pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
     pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
     pub const NOT_NULL_VIOLATION: &str = "23502";
@@ -190,6 +192,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
         SqlError::UnknownPlacement { .. }
         | SqlError::UnknownOption { .. }
+        | SqlError::CopyOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
         _ => state::SYNTAX_OR_ACCESS,
     }

@@ -1,6 +1,8 @@
 //! One client: from the begin of its connection to its end.
 
 mod connection;
+mod copy;
+mod copying;
 mod depth;
 mod extended;
 mod failure;

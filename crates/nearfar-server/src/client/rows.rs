@@ -62,6 +62,16 @@ impl Columns {
         PgWireBackendMessage::RowDescription(RowDescription::new(fields))
     }
 
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(FieldInfo::name)
+    }
+
     /// Whether others look the same to a client.
     pub fn are_like(&self, other: &Self) -> bool {
         let types = |columns: &Self| -> Vec<Type> {

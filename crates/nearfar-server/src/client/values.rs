@@ -180,7 +180,8 @@ fn natural(kind: &Type) -> Option<DataType> {
     })
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+/// The bytes that pairs of digits are.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2);
     let byte = |pair: &[u8]| match pair {
         [high, low] => {

@@ -24,6 +24,7 @@ mod yielding;
 
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
+pub use execute::ClientRows;
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
 pub use options::{EngineOptions, SessionOptions};

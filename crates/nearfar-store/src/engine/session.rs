@@ -1,5 +1,6 @@
 //! A session: what one client sees and has set.
 
+use datafusion::catalog::SchemaProvider;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -52,6 +53,7 @@ pub struct Session {
     engine: Arc<Engine>,
     options: SessionOptions,
     context: SessionContext,
+    catalog: Arc<SessionCatalog>,
     pub(super) temporary: Arc<TableMap>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
     /// The transaction that `BEGIN` began.
@@ -74,11 +76,13 @@ impl Session {
         let system = Arc::new(SystemTables::new(&engine, &temporary));
         let shared = Arc::clone(engine.catalog());
         let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
-        context.register_catalog(CATALOG, Arc::new(catalog));
+        let catalog = Arc::new(catalog);
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
         Self {
             engine,
             options,
             context,
+            catalog,
             temporary,
             loading: Arc::default(),
             open: Arc::default(),
@@ -98,6 +102,11 @@ impl Session {
     /// DataFusion's own context, for what the session has no word for.
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// Adds a schema that only this session sees, such as one that a protocol's clients look for.
+    pub fn add_schema(&self, name: &str, schema: Arc<dyn SchemaProvider>) {
+        self.catalog.add_own(name, schema);
     }
 
     /// Makes `table` known under its name, to all sessions.

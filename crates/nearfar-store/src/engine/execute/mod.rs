@@ -4,6 +4,7 @@ mod access;
 mod alter;
 mod analyze;
 mod copy;
+mod copy_client;
 mod create;
 mod drop;
 mod merge;
@@ -29,6 +30,8 @@ use crate::error::StoreError;
 use crate::load::Progress;
 use crate::sql::{CreateClauses, Statement, StatementKind};
 use crate::transaction::Transaction;
+pub use copy_client::ClientRows;
+use copy_client::no_copy;
 use modify::explained;
 pub(super) use transaction::within;
 use transaction::{FailOnDrop, alone};
@@ -80,6 +83,7 @@ impl Session {
                 self.check_files("COPY … FROM")?;
                 self.copy_from(transaction, copy).await
             }
+            StatementKind::CopyIn(_) | StatementKind::CopyOut(_) => Err(no_copy().into()),
             StatementKind::Merge(table) => {
                 alone(transaction, "CALL nearfar.merge")?;
                 transaction.check_writable("CALL nearfar.merge")?;
