@@ -51,6 +51,7 @@ pub mod state {
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
+    pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const TOO_MANY_CONNECTIONS: &str = "53300";

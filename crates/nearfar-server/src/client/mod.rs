@@ -16,3 +16,5 @@ mod values;
 
 pub use connection::serve;
 pub use interrupt::CancelKeys;
+pub use rows::described;
+pub use settings::SERVER_VERSION;

@@ -151,6 +151,14 @@ impl Rows {
     }
 }
 
+/// What clients are told of a column.
+///
+/// # Errors
+/// A type that no client could read.
+pub fn described(field: &FieldRef) -> Result<FieldInfo, Failure> {
+    info(&sent_as(field)?, FieldFormat::Text)
+}
+
 /// A column as it is sent: as it is, or as the next type that PostgreSQL has.
 fn sent_as(field: &FieldRef) -> Result<FieldRef, Failure> {
     let given = field.data_type();

@@ -26,7 +26,7 @@ pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use execute::ClientRows;
 pub use loading::Loading;
-pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
+pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal, SessionMemory};
 pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
 pub use settings::Settings;
@@ -282,12 +282,14 @@ impl Engine {
     }
 
     /// The settings of a new session.
-    fn default_settings(&self) -> Settings {
+    fn default_settings(&self, options: SessionOptions) -> Settings {
         let limits = self.database.merges().limits().clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
         let log = self.database.log().cloned();
-        Settings::new(self.tablespaces(), limits, log, temporary)
+        let memory_limit_bytes = options.memory_limit_bytes;
+        let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
+        Settings::new(self.tablespaces(), limits, log, temporary, memory)
     }
 }
 

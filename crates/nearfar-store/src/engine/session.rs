@@ -63,7 +63,7 @@ pub struct Session {
 impl Session {
     pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
         let state = SessionStateBuilder::new()
-            .with_config(config(&engine))
+            .with_config(config(&engine, options))
             .with_runtime_env(Arc::clone(engine.runtime()))
             .with_default_features()
             .with_optimizer_rules(logical_rules())
@@ -157,7 +157,7 @@ impl Session {
     fn settings_in(&self, state: &SessionState) -> Settings {
         let extensions = &state.config_options().extensions;
         let own = extensions.get::<Settings>().cloned();
-        own.unwrap_or_else(|| self.engine.default_settings())
+        own.unwrap_or_else(|| self.engine.default_settings(self.options))
     }
 
     /// Plans a statement of DataFusion's, without Nearfar's statements, without a memory budget of the
@@ -175,10 +175,11 @@ impl Session {
         state: &SessionState,
     ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
         let settings = self.settings_in(state);
-        let memory = self
-            .engine
-            .query_memory()
-            .query(settings.heap_tier(), settings.memory_limit_bytes());
+        let memory = self.engine.query_memory().query(
+            settings.memory(),
+            settings.heap_tier(),
+            settings.memory_limit_bytes(),
+        );
         let mut runtime = state.runtime_env().as_ref().clone();
         runtime.memory_pool = Arc::clone(&memory) as _;
         let tier = settings.spill_tier().map(|tier| SpillTier {
@@ -219,12 +220,12 @@ impl Session {
 }
 
 /// The settings of a session: the one place where they are made.
-fn config(engine: &Arc<Engine>) -> SessionConfig {
+fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
     settings(engine.threads())
         .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
-        .with_option_extension(engine.default_settings())
+        .with_option_extension(engine.default_settings(options))
 }
 
 /// The rule for the query heap. It comes last: other rules look for the operators that it wraps.

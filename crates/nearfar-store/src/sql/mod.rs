@@ -21,6 +21,7 @@
 mod alter;
 mod copy;
 mod error;
+mod parameters;
 mod postgres;
 mod rewrite;
 mod script;

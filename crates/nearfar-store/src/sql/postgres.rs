@@ -70,6 +70,16 @@ const EMPTY_CATALOGS: [&str; 35] = [
     "pg_trigger",
 ];
 
+/// Columns of catalogs with lists that are not kept, and so are always null.
+const NULL_LISTS: [&str; 6] = [
+    "attacl",
+    "attoptions",
+    "datacl",
+    "nspacl",
+    "relacl",
+    "reloptions",
+];
+
 /// Functions that give a row where there is none.
 const AGGREGATES: [&str; 13] = [
     "array_agg",
@@ -291,6 +301,11 @@ impl VisitorMut for Emptiness {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Subquery(query) if is_nothing(query) => *expr = null(),
+            Expr::Subquery(query) => {
+                if let Some(value) = value_of_catalog(query) {
+                    *value = call("max", vec![take(value)]);
+                }
+            }
             Expr::Exists { subquery, negated } if is_nothing(subquery) => {
                 *expr = Expr::value(Value::Boolean(*negated));
             }
@@ -319,17 +334,59 @@ fn is_nothing(query: &Query) -> bool {
     }
 }
 
+/// The one value of a query of a single catalog, which has one row at most where clients expect a
+/// value of it. The planner has to see that it has.
+fn value_of_catalog(query: &mut Query) -> Option<&mut Expr> {
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let [from] = &select.from[..] else {
+        return None;
+    };
+    let TableFactor::Table {
+        name, args: None, ..
+    } = &from.relation
+    else {
+        return None;
+    };
+    let is_catalog = name.0.len() == 2
+        && catalog_name(name).is_some_and(|name| CATALOGS.contains(&name.as_str()));
+    if !is_catalog || !from.joins.is_empty() || query.limit_clause.is_some() {
+        return None;
+    }
+    match &mut select.projection[..] {
+        [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }]
+            if !has_aggregate(value) =>
+        {
+            Some(value)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a table has no rows: a catalog of what there is none of, or the elements of a null.
+fn is_empty(factor: &TableFactor) -> bool {
+    let TableFactor::Table { name, args, .. } = factor else {
+        return false;
+    };
+    let Some(catalog) = catalog_name(name) else {
+        return false;
+    };
+    match args {
+        None => name.0.len() == 2 && EMPTY_CATALOGS.contains(&catalog.as_str()),
+        Some(arguments) => match &arguments.args[..] {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(names)))] => {
+                let column = names.last().map(|name| name.value.to_ascii_lowercase());
+                catalog == "unnest"
+                    && column.is_some_and(|column| NULL_LISTS.contains(&column.as_str()))
+            }
+            _ => false,
+        },
+    }
+}
+
 /// Whether a part of a query gives no rows, since a table that each would be made of has none.
 fn reads_nothing(select: &Select) -> bool {
-    let is_empty = |factor: &TableFactor| match factor {
-        TableFactor::Table {
-            name, args: None, ..
-        } => {
-            name.0.len() == 2
-                && catalog_name(name).is_some_and(|name| EMPTY_CATALOGS.contains(&name.as_str()))
-        }
-        _ => false,
-    };
     select.from.iter().any(|from| {
         let mut is_preserved = true;
         let mut reads_nothing = is_empty(&from.relation);
@@ -467,10 +524,18 @@ mod tests {
             ),
             (
                 "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.a = t.a), NOT EXISTS(SELECT 1 FROM pg_index) FROM t",
-                "SELECT NULL, NOT false FROM t",
+                "SELECT NULL, true FROM t",
+            ),
+            (
+                "SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a.b) FROM a",
+                "SELECT (SELECT max(t.typname) FROM pg_catalog.pg_type t WHERE t.oid = a.b) FROM a",
             ),
             (
                 "SELECT ARRAY(SELECT b.c FROM pg_auth_members m JOIN b ON true) FROM t",
+                "SELECT '{}' FROM t",
+            ),
+            (
+                "SELECT array(SELECT 'a' || x FROM pg_catalog.unnest(c.reloptions) x) FROM t",
                 "SELECT '{}' FROM t",
             ),
             (

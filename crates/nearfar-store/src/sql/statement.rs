@@ -1,7 +1,7 @@
 //! Statements, read from their tokens.
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::ast::{DataType, ObjectName};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::alter::{AlterTable, Place, parse_alter};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
 use super::transaction::{TransactionCommand, abort_as_rollback, parse_call, transaction_command};
@@ -33,6 +34,22 @@ impl Statement {
             StatementKind::CopyOut(copy) => Some(ClientCopy::Out(copy)),
             _ => None,
         }
+    }
+
+    /// The same with each of its parameters cast to the type that `of` has for its number, from 1;
+    /// for parameters whose types do not follow from where they stand. None if there is none to cast.
+    pub fn with_parameter_types(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
+        let StatementKind::DataFusion { statement, create } = &self.kind else {
+            return None;
+        };
+        let statement = cast_parameters(statement, of)?;
+        Some(Self {
+            text: self.text.clone(),
+            kind: StatementKind::DataFusion {
+                statement: Box::new(statement),
+                create: create.clone(),
+            },
+        })
     }
 
     pub(crate) fn kind(&self) -> &StatementKind {
