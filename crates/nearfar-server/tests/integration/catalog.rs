@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::{Running, start};
+use crate::support::{Running, not_tested, start};
 
 const TABLES: &str = "CREATE TABLE t (a BIGINT NOT NULL, b VARCHAR, c DECIMAL(12, 2), d TIMESTAMP); \
                       CREATE VIEW v AS SELECT a FROM t; CREATE SCHEMA s; \
@@ -76,7 +76,7 @@ async fn psql_lists_and_describes() {
         ("\\di", &[]),
     ] {
         let Some(text) = psql(&server, command).await else {
-            eprintln!("psql is not installed: not tested");
+            not_tested("psql is not installed");
             return;
         };
         for part in expected {
@@ -118,6 +118,10 @@ async fn catalogs_are_tables_and_follow_changes() {
         ("me", "public")
     );
     assert!(who.get::<_, &str>(3).starts_with("PostgreSQL 16"));
+    let like = r"SELECT 'a%b' LIKE 'a/%_' ESCAPE '/', 'axb' LIKE 'a/%_' ESCAPE '/', 'a/\b' LIKE '_//\_' ESCAPE '/'";
+    let like = client.query_one(like, &[]).await.expect("a row");
+    let like: Vec<bool> = (0..3).map(|at| like.get(at)).collect();
+    assert_eq!(like, [true, false, true]);
     let none = "SELECT count(*) FROM pg_catalog.pg_index";
     let none = client.query_one(none, &[]).await.expect("counted");
     assert_eq!(none.get::<_, i64>(0), 0);

@@ -10,7 +10,7 @@ use nearfar_server::{Role, ServerOptions, User, Users};
 use tokio_postgres::{Client, Error};
 
 use crate::support::{
-    Running, code, connect, message, options, read_until, start, start_with, startup,
+    Running, code, connect, message, not_tested, options, read_until, start, start_with, startup,
 };
 
 const CREATE: &str = "CREATE TABLE t (a BIGINT NOT NULL, b VARCHAR, c DOUBLE, d DATE, e DECIMAL(12, 2), \
@@ -318,7 +318,7 @@ async fn the_connection_goes_on_after_refused_rows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn psql_copies_files() {
     let Ok(psql) = Command::new("psql").arg("--version").output() else {
-        eprintln!("psql is not installed: not tested");
+        not_tested("psql is not installed");
         return;
     };
     assert!(psql.status.success());
