@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod auth;
+mod catalog;
 mod client;
 mod error;
 mod http;

@@ -23,6 +23,9 @@ pub struct ServerOptions {
     pub max_connections: usize,
     /// The largest message of a client, and so the longest statement, in bytes.
     pub max_message_bytes: usize,
+    /// What the operators of all queries of a connection may take together, where that is less than
+    /// what the engine has.
+    pub session_memory_bytes: Option<u64>,
     /// What a statement may take from its arrival to its last row, where a client sets nothing else.
     pub statement_timeout: Option<Duration>,
     /// How long a connection may be silent outside of a transaction, where it sets nothing else.
@@ -60,6 +63,7 @@ impl Default for ServerOptions {
             may_use_files: false,
             max_connections: 500,
             max_message_bytes: 16 << 20,
+            session_memory_bytes: None,
             statement_timeout: None,
             idle_session_timeout: None,
             idle_in_transaction_timeout: None,

@@ -146,7 +146,11 @@ impl Connection {
         tokio::select! {
             biased;
             () = stopped => Err(stopping(&self.shared.halt).into()),
-            next = self.reader.next() => next.map_err(unreadable),
+            next = self.reader.next() => match next {
+                // What is left of a COPY that has failed, whatever its length.
+                Err(ReadError::TooLong { kind: COPY_DATA, .. }) => Ok(Request::CopyDone),
+                next => next.map_err(unreadable),
+            },
             () = silent => Err(idle(in_transaction).into()),
         }
     }
@@ -198,7 +202,10 @@ impl Connection {
 /// How messages about messages of a series begin.
 const SERIES: &str = "a message of the extended protocol";
 
-fn unreadable(error: ReadError) -> Ended {
+/// The kind of messages with rows of a `COPY`.
+const COPY_DATA: u8 = b'd';
+
+pub fn unreadable(error: ReadError) -> Ended {
     match error {
         ReadError::Gone => Ended::Gone,
         ReadError::Malformed(expected) => {
@@ -211,6 +218,7 @@ fn unreadable(error: ReadError) -> Ended {
         } => {
             let what = match kind {
                 b'Q' => "the statement",
+                COPY_DATA => "a message with rows of a COPY",
                 _ => SERIES,
             };
             let message =

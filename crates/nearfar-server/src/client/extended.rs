@@ -1,10 +1,12 @@
 //! The extended protocol: statements that are prepared, given values, and run in portions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::scalar::ScalarValue;
 use nearfar_store::engine::{Described, TransactionState};
+use nearfar_store::sql::Statement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
@@ -18,7 +20,7 @@ use super::interrupt::Ended;
 use super::rows::Columns;
 use super::settings::Command;
 use super::statement::{Kind, Outcome, Output, Read};
-use super::values::Parameter;
+use super::values::{Parameter, sql_type};
 use crate::wire::{Bind, Parse, Target};
 
 /// Prepared statements, and portals, that a connection may have at once.
@@ -79,10 +81,14 @@ impl Connection {
         Ok(self.writer.add(&complete)?)
     }
 
-    async fn describe_statement(&mut self, read: Read, types: &[u32]) -> Result<Prepared, Ended> {
+    async fn describe_statement(
+        &mut self,
+        mut read: Read,
+        types: &[u32],
+    ) -> Result<Prepared, Ended> {
         let described = match &read.kind {
             Kind::Setting(Command::Show { name }) => {
-                use arrow::datatypes::{DataType, Field, Schema};
+                use arrow::datatypes::{Field, Schema};
                 let field = Field::new(name, DataType::Utf8, true);
                 Described {
                     columns: Some(Arc::new(Schema::new(vec![field]))),
@@ -91,10 +97,11 @@ impl Connection {
             }
             Kind::Setting(_) => Described::default(),
             Kind::Store(statement) => {
-                let (session, statement) = (self.session.clone(), Arc::clone(statement));
-                let work = async move { session.describe(&statement).await };
-                let deadline = self.deadline();
-                self.on_workers(&read.text.clone(), deadline, work).await?
+                let statement = Arc::clone(statement);
+                let (described, statement) =
+                    self.describe_store(statement, &read.text, types).await?;
+                read.kind = Kind::Store(statement);
+                described
             }
         };
         if let Some(schema) = &described.columns {
@@ -106,6 +113,81 @@ impl Connection {
             parameters: Parameter::all(types, &described.parameters),
             columns: described.columns,
         })
+    }
+
+    /// What a statement of the store is like, and the statement with the types of parameters that can't
+    /// be known from it.
+    async fn describe_store(
+        &mut self,
+        statement: Arc<Statement>,
+        text: &str,
+        types: &[u32],
+    ) -> Result<(Described, Arc<Statement>), Ended> {
+        let failure = match self.describe_as(&statement, text).await {
+            Ok(described) => return self.with_texts(described, statement, text, types).await,
+            Err(Ended::Failed(failure)) if !failure.is_fatal => failure,
+            Err(ended) => return Err(ended),
+        };
+        let given = |number: usize| types.get(number - 1).copied().filter(|id| *id != 0);
+        let has_unknown = AtomicBool::new(false);
+        let cast = statement.with_parameter_types(|number| {
+            let id = (number > 0).then(|| given(number)).flatten();
+            has_unknown.fetch_or(id.is_none(), Ordering::Relaxed);
+            Some(sql_type(id))
+        });
+        let Some(cast) = cast.map(Arc::new) else {
+            return Err(failure.into());
+        };
+        match self.describe_as(&cast, text).await {
+            Ok(described) => Ok((described, cast)),
+            // What is wrong whatever the types are.
+            Err(Ended::Failed(again))
+                if again.code == failure.code && is_of_names(failure.code) =>
+            {
+                Err(failure.into())
+            }
+            Err(Ended::Failed(_)) if has_unknown.into_inner() => {
+                Err(indeterminate(&failure).into())
+            }
+            Err(ended) => Err(ended),
+        }
+    }
+
+    /// The same with those parameters as texts, or as what the client says, of which the statement
+    /// does not tell what they are.
+    async fn with_texts(
+        &mut self,
+        described: Described,
+        statement: Arc<Statement>,
+        text: &str,
+        types: &[u32],
+    ) -> Result<(Described, Arc<Statement>), Ended> {
+        let cast = statement.with_parameter_types(|number| {
+            let at = number.checked_sub(1)?;
+            let known = described.parameters.get(at)?.as_ref();
+            let is_known = known.is_some_and(|kind| *kind != DataType::Null);
+            let given = types.get(at).copied().filter(|id| *id != 0);
+            (!is_known).then(|| sql_type(given))
+        });
+        let Some(cast) = cast.map(Arc::new) else {
+            return Ok((described, statement));
+        };
+        match self.describe_as(&cast, text).await {
+            Ok(described) => Ok((described, cast)),
+            Err(Ended::Failed(failure)) if !failure.is_fatal => Err(indeterminate(&failure).into()),
+            Err(ended) => Err(ended),
+        }
+    }
+
+    async fn describe_as(
+        &mut self,
+        statement: &Arc<Statement>,
+        text: &str,
+    ) -> Result<Described, Ended> {
+        let (session, statement) = (self.session.clone(), Arc::clone(statement));
+        let work = async move { session.describe(&statement).await };
+        let deadline = self.deadline();
+        self.on_workers(text, deadline, work).await
     }
 
     /// Gives a prepared statement its values.
@@ -208,14 +290,18 @@ impl Connection {
                     Outcome::Done(tag) => return self.complete(&tag),
                     Outcome::Rows(output) => {
                         portal.check(&output)?;
+                        if output.is_copy() {
+                            self.add_all(&output.begin())?;
+                        }
                         output
                     }
                 }
             }
         };
+        let rows_max = if output.is_copy() { 0 } else { rows_max };
         let (count, is_done) = self.send_rows(&mut output, rows_max, deadline).await?;
         if is_done {
-            return Ok(self.writer.add(&output.complete(count))?);
+            return self.add_all(&output.complete(count));
         }
         portal.progress = Progress::Suspended(Box::new(output));
         let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());
@@ -270,6 +356,28 @@ impl Portal {
             _ => Ok(()),
         }
     }
+}
+
+/// A statement that is wrong with texts where nothing tells what parameters are.
+fn indeterminate(failure: &Failure) -> Failure {
+    let why = &failure.message;
+    let message = format!("could not determine data type of a parameter ({why})");
+    Failure {
+        hint: Some("write its type, as in CAST($1 AS BIGINT)".to_owned()),
+        ..Failure::new(state::INDETERMINATE_DATATYPE, message)
+    }
+}
+
+/// Whether an error is about a name and not about types.
+fn is_of_names(code: &str) -> bool {
+    [
+        state::UNDEFINED_TABLE,
+        state::UNDEFINED_COLUMN,
+        state::UNDEFINED_SCHEMA,
+        state::AMBIGUOUS_COLUMN,
+        state::FAILED_TRANSACTION,
+    ]
+    .contains(&code)
 }
 
 fn unknown_portal(name: &str) -> Failure {

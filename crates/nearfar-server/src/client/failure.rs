@@ -23,6 +23,8 @@ pub mod state {
     pub const DATA_EXCEPTION: &str = "22000";
     pub const DIVISION_BY_ZERO: &str = "22012";
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
+    pub const UNTRANSLATABLE_TEXT: &str = "22021";
+    pub const BAD_COPY_FORMAT: &str = "22P04";
     pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
     pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
     pub const NOT_NULL_VIOLATION: &str = "23502";
@@ -49,6 +51,7 @@ pub mod state {
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
+    pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
@@ -190,6 +193,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
         SqlError::UnknownPlacement { .. }
         | SqlError::UnknownOption { .. }
+        | SqlError::CopyOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
         _ => state::SYNTAX_OR_ACCESS,
     }

@@ -88,15 +88,9 @@ impl From<std::io::Error> for Ended {
     }
 }
 
-/// Runs `work` until its end, or until something ends it early, which drops it.
-pub async fn until_interrupted<T, R: AsyncRead + Unpin>(
-    reader: &mut Reader<R>,
-    cancel: &CancelKey,
-    halt: &Halt,
-    timeout: Option<Duration>,
-    work: impl Future<Output = Result<T, Ended>>,
-) -> Result<T, Ended> {
-    let canceled = |message: &str| Err(Failure::new(state::QUERY_CANCELED, message).into());
+/// Ends when a statement has to end early, with what its client is told.
+pub async fn interruption(cancel: &CancelKey, halt: &Halt, timeout: Option<Duration>) -> Failure {
+    let canceled = |message: &str| Failure::new(state::QUERY_CANCELED, message);
     let late = async {
         match timeout {
             Some(timeout) => sleep(timeout).await,
@@ -106,8 +100,22 @@ pub async fn until_interrupted<T, R: AsyncRead + Unpin>(
     tokio::select! {
         biased;
         () = cancel.signal.notified() => canceled("canceling statement due to user request"),
-        () = halt.wait() => Err(stopping(halt).into()),
+        () = halt.wait() => stopping(halt),
         () = late => canceled("canceling statement due to statement timeout"),
+    }
+}
+
+/// Runs `work` until its end, or until something ends it early, which drops it.
+pub async fn until_interrupted<T, R: AsyncRead + Unpin>(
+    reader: &mut Reader<R>,
+    cancel: &CancelKey,
+    halt: &Halt,
+    timeout: Option<Duration>,
+    work: impl Future<Output = Result<T, Ended>>,
+) -> Result<T, Ended> {
+    tokio::select! {
+        biased;
+        failure = interruption(cancel, halt, timeout) => Err(failure.into()),
         () = reader.gone() => Err(Ended::Gone),
         done = work => done,
     }

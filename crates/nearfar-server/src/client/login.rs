@@ -19,6 +19,7 @@ use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::settings::Settings;
 use crate::auth::{ClientFirst, Exchange, Role, ScramError, Users, random};
+use crate::catalog;
 use crate::server::Shared;
 use crate::state::ServerState;
 use crate::wire::{
@@ -220,7 +221,15 @@ impl Login<'_> {
         let session = engine.session_with(SessionOptions {
             is_read_only,
             may_use_files: shared.options.may_use_files && !is_read_only,
+            memory_limit_bytes: shared.options.session_memory_bytes,
         });
+        let database = self.parameters.get("database").cloned();
+        let database = database.filter(|name| !name.is_empty());
+        catalog::add(
+            &session,
+            &self.user(),
+            &database.unwrap_or_else(|| self.user()),
+        );
         tell_places(&session);
         let mut settings = Settings::new(&shared.options, &self.user(), is_read_only);
         settings.begin(&self.parameters);

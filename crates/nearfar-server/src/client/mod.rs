@@ -1,6 +1,8 @@
 //! One client: from the begin of its connection to its end.
 
 mod connection;
+mod copy;
+mod copying;
 mod depth;
 mod extended;
 mod failure;
@@ -14,3 +16,5 @@ mod values;
 
 pub use connection::serve;
 pub use interrupt::CancelKeys;
+pub use rows::described;
+pub use settings::SERVER_VERSION;

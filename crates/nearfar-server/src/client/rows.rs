@@ -62,6 +62,16 @@ impl Columns {
         PgWireBackendMessage::RowDescription(RowDescription::new(fields))
     }
 
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(FieldInfo::name)
+    }
+
     /// Whether others look the same to a client.
     pub fn are_like(&self, other: &Self) -> bool {
         let types = |columns: &Self| -> Vec<Type> {
@@ -139,6 +149,14 @@ impl Rows {
         self.at += 1;
         Some(Ok(self.encoder.take_row()))
     }
+}
+
+/// What clients are told of a column.
+///
+/// # Errors
+/// A type that no client could read.
+pub fn described(field: &FieldRef) -> Result<FieldInfo, Failure> {
+    info(&sent_as(field)?, FieldFormat::Text)
 }
 
 /// A column as it is sent: as it is, or as the next type that PostgreSQL has.

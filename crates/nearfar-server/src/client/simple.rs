@@ -23,9 +23,9 @@ impl Connection {
             match self.run(&statement, Vec::new(), &[], deadline).await? {
                 Outcome::Done(tag) => self.complete(&tag)?,
                 Outcome::Rows(mut output) => {
-                    self.writer.add(&output.columns.description())?;
+                    self.add_all(&output.begin())?;
                     let (count, _) = self.send_rows(&mut output, 0, deadline).await?;
-                    self.writer.add(&output.complete(count))?;
+                    self.add_all(&output.complete(count))?;
                 }
             }
         }

@@ -6,22 +6,28 @@ use arrow::array::{RecordBatch, StringArray};
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use nearfar_store::engine::{CommandTag, StatementResult, TransactionState};
+use nearfar_store::engine::{CommandTag, RowStream, StatementResult, TransactionState};
 use nearfar_store::error::StoreError;
-use nearfar_store::sql::Statement;
+use nearfar_store::sql::{ClientCopy, Statement};
 use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::startup::ParameterStatus;
 use tokio::io::AsyncWrite;
+use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::connection::Connection;
+use super::copy::Encoder;
 use super::depth;
 use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, until_interrupted};
 use super::rows::{Columns, Rows};
 use super::settings::Command;
 use crate::wire::Writer;
+
+/// The format of values that are text.
+pub const TEXT: i16 = 0;
 
 /// A statement that was read.
 #[derive(Debug, Clone)]
@@ -56,9 +62,51 @@ pub struct Output {
     text: Arc<str>,
     /// What the client is told when all rows are sent.
     tag: &'static str,
+    /// What writes the rows where they are not sent as rows.
+    copy: Option<Encoder>,
 }
 
 impl Output {
+    /// The rows of a query, in the form of `formats`, or as `copy` writes them.
+    ///
+    /// # Errors
+    /// A type that can't be sent; formats for other columns.
+    pub fn new(
+        rows: RowStream,
+        formats: &[i16],
+        copy: Option<Encoder>,
+        read: &Read,
+        tag: &'static str,
+    ) -> Result<Self, Failure> {
+        Ok(Self {
+            columns: Columns::new(rows.schema(), formats)?,
+            batches: rows.boxed(),
+            current: None,
+            text: Arc::clone(&read.text),
+            tag,
+            copy,
+        })
+    }
+
+    /// What comes before the rows.
+    pub fn begin(&self) -> Vec<PgWireBackendMessage> {
+        let Some(encoder) = &self.copy else {
+            return vec![self.columns.description()];
+        };
+        let formats = vec![TEXT; self.columns.count()];
+        let response = CopyOutResponse::new(TEXT as i8, formats.len() as i16, formats);
+        let header = encoder.header(self.columns.names());
+        let header = header.map(|line| PgWireBackendMessage::CopyData(CopyData::new(line)));
+        std::iter::once(PgWireBackendMessage::CopyOutResponse(response))
+            .chain(header)
+            .collect()
+    }
+
+    /// Whether the rows are copied, which is not done in portions.
+    pub fn is_copy(&self) -> bool {
+        self.copy.is_some()
+    }
+
     /// Sends up to `rows_max` rows, or all with 0. How many were sent, and whether they were the last.
     pub async fn send<W: AsyncWrite + Unpin>(
         &mut self,
@@ -70,7 +118,12 @@ impl Output {
             if let Some(rows) = &mut self.current {
                 while rows_max == 0 || count < rows_max {
                     let Some(row) = rows.next_row() else { break };
-                    writer.add(&PgWireBackendMessage::DataRow(row?))?;
+                    writer.add(&match &self.copy {
+                        None => PgWireBackendMessage::DataRow(row?),
+                        Some(encoder) => {
+                            PgWireBackendMessage::CopyData(CopyData::new(encoder.row(&row?)))
+                        }
+                    })?;
                     writer.relieve().await?;
                     count += 1;
                 }
@@ -87,12 +140,16 @@ impl Output {
     }
 
     /// What the client is told when all rows are sent.
-    pub fn complete(&self, rows: usize) -> PgWireBackendMessage {
+    pub fn complete(&self, rows: usize) -> Vec<PgWireBackendMessage> {
         let tag = match self.tag {
-            "SELECT" => format!("SELECT {rows}"),
+            "SELECT" | "COPY" => format!("{} {rows}", self.tag),
             other => other.to_owned(),
         };
-        PgWireBackendMessage::CommandComplete(CommandComplete::new(tag))
+        let done = self
+            .is_copy()
+            .then(|| PgWireBackendMessage::CopyDone(CopyDone::new()));
+        let complete = PgWireBackendMessage::CommandComplete(CommandComplete::new(tag));
+        done.into_iter().chain([complete]).collect()
     }
 }
 
@@ -128,6 +185,24 @@ impl Connection {
             Kind::Setting(command) => return Ok(self.setting(command, formats)?),
             Kind::Store(statement) => Arc::clone(statement),
         };
+        match statement.client_copy() {
+            Some(ClientCopy::In(_)) => {
+                let rows = self.copy_in(read, &statement, deadline).await?;
+                return Ok(Outcome::Done(CommandTag {
+                    command: "COPY",
+                    rows: Some(rows),
+                }));
+            }
+            Some(ClientCopy::Out(copy)) => {
+                let encoder = Encoder::new(copy.options.clone());
+                let session = self.session.clone();
+                let work = async move { session.copy_out(&statement).await };
+                let rows = self.on_workers(&read.text, deadline, work).await?;
+                let output = Output::new(rows, &[], Some(encoder), read, "COPY")?;
+                return Ok(Outcome::Rows(output));
+            }
+            None => {}
+        }
         let before = self.session.transaction_state();
         let tag = query_tag(statement.text());
         let session = self.session.clone();
@@ -138,13 +213,9 @@ impl Connection {
                 self.note(&tag, before)?;
                 Outcome::Done(tag)
             }
-            StatementResult::Rows(rows) => Outcome::Rows(Output {
-                columns: Columns::new(rows.schema(), formats)?,
-                batches: rows.boxed(),
-                current: None,
-                text: Arc::clone(&read.text),
-                tag,
-            }),
+            StatementResult::Rows(rows) => {
+                Outcome::Rows(Output::new(rows, formats, None, read, tag)?)
+            }
         })
     }
 
@@ -161,6 +232,13 @@ impl Connection {
         let sent = until_interrupted(&mut self.reader, cancel, halt, timeout, sending).await?;
         self.shared.metrics.rows.inc_by(sent.0 as u64);
         Ok(sent)
+    }
+
+    /// Adds messages, to be sent with others.
+    pub fn add_all(&mut self, messages: &[PgWireBackendMessage]) -> Result<(), Ended> {
+        Ok(messages
+            .iter()
+            .try_for_each(|message| self.writer.add(message))?)
     }
 
     /// Says that a statement is done.
@@ -196,25 +274,7 @@ impl Connection {
         let (cancel, halt) = (&self.cancel, &self.shared.halt);
         let waiting = async { Ok((&mut task.0).await) };
         let waited = until_interrupted(&mut self.reader, cancel, halt, timeout, waiting).await;
-        let done = match waited {
-            Ok(done) => done,
-            Err(Ended::Gone) => return Err(Ended::Gone),
-            Err(Ended::Failed(failure)) => {
-                // It may have been done already: then that is the truth.
-                task.0.abort();
-                match (&mut task.0).await {
-                    Err(error) if error.is_cancelled() => return Err(failure.into()),
-                    done => done,
-                }
-            }
-        };
-        match done {
-            Ok(result) => Ok(result.map_err(|error| Failure::of(&error, text))?),
-            Err(_) => {
-                let message = "internal error: a statement ended without a result";
-                Err(Failure::new(state::INTERNAL_ERROR, message).into())
-            }
-        }
+        task.settle(waited, text).await
     }
 
     fn setting(&mut self, command: &Command, formats: &[i16]) -> Result<Outcome, Failure> {
@@ -251,6 +311,7 @@ impl Connection {
                     current: None,
                     text: Arc::from(""),
                     tag: "SHOW",
+                    copy: None,
                 }))
             }
         }
@@ -293,7 +354,39 @@ impl Connection {
 }
 
 /// A task that ends when nobody waits for it any more.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+pub struct AbortOnDrop<T>(pub tokio::task::JoinHandle<T>);
+
+type Joined<T> = Result<Result<T, StoreError>, JoinError>;
+
+impl<T> AbortOnDrop<Result<T, StoreError>> {
+    /// What became of the statement of `text`, whose task was waited for as `waited` says: given up,
+    /// if that did not come to its end.
+    pub async fn settle(
+        &mut self,
+        waited: Result<Joined<T>, Ended>,
+        text: &str,
+    ) -> Result<T, Ended> {
+        let done = match waited {
+            Ok(done) => done,
+            Err(Ended::Gone) => return Err(Ended::Gone),
+            Err(Ended::Failed(failure)) => {
+                // It may have been done already: then that is the truth.
+                self.0.abort();
+                match (&mut self.0).await {
+                    Err(error) if error.is_cancelled() => return Err(failure.into()),
+                    done => done,
+                }
+            }
+        };
+        match done {
+            Ok(result) => Ok(result.map_err(|error| Failure::of(&error, text))?),
+            Err(_) => {
+                let message = "internal error: a statement ended without a result";
+                Err(Failure::new(state::INTERNAL_ERROR, message).into())
+            }
+        }
+    }
+}
 
 impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {

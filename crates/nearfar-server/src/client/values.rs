@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUni
 use arrow_pg::datatypes::into_pg_type;
 use bytes::{Buf, Bytes};
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
 use pgwire::api::Type;
 
 use super::failure::{Failure, state};
@@ -22,7 +23,9 @@ impl Parameter {
     pub fn all(given: &[u32], wanted: &[Option<DataType>]) -> Vec<Self> {
         let count = given.len().max(wanted.len());
         let one = |at: usize| {
+            // A null may be of any type.
             let wanted = wanted.get(at).cloned().flatten();
+            let wanted = wanted.filter(|kind| *kind != DataType::Null);
             let given = given.get(at).copied().filter(|id| *id != 0);
             let given = given
                 .and_then(Type::from_oid)
@@ -147,6 +150,31 @@ const DAYS_TO_2000: i32 = 10_957;
 const MICROS_TO_2000: i64 = DAYS_TO_2000 as i64 * 86_400_000_000;
 const UTC: &str = "+00:00";
 
+/// The type of SQL that parameters of a type of PostgreSQL are cast to where nothing else tells what
+/// they are; those that are not given are texts, as in PostgreSQL.
+pub fn sql_type(id: Option<u32>) -> SqlType {
+    let kind = id.and_then(Type::from_oid).unwrap_or(Type::TEXT);
+    match kind {
+        Type::BOOL => SqlType::Boolean,
+        Type::INT2 => SqlType::SmallInt(None),
+        Type::INT4 => SqlType::Integer(None),
+        Type::INT8 | Type::OID => SqlType::BigInt(None),
+        Type::FLOAT4 => SqlType::Real,
+        Type::FLOAT8 => SqlType::Double(ExactNumberInfo::None),
+        Type::NUMERIC => SqlType::Decimal(ExactNumberInfo::PrecisionAndScale(38, 10)),
+        Type::BYTEA => SqlType::Bytea,
+        Type::DATE => SqlType::Date,
+        Type::TIME => SqlType::Time(None, TimezoneInfo::None),
+        Type::TIMESTAMP => SqlType::Timestamp(None, TimezoneInfo::None),
+        Type::TIMESTAMPTZ => SqlType::Timestamp(None, TimezoneInfo::Tz),
+        Type::INTERVAL => SqlType::Interval {
+            fields: None,
+            precision: None,
+        },
+        _ => SqlType::Text,
+    }
+}
+
 fn is_text_like(kind: &Type) -> bool {
     let kinds = [
         Type::TEXT,
@@ -180,7 +208,8 @@ fn natural(kind: &Type) -> Option<DataType> {
     })
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+/// The bytes that pairs of digits are.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks(2);
     let byte = |pair: &[u8]| match pair {
         [high, low] => {

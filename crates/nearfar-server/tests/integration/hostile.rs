@@ -30,6 +30,8 @@ fn prefixes() -> Vec<Vec<u8>> {
     let parse = message(b'P', b"\0SELECT $1\0\0\0");
     let bind = message(b'B', b"\0\0\0\0\0\x01\0\0\0\x01x\0\0");
     let begin = message(b'Q', b"BEGIN\0");
+    let copy = message(b'Q', b"COPY t FROM STDIN (FORMAT csv)\0");
+    let rows = message(b'd', b"1\n\"2");
     vec![
         Vec::new(),
         vec![0, 0, 0, 8, 4, 0xd2, 0x16, 0x2f],
@@ -37,6 +39,8 @@ fn prefixes() -> Vec<Vec<u8>> {
         [startup(), begin].concat(),
         [startup(), parse.clone()].concat(),
         [startup(), parse, bind].concat(),
+        [startup(), copy.clone()].concat(),
+        [startup(), copy, rows].concat(),
     ]
 }
 

@@ -4,7 +4,9 @@ use futures::TryStreamExt;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::types::Type;
 
-use crate::support::{code, message, read_until, start, startup};
+use nearfar_server::ServerOptions;
+
+use crate::support::{code, message, options, read_until, start, start_with, startup};
 
 use std::io::Write;
 
@@ -203,4 +205,68 @@ async fn temporary_tables_and_settings_end_with_their_connection() {
         .await
         .expect("shown");
     assert_eq!(shown.get::<_, &str>(0), "0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_without_a_place_that_tells_are_texts_or_what_the_client_says() {
+    let server = start().await;
+    let client = server.client().await;
+    let upper = client.prepare("SELECT upper($1), $1").await;
+    let upper = upper.expect("prepared");
+    assert_eq!(upper.params(), [Type::TEXT]);
+    let row = client.query_one(&upper, &[&"abc"]).await.expect("a row");
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, &str>(1)),
+        ("ABC", "abc")
+    );
+    let given = client.prepare_typed("SELECT abs($1)", &[Type::INT8]).await;
+    let given = given.expect("prepared");
+    assert_eq!(given.params(), [Type::INT8]);
+    let row = client.query_one(&given, &[&-5_i64]).await.expect("a row");
+    assert_eq!(row.get::<_, i64>(0), 5);
+    assert_eq!(code(client.prepare("SELECT $1 * $2").await), "42P18");
+    assert_eq!(
+        code(client.prepare("SELECT $1 * $2 FROM nothing").await),
+        "42P01"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_of_a_connection_share_its_memory() {
+    let server = start_with(ServerOptions {
+        session_memory_bytes: Some(64 << 20),
+        ..options()
+    })
+    .await;
+    let client = server.client().await;
+    let shown = client.simple_query("SHOW session_memory_limit").await;
+    assert!(format!("{:?}", shown.expect("shown")).contains("67108864B"));
+    let large = "SELECT count(*) FROM generate_series(1, 2000000) a \
+                 JOIN generate_series(1, 2000000) b ON a.value = b.value";
+    client
+        .batch_execute("SET session_memory_limit = '1MiB'")
+        .await
+        .expect("set");
+    let error = client.batch_execute(large).await.expect_err("too large");
+    let error = error.as_db_error().expect("of the server");
+    assert_eq!(error.code().code(), "53200");
+    let told = format!("{} {}", error.message(), error.hint().unwrap_or_default());
+    assert!(
+        told.contains("session") && told.contains("SET session_memory_limit"),
+        "{told}"
+    );
+    server
+        .client()
+        .await
+        .batch_execute("SELECT 1")
+        .await
+        .expect("answered");
+    client
+        .batch_execute("RESET session_memory_limit; SELECT 1")
+        .await
+        .expect("answered");
+    let above = client
+        .batch_execute("SET session_memory_limit = '65MiB'")
+        .await;
+    assert_eq!(code(above), "22023");
 }

@@ -171,6 +171,8 @@ pub struct SessionCatalog {
     temporary: Arc<TableMap>,
     public: Arc<Overlay>,
     system: Arc<dyn SchemaProvider>,
+    /// Schemas of the session's own, by name.
+    own: RwLock<BTreeMap<String, Arc<dyn SchemaProvider>>>,
 }
 
 impl SessionCatalog {
@@ -189,14 +191,22 @@ impl SessionCatalog {
             temporary,
             public,
             system,
+            own: RwLock::default(),
         }
+    }
+
+    /// Adds a schema that only this session sees, in place of one of the same name.
+    pub fn add_own(&self, name: &str, schema: Arc<dyn SchemaProvider>) {
+        self.own.write().insert(name.to_owned(), schema);
     }
 }
 
 impl CatalogProvider for SessionCatalog {
     fn schema_names(&self) -> Vec<String> {
         let own = [SYSTEM.to_owned(), TEMPORARY.to_owned()];
+        let added: Vec<String> = self.own.read().keys().cloned().collect();
         own.into_iter()
+            .chain(added)
             .chain(self.shared.all().into_iter().map(|(name, _)| name))
             .collect()
     }
@@ -206,7 +216,10 @@ impl CatalogProvider for SessionCatalog {
             PUBLIC => Some(Arc::clone(&self.public) as _),
             SYSTEM => Some(Arc::clone(&self.system)),
             TEMPORARY => Some(Arc::clone(&self.temporary) as _),
-            _ => self.shared.schema(name).map(|schema| schema as _),
+            _ => {
+                let own = self.own.read().get(name).cloned();
+                own.or_else(|| self.shared.schema(name).map(|schema| schema as _))
+            }
         }
     }
 
@@ -225,7 +238,7 @@ impl CatalogProvider for SessionCatalog {
         name: &str,
         cascade: bool,
     ) -> Result<Option<Arc<dyn SchemaProvider>>> {
-        if [PUBLIC, SYSTEM, TEMPORARY].contains(&name) {
+        if [PUBLIC, SYSTEM, TEMPORARY].contains(&name) || self.own.read().contains_key(name) {
             return exec_err!("schema `{name}` can't be dropped");
         }
         let Some(schema) = self.shared.schema(name) else {

@@ -57,18 +57,23 @@ impl Session {
     /// # Errors
     /// A statement that is wrong or names what is not there; one of a transaction that has failed.
     pub async fn describe(&self, statement: &Statement) -> Result<Described, StoreError> {
-        let StatementKind::DataFusion {
-            statement: parsed, ..
-        } = statement.kind()
-        else {
-            return Ok(Described::default());
+        let (parsed, is_query) = match statement.kind() {
+            StatementKind::DataFusion {
+                statement: parsed, ..
+            } => (parsed, true),
+            StatementKind::CopyOut(copy) => (&copy.query, false),
+            StatementKind::CopyIn(_) => {
+                self.copied_columns(statement).await?;
+                return Ok(Described::default());
+            }
+            _ => return Ok(Described::default()),
         };
         let transaction = self.current_transaction()?;
         let state = super::execute::within(&transaction, self.context().state());
         let plan = state.statement_to_plan(parsed.as_ref().clone()).await?;
         Ok(Described {
             parameters: parameters(&plan)?,
-            columns: columns(&plan),
+            columns: columns(&plan).filter(|_| is_query),
         })
     }
 }

@@ -22,6 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use super::refusal::{Bytes, LimitOf, Refusal};
 use super::spill::SpillAccount;
 use crate::error::StoreError;
 
@@ -105,10 +106,17 @@ impl EngineMemory {
         })
     }
 
-    /// A pool for one query whose heap is on `tier` and that may take `limit_bytes` at most.
-    pub fn query(self: &Arc<Self>, tier: TierId, limit_bytes: Option<u64>) -> Arc<QueryMemory> {
+    /// A pool for one query of a session whose heap is on `tier` and that may take `limit_bytes` at
+    /// most.
+    pub fn query(
+        self: &Arc<Self>,
+        session: &Arc<SessionMemory>,
+        tier: TierId,
+        limit_bytes: Option<u64>,
+    ) -> Arc<QueryMemory> {
         Arc::new(QueryMemory {
             engine: Arc::clone(self),
+            session: Arc::clone(session),
             tier,
             limit_bytes,
             used_bytes: AtomicU64::new(0),
@@ -121,6 +129,36 @@ impl EngineMemory {
             watched: RwLock::default(),
             spilled: Arc::default(),
         })
+    }
+}
+
+/// The memory that all queries of a session share.
+#[derive(Debug)]
+pub struct SessionMemory {
+    limit_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+}
+
+impl SessionMemory {
+    /// The limit of a session that has none but the engine's.
+    pub const UNLIMITED: u64 = u64::MAX;
+
+    /// Queries of the session together may take `limit_bytes`.
+    pub fn new(limit_bytes: u64) -> Arc<Self> {
+        Arc::new(Self {
+            limit_bytes: AtomicU64::new(limit_bytes),
+            used_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// Bytes that they may take.
+    pub fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Relaxed)
+    }
+
+    /// Changes what they may take. What they hold above it stays until they let it go.
+    pub fn set_limit_bytes(&self, limit_bytes: u64) {
+        self.limit_bytes.store(limit_bytes, Relaxed);
     }
 }
 
@@ -153,92 +191,11 @@ impl Drop for Watching {
     }
 }
 
-/// An operator that was refused memory.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "out of memory: {operator} needs {} more, but the query holds {} and {}; {}",
-    Bytes(*requested_bytes), Bytes(*query_bytes), whose.reason(*limit_bytes), whose.remedy()
-)]
-pub struct Refusal {
-    /// The operator, as DataFusion names its consumers of memory.
-    pub operator: String,
-    /// What it asked for.
-    pub requested_bytes: u64,
-    /// What all operators of the query held.
-    pub query_bytes: u64,
-    /// The limit that was met.
-    pub limit_bytes: u64,
-    /// Whose limit it was.
-    pub whose: LimitOf,
-}
-
-/// Whose limit a query met.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LimitOf {
-    /// The query's own.
-    Query,
-    /// That of all queries of the engine.
-    Engine {
-        /// What the other queries held.
-        others_bytes: u64,
-        /// The tier whose budget sets the limit, where no number was given for it.
-        tier: Option<String>,
-    },
-}
-
-impl LimitOf {
-    fn reason(&self, limit_bytes: u64) -> String {
-        let limit = Bytes(limit_bytes);
-        match self {
-            Self::Query => format!("may hold {limit}"),
-            Self::Engine { others_bytes, .. } => {
-                format!(
-                    "all queries together may hold {limit}, of which others hold {}",
-                    Bytes(*others_bytes)
-                )
-            }
-        }
-    }
-
-    fn remedy(&self) -> String {
-        match self {
-            Self::Query => "raise it with SET memory_limit".to_owned(),
-            Self::Engine { tier: None, .. } => "raise the engine's memory limit".to_owned(),
-            Self::Engine {
-                tier: Some(tier), ..
-            } => {
-                format!("raise the budget of tier {tier}, or set the engine's memory limit")
-            }
-        }
-    }
-}
-
-/// A number of bytes for people.
-pub(super) struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [
-            ("GiB", 1 << 30),
-            ("MiB", 1 << 20),
-            ("KiB", 1 << 10),
-            ("B", 1),
-        ];
-        let (name, unit) = UNITS
-            .into_iter()
-            .find(|(_, unit)| self.0 >= *unit)
-            .unwrap_or(("B", 1));
-        match unit {
-            1 => write!(f, "{} B", self.0),
-            _ => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
-        }
-    }
-}
-
 /// The memory of one query.
 #[derive(Debug)]
 pub struct QueryMemory {
     engine: Arc<EngineMemory>,
+    session: Arc<SessionMemory>,
     tier: TierId,
     limit_bytes: Option<u64>,
     used_bytes: AtomicU64,
@@ -306,8 +263,18 @@ impl QueryMemory {
             watched.fetch_add(bytes, Relaxed);
         }
         self.engine.used_bytes.fetch_add(bytes, Relaxed);
+        self.session.used_bytes.fetch_add(bytes, Relaxed);
         let used = self.used_bytes.fetch_add(bytes, Relaxed) + bytes;
         self.peak_bytes.fetch_max(used, Relaxed);
+    }
+
+    /// What other queries of the session hold, and what they leave of its limit.
+    fn session_share(&self) -> (u64, u64) {
+        let query_bytes = self.used_bytes.load(Relaxed);
+        let session_bytes = self.session.used_bytes.load(Relaxed);
+        let others_bytes = session_bytes.saturating_sub(query_bytes);
+        let left_bytes = self.session.limit_bytes().saturating_sub(others_bytes);
+        (others_bytes, left_bytes)
     }
 
     /// What the query may hold now, and whose limit that is.
@@ -315,8 +282,15 @@ impl QueryMemory {
         let query_bytes = self.used_bytes.load(Relaxed);
         let others_bytes = self.engine.used_bytes().saturating_sub(query_bytes);
         let engine_bytes = self.engine.limit_bytes(self.tier);
+        let of_engine = engine_bytes.saturating_sub(others_bytes);
+        let (session_others_bytes, of_session) = self.session_share();
         match self.limit_bytes {
-            Some(own) if own <= engine_bytes.saturating_sub(others_bytes) => (own, LimitOf::Query),
+            Some(own) if own <= of_engine.min(of_session) => (own, LimitOf::Query),
+            _ if of_session < of_engine => {
+                let others_bytes = session_others_bytes;
+                let whose = LimitOf::Session { others_bytes };
+                (self.session.limit_bytes(), whose)
+            }
             _ => {
                 let by_tier = self.engine.limit_bytes.is_none();
                 let tier = by_tier.then(|| self.engine.system.info(self.tier).name.clone());
@@ -331,13 +305,16 @@ impl QueryMemory {
         }
         let query_bytes = self.used_bytes.load(Relaxed);
         let wanted_bytes = query_bytes + requested_bytes;
-        if wanted_bytes <= FLOOR_BYTES && self.limit_bytes.is_none() {
+        let (_, of_session) = self.session_share();
+        if wanted_bytes <= FLOOR_BYTES.min(of_session) && self.limit_bytes.is_none() {
             return None;
         }
         let (limit_bytes, whose) = self.limit();
         let others_bytes = match whose {
             LimitOf::Query => 0,
-            LimitOf::Engine { others_bytes, .. } => others_bytes,
+            LimitOf::Session { others_bytes } | LimitOf::Engine { others_bytes, .. } => {
+                others_bytes
+            }
         };
         let mut allowed_bytes = limit_bytes.saturating_sub(others_bytes);
         if reservation.consumer().can_spill() {
@@ -416,6 +393,7 @@ impl MemoryPool for QueryMemory {
         }
         self.used_bytes.fetch_sub(shrink as u64, Relaxed);
         self.engine.used_bytes.fetch_sub(shrink as u64, Relaxed);
+        self.session.used_bytes.fetch_sub(shrink as u64, Relaxed);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
@@ -448,7 +426,7 @@ impl MemoryPool for QueryMemory {
         let limit = self
             .limit_bytes
             .unwrap_or_else(|| self.engine.limit_bytes(self.tier));
-        MemoryLimit::Finite(limit as usize)
+        MemoryLimit::Finite(limit.min(self.session.limit_bytes()) as usize)
     }
 }
 
@@ -471,8 +449,12 @@ mod tests {
         EngineMemory::new(system.expect("a system"), limit_bytes)
     }
 
+    fn unlimited() -> Arc<SessionMemory> {
+        SessionMemory::new(SessionMemory::UNLIMITED)
+    }
+
     fn query(engine: &Arc<EngineMemory>, limit_bytes: Option<u64>) -> Arc<dyn MemoryPool> {
-        engine.query(TierId::NEAR, limit_bytes)
+        engine.query(&unlimited(), TierId::NEAR, limit_bytes)
     }
 
     fn consumer(pool: &Arc<dyn MemoryPool>, name: &str, can_spill: bool) -> MemoryReservation {
@@ -517,6 +499,27 @@ mod tests {
         grow(&modest, FLOOR_BYTES).expect("the floor");
         let error = grow(&modest, MIB).expect_err("more than the floor");
         assert!(error.contains("of which others hold 100.0 MiB"), "{error}");
+    }
+
+    #[test]
+    fn queries_of_a_session_share_its_limit() {
+        let engine = engine(Some(100 * MIB));
+        let session = SessionMemory::new(20 * MIB);
+        let of_session = || -> Arc<dyn MemoryPool> { engine.query(&session, TierId::NEAR, None) };
+        let (one, two, other) = (of_session(), of_session(), query(&engine, None));
+        let (first, second) = (consumer(&one, "a", false), consumer(&two, "b", false));
+        grow(&first, 15 * MIB).expect("below the limit");
+        let error = grow(&second, 6 * MIB).expect_err("above the limit, if below the floor");
+        assert!(
+            error.contains("may hold 20.0 MiB, of which others hold 15.0 MiB")
+                && error.contains("SET session_memory_limit"),
+            "{error}"
+        );
+        grow(&consumer(&other, "c", false), 70 * MIB).expect("another session");
+        session.set_limit_bytes(30 * MIB);
+        grow(&second, 6 * MIB).expect("below the new limit");
+        drop(first);
+        grow(&second, 20 * MIB).expect("what the other gave back");
     }
 
     #[test]
@@ -575,7 +578,7 @@ mod tests {
     #[test]
     fn a_cancelled_query_gets_no_more() {
         let engine = engine(None);
-        let memory = engine.query(TierId::NEAR, None);
+        let memory = engine.query(&unlimited(), TierId::NEAR, None);
         let pool: Arc<dyn MemoryPool> = Arc::clone(&memory) as _;
         let sort = consumer(&pool, "sort", true);
         drop(CancelOnDrop(memory));

@@ -14,6 +14,7 @@ mod memory;
 mod options;
 mod pool;
 mod preload;
+mod refusal;
 mod session;
 mod settings;
 mod spill;
@@ -25,9 +26,11 @@ mod yielding;
 
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
+pub use execute::ClientRows;
 pub use loading::Loading;
-pub use memory::{EngineMemory, FLOOR_BYTES, LimitOf, QueryMemory, Refusal};
+pub use memory::{EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory};
 pub use options::{EngineOptions, Origin, SessionOptions};
+pub use refusal::{LimitOf, Refusal};
 pub use session::Session;
 pub use settings::Settings;
 pub(crate) use settings::setting_names;
@@ -300,12 +303,14 @@ impl Engine {
     }
 
     /// The settings of a new session.
-    fn default_settings(&self) -> Settings {
+    fn default_settings(&self, options: SessionOptions) -> Settings {
         let limits = self.database.merges().limits().clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
         let log = self.database.log().cloned();
-        Settings::new(self.tablespaces(), limits, log, temporary)
+        let memory_limit_bytes = options.memory_limit_bytes;
+        let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
+        Settings::new(self.tablespaces(), limits, log, temporary, memory)
     }
 }
 

@@ -1,5 +1,6 @@
 //! A session: what one client sees and has set.
 
+use datafusion::catalog::SchemaProvider;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -52,6 +53,7 @@ pub struct Session {
     engine: Arc<Engine>,
     options: SessionOptions,
     context: SessionContext,
+    catalog: Arc<SessionCatalog>,
     pub(super) temporary: Arc<TableMap>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
     /// The transaction that `BEGIN` began.
@@ -61,7 +63,7 @@ pub struct Session {
 impl Session {
     pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
         let state = SessionStateBuilder::new()
-            .with_config(config(&engine))
+            .with_config(config(&engine, options))
             .with_runtime_env(Arc::clone(engine.runtime()))
             .with_default_features()
             .with_optimizer_rules(logical_rules())
@@ -74,11 +76,13 @@ impl Session {
         let system = Arc::new(SystemTables::new(&engine, &temporary));
         let shared = Arc::clone(engine.catalog());
         let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
-        context.register_catalog(CATALOG, Arc::new(catalog));
+        let catalog = Arc::new(catalog);
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
         Self {
             engine,
             options,
             context,
+            catalog,
             temporary,
             loading: Arc::default(),
             open: Arc::default(),
@@ -98,6 +102,11 @@ impl Session {
     /// DataFusion's own context, for what the session has no word for.
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// Adds a schema that only this session sees, such as one that a protocol's clients look for.
+    pub fn add_schema(&self, name: &str, schema: Arc<dyn SchemaProvider>) {
+        self.catalog.add_own(name, schema);
     }
 
     /// Makes `table` known under its name, to all sessions.
@@ -148,7 +157,7 @@ impl Session {
     fn settings_in(&self, state: &SessionState) -> Settings {
         let extensions = &state.config_options().extensions;
         let own = extensions.get::<Settings>().cloned();
-        own.unwrap_or_else(|| self.engine.default_settings())
+        own.unwrap_or_else(|| self.engine.default_settings(self.options))
     }
 
     /// Plans a statement of DataFusion's, without Nearfar's statements, without a memory budget of the
@@ -166,10 +175,11 @@ impl Session {
         state: &SessionState,
     ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
         let settings = self.settings_in(state);
-        let memory = self
-            .engine
-            .query_memory()
-            .query(settings.heap_tier(), settings.memory_limit_bytes());
+        let memory = self.engine.query_memory().query(
+            settings.memory(),
+            settings.heap_tier(),
+            settings.memory_limit_bytes(),
+        );
         let mut runtime = state.runtime_env().as_ref().clone();
         runtime.memory_pool = Arc::clone(&memory) as _;
         let tier = settings.spill_tier().map(|tier| SpillTier {
@@ -210,12 +220,12 @@ impl Session {
 }
 
 /// The settings of a session: the one place where they are made.
-fn config(engine: &Arc<Engine>) -> SessionConfig {
+fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
     settings(engine.threads())
         .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
-        .with_option_extension(engine.default_settings())
+        .with_option_extension(engine.default_settings(options))
 }
 
 /// The rule for the query heap. It comes last: other rules look for the operators that it wraps.

@@ -7,6 +7,7 @@ use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
 
+use super::memory::SessionMemory;
 use super::tablespaces::Tablespaces;
 use crate::durable::{DurabilityError, Log, LogSync};
 use crate::error::StoreError;
@@ -19,7 +20,7 @@ use crate::transaction::MergeLimits;
 const DISK: &str = "disk";
 
 /// The settings and what they are for. Each has a field of [`Settings`].
-const SETTINGS: [(&str, &str); 10] = [
+const SETTINGS: [(&str, &str); 11] = [
     (
         "default_tablespace",
         "Where tables are put that name no tablespace.",
@@ -48,6 +49,11 @@ const SETTINGS: [(&str, &str); 10] = [
          the engine may take together.",
     ),
     (
+        "session_memory_limit",
+        "What the operators of all queries of the session may take together, such as 2GiB; engine for \
+         what every session is given.",
+    ),
+    (
         "count_accesses",
         "Whether scans count what they read, by column and by tier.",
     ),
@@ -68,7 +74,7 @@ const SETTINGS: [(&str, &str); 10] = [
 ];
 
 /// The names of the settings, without their namespace.
-pub(crate) fn setting_names() -> [&'static str; 10] {
+pub(crate) fn setting_names() -> [&'static str; 11] {
     SETTINGS.map(|(name, _)| name)
 }
 
@@ -82,6 +88,9 @@ pub struct Settings {
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
     temporary: Arc<TemporaryBudget>,
+    memory: Arc<SessionMemory>,
+    /// What the session is given at first.
+    session_memory_bytes: u64,
     /// What the engine gives every session.
     temp_limit_bytes: u64,
     spill_tablespace: Option<TierId>,
@@ -99,8 +108,11 @@ impl Settings {
         merge_limits: MergeLimits,
         log: Option<Arc<Log>>,
         temporary: Arc<TemporaryBudget>,
+        memory: Arc<SessionMemory>,
     ) -> Self {
         Self {
+            session_memory_bytes: memory.limit_bytes(),
+            memory,
             temp_limit_bytes: temporary.limit_bytes(),
             temporary,
             spill_tablespace: tablespaces.tier(FAR).ok(),
@@ -136,6 +148,11 @@ impl Settings {
     /// What one query may take, where it is less than what the engine has.
     pub fn memory_limit_bytes(&self) -> Option<u64> {
         self.memory_limit_bytes
+    }
+
+    /// The memory of all queries of the session.
+    pub fn memory(&self) -> &Arc<SessionMemory> {
+        &self.memory
     }
 
     /// Whether scans count the accesses of columns and the bytes read from each tier.
@@ -175,11 +192,18 @@ impl Settings {
                 self.memory_limit_bytes = None;
             }
             "memory_limit" => self.memory_limit_bytes = Some(bytes(key, value)?),
+            "session_memory_limit" if is_default || value.eq_ignore_ascii_case("engine") => {
+                self.memory.set_limit_bytes(self.session_memory_bytes);
+            }
+            "session_memory_limit" => {
+                let limit_bytes = allowed(key, value, self.session_memory_bytes)?;
+                self.memory.set_limit_bytes(limit_bytes);
+            }
             "temp_limit" if is_default || value.eq_ignore_ascii_case("engine") => {
                 self.temporary.set_limit_bytes(self.temp_limit_bytes);
             }
             "temp_limit" => {
-                let limit_bytes = self.allowed_temp_limit(value)?;
+                let limit_bytes = allowed(key, value, self.temp_limit_bytes)?;
                 self.temporary.set_limit_bytes(limit_bytes);
             }
             "spill_tablespace" if is_default => {
@@ -215,19 +239,6 @@ impl Settings {
         Ok(())
     }
 
-    /// `value` as a limit, where it is not above what the engine gives.
-    fn allowed_temp_limit(&self, value: &str) -> Result<u64, SqlError> {
-        let limit_bytes = bytes("temp_limit", value)?;
-        match limit_bytes <= self.temp_limit_bytes {
-            true => Ok(limit_bytes),
-            false => Err(SqlError::SettingValue {
-                name: "temp_limit".to_owned(),
-                value: value.to_owned(),
-                allowed: format!("the engine allows {}B", self.temp_limit_bytes),
-            }),
-        }
-    }
-
     fn value(&self, key: &str) -> String {
         let describe = |placement| self.tablespaces.describe(placement);
         match key {
@@ -240,6 +251,10 @@ impl Settings {
             "heap_tablespace" => self.tablespaces.name(self.heap_tablespace),
             "temp_limit" => match self.temporary.limit_bytes() {
                 TemporaryBudget::UNLIMITED => "engine".to_owned(),
+                bytes => format!("{bytes}B"),
+            },
+            "session_memory_limit" => match self.memory.limit_bytes() {
+                SessionMemory::UNLIMITED => "engine".to_owned(),
                 bytes => format!("{bytes}B"),
             },
             "spill_tablespace" => self
@@ -263,6 +278,19 @@ impl Settings {
                 None => "engine".to_owned(),
             },
         }
+    }
+}
+
+/// `value` as a limit, where it is not above what the engine gives.
+fn allowed(name: &str, value: &str, given_bytes: u64) -> Result<u64, SqlError> {
+    let limit_bytes = bytes(name, value)?;
+    match limit_bytes <= given_bytes {
+        true => Ok(limit_bytes),
+        false => Err(SqlError::SettingValue {
+            name: name.to_owned(),
+            value: value.to_owned(),
+            allowed: format!("the engine allows {given_bytes}B"),
+        }),
     }
 }
 

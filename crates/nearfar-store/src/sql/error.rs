@@ -151,6 +151,14 @@ pub enum SqlError {
         /// What they may take.
         limit_bytes: u64,
     },
+    /// An option of `COPY` that can't be so.
+    #[error("option {option} of COPY: {why}")]
+    CopyOption {
+        /// The option.
+        option: String,
+        /// What it can be.
+        why: String,
+    },
     /// A value that a setting can't have.
     #[error("setting `{name}` can't be `{value}`: {allowed}")]
     SettingValue {

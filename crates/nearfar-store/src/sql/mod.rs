@@ -14,12 +14,16 @@
 //! | `BEGIN`, `START TRANSACTION`, `COMMIT`, `END`, `ROLLBACK`, `ABORT` | transactions of several statements |
 //! | `CALL nearfar.merge('t')` | turns what was written to a table into main storage |
 //! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
+//! | `COPY t FROM STDIN`, `COPY t TO STDOUT` | rows from and to the client of a server |
 //!
 //! Everything else is DataFusion's.
 
 mod alter;
 mod call;
+mod copy;
 mod error;
+mod parameters;
+mod postgres;
 mod rewrite;
 mod script;
 mod statement;
@@ -27,8 +31,10 @@ mod transaction;
 
 pub use alter::{AlterTable, AlteredColumn, ColumnOptions, Place};
 pub use call::{Call, Procedure};
+pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub use error::SqlError;
+pub use postgres::{CATALOGS, PG_CATALOG};
 pub use script::Completeness;
-pub use statement::{CopyFrom, Statement, statements};
 pub(crate) use statement::{CreateClauses, StatementKind};
+pub use statement::{Statement, statements};
 pub use transaction::TransactionCommand;

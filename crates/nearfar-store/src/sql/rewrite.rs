@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::SqlError;
 use super::alter::{ColumnOptions, Place, column_options};
+use super::postgres::rewrite_catalogs;
 use super::statement::CreateClauses;
 use crate::engine::setting_names;
 
@@ -49,7 +50,8 @@ pub(super) fn rewrite(statement: DfStatement) -> Result<(DfStatement, CreateClau
     Ok((statement, clauses))
 }
 
-fn parse_query(sql: &str) -> Result<DfStatement, SqlError> {
+/// The statement of a text of our own.
+pub(super) fn parse_query(sql: &str) -> Result<DfStatement, SqlError> {
     let mut parsed =
         datafusion::sql::parser::DFParser::parse_sql(sql).map_err(|error| SqlError::Syntax {
             message: error.to_string(),
@@ -64,7 +66,8 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
         if matches!(&variable[..], [name] if name.value.eq_ignore_ascii_case("tablespaces")))
 }
 
-fn rewrite_ast(ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
+fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
+    rewrite_catalogs(&mut ast);
     match ast {
         Ast::CreateTable(create) => Ok(Ast::CreateTable(take_clauses(create, clauses)?)),
         Ast::CreateView(mut view) => {

@@ -1,9 +1,7 @@
 //! Statements, read from their tokens.
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{
-    CopyOption, CopySource, CopyTarget, ObjectName, Statement as Ast,
-};
+use datafusion::sql::sqlparser::ast::DataType;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -11,6 +9,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
+use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
@@ -28,6 +28,31 @@ impl Statement {
         &self.text
     }
 
+    /// The rows that the statement copies from or to the client, if it does.
+    pub fn client_copy(&self) -> Option<ClientCopy<'_>> {
+        match &self.kind {
+            StatementKind::CopyIn(copy) => Some(ClientCopy::In(copy)),
+            StatementKind::CopyOut(copy) => Some(ClientCopy::Out(copy)),
+            _ => None,
+        }
+    }
+
+    /// The same with each of its parameters cast to the type that `of` has for its number, from 1;
+    /// for parameters whose types do not follow from where they stand. None if there is none to cast.
+    pub fn with_parameter_types(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
+        let StatementKind::DataFusion { statement, create } = &self.kind else {
+            return None;
+        };
+        let statement = cast_parameters(statement, of)?;
+        Some(Self {
+            text: self.text.clone(),
+            kind: StatementKind::DataFusion {
+                statement: Box::new(statement),
+                create: create.clone(),
+            },
+        })
+    }
+
     pub(crate) fn kind(&self) -> &StatementKind {
         &self.kind
     }
@@ -43,6 +68,8 @@ pub(crate) enum StatementKind {
     },
     Alter(AlterTable),
     CopyFrom(CopyFrom),
+    CopyIn(CopyIn),
+    CopyOut(CopyOut),
     Transaction(TransactionCommand),
     Call(Call),
     /// `CHECKPOINT`: a savepoint.
@@ -56,21 +83,6 @@ pub(crate) struct CreateClauses {
     pub options: ColumnOptions,
 }
 
-/// `COPY table FROM 'file'`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CopyFrom {
-    /// The table that gets the rows.
-    pub table: ObjectName,
-    /// The file or folder.
-    pub path: String,
-    /// The format, where it is not the one of the file's ending.
-    pub format: Option<String>,
-    /// Whether a CSV file begins with the columns' names.
-    pub header: bool,
-    /// What separates the values of a CSV file.
-    pub delimiter: char,
-}
-
 /// Reads a script. Nothing of it has run when a statement in it is wrong.
 ///
 /// # Errors
@@ -82,9 +94,7 @@ pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
 fn statement(piece: Piece) -> Result<Statement, SqlError> {
     let kind = match leading_keywords(&piece.tokens) {
         [Keyword::ALTER, Keyword::TABLE] => StatementKind::Alter(parse_alter(piece.tokens)?),
-        [Keyword::COPY, _] if is_copy_from(&piece.tokens) => {
-            StatementKind::CopyFrom(parse_copy_from(piece.tokens)?)
-        }
+        [Keyword::COPY, _] if is_read_here(&piece.tokens) => parse_copy(piece.tokens)?,
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
         _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
         [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
@@ -143,73 +153,6 @@ fn leading_keywords(tokens: &[TokenWithSpan]) -> [Keyword; 2] {
             _ => Keyword::NoKeyword,
         });
     [(); 2].map(|()| words.next().unwrap_or(Keyword::NoKeyword))
-}
-
-/// Whether the first of `FROM` and `TO` outside of parentheses is `FROM`.
-fn is_copy_from(tokens: &[TokenWithSpan]) -> bool {
-    let mut depth = 0usize;
-    for token in tokens {
-        match &token.token {
-            Token::LParen => depth += 1,
-            Token::RParen => depth = depth.saturating_sub(1),
-            Token::Word(word) if depth == 0 && word.keyword == Keyword::FROM => return true,
-            Token::Word(word) if depth == 0 && word.keyword == Keyword::TO => return false,
-            _ => {}
-        }
-    }
-    false
-}
-
-fn parse_copy_from(tokens: Vec<TokenWithSpan>) -> Result<CopyFrom, SqlError> {
-    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
-    let parsed = parser.parse_statement().map_err(syntax)?;
-    expect_end(&mut parser)?;
-    let unsupported = |clause: &str| {
-        SqlError::unsupported(
-            format!("COPY … FROM with {clause}"),
-            "use COPY table FROM 'file'",
-        )
-    };
-    let Ast::Copy {
-        source,
-        target,
-        options,
-        legacy_options,
-        ..
-    } = parsed
-    else {
-        return Err(unsupported("this clause"));
-    };
-    let table = match source {
-        CopySource::Table {
-            table_name,
-            columns,
-        } if columns.is_empty() => table_name,
-        CopySource::Table { .. } => return Err(unsupported("a list of columns")),
-        CopySource::Query(_) => return Err(unsupported("a query")),
-    };
-    let CopyTarget::File { filename: path } = target else {
-        return Err(unsupported("STDIN or PROGRAM"));
-    };
-    if !legacy_options.is_empty() {
-        return Err(unsupported("options outside of parentheses"));
-    }
-    let mut copy = CopyFrom {
-        table,
-        path,
-        format: None,
-        header: true,
-        delimiter: ',',
-    };
-    for option in options {
-        match option {
-            CopyOption::Format(format) => copy.format = Some(format.value),
-            CopyOption::Header(header) => copy.header = header,
-            CopyOption::Delimiter(delimiter) => copy.delimiter = delimiter,
-            other => return Err(unsupported(&other.to_string())),
-        }
-    }
-    Ok(copy)
 }
 
 pub(super) fn expect_end(parser: &mut Parser<'_>) -> Result<(), SqlError> {

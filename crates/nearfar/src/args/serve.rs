@@ -76,6 +76,9 @@ pub struct ServeArgs {
         help_heading = "Limits"
     )]
     pub max_statement: crate::human::ByteSize,
+    /// What the operators of all queries of a connection may take together.
+    #[arg(long, value_name = "BYTES", help_heading = "Limits")]
+    pub session_memory: Option<crate::human::ByteSize>,
     /// What a statement may take, in seconds; 0 for no end. Clients may set another.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
     pub statement_timeout: Duration,

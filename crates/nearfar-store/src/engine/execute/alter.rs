@@ -202,7 +202,8 @@ pub(super) fn table_reference(name: &ObjectName) -> Result<TableReference, SqlEr
     })
 }
 
-fn normalised(ident: &Ident) -> String {
+/// A name as the planner sees it.
+pub(super) fn normalised(ident: &Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_lowercase(),

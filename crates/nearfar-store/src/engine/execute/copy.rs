@@ -1,10 +1,8 @@
 //! `COPY table FROM 'file'`.
 
 use datafusion::datasource::file_format::options::ArrowReadOptions;
-use datafusion::datasource::provider_as_source;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{CsvReadOptions, DataFrame, ParquetReadOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,12 +25,6 @@ impl Session {
     ) -> Result<StatementResult, StoreError> {
         let name = table_reference(&copy.table)?;
         let table = self.memory_table(&name).await?;
-        let target = self
-            .provider(&name)
-            .await?
-            .ok_or_else(|| SqlError::UnknownTable {
-                table: name.to_string(),
-            })?;
         let unreadable = |source: StoreError| StoreError::Unreadable {
             path: PathBuf::from(&copy.path),
             source: Box::new(source),
@@ -51,17 +43,9 @@ impl Session {
                 .into(),
             ));
         }
-        let columns = given.into_iter().zip(wanted).map(|(column, field)| {
-            cast(Expr::Column(column), field.data_type().clone()).alias(field.name())
-        });
-        let rows = LogicalPlanBuilder::from(input).project(columns)?.build()?;
-        let plan = LogicalPlanBuilder::insert_into(
-            rows,
-            name,
-            provider_as_source(target),
-            InsertOp::Append,
-        )?
-        .build()?;
+        let sources = given.into_iter().map(|column| Some(Expr::Column(column)));
+        let sources = sources.collect();
+        let plan = self.insert_plan(input, name, &table, sources).await?;
         self.write(transaction, &state, &plan)
             .await
             .map_err(|error| match error {

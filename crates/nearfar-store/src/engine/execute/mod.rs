@@ -5,6 +5,7 @@ mod alter;
 mod analyze;
 mod call;
 mod copy;
+mod copy_client;
 mod create;
 mod drop;
 mod modify;
@@ -30,6 +31,8 @@ use crate::error::StoreError;
 use crate::load::Progress;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::transaction::Transaction;
+pub use copy_client::ClientRows;
+use copy_client::no_copy;
 use modify::explained;
 use rejoin::without_hash_joins;
 pub(super) use transaction::within;
@@ -82,6 +85,7 @@ impl Session {
                 self.check_files("COPY … FROM")?;
                 self.copy_from(transaction, copy).await
             }
+            StatementKind::CopyIn(_) | StatementKind::CopyOut(_) => Err(no_copy().into()),
             StatementKind::Call(call) => {
                 alone(transaction, &format!("CALL {}", call.procedure.name()))?;
                 match call.procedure {

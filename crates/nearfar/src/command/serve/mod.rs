@@ -59,6 +59,7 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         may_use_files: args.allow_files,
         max_connections: args.max_connections,
         max_message_bytes: usize::try_from(args.max_statement.0).unwrap_or(usize::MAX),
+        session_memory_bytes: args.session_memory.map(|size| size.0),
         statement_timeout: limit(args.statement_timeout),
         idle_session_timeout: limit(args.idle_timeout),
         idle_in_transaction_timeout: limit(args.idle_in_transaction_timeout),

@@ -1,0 +1,301 @@
+//! The functions that queries of the catalogs call.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::exec_err;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+use datafusion::scalar::ScalarValue;
+use nearfar_store::engine::PUBLIC;
+use pgwire::api::Type;
+use postgres_types::Kind;
+
+use super::world::{OWNER, is_visible, relation_id};
+use crate::client::SERVER_VERSION;
+
+/// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale
+/// is in these bits.
+const MODIFIER_BASE: i64 = 4;
+const SCALE_BITS: i64 = 0x7ff;
+
+/// All functions, for a session of `user`.
+pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
+    let text = |text: &str| ScalarValue::from(text);
+    let none = || ScalarValue::Utf8(None);
+    let constants = [
+        ("version", text(&format!("PostgreSQL {SERVER_VERSION}"))),
+        ("current_database", text(database)),
+        ("current_catalog", text(database)),
+        ("current_schema", text(PUBLIC)),
+        ("current_user", text(user)),
+        ("session_user", text(user)),
+        ("user", text(user)),
+        ("pg_get_userbyid", text(OWNER)),
+        ("pg_encoding_to_char", text("UTF8")),
+        ("pg_tablespace_location", text("")),
+        ("pg_get_expr", none()),
+        ("pg_get_viewdef", none()),
+        ("pg_get_constraintdef", none()),
+        ("pg_get_indexdef", none()),
+        ("pg_get_function_result", none()),
+        ("pg_get_function_arguments", none()),
+        ("obj_description", none()),
+        ("col_description", none()),
+        ("shobj_description", none()),
+        ("pg_table_size", ScalarValue::Int64(None)),
+        ("pg_relation_size", ScalarValue::Int64(None)),
+        ("pg_total_relation_size", ScalarValue::Int64(None)),
+        ("pg_is_in_recovery", ScalarValue::from(false)),
+        ("pg_relation_is_publishable", ScalarValue::from(false)),
+        ("pg_type_is_visible", ScalarValue::from(true)),
+        ("pg_function_is_visible", ScalarValue::from(true)),
+        ("has_database_privilege", ScalarValue::from(true)),
+        ("has_schema_privilege", ScalarValue::from(true)),
+        ("has_table_privilege", ScalarValue::from(true)),
+    ];
+    let constants = constants.map(|(name, value)| {
+        let signature = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        ScalarUDF::from(Constant {
+            name,
+            value,
+            signature: Signature::one_of(signature, Volatility::Stable),
+        })
+    });
+    let computed = [
+        (
+            "pg_table_is_visible",
+            1..=1,
+            DataType::Boolean,
+            visible as Compute,
+        ),
+        ("format_type", 2..=2, DataType::Utf8, formatted_type),
+        ("pg_regclass", 1..=1, DataType::Int64, class_id),
+        ("to_regclass", 1..=1, DataType::Int64, class_id),
+        ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
+        ("array_to_string", 2..=3, DataType::Utf8, joined),
+    ];
+    let computed = computed.map(|(name, arguments, gives, compute)| {
+        let signatures = arguments.map(TypeSignature::Any).collect();
+        ScalarUDF::from(Computed {
+            name,
+            gives,
+            compute,
+            signature: Signature::one_of(signatures, Volatility::Stable),
+        })
+    });
+    constants.into_iter().chain(computed).collect()
+}
+
+/// A function that gives the same for all arguments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Constant {
+    name: &'static str,
+    value: ScalarValue,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Constant {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.value.data_type())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        Ok(ColumnarValue::Scalar(self.value.clone()))
+    }
+}
+
+/// What makes a column of columns.
+type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
+
+/// A function of its arguments, known by its name.
+#[derive(Debug)]
+struct Computed {
+    name: &'static str,
+    gives: DataType,
+    compute: Compute,
+    signature: Signature,
+}
+
+impl PartialEq for Computed {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Computed {}
+
+impl Hash for Computed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Computed {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.gives.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        Ok(ColumnarValue::Array((self.compute)(&arrays)?))
+    }
+}
+
+fn integers(array: &ArrayRef) -> Result<Int64Array> {
+    let array = cast(array, &DataType::Int64)?;
+    Ok(array.as_primitive::<Int64Type>().clone())
+}
+
+/// Whether the tables of these identifiers are found without their schema.
+fn visible(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let visible = integers(&arguments[0])?;
+    let visible = visible.iter().map(|id| id.map(is_visible));
+    Ok(Arc::new(visible.collect::<BooleanArray>()))
+}
+
+/// The names of types, with their modifiers.
+fn formatted_type(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let (types, modifiers) = (integers(&arguments[0])?, integers(&arguments[1])?);
+    let names = types.iter().zip(modifiers.iter());
+    let names = names.map(|(id, modifier)| {
+        let Some(kind) = u32::try_from(id?).ok().and_then(Type::from_oid) else {
+            return Some("???".to_owned());
+        };
+        Some(type_name(&kind, modifier.unwrap_or(-1)))
+    });
+    Ok(Arc::new(names.collect::<StringArray>()))
+}
+
+/// The name of a type in SQL.
+fn type_name(kind: &Type, modifier: i64) -> String {
+    if let Kind::Array(element) = kind.kind() {
+        return type_name(element, -1) + "[]";
+    }
+    let name = match *kind {
+        Type::BOOL => "boolean",
+        Type::INT2 => "smallint",
+        Type::INT4 => "integer",
+        Type::INT8 => "bigint",
+        Type::FLOAT4 => "real",
+        Type::FLOAT8 => "double precision",
+        Type::VARCHAR => "character varying",
+        Type::BPCHAR => "character",
+        Type::CHAR => "\"char\"",
+        Type::TIME => "time without time zone",
+        Type::TIMESTAMP => "timestamp without time zone",
+        Type::TIMESTAMPTZ => "timestamp with time zone",
+        Type::NUMERIC if modifier >= MODIFIER_BASE => {
+            let modifier = modifier - MODIFIER_BASE;
+            return format!("numeric({},{})", modifier >> 16, modifier & SCALE_BITS);
+        }
+        _ => kind.name(),
+    };
+    name.to_owned()
+}
+
+/// The identifiers of tables that are named; numbers are identifiers already.
+fn class_id(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    if !arguments[0].data_type().is_string() {
+        return Ok(Arc::new(integers(&arguments[0])?));
+    }
+    let names = cast(&arguments[0], &DataType::Utf8)?;
+    let ids = names.as_string::<i32>().iter().map(|name| {
+        let name = name?;
+        let plain = |part: &str| match part.strip_prefix('"') {
+            Some(quoted) => quoted.trim_end_matches('"').to_owned(),
+            None => part.to_lowercase(),
+        };
+        let (schema, name) = name.rsplit_once('.').unwrap_or((PUBLIC, name));
+        Some(
+            name.parse()
+                .unwrap_or_else(|_| relation_id(&plain(schema), &plain(name))),
+        )
+    });
+    Ok(Arc::new(ids.collect::<Int64Array>()))
+}
+
+/// Numbers of bytes for people.
+fn pretty_size(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let sizes = integers(&arguments[0])?;
+    let sizes = sizes.iter().map(|bytes| {
+        let mut size = bytes?;
+        let mut unit = 0;
+        while size.abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+            size = (size + 512) / 1024;
+            unit += 1;
+        }
+        Some(format!("{size} {}", UNITS[unit]))
+    });
+    Ok(Arc::new(sizes.collect::<StringArray>()))
+}
+
+/// The lists of the catalogs, of which there are none.
+fn joined(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let lists = &arguments[0];
+    let is_list = !matches!(lists.data_type(), DataType::Utf8 | DataType::Null);
+    if is_list {
+        return exec_err!("array_to_string is for the lists of system catalogs only");
+    }
+    Ok(Arc::new(StringArray::new_null(lists.len())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_their_names_of_sql() {
+        assert_eq!(type_name(&Type::INT8, -1), "bigint");
+        assert_eq!(
+            type_name(&Type::NUMERIC, (12 << 16 | 2) + 4),
+            "numeric(12,2)"
+        );
+        assert_eq!(type_name(&Type::NUMERIC, -1), "numeric");
+        assert_eq!(type_name(&Type::TEXT_ARRAY, -1), "text[]");
+    }
+
+    #[test]
+    fn names_are_identifiers() {
+        let names: ArrayRef = Arc::new(StringArray::from(vec!["t", "PUBLIC.\"t\"", "s.T", "17"]));
+        let ids = class_id(&[names]).expect("names");
+        let ids = ids.as_primitive::<Int64Type>();
+        assert_eq!(ids.value(0), relation_id("public", "t"));
+        assert_eq!(ids.value(0), ids.value(1));
+        assert_eq!(ids.value(2), relation_id("s", "t"));
+        assert_eq!(ids.value(3), 17);
+        assert!(is_visible(ids.value(0)) && !is_visible(ids.value(2)));
+    }
+
+    #[test]
+    fn sizes_are_for_people() {
+        let sizes: ArrayRef = Arc::new(Int64Array::from(vec![Some(10), Some(20 << 10), None]));
+        let texts = pretty_size(&[sizes]).expect("sizes");
+        let texts = texts.as_string::<i32>();
+        assert_eq!((texts.value(0), texts.value(1)), ("10 bytes", "20 kB"));
+        assert!(texts.is_null(2));
+    }
+}

@@ -1,0 +1,113 @@
+//! PostgreSQL's system catalogs, for clients that look for tables in them: the schema `pg_catalog` of a
+//! session, and the functions that queries of it call.
+//!
+//! The catalogs are made anew for every query of what the session sees ([`world`]). They have the columns
+//! that psql and drivers read. Of things that Nearfar has none of, such as indexes, there are no rows.
+
+mod columns;
+mod empty;
+mod functions;
+mod tables;
+mod world;
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, Session as PlanSession, TableProvider};
+use datafusion::datasource::MemTable;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use nearfar_store::engine::{CATALOG, Session};
+use nearfar_store::sql::PG_CATALOG;
+
+use tables::{TABLES, Table};
+use world::World;
+
+/// Gives a session of `user` the catalogs and their functions.
+pub fn add(session: &Session, user: &str, database: &str) {
+    let catalogs = Catalogs {
+        user: user.to_owned(),
+        database: database.to_owned(),
+    };
+    session.add_schema(PG_CATALOG, Arc::new(catalogs));
+    for function in functions::all(user, database) {
+        session.context().register_udf(function);
+    }
+}
+
+/// The schema `pg_catalog` of one session.
+#[derive(Debug)]
+struct Catalogs {
+    user: String,
+    database: String,
+}
+
+#[async_trait]
+impl SchemaProvider for Catalogs {
+    fn table_names(&self) -> Vec<String> {
+        TABLES.iter().map(|table| table.name.to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let found = TABLES.iter().find(|table| table.name == name);
+        Ok(found.map(|table| {
+            Arc::new(Catalog {
+                table,
+                user: self.user.clone(),
+                database: self.database.clone(),
+            }) as _
+        }))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        TABLES.iter().any(|table| table.name == name)
+    }
+}
+
+/// One catalog.
+#[derive(Debug)]
+struct Catalog {
+    table: &'static Table,
+    user: String,
+    database: String,
+}
+
+impl Catalog {
+    /// Its rows at this moment.
+    async fn batch(&self, state: &dyn PlanSession) -> Result<RecordBatch> {
+        let state = state.as_any().downcast_ref::<SessionState>();
+        let catalog = state.and_then(|state| state.catalog_list().catalog(CATALOG));
+        let mut world = World::new(&self.user, &self.database);
+        if let Some(catalog) = catalog {
+            world.add(catalog.as_ref()).await?;
+        }
+        Ok((self.table.batch)(&world)?)
+    }
+}
+
+#[async_trait]
+impl TableProvider for Catalog {
+    fn schema(&self) -> SchemaRef {
+        (self.table.schema)()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn PlanSession,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let batch = self.batch(state).await?;
+        let table = MemTable::try_new(self.schema(), vec![vec![batch]])?;
+        table.scan(state, projection, filters, limit).await
+    }
+}

@@ -1,0 +1,373 @@
+//! The catalogs that have rows.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use pgwire::api::Type;
+use postgres_types::Kind;
+
+use super::columns::{Columns, Of, batch, schema};
+use super::empty;
+use super::world::{Attribute, OWNER, OWNER_ID, Relation, USER_ID, World, schema_id};
+
+/// A catalog: its name, and how it is made.
+#[derive(Debug)]
+pub struct Table {
+    pub name: &'static str,
+    pub schema: fn() -> SchemaRef,
+    pub batch: fn(&World) -> Result<RecordBatch, ArrowError>,
+}
+
+/// A catalog with the columns of `$columns` and a row for each of what `$rows` makes of the world.
+macro_rules! table {
+    ($name:literal, $columns:expr, $rows:expr) => {
+        Table {
+            name: $name,
+            schema: || schema($columns),
+            batch: |world| batch($columns, &$rows(world)),
+        }
+    };
+}
+
+/// All catalogs that can be read.
+pub const TABLES: &[Table] = &[
+    table!("pg_am", AM, |_: &World| vec![()]),
+    table!("pg_attribute", ATTRIBUTE, World::attributes),
+    table!("pg_authid", ROLE, roles),
+    table!("pg_class", CLASS, relations),
+    table!("pg_database", DATABASE, |world: &World| vec![
+        world.database.clone()
+    ]),
+    table!("pg_namespace", NAMESPACE, |world: &World| world
+        .schemas
+        .clone()),
+    table!("pg_roles", ROLE, roles),
+    table!("pg_tables", TABLE, tables_only),
+    table!("pg_tablespace", TABLESPACE, |_: &World| vec![()]),
+    table!("pg_type", TYPE, |_: &World| types()),
+    table!("pg_user", USER, roles),
+    table!("pg_views", VIEW, views_only),
+    table!("pg_attrdef", empty::ATTRDEF, empty::none),
+    table!("pg_collation", empty::COLLATION, empty::none),
+    table!("pg_constraint", empty::CONSTRAINT, empty::none),
+    table!("pg_description", empty::DESCRIPTION, empty::none),
+    table!("pg_index", empty::INDEX, empty::none),
+    table!("pg_inherits", empty::INHERITS, empty::none),
+    table!("pg_proc", empty::PROC, empty::none),
+];
+
+/// The only way in which tables are kept.
+const AM: &Columns<()> = &[
+    ("oid", Of::Integer(|_| HEAP_ID)),
+    ("amname", Of::Text(|_| Some("nearfar".to_owned()))),
+    ("amhandler", Of::Integer(|_| 0)),
+    ("amtype", Of::Text(|_| Some("t".to_owned()))),
+];
+/// The identifier that PostgreSQL's own way has.
+const HEAP_ID: i64 = 2;
+const DATABASE_ID: i64 = 5;
+const TABLESPACE_ID: i64 = 1663;
+const UTF8_ENCODING: i64 = 6;
+
+fn relations(world: &World) -> Vec<Arc<Relation>> {
+    world.relations.clone()
+}
+
+fn tables_only(world: &World) -> Vec<Arc<Relation>> {
+    let relations = world.relations.iter().cloned();
+    relations.filter(|relation| !relation.is_view).collect()
+}
+
+fn views_only(world: &World) -> Vec<Arc<Relation>> {
+    let relations = world.relations.iter().cloned();
+    relations.filter(|relation| relation.is_view).collect()
+}
+
+fn letter(letter: &str) -> Option<String> {
+    Some(letter.to_owned())
+}
+
+const CLASS: &Columns<Arc<Relation>> = &[
+    ("oid", Of::Integer(|it| it.id())),
+    ("relname", Of::Text(|it| Some(it.name.clone()))),
+    ("relnamespace", Of::Integer(|it| schema_id(&it.schema))),
+    ("reltype", Of::Integer(|_| 0)),
+    ("reloftype", Of::Integer(|_| 0)),
+    ("relowner", Of::Integer(|_| OWNER_ID)),
+    (
+        "relam",
+        Of::Integer(|it| if it.is_view { 0 } else { HEAP_ID }),
+    ),
+    ("relfilenode", Of::Integer(|it| it.id())),
+    ("reltablespace", Of::Integer(|_| 0)),
+    ("relpages", Of::Integer(|_| 0)),
+    ("reltuples", Of::Integer(|_| -1)),
+    ("relallvisible", Of::Integer(|_| 0)),
+    ("reltoastrelid", Of::Integer(|_| 0)),
+    ("relhasindex", Of::Flag(|_| false)),
+    ("relisshared", Of::Flag(|_| false)),
+    (
+        "relpersistence",
+        Of::Text(|it| letter(if it.is_temporary() { "t" } else { "p" })),
+    ),
+    (
+        "relkind",
+        Of::Text(|it| letter(if it.is_view { "v" } else { "r" })),
+    ),
+    (
+        "relnatts",
+        Of::Integer(|it| it.columns.fields().len() as i64),
+    ),
+    ("relchecks", Of::Integer(|_| 0)),
+    ("relhasrules", Of::Flag(|_| false)),
+    ("relhastriggers", Of::Flag(|_| false)),
+    ("relhassubclass", Of::Flag(|_| false)),
+    ("relrowsecurity", Of::Flag(|_| false)),
+    ("relforcerowsecurity", Of::Flag(|_| false)),
+    ("relispopulated", Of::Flag(|_| true)),
+    ("relreplident", Of::Text(|_| letter("d"))),
+    ("relispartition", Of::Flag(|_| false)),
+    ("relrewrite", Of::Integer(|_| 0)),
+    ("relfrozenxid", Of::Integer(|_| 0)),
+    ("relminmxid", Of::Integer(|_| 0)),
+    ("relacl", Of::Null),
+    ("reloptions", Of::Null),
+    ("relpartbound", Of::Null),
+];
+
+const ATTRIBUTE: &Columns<Attribute> = &[
+    ("attrelid", Of::Integer(|it| it.relation.id())),
+    ("attname", Of::Text(|it| Some(it.field.name().clone()))),
+    ("atttypid", Of::Integer(|it| it.kind.oid().into())),
+    ("attlen", Of::Integer(|it| it.bytes)),
+    ("attnum", Of::Integer(|it| it.number)),
+    ("attndims", Of::Integer(|_| 0)),
+    ("attcacheoff", Of::Integer(|_| -1)),
+    ("atttypmod", Of::Integer(|it| it.modifier)),
+    ("attbyval", Of::Flag(|_| false)),
+    ("attalign", Of::Text(|_| letter("d"))),
+    ("attstorage", Of::Text(|_| letter("p"))),
+    ("attcompression", Of::Text(|_| letter(""))),
+    ("attstattarget", Of::Integer(|_| -1)),
+    ("attnotnull", Of::Flag(|it| !it.field.is_nullable())),
+    ("atthasdef", Of::Flag(|_| false)),
+    ("atthasmissing", Of::Flag(|_| false)),
+    ("attidentity", Of::Text(|_| letter(""))),
+    ("attgenerated", Of::Text(|_| letter(""))),
+    ("attisdropped", Of::Flag(|_| false)),
+    ("attislocal", Of::Flag(|_| true)),
+    ("attinhcount", Of::Integer(|_| 0)),
+    ("attcollation", Of::Integer(|_| 0)),
+    ("attacl", Of::Null),
+    ("attoptions", Of::Null),
+    ("attfdwoptions", Of::Null),
+];
+
+const NAMESPACE: &Columns<String> = &[
+    ("oid", Of::Integer(|it| schema_id(it))),
+    ("nspname", Of::Text(|it| Some(it.clone()))),
+    ("nspowner", Of::Integer(|_| OWNER_ID)),
+    ("nspacl", Of::Null),
+];
+
+const DATABASE: &Columns<String> = &[
+    ("oid", Of::Integer(|_| DATABASE_ID)),
+    ("datname", Of::Text(|it| Some(it.clone()))),
+    ("datdba", Of::Integer(|_| OWNER_ID)),
+    ("encoding", Of::Integer(|_| UTF8_ENCODING)),
+    ("datlocprovider", Of::Text(|_| letter("c"))),
+    ("datistemplate", Of::Flag(|_| false)),
+    ("datallowconn", Of::Flag(|_| true)),
+    ("datconnlimit", Of::Integer(|_| -1)),
+    ("dattablespace", Of::Integer(|_| TABLESPACE_ID)),
+    ("datcollate", Of::Text(|_| letter("C"))),
+    ("datctype", Of::Text(|_| letter("C"))),
+    ("daticulocale", Of::Null),
+    ("daticurules", Of::Null),
+    ("datlocale", Of::Null),
+    ("datacl", Of::Null),
+];
+
+const TABLESPACE: &Columns<()> = &[
+    ("oid", Of::Integer(|_| TABLESPACE_ID)),
+    ("spcname", Of::Text(|_| Some("pg_default".to_owned()))),
+    ("spcowner", Of::Integer(|_| OWNER_ID)),
+    ("spcacl", Of::Null),
+    ("spcoptions", Of::Null),
+];
+
+/// A user, or the owner of everything.
+struct Role {
+    id: i64,
+    name: String,
+}
+
+fn roles(world: &World) -> Vec<Role> {
+    let owner = Role {
+        id: OWNER_ID,
+        name: OWNER.to_owned(),
+    };
+    let user = Role {
+        id: USER_ID,
+        name: world.user.clone(),
+    };
+    match world.user == OWNER {
+        true => vec![owner],
+        false => vec![owner, user],
+    }
+}
+
+const ROLE: &Columns<Role> = &[
+    ("oid", Of::Integer(|it| it.id)),
+    ("rolname", Of::Text(|it| Some(it.name.clone()))),
+    ("rolsuper", Of::Flag(|it| it.id == OWNER_ID)),
+    ("rolinherit", Of::Flag(|_| true)),
+    ("rolcreaterole", Of::Flag(|_| false)),
+    ("rolcreatedb", Of::Flag(|_| false)),
+    ("rolcanlogin", Of::Flag(|_| true)),
+    ("rolreplication", Of::Flag(|_| false)),
+    ("rolconnlimit", Of::Integer(|_| -1)),
+    ("rolpassword", Of::Null),
+    ("rolvaliduntil", Of::Null),
+    ("rolbypassrls", Of::Flag(|_| false)),
+    ("rolconfig", Of::Null),
+];
+
+const USER: &Columns<Role> = &[
+    ("usename", Of::Text(|it| Some(it.name.clone()))),
+    ("usesysid", Of::Integer(|it| it.id)),
+    ("usecreatedb", Of::Flag(|_| false)),
+    ("usesuper", Of::Flag(|it| it.id == OWNER_ID)),
+    ("userepl", Of::Flag(|_| false)),
+    ("usebypassrls", Of::Flag(|_| false)),
+    ("passwd", Of::Null),
+    ("valuntil", Of::Null),
+    ("useconfig", Of::Null),
+];
+
+const TABLE: &Columns<Arc<Relation>> = &[
+    ("schemaname", Of::Text(|it| Some(it.schema.clone()))),
+    ("tablename", Of::Text(|it| Some(it.name.clone()))),
+    ("tableowner", Of::Text(|_| Some(OWNER.to_owned()))),
+    ("tablespace", Of::Null),
+    ("hasindexes", Of::Flag(|_| false)),
+    ("hasrules", Of::Flag(|_| false)),
+    ("hastriggers", Of::Flag(|_| false)),
+    ("rowsecurity", Of::Flag(|_| false)),
+];
+
+const VIEW: &Columns<Arc<Relation>> = &[
+    ("schemaname", Of::Text(|it| Some(it.schema.clone()))),
+    ("viewname", Of::Text(|it| Some(it.name.clone()))),
+    ("viewowner", Of::Text(|_| Some(OWNER.to_owned()))),
+    ("definition", Of::Null),
+];
+
+/// The types that columns and parameters have.
+const SCALARS: [Type; 20] = [
+    Type::BOOL,
+    Type::BYTEA,
+    Type::CHAR,
+    Type::NAME,
+    Type::INT8,
+    Type::INT2,
+    Type::INT4,
+    Type::TEXT,
+    Type::OID,
+    Type::FLOAT4,
+    Type::FLOAT8,
+    Type::UNKNOWN,
+    Type::BPCHAR,
+    Type::VARCHAR,
+    Type::DATE,
+    Type::TIME,
+    Type::TIMESTAMP,
+    Type::TIMESTAMPTZ,
+    Type::INTERVAL,
+    Type::NUMERIC,
+];
+
+const ARRAYS: [Type; 13] = [
+    Type::BOOL_ARRAY,
+    Type::BYTEA_ARRAY,
+    Type::INT2_ARRAY,
+    Type::INT4_ARRAY,
+    Type::INT8_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::FLOAT4_ARRAY,
+    Type::FLOAT8_ARRAY,
+    Type::DATE_ARRAY,
+    Type::TIME_ARRAY,
+    Type::TIMESTAMP_ARRAY,
+    Type::TIMESTAMPTZ_ARRAY,
+    Type::NUMERIC_ARRAY,
+];
+
+fn types() -> Vec<Type> {
+    SCALARS.into_iter().chain(ARRAYS).collect()
+}
+
+fn element(kind: &Type) -> i64 {
+    match kind.kind() {
+        Kind::Array(element) => element.oid().into(),
+        _ => 0,
+    }
+}
+
+fn array_of(kind: &Type) -> i64 {
+    let array = ARRAYS
+        .iter()
+        .find(|array| element(array) == i64::from(kind.oid()));
+    array.map_or(0, |array| array.oid().into())
+}
+
+const TYPE: &Columns<Type> = &[
+    ("oid", Of::Integer(|it| it.oid().into())),
+    ("typname", Of::Text(|it| Some(it.name().to_owned()))),
+    ("typnamespace", Of::Integer(|_| schema_id("pg_catalog"))),
+    ("typowner", Of::Integer(|_| OWNER_ID)),
+    ("typlen", Of::Integer(|_| -1)),
+    ("typbyval", Of::Flag(|_| false)),
+    ("typtype", Of::Text(|_| letter("b"))),
+    (
+        "typcategory",
+        Of::Text(|it| letter(if element(it) == 0 { "U" } else { "A" })),
+    ),
+    ("typispreferred", Of::Flag(|_| false)),
+    ("typisdefined", Of::Flag(|_| true)),
+    ("typdelim", Of::Text(|_| letter(","))),
+    ("typrelid", Of::Integer(|_| 0)),
+    ("typsubscript", Of::Integer(|_| 0)),
+    ("typelem", Of::Integer(element)),
+    ("typarray", Of::Integer(array_of)),
+    ("typinput", Of::Integer(|_| 0)),
+    ("typoutput", Of::Integer(|_| 0)),
+    ("typreceive", Of::Integer(|_| 0)),
+    ("typnotnull", Of::Flag(|_| false)),
+    ("typbasetype", Of::Integer(|_| 0)),
+    ("typtypmod", Of::Integer(|_| -1)),
+    ("typndims", Of::Integer(|_| 0)),
+    ("typcollation", Of::Integer(|_| 0)),
+    ("typdefault", Of::Null),
+    ("typacl", Of::Null),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nearfar_store::sql::CATALOGS;
+
+    #[test]
+    fn every_catalog_that_queries_are_led_to_is_there() {
+        for name in CATALOGS {
+            assert!(TABLES.iter().any(|table| table.name == name), "{name}");
+        }
+        let world = World::new("ann", "d");
+        for table in TABLES {
+            let batch = (table.batch)(&world).expect(table.name);
+            assert_eq!(batch.schema(), (table.schema)(), "{}", table.name);
+        }
+    }
+}

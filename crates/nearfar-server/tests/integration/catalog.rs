@@ -1,0 +1,128 @@
+//! What clients find out about tables.
+
+use std::process::Command;
+
+use crate::support::{Running, not_tested, start};
+
+const TABLES: &str = "CREATE TABLE t (a BIGINT NOT NULL, b VARCHAR, c DECIMAL(12, 2), d TIMESTAMP); \
+                      CREATE VIEW v AS SELECT a FROM t; CREATE SCHEMA s; \
+                      CREATE TABLE s.hidden AS SELECT 1 AS a";
+
+/// What psql prints for a command, which must succeed; none if psql is not installed.
+async fn psql(server: &Running, command: &'static str) -> Option<String> {
+    let port = server.address.port().to_string();
+    let run = move || {
+        Command::new("psql")
+            .args([
+                "-X",
+                "-A",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-h",
+                "127.0.0.1",
+                "-U",
+                "me",
+                "-p",
+                &port,
+            ])
+            .args(["-d", "db", "-c", command])
+            .output()
+    };
+    let output = tokio::task::spawn_blocking(run).await.expect("run").ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    // That there is nothing is told there too.
+    assert!(
+        output.status.success() && !errors.contains("ERROR"),
+        "{command}: {errors}{text}"
+    );
+    Some(text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn psql_lists_and_describes() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLES).await.expect("created");
+    for (command, expected) in [
+        (
+            "\\d",
+            &[
+                "public|t|table|nearfar",
+                "public|v|view|nearfar",
+                "(2 rows)",
+            ][..],
+        ),
+        ("\\dt", &["public|t|table|nearfar", "(1 row)"]),
+        ("\\dt s.*", &["s|hidden|table|nearfar", "(1 row)"]),
+        ("\\dt+", &["public|t|table|nearfar|permanent|nearfar"]),
+        ("\\dv", &["public|v|view|nearfar", "(1 row)"]),
+        (
+            "\\d t",
+            &[
+                "Table \"public.t\"",
+                "a|bigint||not null|",
+                "b|text|||",
+                "c|numeric(12,2)|||",
+                "d|timestamp without time zone|||",
+            ],
+        ),
+        ("\\d+ t", &["a|bigint||not null|"]),
+        ("\\d v", &["View \"public.v\"", "a|bigint|"]),
+        ("\\dn", &["public|nearfar", "s|nearfar"]),
+        ("\\l", &["db|nearfar|UTF8"]),
+        ("\\du", &["me|"]),
+        ("\\df", &["(0 rows)"]),
+        ("\\di", &[]),
+    ] {
+        let Some(text) = psql(&server, command).await else {
+            not_tested("psql is not installed");
+            return;
+        };
+        for part in expected {
+            assert!(text.contains(part), "{command}: no {part} in {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn catalogs_are_tables_and_follow_changes() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute(TABLES).await.expect("created");
+    let columns = "SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull \
+                   FROM pg_attribute a WHERE a.attrelid = 't'::regclass AND attnum > 0 ORDER BY attnum";
+    let rows = client.query(columns, &[]).await.expect("columns");
+    assert_eq!(rows.len(), 4);
+    assert_eq!(rows[2].get::<_, &str>(1), "numeric(12,2)");
+    assert!(rows[0].get::<_, bool>(2) && !rows[1].get::<_, bool>(2));
+    let names = "SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+                 WHERE n.nspname = 'public' AND relkind = ANY (ARRAY['r', 'v']) ORDER BY 1";
+    assert_eq!(client.query(names, &[]).await.expect("tables").len(), 2);
+    client
+        .batch_execute("DROP VIEW v; CREATE TEMP TABLE w AS SELECT 1 AS a")
+        .await
+        .expect("changed");
+    assert_eq!(client.query(names, &[]).await.expect("tables").len(), 1);
+    let seen = "SELECT count(*) FROM pg_class WHERE relname = 'w' AND relpersistence = 't'";
+    let seen_by = async |client: &tokio_postgres::Client| {
+        let row = client.query_one(seen, &[]).await;
+        row.expect("counted").get::<_, i64>(0)
+    };
+    assert_eq!(seen_by(&client).await, 1);
+    assert_eq!(seen_by(&server.client().await).await, 0);
+    let who = "SELECT current_user, current_schema(), current_database(), pg_catalog.version()";
+    let who = client.query_one(who, &[]).await.expect("a row");
+    assert_eq!(
+        (who.get::<_, &str>(0), who.get::<_, &str>(1)),
+        ("me", "public")
+    );
+    assert!(who.get::<_, &str>(3).starts_with("PostgreSQL 16"));
+    let like = r"SELECT 'a%b' LIKE 'a/%_' ESCAPE '/', 'axb' LIKE 'a/%_' ESCAPE '/', 'a/\b' LIKE '_//\_' ESCAPE '/'";
+    let like = client.query_one(like, &[]).await.expect("a row");
+    let like: Vec<bool> = (0..3).map(|at| like.get(at)).collect();
+    assert_eq!(like, [true, false, true]);
+    let none = "SELECT count(*) FROM pg_catalog.pg_index";
+    let none = client.query_one(none, &[]).await.expect("counted");
+    assert_eq!(none.get::<_, i64>(0), 0);
+}

@@ -1,0 +1,244 @@
+//! Catalogs of what there is none of, which queries are planned without.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, JoinOperator, Query,
+    Select, SelectItem, SetExpr, TableFactor, Value, Visit, Visitor, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+use super::{CATALOGS, EMPTY_CATALOGS, call, catalog_name, null, take};
+
+/// Columns of catalogs with lists that are not kept, and so are always null.
+const NULL_LISTS: [&str; 6] = [
+    "attacl",
+    "attoptions",
+    "datacl",
+    "nspacl",
+    "relacl",
+    "reloptions",
+];
+
+/// Functions that give a row where there is none.
+const AGGREGATES: [&str; 13] = [
+    "array_agg",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "max",
+    "min",
+    "string_agg",
+    "sum",
+];
+
+/// Replaces what reads a catalog without rows by what that gives.
+pub(super) struct Emptiness;
+
+impl VisitorMut for Emptiness {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if reads_nothing(select)
+            && let Some(columns) = columns_of_nothing(&select.projection)
+        {
+            select.projection = columns;
+            select.distinct = None;
+            select.from = Vec::new();
+            select.selection = Some(Expr::value(Value::Boolean(false)));
+            select.group_by = GroupByExpr::Expressions(Vec::new(), Vec::new());
+            select.having = None;
+            select.sort_by = Vec::new();
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if is_nothing(query) {
+            query.order_by = None;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Subquery(query) if is_nothing(query) => *expr = null(),
+            Expr::Subquery(query) => {
+                if let Some(value) = value_of_catalog(query) {
+                    *value = call("max", vec![take(value)]);
+                }
+            }
+            Expr::Exists { subquery, negated } if is_nothing(subquery) => {
+                *expr = Expr::value(Value::Boolean(*negated));
+            }
+            Expr::Function(function) => {
+                let is_array = catalog_name(&function.name).is_some_and(|name| name == "array");
+                if let FunctionArguments::Subquery(query) = &function.args
+                    && is_array
+                    && is_nothing(query)
+                {
+                    *expr = Expr::value(Value::SingleQuotedString("{}".to_owned()));
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether a query is what [`Emptiness`] makes of one without rows.
+fn is_nothing(query: &Query) -> bool {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => {
+            select.from.is_empty() && select.selection == Some(Expr::value(Value::Boolean(false)))
+        }
+        _ => false,
+    }
+}
+
+/// The one value of a query of a single catalog, which has one row at most where clients expect a
+/// value of it. The planner has to see that it has.
+fn value_of_catalog(query: &mut Query) -> Option<&mut Expr> {
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return None;
+    };
+    let [from] = &select.from[..] else {
+        return None;
+    };
+    let TableFactor::Table {
+        name, args: None, ..
+    } = &from.relation
+    else {
+        return None;
+    };
+    let is_catalog = name.0.len() == 2
+        && catalog_name(name).is_some_and(|name| CATALOGS.contains(&name.as_str()));
+    if !is_catalog || !from.joins.is_empty() || query.limit_clause.is_some() {
+        return None;
+    }
+    match &mut select.projection[..] {
+        [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }]
+            if !has_aggregate(value) =>
+        {
+            Some(value)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a table has no rows: a catalog of what there is none of, or the elements of a null.
+fn is_empty(factor: &TableFactor) -> bool {
+    let TableFactor::Table { name, args, .. } = factor else {
+        return false;
+    };
+    let Some(catalog) = catalog_name(name) else {
+        return false;
+    };
+    match args {
+        None => name.0.len() == 2 && EMPTY_CATALOGS.contains(&catalog.as_str()),
+        Some(arguments) => match &arguments.args[..] {
+            [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::CompoundIdentifier(names)))] => {
+                let column = names.last().map(|name| name.value.to_ascii_lowercase());
+                catalog == "unnest"
+                    && column.is_some_and(|column| NULL_LISTS.contains(&column.as_str()))
+            }
+            _ => false,
+        },
+    }
+}
+
+/// Whether a part of a query gives no rows, since a table that each would be made of has none.
+fn reads_nothing(select: &Select) -> bool {
+    select.from.iter().any(|from| {
+        let mut is_preserved = true;
+        let mut reads_nothing = is_empty(&from.relation);
+        for join in &from.joins {
+            match &join.join_operator {
+                JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                    reads_nothing |= is_preserved && is_empty(&join.relation);
+                }
+                JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => {}
+                _ => {
+                    is_preserved = false;
+                    reads_nothing = false;
+                }
+            }
+        }
+        reads_nothing
+    })
+}
+
+/// Nulls with the names of the columns; none if their number is not known, or if they would have a row
+/// all the same.
+fn columns_of_nothing(projection: &[SelectItem]) -> Option<Vec<SelectItem>> {
+    let column = |item: &SelectItem| {
+        let (expr, alias) = match item {
+            SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.clone())),
+            SelectItem::UnnamedExpr(expr) => (expr, name_of(expr)),
+            _ => return None,
+        };
+        if has_aggregate(expr) {
+            return None;
+        }
+        Some(SelectItem::ExprWithAlias {
+            expr: null(),
+            alias: alias.unwrap_or_else(|| Ident::with_quote('"', "?column?")),
+        })
+    };
+    let mut columns: Vec<SelectItem> = projection.iter().map(column).collect::<Option<_>>()?;
+    // The planner wants names that differ.
+    let mut seen = Vec::new();
+    for (at, column) in columns.iter_mut().enumerate() {
+        if let SelectItem::ExprWithAlias { alias, .. } = column {
+            if seen.contains(&alias.value) {
+                *alias = Ident::with_quote('"', format!("?column?{at}"));
+            }
+            seen.push(alias.value.clone());
+        }
+    }
+    Some(columns)
+}
+
+fn name_of(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name.clone()),
+        Expr::CompoundIdentifier(names) => names.last().cloned(),
+        Expr::Function(function) => function.name.0.last()?.as_ident().cloned(),
+        _ => None,
+    }
+}
+
+/// Whether an expression aggregates, outside of queries within it.
+fn has_aggregate(expr: &Expr) -> bool {
+    #[derive(Default)]
+    struct Search {
+        depth: usize,
+    }
+    impl Visitor for Search {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(function) if self.depth == 0 => match catalog_name(&function.name) {
+                    Some(name) if AGGREGATES.contains(&name.as_str()) => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                },
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    expr.visit(&mut Search::default()).is_break()
+}

@@ -1,0 +1,194 @@
+//! What clients of PostgreSQL write about its system catalogs, as DataFusion's planner takes it.
+//!
+//! Names of `pg_catalog` are spelled in full for tables and in short for functions and operators, and
+//! types of the catalogs become those that stand for them. A part of a query that reads a catalog of
+//! things that Nearfar has none of gives no rows whatever else it says, and is planned as that.
+
+mod emptiness;
+mod spelling;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Statement as Ast, Value, VisitMut,
+};
+
+/// The schema of PostgreSQL's system catalogs.
+pub const PG_CATALOG: &str = "pg_catalog";
+
+/// The system catalogs that have rows.
+pub const CATALOGS: [&str; 12] = [
+    "pg_am",
+    "pg_attribute",
+    "pg_authid",
+    "pg_class",
+    "pg_database",
+    "pg_namespace",
+    "pg_roles",
+    "pg_tables",
+    "pg_tablespace",
+    "pg_type",
+    "pg_user",
+    "pg_views",
+];
+
+/// The system catalogs of what Nearfar has not.
+const EMPTY_CATALOGS: [&str; 35] = [
+    "pg_aggregate",
+    "pg_attrdef",
+    "pg_auth_members",
+    "pg_cast",
+    "pg_collation",
+    "pg_constraint",
+    "pg_conversion",
+    "pg_default_acl",
+    "pg_depend",
+    "pg_description",
+    "pg_enum",
+    "pg_event_trigger",
+    "pg_extension",
+    "pg_foreign_data_wrapper",
+    "pg_foreign_server",
+    "pg_foreign_table",
+    "pg_index",
+    "pg_indexes",
+    "pg_inherits",
+    "pg_language",
+    "pg_matviews",
+    "pg_opclass",
+    "pg_operator",
+    "pg_partitioned_table",
+    "pg_policy",
+    "pg_proc",
+    "pg_publication",
+    "pg_range",
+    "pg_rewrite",
+    "pg_seclabel",
+    "pg_sequence",
+    "pg_shdescription",
+    "pg_statistic_ext",
+    "pg_subscription",
+    "pg_trigger",
+];
+
+/// Rewrites a query.
+pub(in crate::sql) fn rewrite_catalogs(ast: &mut Ast) {
+    // Each of them ends by itself.
+    let _ = VisitMut::visit(ast, &mut spelling::Spelling);
+    let _ = VisitMut::visit(ast, &mut emptiness::Emptiness);
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, null())
+}
+
+fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+/// The last part of a name, where the parts before it are the catalog's.
+fn catalog_name(name: &ObjectName) -> Option<String> {
+    let parts: Option<Vec<&Ident>> = name.0.iter().map(ObjectNamePart::as_ident).collect();
+    match &parts?[..] {
+        [name] => Some(name.value.to_ascii_lowercase()),
+        [schema, name] if schema.value.eq_ignore_ascii_case(PG_CATALOG) => {
+            Some(name.value.to_ascii_lowercase())
+        }
+        _ => None,
+    }
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    let arguments = arguments.into_iter();
+    let args = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: arguments
+            .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))
+            .collect(),
+        clauses: Vec::new(),
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(args),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    fn rewritten(sql: &str) -> String {
+        let mut parsed = Parser::parse_sql(&GenericDialect {}, sql).expect(sql);
+        rewrite_catalogs(&mut parsed[0]);
+        parsed[0].to_string()
+    }
+
+    #[test]
+    fn names_are_spelled_in_one_way() {
+        for (sql, expected) in [
+            (
+                "SELECT pg_catalog.f(c.oid) FROM pg_class c WHERE a OPERATOR(pg_catalog.~) 'x' COLLATE pg_catalog.default",
+                "SELECT f(c.oid) FROM pg_catalog.pg_class c WHERE a ~ 'x'",
+            ),
+            (
+                "SELECT a::pg_catalog.regtype::pg_catalog.text FROM t",
+                "SELECT format_type(a, NULL)::TEXT FROM t",
+            ),
+            (
+                "SELECT a FROM t WHERE a = ANY (ARRAY['r', 'p'])",
+                "SELECT a FROM t WHERE a IN ('r', 'p')",
+            ),
+            (
+                "SELECT f(x.a) FROM other.f x",
+                "SELECT f(x.a) FROM other.f x",
+            ),
+        ] {
+            let rewritten = rewritten(sql).replace(" AS c ", " c ");
+            assert_eq!(rewritten, expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn catalogs_without_rows_are_not_read() {
+        for (sql, expected) in [
+            (
+                "SELECT polname, g(x) AS y FROM pg_catalog.pg_policy p, t WHERE f(1) ORDER BY h(2)",
+                "SELECT NULL AS polname, NULL AS y WHERE false",
+            ),
+            (
+                "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.a = t.a), NOT EXISTS(SELECT 1 FROM pg_index) FROM t",
+                "SELECT NULL, true FROM t",
+            ),
+            (
+                "SELECT (SELECT t.typname FROM pg_type t WHERE t.oid = a.b) FROM a",
+                "SELECT (SELECT max(t.typname) FROM pg_catalog.pg_type t WHERE t.oid = a.b) FROM a",
+            ),
+            (
+                "SELECT ARRAY(SELECT b.c FROM pg_auth_members m JOIN b ON true) FROM t",
+                "SELECT '{}' FROM t",
+            ),
+            (
+                "SELECT array(SELECT 'a' || x FROM pg_catalog.unnest(c.reloptions) x) FROM t",
+                "SELECT '{}' FROM t",
+            ),
+            (
+                "SELECT count(*) FROM pg_catalog.pg_index",
+                "SELECT count(*) FROM pg_catalog.pg_index",
+            ),
+            (
+                "SELECT a FROM t LEFT JOIN pg_catalog.pg_index i ON true",
+                "SELECT a FROM t LEFT JOIN pg_catalog.pg_index i ON true",
+            ),
+        ] {
+            let rewritten = rewritten(sql).replace(" AS i ", " i ");
+            assert_eq!(rewritten, expected, "{sql}");
+        }
+    }
+}
