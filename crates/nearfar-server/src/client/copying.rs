@@ -58,10 +58,6 @@ impl Connection {
             self.shared.options.max_message_bytes,
         )?;
         let response = CopyInResponse::new(TEXT as i8, formats.len() as i16, formats);
-        self.writer
-            .add(&PgWireBackendMessage::CopyInResponse(response))?;
-        self.writer.flush().await?;
-
         let (sender, receiver) = mpsc::channel(WAITING_MAX);
         let wrong = Arc::new(OnceLock::new());
         let rows = rows(receiver, decoder, Arc::clone(&wrong)).boxed();
@@ -72,10 +68,17 @@ impl Connection {
             session.copy_in(&wanted, rows).await
         }));
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let taking = async {
+            self.writer
+                .add(&PgWireBackendMessage::CopyInResponse(response))?;
+            self.writer.flush().await?;
+            feed(&mut self.reader, sender, &mut task.0).await
+        };
+        // It is listened for before the client is told to send, so that no cancel request is missed.
         let fed = tokio::select! {
             biased;
             failure = interruption(&self.cancel, &self.shared.halt, timeout) => Err(failure.into()),
-            fed = feed(&mut self.reader, sender, &mut task.0) => fed,
+            fed = taking => fed,
         };
         let settled = task.settle(fed, &read.text).await;
         match (settled, wrong.get()) {
