@@ -28,7 +28,9 @@ impl SmallDisk {
         ) {
             true => Some(disk),
             false => {
-                eprintln!("skipped: this process may not mount a file system");
+                let skipped = "skipped: this process may not mount a file system";
+                let _ =
+                    std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{skipped}\n"));
                 None
             }
         }

@@ -126,8 +126,7 @@ fn some_lines(run: u64) -> impl FnMut(usize) -> bool {
         (line as u64)
             .wrapping_mul(0x9e37_79b9 + 2 * run)
             .rotate_left(29)
-            % 3
-            == 0
+            .is_multiple_of(3)
     }
 }
 

@@ -110,7 +110,8 @@ impl SmallDisk {
         if mounted.output().is_ok_and(|output| output.status.success()) {
             return Some(disk);
         }
-        eprintln!("skipped: this process may not mount a file system");
+        let skipped = "skipped: this process may not mount a file system";
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("{skipped}\n"));
         None
     }
 }
