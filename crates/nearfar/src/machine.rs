@@ -1,6 +1,7 @@
 //! From arguments to an engine, and the runtime that its queries run on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
@@ -113,10 +114,17 @@ impl Workers {
     }
 }
 
+/// How long the program waits at its end for queries that failed to remove what they have spilled.
+const LAST_WAIT: Duration = Duration::from_millis(500);
+
 impl Drop for Workers {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            // Nobody may wait for threads on one that drives tasks.
+            match Handle::try_current() {
+                Ok(_) => runtime.shutdown_background(),
+                Err(_) => runtime.shutdown_timeout(LAST_WAIT),
+            }
         }
     }
 }
