@@ -174,6 +174,13 @@ impl IndexBenchOutcome {
         metrics.push(new("background_cpu_share", background, "ratio"));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
+        for (tier, traffic) in ["near", "far"].into_iter().zip(outcome.traffic) {
+            let lines = (traffic.lines_read + traffic.lines_written) as f64;
+            let gb_per_s = lines * 64.0 / (self.options.measured.as_secs_f64() * 1e9);
+            let bandwidth = new("memory_bandwidth", gb_per_s, "GB/s").with("tier", tier);
+            let busy = new("memory_busy_share", traffic.busy_share, "ratio").with("tier", tier);
+            metrics.extend([bandwidth, busy]);
+        }
         if let Some(last) = outcome.series.last() {
             metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
             metrics.push(new(

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_model::simulation::{Access, Operation, Program};
+use nearfar_model::{Native, Probe};
 
-use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
+use super::costs::{ComputeCosts, Cost, INSTRUCTIONS_PER_NS, Work};
 use super::recorder::Recorder;
 use super::space::window;
 use crate::map::{MapError, OrderedMap};
@@ -41,7 +42,7 @@ pub(super) struct Worker<M, S> {
     pub(super) board: Rc<Board>,
     pub(super) recorder: Recorder,
     pub(super) costs: ComputeCosts,
-    pub(super) requests: Requests,
+    pub(super) requests: Rc<RefCell<Requests>>,
     pub(super) batch: usize,
     pub(super) trace: Trace,
     pub(super) at: usize,
@@ -53,11 +54,12 @@ pub(super) struct Worker<M, S> {
 impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
     fn perform_next(&mut self) -> Result<(), MapError> {
         if self.at == self.trace.requests.len() {
+            let mut requests = self.requests.borrow_mut();
             if let Some(start) = self.board.hot_start.get() {
-                self.requests.move_hot_region(start);
+                requests.move_hot_region(start);
             }
             self.trace.clear();
-            self.requests.draw(&*self.keys, DRAWN, &mut self.trace);
+            requests.draw(&*self.keys, DRAWN, &mut self.trace);
             self.at = 0;
         }
         let rest = &self.trace.requests[self.at..];
@@ -111,6 +113,48 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
                 self.board.is_over.set(true);
             }
         }
+    }
+}
+
+/// Carries out what cores would, in no virtual time, so that placement has something to go by.
+pub(super) struct Untimed<M, S> {
+    pub(super) map: Rc<M>,
+    pub(super) keys: Rc<S>,
+    pub(super) board: Rc<Board>,
+    /// Where pages move: their uses are counted on the way of an access.
+    pub(super) recorder: Option<Recorder>,
+    pub(super) requests: Vec<Rc<RefCell<Requests>>>,
+}
+
+impl<S: KeySpace, M: OrderedMap<S::Key>> Untimed<M, S> {
+    /// Carries out about so many operations, of all cores in turn.
+    pub(super) fn carry_out(&mut self, operations: u64) -> Result<(), MapError> {
+        let rounds = operations.div_ceil((DRAWN * self.requests.len()) as u64);
+        let mut trace = Trace::default();
+        for _ in 0..rounds {
+            for requests in &self.requests {
+                trace.clear();
+                requests.borrow_mut().draw(&*self.keys, DRAWN, &mut trace);
+                match &self.recorder {
+                    None => self.perform(&Native, &trace)?,
+                    Some(recorder) => {
+                        recorder.begin(Cost::default(), false);
+                        self.perform(recorder, &trace)?;
+                        recorder.forget();
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn perform<P: Probe>(&self, probe: &P, trace: &Trace) -> Result<(), MapError> {
+        let mut session = self.map.session(probe);
+        let found = &mut *self.board.found.borrow_mut();
+        trace
+            .requests
+            .iter()
+            .try_for_each(|request| perform::<S, _>(&mut session, request, &trace.arena, found))
     }
 }
 

@@ -11,7 +11,7 @@ use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
 
-use super::cores::{Board, Mover, Traffic, Worker};
+use super::cores::{Board, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::keeper::Keeper;
 use super::oracle;
@@ -40,7 +40,9 @@ pub struct ModelledOptions {
     pub threads: usize,
     /// Keys looked up at once; 1 looks them up singly.
     pub batch: usize,
-    /// Virtual time before figures are taken.
+    /// Virtual time before figures are taken. Of it, the beginning and the end are simulated; in
+    /// between operations are carried out at the pace of the beginning, and placement follows them.
+    /// Where the hot region moves, all of it is simulated.
     pub warm_up: Duration,
     /// Virtual time over which they are taken.
     pub measured: Duration,
@@ -103,6 +105,17 @@ pub struct Moment {
     pub near_accesses_share: f64,
 }
 
+/// What a tier's memory served, behind all caches.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TierTraffic {
+    /// Lines of 64 bytes.
+    pub lines_read: u64,
+    /// Lines of 64 bytes.
+    pub lines_written: u64,
+    /// Share of the time in which its devices transferred.
+    pub busy_share: f64,
+}
+
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelledOutcome {
@@ -117,18 +130,19 @@ pub struct ModelledOutcome {
     pub tree_bytes: u64,
     /// The most of them that may be near.
     pub near_bytes_max: Option<u64>,
-    /// Bytes that placement moved, both ways.
+    /// Bytes that placement moved in the measured time, both ways.
     pub moved_bytes: u64,
-    /// Share of the processor time of all cores that placement took, but for pages.
+    /// Share of the processor time of all cores that placement took in the measured time, but for
+    /// pages.
     pub background_share: f64,
     /// Bytes of leaves that count uses, over the bytes of the loaded tree.
     pub counter_bytes_share: f64,
-    /// Slice by slice, warm-up included.
+    /// Slice by slice, with what of the warm-up is simulated.
     pub series: Vec<Moment>,
     /// Keys that were asked for, are in the map, and were not found.
     pub lost: u64,
-    /// Lines read from near and from far memory, warm-up included.
-    pub lines_read: [u64; 2],
+    /// What near and far memory served over the measured time, placement's part included.
+    pub traffic: [TierTraffic; 2],
     /// Time that the run took on this machine.
     pub took: Duration,
 }
@@ -262,6 +276,10 @@ struct Run<'r, S, O> {
     observe: O,
 }
 
+/// Slices of the warm-up that are simulated: those that tell how fast operations are, and those in which
+/// caches get warm again.
+const SIMULATED_FIRST: u32 = 4;
+const SIMULATED_LAST: u32 = 10;
 /// Times that the framework is stepped after loading, before the run begins.
 const SETTLING_STEPS: u32 = 20;
 
@@ -282,14 +300,16 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
         let costs = ComputeCosts::new(Counted::of(self.options.contestant), &self.options.machine);
-        for (thread, samples) in samples.iter().enumerate() {
+        let requests = (0..self.options.threads).map(|thread| self.requests(thread));
+        let requests: Vec<_> = requests.map(|one| Rc::new(RefCell::new(one))).collect();
+        for (samples, requests) in samples.iter().zip(&requests) {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
                 keys: Rc::clone(self.keys),
                 board: Rc::clone(&board),
                 recorder: Recorder::new(Rc::clone(&space)),
                 costs,
-                requests: self.requests(thread),
+                requests: Rc::clone(requests),
                 batch: self.options.batch,
                 trace: Trace::default(),
                 at: 0,
@@ -307,7 +327,8 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         } else {
             machine
         };
-        let machine = self.scale.machine(machine);
+        let cores = programs.len().min(machine.cores as usize);
+        let machine = self.scale.machine(machine, cores);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
         let mut counter_bytes = 0;
@@ -315,7 +336,15 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             counter_bytes += size_of::<LeafCounter>();
             ControlFlow::Continue(())
         });
+        let mut untimed = Untimed {
+            map: Rc::clone(&map),
+            keys: Rc::clone(self.keys),
+            board: Rc::clone(&board),
+            recorder: space.pages().map(|_| Recorder::new(Rc::clone(&space))),
+            requests,
+        };
         let course = Course {
+            carry_out: Box::new(move |operations| untimed.carry_out(operations)),
             run: &mut self,
             counter_bytes,
             simulation,
@@ -341,11 +370,39 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             .standing_for(ranks_per_key)
     }
 
-    /// Devices of near memory, which come first.
-    fn near_devices(&self) -> usize {
-        let mut tiers = self.options.machine.tiers.iter();
-        let near = tiers.find(|(name, _)| *name == TierName::Near);
-        near.map_or(1, |(_, tier)| tier.devices as usize)
+    /// What near and far memory served in so much time, from the lines of each device.
+    fn traffic(&self, (reads, writes): &DeviceLines, time: Duration) -> [TierTraffic; 2] {
+        let mut first = 0;
+        let mut traffic = [TierTraffic::default(); 2];
+        for (name, tier) in &self.options.machine.tiers {
+            let devices = first..first + tier.devices as usize;
+            first = devices.end;
+            let place = match name {
+                TierName::Near => 0,
+                TierName::Far => 1,
+                TierName::Remote => continue,
+            };
+            let of = |lines: &[u64]| lines.iter().take(devices.end).skip(devices.start).sum();
+            let (lines_read, lines_written): (u64, u64) = (of(reads), of(writes));
+            let busy_ns = lines_read as f64 * tier.read_service_ns
+                + lines_written as f64 * tier.write_service_ns;
+            traffic[place] = TierTraffic {
+                lines_read,
+                lines_written,
+                busy_share: busy_ns / f64::from(tier.devices) / (time.as_secs_f64() * 1e9),
+            };
+        }
+        traffic
+    }
+
+    /// The part of the warm-up that is not simulated.
+    fn untimed(&self) -> Duration {
+        let options = self.options;
+        if options.shift.is_some() {
+            return Duration::ZERO;
+        }
+        let simulated = (SIMULATED_FIRST + SIMULATED_LAST) * options.slice;
+        options.warm_up.saturating_sub(simulated)
     }
 
     /// The most bytes that may be near, where the policy keeps to that.
@@ -393,6 +450,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         if policy == Policy::Oracle {
             oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
             oracle::place(&placer);
+            return Ok((Keeper::Nobody, now));
         }
         Ok((Keeper::framework(placer), now))
     }
@@ -416,6 +474,8 @@ impl<S: KeySpace, O> Run<'_, S, O> {
 /// A run under way.
 struct Course<'c, 'r, S, O, T: PlacedTree> {
     run: &'c mut Run<'r, S, O>,
+    /// Carries out so many operations in no virtual time.
+    carry_out: Box<dyn FnMut(u64) -> Result<(), MapError>>,
     simulation: Simulation,
     board: Rc<Board>,
     space: Rc<Space>,
@@ -429,32 +489,75 @@ struct Course<'c, 'r, S, O, T: PlacedTree> {
 
 /// Counts of operations, and of accesses by tier.
 type Counts = (u64, [u64; 2]);
+/// Lines read from each device, and lines written.
+type DeviceLines = (Vec<u64>, Vec<u64>);
+
+/// The counts when the measured time began.
+#[derive(Default)]
+struct Start {
+    at: Duration,
+    operations: u64,
+    lines: DeviceLines,
+    moved_bytes: u64,
+    /// Time in which placement had nothing to do.
+    idle: Duration,
+    /// Sampled operations of each core.
+    sampled: Vec<usize>,
+}
 
 impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
     fn go(mut self, tree: &Arc<T>) -> Result<ModelledOutcome, ModelledError> {
         let options = self.run.options;
-        let end = options.warm_up + options.measured;
-        let moved_before = self.keeper.moved_bytes(0);
+        let untimed = self.run.untimed();
+        let warm_up = options.warm_up - untimed;
+        let end = warm_up + options.measured;
         let (mut now, mut counts, mut series) = (Duration::ZERO, (0, [0; 2]), Vec::new());
-        let mut start = None;
+        let (mut start, mut skipped) = (None, Duration::ZERO);
         while now < end && !self.board.is_over.get() {
-            if now >= options.warm_up && start.is_none() {
+            if now >= SIMULATED_FIRST * options.slice && skipped < untimed {
+                self.pass(untimed, counts.0 as f64 / now.as_secs_f64(), tree);
+                skipped = untimed;
+            }
+            if now >= warm_up && start.is_none() {
                 let sampled = self.samples.iter().map(|one| one.borrow().len());
-                start = Some((now, self.board.operations.get(), sampled.collect()));
+                start = Some(Start {
+                    at: now,
+                    operations: self.board.operations.get(),
+                    lines: self.simulation.memory_lines(),
+                    moved_bytes: self.keeper.moved_bytes(0),
+                    idle: self.traffic.idle(),
+                    sampled: sampled.collect(),
+                });
             }
             now += options.slice;
             self.simulation.advance(u64::MAX, now.as_nanos() as f64);
-            let placed_for = self.placed_for + now;
+            let placed_for = self.placed_for + skipped + now;
             self.keeper.look(placed_for, &self.space, &self.traffic);
             tree.memory().quiesce();
             self.shift(now);
             let before = counts;
             counts = (self.board.operations.get(), self.space.accesses());
-            series.push(self.moment(now, before, counts, tree));
+            series.push(self.moment(skipped + now, before, counts, tree));
             (self.run.observe)(now.as_secs_f64() / end.as_secs_f64());
         }
-        let moved_bytes = self.keeper.moved_bytes(moved_before);
-        self.finish((now, start), series, moved_bytes)
+        self.finish((now, start.unwrap_or_default()), series)
+    }
+
+    /// Lets the time pass in which operations are not simulated, so many of them per second.
+    fn pass(&mut self, time: Duration, operations_per_s: f64, tree: &Arc<T>) {
+        let slice = self.run.options.slice;
+        let operations = (operations_per_s * slice.as_secs_f64()) as u64;
+        let mut passed = Duration::ZERO;
+        while passed < time && !self.board.is_over.get() {
+            if let Err(error) = (self.carry_out)(operations) {
+                self.board.failure.set(Some(error));
+                self.board.is_over.set(true);
+            }
+            passed += slice;
+            let now = self.placed_for + SIMULATED_FIRST * slice + passed;
+            self.keeper.settle(now, &self.space);
+            tree.memory().quiesce();
+        }
     }
 
     /// Moves the hot region, where it is to move.
@@ -486,16 +589,21 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
 
     fn finish(
         self,
-        (end, start): (Duration, Option<(Duration, u64, Vec<usize>)>),
+        (end, start): (Duration, Start),
         series: Vec<Moment>,
-        moved_bytes: u64,
     ) -> Result<ModelledOutcome, ModelledError> {
         if let Some(error) = self.board.failure.get() {
             let contestant = self.run.options.contestant;
             return Err(ModelledError::Map { contestant, error });
         }
-        let (from, before, sampled) = start.unwrap_or_default();
-        let operations = self.board.operations.get() - before;
+        let operations = self.board.operations.get() - start.operations;
+        let measured = end - start.at;
+        let (mut reads, mut writes) = self.simulation.memory_lines();
+        let before = start.lines.0.iter().chain(&start.lines.1);
+        for (lines, before) in reads.iter_mut().chain(&mut writes).zip(before) {
+            *lines -= before;
+        }
+        let traffic = self.run.traffic(&(reads, writes), measured);
         let mut latencies_ns = Vec::new();
         for (core, counts) in self.samples.iter().enumerate() {
             let mut all = self.simulation.samples_ns(core);
@@ -504,31 +612,29 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
                     break;
                 }
                 let sum: f64 = all.by_ref().take(*count as usize).sum();
-                if sampled.get(core).is_some_and(|first| index >= *first) {
+                if start.sampled.get(core).is_some_and(|first| index >= *first) {
                     latencies_ns.push(sum);
                 }
             }
         }
         latencies_ns.sort_unstable_by(f64::total_cmp);
         self.board.is_over.set(true);
-        let busy_s = end.saturating_sub(self.traffic.idle()).as_secs_f64();
-        let all_s = end.as_secs_f64() * self.run.options.threads as f64;
+        let idle = self.traffic.idle() - start.idle;
+        let busy_s = measured.saturating_sub(idle).as_secs_f64();
+        let all_s = measured.as_secs_f64() * self.run.options.threads as f64;
         let lost = self.board.found.borrow().lost;
-        let near_devices = self.run.near_devices();
-        let outcome = self.simulation.run();
-        let (near, far) = outcome.lines_read.split_at(near_devices);
         Ok(ModelledOutcome {
-            operations_per_s: operations as f64 / (end - from).as_secs_f64(),
+            operations_per_s: operations as f64 / measured.as_secs_f64(),
             latencies_ns,
             scale: self.run.scale,
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
-            moved_bytes,
+            moved_bytes: self.keeper.moved_bytes(start.moved_bytes),
             background_share: busy_s / (all_s + busy_s),
             counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
             series,
             lost,
-            lines_read: [near.iter().sum(), far.iter().sum()],
+            traffic,
             took: Duration::ZERO,
         })
     }
