@@ -11,6 +11,7 @@
 
 mod cores;
 mod costs;
+mod course;
 mod in_place;
 mod keeper;
 mod oracle;

@@ -1,5 +1,6 @@
 //! Looking at leaves: which are to be moved, and how uses are distributed.
 
+use std::collections::HashSet;
 use std::ops::{ControlFlow, Deref};
 
 use nearfar_memory::TierId;
@@ -20,10 +21,14 @@ pub(super) struct Scan<N> {
     next_to_cool: Option<N>,
     /// Per tier, the leaves of this pass so far.
     fresh: Vec<Histogram>,
+    /// Per tier, inner nodes that were looked at in this pass.
+    ways: Vec<Histogram>,
     /// The tree cannot be visited in parts.
     is_whole: bool,
     /// Cold leaves on farther tiers seen so far.
     cold_far: u64,
+    /// Leaves on farther tiers seen so far that stay there.
+    staying_far: u64,
     chance: Chance,
 }
 
@@ -57,6 +62,8 @@ struct Found<N> {
     demotions: Vec<(TierId, Demotion<N>)>,
     /// Leaves whose ancestors are looked at after the visit, with their tiers and levels.
     above: Vec<(N, TierId, u32)>,
+    /// Leaves that stay where they are, whose parents may be worth more, with their ranks and bytes.
+    below: Vec<(N, u16, usize)>,
 }
 
 impl<N> Scan<N> {
@@ -65,8 +72,10 @@ impl<N> Scan<N> {
             next: None,
             next_to_cool: None,
             fresh: vec![Histogram::default(); tiers],
+            ways: vec![Histogram::default(); tiers],
             is_whole: false,
             cold_far: 0,
+            staying_far: 0,
             chance: Chance {
                 state: 0x9E37_79B9_7F4A_7C15,
                 chosen: 0,
@@ -174,6 +183,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         scan.next = next;
         self.hand_over(&mut found);
         self.look_above(found.above, &tiers);
+        self.look_at_ways(found.below, &tiers, &mut scan);
         self.tally().leaves_scanned += looked;
         match is_complete {
             None => {
@@ -226,6 +236,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     fn cool_thresholds(&self) {
         let mut control = self.control();
         control.histograms.iter_mut().for_each(Histogram::cool);
+        control.ways.iter_mut().for_each(Histogram::cool);
         for tier in &mut control.tiers {
             tier.parameters.cool(self.options.mechanisms.thresholds);
         }
@@ -263,6 +274,9 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         scan.fresh
             .iter_mut()
             .for_each(|histogram| *histogram = Histogram::default());
+        scan.ways
+            .iter_mut()
+            .for_each(|histogram| *histogram = Histogram::default());
         // What waits since the pass before is found again, if it is still worth it.
         self.promotions().clear();
         for tier in self.near_tiers() {
@@ -280,6 +294,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             control.inner_bytes[index] = live_bytes.saturating_sub(fresh.total_bytes());
             control.histograms[index] = std::mem::take(fresh);
         }
+        control.ways = scan.ways.clone();
         control.passes += 1;
         let budgets = self.budgets();
         for tier in self.near_tiers() {
@@ -315,6 +330,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         };
         let node = || leaf.node.clone();
+        let is_promoted = matches!(verdict, Verdict::Promote { .. });
+        if self.is_fitted() && leaf.tier > TierId::NEAR && !is_promoted {
+            scan.staying_far += 1;
+            if self.is_chosen(scan.staying_far, found.below.len()) {
+                found.below.push((node(), rank, leaf.bytes));
+            }
+        }
         match verdict {
             Verdict::Stay => {}
             Verdict::Promote { to, is_warm } => found.promotions.push(Promotion {
@@ -336,10 +358,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
             Verdict::LookAbove => {
                 scan.cold_far += 1;
-                let is_chosen = scan
-                    .cold_far
-                    .is_multiple_of(self.options.stuck_one_in.into());
-                if is_chosen && found.above.len() < self.options.queued_nodes_max {
+                if self.is_chosen(scan.cold_far, found.above.len()) {
                     found.above.push((node(), leaf.tier, leaf.level));
                 }
             }
@@ -347,6 +366,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         if found.promotions.len() + found.demotions.len() >= HANDED_OVER_AT_ONCE {
             self.hand_over(found);
         }
+    }
+
+    /// Whether the leaf with this number is one of those whose ancestors are looked at, where so many
+    /// are chosen already.
+    fn is_chosen(&self, number: u64, chosen: usize) -> bool {
+        number.is_multiple_of(self.options.stuck_one_in.into())
+            && chosen < self.options.queued_nodes_max
     }
 
     fn hand_over(&self, found: &mut Found<NodeOf<H>>) {
@@ -389,12 +415,51 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     }
 }
 
+impl<H: Deref<Target: PlacedTree>> Placer<H> {
+    /// Queues parents of leaves that stay far, where the parent is used as much as what is hot: all
+    /// of its leaves together may be, and none of them alone.
+    fn look_at_ways(
+        &self,
+        leaves: Vec<(NodeOf<H>, u16, usize)>,
+        tiers: &[Parameters],
+        scan: &mut Scan<NodeOf<H>>,
+    ) {
+        let mut known = HashSet::new();
+        for (leaf, leaf_rank, leaf_bytes) in leaves {
+            let Some(node) = self.tree.parent(&leaf) else {
+                continue;
+            };
+            let Some(view) = self.tree.view(&node) else {
+                continue;
+            };
+            let is_known = |identity| !known.insert(identity);
+            if view.tier == TierId::NEAR || self.tree.identity(&node).is_some_and(is_known) {
+                continue;
+            }
+            let rank = self.rank_above(leaf_rank, leaf_bytes, view.bytes);
+            scan.ways[view.tier.index()].add(rank, view.bytes);
+            let is_hot = |to: &TierId| u32::from(rank) >= tiers[to.index()].hot_rank;
+            if let Some(to) = tiers_below(view.tier.index()).find(is_hot) {
+                self.promotions().push(Promotion {
+                    leaf: node,
+                    rank,
+                    bytes: view.bytes,
+                    from: view.tier,
+                    to,
+                    is_warm: false,
+                });
+            }
+        }
+    }
+}
+
 impl<N> Found<N> {
     fn new() -> Self {
         Self {
             promotions: Vec::new(),
             demotions: Vec::new(),
             above: Vec::new(),
+            below: Vec::new(),
         }
     }
 }
