@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use nearfar_model::simulation::{Caches, Machine, Program, Simulation, TierName};
 
-use super::cores::{Board, Worker};
+use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::recorder::Recorder;
 use super::run::ModelledError;
 use super::scale::Scale;
 use super::space::Space;
 use crate::map::{Contestant, OrderedMap};
-use crate::workload::{KeySpace, Requests, Trace, Workload};
+use crate::workload::{KeySpace, Requests, Workload};
 
 /// What is run.
 #[derive(Debug, Clone)]
@@ -71,10 +71,10 @@ impl InPlace<'_> {
                 board: Rc::clone(&board),
                 recorder: Recorder::new(Rc::clone(&space)),
                 costs,
-                requests: Rc::new(RefCell::new(requests.standing_for(ranks_per_key))),
+                feed: Rc::new(RefCell::new(Feed::new(
+                    requests.standing_for(ranks_per_key),
+                ))),
                 batch: 1,
-                trace: Trace::default(),
-                at: 0,
                 begun: 0,
                 samples: Rc::default(),
             })

@@ -107,12 +107,14 @@ impl<T: PlacedTree> Keeper<T> {
             .filter(|page| table.uses[*page].get() > 0)
             .collect();
         let near_pages = ((used.len() as f64 * share).round() as usize).max(1);
-        for page in used.iter().skip(near_pages) {
-            table.tiers[*page].set(FAR);
+        // Pages that hold nothing yet are far: near memory is full.
+        table.tiers.iter().for_each(|tier| tier.set(FAR));
+        for page in used.iter().take(near_pages) {
+            table.tiers[*page].set(0);
         }
         table.uses.iter().for_each(|uses| uses.set(0));
         let last = used.last().map_or(0, |page| page + 1);
-        // What lies behind the tree is not the policy's.
+        // What lies behind the tree stays far.
         let per_look = ((used.len() as f64 * PAGES_PER_LOOK) as usize).max(1);
         drop(table);
         pages.borrow_mut().tiers.truncate(last);

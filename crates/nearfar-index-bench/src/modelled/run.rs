@@ -11,7 +11,7 @@ use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation};
 
-use super::cores::{Board, Mover, Traffic, Untimed, Worker};
+use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::course::Course;
 use super::keeper::Keeper;
@@ -24,7 +24,7 @@ use crate::map::{
     Contestant, MapError, OpenError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS,
     Session, TestKey, own_bytes,
 };
-use crate::workload::{KeySpace, Pick, Requests, Trace, Workload};
+use crate::workload::{KeySpace, Pick, Requests, Workload};
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -299,18 +299,18 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
         let costs = ComputeCosts::new(Counted::of(self.options.contestant), &self.options.machine);
         let requests = (0..self.options.threads).map(|thread| self.requests(thread));
-        let requests: Vec<_> = requests.map(|one| Rc::new(RefCell::new(one))).collect();
-        for (samples, requests) in samples.iter().zip(&requests) {
+        let feeds: Vec<_> = requests
+            .map(|one| Rc::new(RefCell::new(Feed::new(one))))
+            .collect();
+        for (samples, feed) in samples.iter().zip(&feeds) {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
                 keys: Rc::clone(self.keys),
                 board: Rc::clone(&board),
                 recorder: Recorder::new(Rc::clone(&space)),
                 costs,
-                requests: Rc::clone(requests),
+                feed: Rc::clone(feed),
                 batch: self.options.batch,
-                trace: Trace::default(),
-                at: 0,
                 begun: 0,
                 samples: Rc::clone(samples),
             }));
@@ -334,7 +334,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             keys: Rc::clone(self.keys),
             board: Rc::clone(&board),
             recorder: space.pages().map(|_| Recorder::new(Rc::clone(&space))),
-            requests,
+            feeds,
         };
         let course = Course {
             carry_out: Box::new(move |operations| untimed.carry_out(operations)),

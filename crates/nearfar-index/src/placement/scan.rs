@@ -29,6 +29,9 @@ pub(super) struct Scan<N> {
     cold_far: u64,
     /// Leaves on farther tiers seen so far that stay there.
     staying_far: u64,
+    /// Sum of the ranks of leaves since the last one was chosen of those, and how many they are: most
+    /// of its neighbours have its parent.
+    neighbours: (u64, u64),
     chance: Chance,
 }
 
@@ -76,6 +79,7 @@ impl<N> Scan<N> {
             is_whole: false,
             cold_far: 0,
             staying_far: 0,
+            neighbours: (0, 0),
             chance: Chance {
                 state: 0x9E37_79B9_7F4A_7C15,
                 chosen: 0,
@@ -330,11 +334,15 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         };
         let node = || leaf.node.clone();
+        scan.neighbours.0 += u64::from(rank);
+        scan.neighbours.1 += 1;
         let is_promoted = matches!(verdict, Verdict::Promote { .. });
         if self.is_fitted() && leaf.tier > TierId::NEAR && !is_promoted {
             scan.staying_far += 1;
             if self.is_chosen(scan.staying_far, found.below.len()) {
-                found.below.push((node(), rank, leaf.bytes));
+                let (sum, leaves) = std::mem::take(&mut scan.neighbours);
+                let mean = u16::try_from(sum / leaves).unwrap_or(u16::MAX);
+                found.below.push((node(), mean, leaf.bytes));
             }
         }
         match verdict {
