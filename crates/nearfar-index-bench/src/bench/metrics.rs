@@ -12,7 +12,9 @@
 //! | `ratio_to_all_near` | ratio | the same over everything near |
 //! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
-//! | `moved_bytes` | B | what placement moved |
+//! | `memory_bandwidth` | GB/s | what the memory of each `tier` served, behind all caches |
+//! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
+//! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
