@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ModelledOptions, Policy, ScaleRule, run};
+use nearfar_index_bench::modelled::{ModelledOptions, ModelledOutcome, Policy, ScaleRule, run};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -22,7 +22,7 @@ struct Arguments {
     /// Trees.
     #[arg(long, value_delimiter = ',', default_value = "art")]
     tree: Vec<Contestant>,
-    /// Workloads.
+    /// Workloads; `uniform` is lookups of all keys alike.
     #[arg(long, value_delimiter = ',', default_value = "hotspot-read-only")]
     workload: Vec<String>,
     /// Policies.
@@ -59,9 +59,15 @@ struct Arguments {
     /// Virtual milliseconds over which they are taken.
     #[arg(long, default_value_t = 10.0)]
     measured_ms: f64,
+    /// Virtual milliseconds between two looks of placement, and two moments of the series.
+    #[arg(long, default_value_t = 0.1)]
+    slice_ms: f64,
     /// Virtual milliseconds between two moves of the hot region, by its own width.
     #[arg(long)]
     shift_ms: Option<f64>,
+    /// Begins the random numbers.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Show the series.
     #[arg(long)]
     series: bool,
@@ -72,55 +78,16 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let machine = Machine::new(&Profile::resolve(&arguments.profile)?)?;
     let keys = Rc::new(Integers::new(arguments.keys));
-    let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
     println!(
-        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses moved_MB background counters lost host_s"
+        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses near_GB/s far_GB/s \
+         near_busy far_busy moved_MB background counters lost host_s"
     );
     for contestant in arguments.tree.iter().copied() {
         for name in &arguments.workload {
             for policy in arguments.policy.iter().copied() {
-                let workload = Workload::named(name)?;
-                let options = ModelledOptions {
-                    contestant,
-                    policy,
-                    workload: match arguments.zipf {
-                        Some(exponent) => workload.with_zipf(exponent),
-                        None => workload,
-                    },
-                    near_percent: arguments.near_share,
-                    threads: arguments.threads,
-                    batch: arguments.batch,
-                    warm_up: milliseconds(arguments.warm_up_ms),
-                    measured: milliseconds(arguments.measured_ms),
-                    slice: Duration::from_micros(100),
-                    shift: arguments.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
-                    machine: machine.clone(),
-                    scale: match arguments.by_bytes {
-                        true => ScaleRule::Bytes,
-                        false => ScaleRule::Keys,
-                    },
-                    seed: 1,
-                };
+                let options = arguments.options((contestant, name, policy), &machine)?;
                 let outcome = run(&options, &keys, |_| ())?;
-                let at = |percent: usize| {
-                    let index = outcome.latencies_ns.len() * percent / 100;
-                    outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
-                };
-                let last = outcome.series.last();
-                println!(
-                    "{contestant} {name} {policy} {:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {:.2} {:.4} {:.4} {} {:.1}",
-                    outcome.operations_per_s / 1e6,
-                    at(50),
-                    at(90),
-                    at(99),
-                    last.map_or(0.0, |moment| moment.near_bytes_share),
-                    last.map_or(0.0, |moment| moment.near_accesses_share),
-                    outcome.moved_bytes as f64 / 1e6,
-                    outcome.background_share,
-                    outcome.counter_bytes_share,
-                    outcome.lost,
-                    outcome.took.as_secs_f64(),
-                );
+                println!("{contestant} {name} {policy} {}", row(&outcome, &options));
                 for moment in outcome.series.iter().filter(|_| arguments.series) {
                     println!(
                         "  {:.2} ms {:.2} Mops/s {:.3} {:.3}",
@@ -134,4 +101,70 @@ fn main() -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+impl Arguments {
+    fn options(
+        &self,
+        (contestant, workload, policy): (Contestant, &str, Policy),
+        machine: &Machine,
+    ) -> anyhow::Result<ModelledOptions> {
+        let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+        // All keys alike: the distribution of YCSB C with an exponent of zero.
+        let (name, zipf) = match workload {
+            "uniform" => ("ycsb-c", Some(0.0)),
+            name => (name, self.zipf),
+        };
+        let workload = Workload::named(name)?;
+        Ok(ModelledOptions {
+            contestant,
+            policy,
+            workload: match zipf {
+                Some(exponent) => workload.with_zipf(exponent),
+                None => workload,
+            },
+            near_percent: self.near_share,
+            threads: self.threads,
+            batch: self.batch,
+            warm_up: milliseconds(self.warm_up_ms),
+            measured: milliseconds(self.measured_ms),
+            slice: milliseconds(self.slice_ms),
+            shift: self.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
+            machine: machine.clone(),
+            scale: match self.by_bytes {
+                true => ScaleRule::Bytes,
+                false => ScaleRule::Keys,
+            },
+            seed: self.seed,
+        })
+    }
+}
+
+/// The figures of a run.
+fn row(outcome: &ModelledOutcome, options: &ModelledOptions) -> String {
+    let at = |percent: usize| {
+        let index = outcome.latencies_ns.len() * percent / 100;
+        outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
+    };
+    let [near, far] = outcome.traffic.map(|traffic| {
+        let lines = traffic.lines_read + traffic.lines_written;
+        lines as f64 * 64e-9 / options.measured.as_secs_f64()
+    });
+    let last = outcome.series.last();
+    format!(
+        "{:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {near:.1} {far:.1} {:.2} {:.2} {:.2} {:.4} {:.4} {} {:.1}",
+        outcome.operations_per_s / 1e6,
+        at(50),
+        at(90),
+        at(99),
+        last.map_or(0.0, |moment| moment.near_bytes_share),
+        last.map_or(0.0, |moment| moment.near_accesses_share),
+        outcome.traffic[0].busy_share,
+        outcome.traffic[1].busy_share,
+        outcome.moved_bytes as f64 / 1e6,
+        outcome.background_share,
+        outcome.counter_bytes_share,
+        outcome.lost,
+        outcome.took.as_secs_f64(),
+    )
 }

@@ -24,6 +24,17 @@ pub trait Probe {
     /// The next access needs the results of the reads before it: they may overlap with each other,
     /// and nothing may overlap across this point but prefetches and writes.
     fn depends(&self);
+
+    /// A read down a way that a wrong guess led to: it brings a line and is never completed.
+    fn read_in_vain(&self, addr: usize, bytes: usize) {
+        self.prefetch(addr, bytes);
+    }
+
+    /// The processor guessed the branch wrong that the reads before decide: what comes next begins
+    /// when they are there and the pipeline is filled again.
+    fn guessed_wrong(&self) {
+        self.depends();
+    }
 }
 
 /// The probe of ordinary execution: does nothing and compiles to nothing.
@@ -48,6 +59,12 @@ impl Probe for Native {
 
     #[inline(always)]
     fn depends(&self) {}
+
+    #[inline(always)]
+    fn read_in_vain(&self, _addr: usize, _bytes: usize) {}
+
+    #[inline(always)]
+    fn guessed_wrong(&self) {}
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@
 //! | `ratio_to_all_near` | ratio | the same over everything near |
 //! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
-//! | `moved_bytes` | B | what placement moved |
+//! | `memory_bandwidth` | GB/s | what the memory of each `tier` served, behind all caches |
+//! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
+//! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
@@ -174,6 +176,13 @@ impl IndexBenchOutcome {
         metrics.push(new("background_cpu_share", background, "ratio"));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
+        for (tier, traffic) in ["near", "far"].into_iter().zip(outcome.traffic) {
+            let lines = (traffic.lines_read + traffic.lines_written) as f64;
+            let gb_per_s = lines * 64.0 / (self.options.measured.as_secs_f64() * 1e9);
+            let bandwidth = new("memory_bandwidth", gb_per_s, "GB/s").with("tier", tier);
+            let busy = new("memory_busy_share", traffic.busy_share, "ratio").with("tier", tier);
+            metrics.extend([bandwidth, busy]);
+        }
         if let Some(last) = outcome.series.last() {
             metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
             metrics.push(new(

@@ -7,8 +7,8 @@
 //! a time: the model runs operations one by one.
 //!
 //! Half of the branches of a bisection are guessed wrong. What a step reads after a right guess does
-//! not wait for the key before it; after a wrong one it does, and the line of the other half was asked
-//! for in vain.
+//! not wait for the key before it. After a wrong one it does, and meanwhile the processor has gone on in
+//! the other half as far as addresses follow without keys: to the end of that bisection.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +24,7 @@ const LOCK: usize = 1;
 const COUNT: usize = 2;
 const IS_LEAF: u64 = 1 << 32;
 const WORD_BYTES: usize = 8;
+const LINE_WORDS: usize = 8;
 /// Where the first node lies in the model. Nodes have no addresses of this process that are told.
 const FIRST_ADDRESS: usize = 1 << 46;
 /// Addresses that are nodes'.
@@ -151,7 +152,7 @@ impl Nodes {
             let (found, other) = (self.words[word], (lower, upper));
             if key == found {
                 // That it is there comes as a surprise.
-                probe.depends();
+                probe.guessed_wrong();
                 return middle;
             }
             let is_below = key < found;
@@ -168,11 +169,8 @@ impl Nodes {
                 } else {
                     (other.0, middle)
                 };
-                if low < high {
-                    let vain = first + usize::midpoint(low, high);
-                    probe.prefetch(address(vain), WORD_BYTES);
-                }
-                probe.depends();
+                go_astray(first, (low, high), key, probe);
+                probe.guessed_wrong();
             }
         }
         lower
@@ -293,6 +291,24 @@ impl Nodes {
                 let root = self.root;
                 self.insert_at(root, separator, new as u64, probe);
             }
+        }
+    }
+}
+
+/// What the processor reads behind a wrong guess: a bisection that goes where it guesses, until one
+/// line is left.
+fn go_astray<P: Probe>(first: usize, bounds: (usize, usize), key: u64, probe: &P) {
+    let (mut low, mut high) = bounds;
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        probe.read_in_vain(address(first + middle), WORD_BYTES);
+        if high - low <= LINE_WORDS {
+            return;
+        }
+        if mix(key ^ middle as u64) & 1 == 0 {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
 }

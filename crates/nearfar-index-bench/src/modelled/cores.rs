@@ -6,8 +6,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_model::simulation::{Access, Operation, Program};
+use nearfar_model::{Native, Probe};
 
-use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
+use super::costs::{ComputeCosts, Cost, INSTRUCTIONS_PER_NS, Work};
 use super::recorder::Recorder;
 use super::space::window;
 use crate::map::{MapError, OrderedMap};
@@ -34,6 +35,36 @@ pub(super) struct Board {
     pub(super) found: RefCell<Found>,
 }
 
+/// The requests of one core, of which some are drawn ahead.
+pub(super) struct Feed {
+    requests: Requests,
+    drawn: Trace,
+    /// How many of those are carried out.
+    at: usize,
+}
+
+impl Feed {
+    pub(super) fn new(requests: Requests) -> Self {
+        Self {
+            requests,
+            drawn: Trace::default(),
+            at: 0,
+        }
+    }
+
+    /// Draws further requests once all are carried out.
+    fn fill(&mut self, keys: &impl KeySpace, hot_start: Option<f64>) {
+        if self.at == self.drawn.requests.len() {
+            if let Some(start) = hot_start {
+                self.requests.move_hot_region(start);
+            }
+            self.drawn.clear();
+            self.requests.draw(keys, DRAWN, &mut self.drawn);
+            self.at = 0;
+        }
+    }
+}
+
 /// A core that answers requests.
 pub(super) struct Worker<M, S> {
     pub(super) map: Rc<M>,
@@ -41,10 +72,8 @@ pub(super) struct Worker<M, S> {
     pub(super) board: Rc<Board>,
     pub(super) recorder: Recorder,
     pub(super) costs: ComputeCosts,
-    pub(super) requests: Requests,
+    pub(super) feed: Rc<RefCell<Feed>>,
     pub(super) batch: usize,
-    pub(super) trace: Trace,
-    pub(super) at: usize,
     pub(super) begun: u64,
     /// Sampled accesses of each sampled operation.
     pub(super) samples: Rc<RefCell<Vec<u32>>>,
@@ -52,15 +81,9 @@ pub(super) struct Worker<M, S> {
 
 impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
     fn perform_next(&mut self) -> Result<(), MapError> {
-        if self.at == self.trace.requests.len() {
-            if let Some(start) = self.board.hot_start.get() {
-                self.requests.move_hot_region(start);
-            }
-            self.trace.clear();
-            self.requests.draw(&*self.keys, DRAWN, &mut self.trace);
-            self.at = 0;
-        }
-        let rest = &self.trace.requests[self.at..];
+        let mut feed = self.feed.borrow_mut();
+        feed.fill(&*self.keys, self.board.hot_start.get());
+        let rest = &feed.drawn.requests[feed.at..];
         let reads = rest
             .iter()
             .take(self.batch)
@@ -75,7 +98,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();
-        let arena = &self.trace.arena;
+        let arena = &feed.drawn.arena;
         let done = if let Work::Batch(reads) = work {
             let room = &mut Batch::new(reads);
             read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
@@ -89,7 +112,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         if sampled > 0 {
             self.samples.borrow_mut().push(sampled);
         }
-        self.at += done;
+        feed.at += done;
         self.begun += 1;
         let operations = &self.board.operations;
         operations.set(operations.get() + done as u64);
@@ -111,6 +134,48 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
                 self.board.is_over.set(true);
             }
         }
+    }
+}
+
+/// Carries out what cores would, in no virtual time, so that placement has something to go by.
+pub(super) struct Untimed<M, S> {
+    pub(super) map: Rc<M>,
+    pub(super) keys: Rc<S>,
+    pub(super) board: Rc<Board>,
+    /// Where pages move: their uses are counted on the way of an access.
+    pub(super) recorder: Option<Recorder>,
+    pub(super) feeds: Vec<Rc<RefCell<Feed>>>,
+}
+
+impl<S: KeySpace, M: OrderedMap<S::Key>> Untimed<M, S> {
+    /// Carries out about so many operations, of all cores in turn.
+    pub(super) fn carry_out(&mut self, operations: u64) -> Result<(), MapError> {
+        let rounds = operations.div_ceil((DRAWN * self.feeds.len()) as u64);
+        for _ in 0..rounds {
+            for feed in &self.feeds {
+                let mut feed = feed.borrow_mut();
+                feed.fill(&*self.keys, self.board.hot_start.get());
+                match &self.recorder {
+                    None => self.perform(&Native, &feed)?,
+                    Some(recorder) => {
+                        recorder.begin(Cost::default(), false);
+                        self.perform(recorder, &feed)?;
+                        recorder.forget();
+                    }
+                }
+                feed.at = feed.drawn.requests.len();
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out what is left of what was drawn.
+    fn perform<P: Probe>(&self, probe: &P, feed: &Feed) -> Result<(), MapError> {
+        let mut session = self.map.session(probe);
+        let found = &mut *self.board.found.borrow_mut();
+        let mut rest = feed.drawn.requests[feed.at..].iter();
+        let arena = &feed.drawn.arena;
+        rest.try_for_each(|request| perform::<S, _>(&mut session, request, arena, found))
     }
 }
 

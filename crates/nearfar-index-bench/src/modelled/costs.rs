@@ -75,12 +75,10 @@ impl Counted {
         }
     }
 
-    /// Estimates for a tree whose nodes are searched by bisection with branches. Of each step, eight
-    /// instructions, and every other time the 20 cycles until the pipeline is filled again after a
-    /// wrong guess (80 instructions); spread over the access that it makes, and the one that every
-    /// other step makes in vain.
+    /// Estimates for a tree whose nodes are searched by bisection with branches: eight instructions
+    /// for each step, which makes one access. The recorder adds the time that wrong guesses cost.
     pub(crate) const fn bisected() -> Self {
-        const ACCESS: f64 = (8.0 + 0.5 * 80.0) / 1.5;
+        const ACCESS: f64 = 8.0;
         Self {
             get: Instructions::new(60.0, ACCESS),
             batch: Instructions::new(60.0, ACCESS),

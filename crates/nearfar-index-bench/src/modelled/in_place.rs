@@ -1,19 +1,20 @@
 //! Runs over one tree that nobody moves, again and again.
 
+use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_model::simulation::{Caches, Machine, Program, Simulation, TierName};
 
-use super::cores::{Board, Worker};
+use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::recorder::Recorder;
 use super::run::ModelledError;
 use super::scale::Scale;
 use super::space::Space;
 use crate::map::{Contestant, OrderedMap};
-use crate::workload::{KeySpace, Requests, Trace, Workload};
+use crate::workload::{KeySpace, Requests, Workload};
 
 /// What is run.
 #[derive(Debug, Clone)]
@@ -56,7 +57,8 @@ impl InPlace<'_> {
             self.machine
         };
         let costs = ComputeCosts::new(self.counted, machine);
-        let machine = self.scale.machine(machine);
+        let cores = self.threads.min(machine.cores as usize);
+        let machine = self.scale.machine(machine, cores);
         let space = Rc::new(Space::on(addresses, self.tier.0, self.tier.1));
         let board = Rc::new(Board::default());
         let ranks_per_key = self.scale.factor.round() as u64;
@@ -69,10 +71,10 @@ impl InPlace<'_> {
                 board: Rc::clone(&board),
                 recorder: Recorder::new(Rc::clone(&space)),
                 costs,
-                requests: requests.standing_for(ranks_per_key),
+                feed: Rc::new(RefCell::new(Feed::new(
+                    requests.standing_for(ranks_per_key),
+                ))),
                 batch: 1,
-                trace: Trace::default(),
-                at: 0,
                 begun: 0,
                 samples: Rc::default(),
             })
@@ -80,8 +82,7 @@ impl InPlace<'_> {
         let programs = (0..self.threads).map(worker).collect();
         let map = space.map(&machine)?;
         let mut simulation = Simulation::new(&machine, map, programs, Caches::Simulated)?;
-        let cores = machine.cores as usize;
-        let cache_bytes = machine.l3_bytes + self.threads.min(cores) as u64 * machine.core.l2_bytes;
+        let cache_bytes = machine.l3_bytes + cores as u64 * machine.core.l2_bytes;
         let fill = (cache_bytes / 64).max(OPERATIONS_MIN);
         let mut now = Duration::ZERO;
         let mut run_until = |operations: u64| {

@@ -107,12 +107,14 @@ impl<T: PlacedTree> Keeper<T> {
             .filter(|page| table.uses[*page].get() > 0)
             .collect();
         let near_pages = ((used.len() as f64 * share).round() as usize).max(1);
-        for page in used.iter().skip(near_pages) {
-            table.tiers[*page].set(FAR);
+        // Pages that hold nothing yet are far: near memory is full.
+        table.tiers.iter().for_each(|tier| tier.set(FAR));
+        for page in used.iter().take(near_pages) {
+            table.tiers[*page].set(0);
         }
         table.uses.iter().for_each(|uses| uses.set(0));
         let last = used.last().map_or(0, |page| page + 1);
-        // What lies behind the tree is not the policy's.
+        // What lies behind the tree stays far.
         let per_look = ((used.len() as f64 * PAGES_PER_LOOK) as usize).max(1);
         drop(table);
         pages.borrow_mut().tiers.truncate(last);
@@ -134,7 +136,16 @@ impl<T: PlacedTree> Keeper<T> {
         match self {
             Self::Nobody => {}
             Self::Framework(framework) => framework.look(now, traffic),
-            Self::Pages(pages) => pages.look(now, space, traffic),
+            Self::Pages(pages) => pages.look(now, space, Some(traffic)),
+        }
+    }
+
+    /// Does what is due at `now`, as if it took no time.
+    pub(super) fn settle(&mut self, now: Duration, space: &Space) {
+        match self {
+            Self::Nobody => {}
+            Self::Framework(framework) => framework.settle(now),
+            Self::Pages(pages) => pages.look(now, space, None),
         }
     }
 
@@ -157,6 +168,13 @@ impl<T: PlacedTree> Keeper<T> {
 }
 
 impl<T: PlacedTree> Framework<T> {
+    fn settle(&mut self, now: Duration) {
+        self.placer.step(now);
+        let statistics = self.placer.statistics();
+        self.scanned = statistics.leaves_scanned;
+        self.moved = moved_bytes(&statistics);
+    }
+
     fn look(&mut self, now: Duration, traffic: &Traffic) {
         if !traffic.is_idle() {
             return;
@@ -200,8 +218,8 @@ impl<T: PlacedTree> Framework<T> {
 }
 
 impl Pages {
-    fn look(&mut self, now: Duration, space: &Space, traffic: &Traffic) {
-        if now < self.next || !traffic.is_idle() {
+    fn look(&mut self, now: Duration, space: &Space, traffic: Option<&Traffic>) {
+        if now < self.next || traffic.is_some_and(|traffic| !traffic.is_idle()) {
             return;
         }
         let Some(pages) = space.pages() else { return };
@@ -210,6 +228,7 @@ impl Pages {
         let moves = self.policy.look(&table);
         self.moved_pages += moves.promoted + moves.demoted;
         let all = self.page_bytes * self.pages as u64;
+        let Some(traffic) = traffic else { return };
         traffic.push(
             moves.promoted * self.page_bytes,
             self.page_bytes,
@@ -244,6 +263,6 @@ fn touch_all<S: KeySpace, M: OrderedMap<S::Key>>(map: &M, keys: &Rc<S>, space: &
         arena.clear();
         let token = keys.token(Pick::Id(id), &mut arena);
         let _ = map.session(&recorder).get(S::resolve(&token, &arena));
-        while recorder.next().is_some() {}
+        recorder.forget();
     }
 }

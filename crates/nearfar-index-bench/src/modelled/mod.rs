@@ -11,6 +11,7 @@
 
 mod cores;
 mod costs;
+mod course;
 mod in_place;
 mod keeper;
 mod oracle;
@@ -26,6 +27,6 @@ pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
 pub(crate) use in_place::InPlace;
 pub use pages::PageRule;
 pub use policy::{Policy, PolicyError};
-pub use run::{ModelledError, ModelledOptions, ModelledOutcome, Moment, run};
+pub use run::{ModelledError, ModelledOptions, ModelledOutcome, Moment, TierTraffic, run};
 pub(crate) use run::{load as store_all, near_ground, stand_in_system};
 pub use scale::{Scale, ScaleRule};

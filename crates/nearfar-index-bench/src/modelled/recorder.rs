@@ -11,6 +11,8 @@ use super::costs::Cost;
 use super::space::Space;
 
 const PAGE_BYTES: u64 = 4096;
+/// The time until the pipeline is filled again after a wrong guess: 20 cycles at 2.9 GHz.
+const REFILL_PS: u32 = 6_900;
 
 /// Records the accesses of one virtual core.
 #[derive(Debug)]
@@ -63,6 +65,11 @@ impl Recorder {
         self.operations.borrow_mut().pop_front()
     }
 
+    /// Forgets all accesses so far.
+    pub(super) fn forget(&self) {
+        self.operations.borrow_mut().clear();
+    }
+
     fn compute(&self, ns: f64) {
         let sum = self.compute_ps.get().saturating_add(picoseconds(ns));
         self.compute_ps.set(sum);
@@ -113,5 +120,18 @@ impl Probe for Recorder {
 
     fn depends(&self) {
         self.depends.set(true);
+    }
+
+    fn read_in_vain(&self, addr: usize, bytes: usize) {
+        let at = self.space.modelled(addr);
+        let read = Operation::new(Access::WrongPath, at, bytes as u32);
+        self.operations.borrow_mut().push_back(read);
+    }
+
+    fn guessed_wrong(&self) {
+        let mut refill = Operation::new(Access::Refill, 0, 0);
+        refill.compute_ps = REFILL_PS;
+        self.operations.borrow_mut().push_back(refill);
+        self.depends.set(false);
     }
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use nearfar_index::placement::{LeafCounter, PlacedTree, PlacementError, Placer};
 use nearfar_memory::{MemorySystem, SystemError, TierId};
 use nearfar_model::Native;
-use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation, TierName};
+use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation};
 
-use super::cores::{Board, Mover, Traffic, Worker};
+use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
+use super::course::Course;
 use super::keeper::Keeper;
 use super::oracle;
 use super::policy::{Policy, PolicyGround, two_tiers};
@@ -23,7 +24,7 @@ use crate::map::{
     Contestant, MapError, OpenError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS,
     Session, TestKey, own_bytes,
 };
-use crate::workload::{Distribution, KeySpace, Pick, Requests, Trace, Workload};
+use crate::workload::{KeySpace, Pick, Requests, Workload};
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +41,9 @@ pub struct ModelledOptions {
     pub threads: usize,
     /// Keys looked up at once; 1 looks them up singly.
     pub batch: usize,
-    /// Virtual time before figures are taken.
+    /// Virtual time before figures are taken. Of it, the beginning and the end are simulated; in
+    /// between operations are carried out at the pace of the beginning, and placement follows them.
+    /// Where the hot region moves, all of it is simulated.
     pub warm_up: Duration,
     /// Virtual time over which they are taken.
     pub measured: Duration,
@@ -103,6 +106,17 @@ pub struct Moment {
     pub near_accesses_share: f64,
 }
 
+/// What a tier's memory served, behind all caches.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TierTraffic {
+    /// Lines of 64 bytes.
+    pub lines_read: u64,
+    /// Lines of 64 bytes.
+    pub lines_written: u64,
+    /// Share of the time in which its devices transferred.
+    pub busy_share: f64,
+}
+
 /// What a run gave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelledOutcome {
@@ -117,18 +131,19 @@ pub struct ModelledOutcome {
     pub tree_bytes: u64,
     /// The most of them that may be near.
     pub near_bytes_max: Option<u64>,
-    /// Bytes that placement moved, both ways.
+    /// Bytes that placement moved in the measured time, both ways.
     pub moved_bytes: u64,
-    /// Share of the processor time of all cores that placement took, but for pages.
+    /// Share of the processor time of all cores that placement took in the measured time, but for
+    /// pages.
     pub background_share: f64,
     /// Bytes of leaves that count uses, over the bytes of the loaded tree.
     pub counter_bytes_share: f64,
-    /// Slice by slice, warm-up included.
+    /// Slice by slice, with what of the warm-up is simulated.
     pub series: Vec<Moment>,
     /// Keys that were asked for, are in the map, and were not found.
     pub lost: u64,
-    /// Lines read from near and from far memory, warm-up included.
-    pub lines_read: [u64; 2],
+    /// What near and far memory served over the measured time, placement's part included.
+    pub traffic: [TierTraffic; 2],
     /// Time that the run took on this machine.
     pub took: Duration,
 }
@@ -253,13 +268,14 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Sizing<'_, S> {
     }
 }
 
-struct Run<'r, S, O> {
-    options: &'r ModelledOptions,
-    scale: Scale,
-    keys: &'r Rc<S>,
-    tree_bytes: u64,
+/// A run to come.
+pub(super) struct Run<'r, S, O> {
+    pub(super) options: &'r ModelledOptions,
+    pub(super) scale: Scale,
+    pub(super) keys: &'r Rc<S>,
+    pub(super) tree_bytes: u64,
     near_bytes: u64,
-    observe: O,
+    pub(super) observe: O,
 }
 
 /// Times that the framework is stepped after loading, before the run begins.
@@ -282,17 +298,19 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
         let costs = ComputeCosts::new(Counted::of(self.options.contestant), &self.options.machine);
-        for (thread, samples) in samples.iter().enumerate() {
+        let requests = (0..self.options.threads).map(|thread| self.requests(thread));
+        let feeds: Vec<_> = requests
+            .map(|one| Rc::new(RefCell::new(Feed::new(one))))
+            .collect();
+        for (samples, feed) in samples.iter().zip(&feeds) {
             programs.push(Box::new(Worker {
                 map: Rc::clone(&map),
                 keys: Rc::clone(self.keys),
                 board: Rc::clone(&board),
                 recorder: Recorder::new(Rc::clone(&space)),
                 costs,
-                requests: self.requests(thread),
+                feed: Rc::clone(feed),
                 batch: self.options.batch,
-                trace: Trace::default(),
-                at: 0,
                 begun: 0,
                 samples: Rc::clone(samples),
             }));
@@ -307,17 +325,21 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         } else {
             machine
         };
-        let machine = self.scale.machine(machine);
+        let cores = programs.len().min(machine.cores as usize);
+        let machine = self.scale.machine(machine, cores);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
-        let mut counter_bytes = 0;
-        let _ = map.tree().visit_leaves(&mut |_| {
-            counter_bytes += size_of::<LeafCounter>();
-            ControlFlow::Continue(())
-        });
+        let mut untimed = Untimed {
+            map: Rc::clone(&map),
+            keys: Rc::clone(self.keys),
+            board: Rc::clone(&board),
+            recorder: space.pages().map(|_| Recorder::new(Rc::clone(&space))),
+            feeds,
+        };
         let course = Course {
+            carry_out: Box::new(move |operations| untimed.carry_out(operations)),
             run: &mut self,
-            counter_bytes,
+            counter_bytes: counter_bytes(&**map.tree()),
             simulation,
             board,
             space,
@@ -341,15 +363,8 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             .standing_for(ranks_per_key)
     }
 
-    /// Devices of near memory, which come first.
-    fn near_devices(&self) -> usize {
-        let mut tiers = self.options.machine.tiers.iter();
-        let near = tiers.find(|(name, _)| *name == TierName::Near);
-        near.map_or(1, |(_, tier)| tier.devices as usize)
-    }
-
     /// The most bytes that may be near, where the policy keeps to that.
-    fn near_bytes_max(&self) -> Option<u64> {
+    pub(super) fn near_bytes_max(&self) -> Option<u64> {
         match self.options.policy {
             Policy::AllNear => None,
             Policy::AllFar => Some(0),
@@ -393,6 +408,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         if policy == Policy::Oracle {
             oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
             oracle::place(&placer);
+            return Ok((Keeper::Nobody, now));
         }
         Ok((Keeper::framework(placer), now))
     }
@@ -413,123 +429,12 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     }
 }
 
-/// A run under way.
-struct Course<'c, 'r, S, O, T: PlacedTree> {
-    run: &'c mut Run<'r, S, O>,
-    simulation: Simulation,
-    board: Rc<Board>,
-    space: Rc<Space>,
-    traffic: Rc<Traffic>,
-    keeper: Keeper<T>,
-    placed_for: Duration,
-    /// Bytes of all counters of uses.
-    counter_bytes: usize,
-    samples: Vec<Rc<RefCell<Vec<u32>>>>,
-}
-
-/// Counts of operations, and of accesses by tier.
-type Counts = (u64, [u64; 2]);
-
-impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
-    fn go(mut self, tree: &Arc<T>) -> Result<ModelledOutcome, ModelledError> {
-        let options = self.run.options;
-        let end = options.warm_up + options.measured;
-        let moved_before = self.keeper.moved_bytes(0);
-        let (mut now, mut counts, mut series) = (Duration::ZERO, (0, [0; 2]), Vec::new());
-        let mut start = None;
-        while now < end && !self.board.is_over.get() {
-            if now >= options.warm_up && start.is_none() {
-                let sampled = self.samples.iter().map(|one| one.borrow().len());
-                start = Some((now, self.board.operations.get(), sampled.collect()));
-            }
-            now += options.slice;
-            self.simulation.advance(u64::MAX, now.as_nanos() as f64);
-            let placed_for = self.placed_for + now;
-            self.keeper.look(placed_for, &self.space, &self.traffic);
-            tree.memory().quiesce();
-            self.shift(now);
-            let before = counts;
-            counts = (self.board.operations.get(), self.space.accesses());
-            series.push(self.moment(now, before, counts, tree));
-            (self.run.observe)(now.as_secs_f64() / end.as_secs_f64());
-        }
-        let moved_bytes = self.keeper.moved_bytes(moved_before);
-        self.finish((now, start), series, moved_bytes)
-    }
-
-    /// Moves the hot region, where it is to move.
-    fn shift(&self, now: Duration) {
-        let Some((every, share)) = self.run.options.shift else {
-            return;
-        };
-        if let Distribution::HotRegion(region) = self.run.options.workload.distribution {
-            let moves = (now.as_nanos() / every.as_nanos()) as f64;
-            let start = (region.start_share + moves * share).fract();
-            self.board.hot_start.set(Some(start));
-        }
-    }
-
-    fn moment(&self, at: Duration, before: Counts, after: Counts, tree: &Arc<T>) -> Moment {
-        let accesses = [0, 1].map(|tier| (after.1[tier] - before.1[tier]) as f64);
-        let operations = (after.0 - before.0) as f64;
-        let near_bytes_share = self.keeper.near_pages_share().unwrap_or_else(|| {
-            let near = tree.memory().ledger(TierId::NEAR).used_bytes();
-            near as f64 / own_bytes(tree.memory()).max(1) as f64
-        });
-        Moment {
-            at,
-            operations_per_s: operations / self.run.options.slice.as_secs_f64(),
-            near_bytes_share,
-            near_accesses_share: accesses[0] / (accesses[0] + accesses[1]).max(1.0),
-        }
-    }
-
-    fn finish(
-        self,
-        (end, start): (Duration, Option<(Duration, u64, Vec<usize>)>),
-        series: Vec<Moment>,
-        moved_bytes: u64,
-    ) -> Result<ModelledOutcome, ModelledError> {
-        if let Some(error) = self.board.failure.get() {
-            let contestant = self.run.options.contestant;
-            return Err(ModelledError::Map { contestant, error });
-        }
-        let (from, before, sampled) = start.unwrap_or_default();
-        let operations = self.board.operations.get() - before;
-        let mut latencies_ns = Vec::new();
-        for (core, counts) in self.samples.iter().enumerate() {
-            let mut all = self.simulation.samples_ns(core);
-            for (index, count) in counts.borrow().iter().enumerate() {
-                if all.len() < *count as usize {
-                    break;
-                }
-                let sum: f64 = all.by_ref().take(*count as usize).sum();
-                if sampled.get(core).is_some_and(|first| index >= *first) {
-                    latencies_ns.push(sum);
-                }
-            }
-        }
-        latencies_ns.sort_unstable_by(f64::total_cmp);
-        self.board.is_over.set(true);
-        let busy_s = end.saturating_sub(self.traffic.idle()).as_secs_f64();
-        let all_s = end.as_secs_f64() * self.run.options.threads as f64;
-        let lost = self.board.found.borrow().lost;
-        let near_devices = self.run.near_devices();
-        let outcome = self.simulation.run();
-        let (near, far) = outcome.lines_read.split_at(near_devices);
-        Ok(ModelledOutcome {
-            operations_per_s: operations as f64 / (end - from).as_secs_f64(),
-            latencies_ns,
-            scale: self.run.scale,
-            tree_bytes: self.run.tree_bytes,
-            near_bytes_max: self.run.near_bytes_max(),
-            moved_bytes,
-            background_share: busy_s / (all_s + busy_s),
-            counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
-            series,
-            lost,
-            lines_read: [near.iter().sum(), far.iter().sum()],
-            took: Duration::ZERO,
-        })
-    }
+/// Bytes of all counters of uses.
+fn counter_bytes<T: PlacedTree>(tree: &T) -> usize {
+    let mut bytes = 0;
+    let _ = tree.visit_leaves(&mut |_| {
+        bytes += size_of::<LeafCounter>();
+        ControlFlow::Continue(())
+    });
+    bytes
 }

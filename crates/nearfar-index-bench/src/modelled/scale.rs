@@ -36,9 +36,9 @@ const KEYS_ZHAO_2026: u64 = 20_000_000;
 const BYTES_ZHAO_2026: u64 = 4_900_000_000;
 
 /// The least bytes of each cache.
-const L1_BYTES_MIN: u64 = 4 << 10;
-const L2_BYTES_MIN: u64 = 16 << 10;
-const L3_BYTES_MIN: u64 = 64 << 10;
+const L1_BYTES_MIN: u64 = 2 << 10;
+const L2_BYTES_MIN: u64 = 4 << 10;
+const L3_BYTES_MIN: u64 = 32 << 10;
 
 impl Scale {
     /// The scale of a run with so many keys in a tree of so many bytes.
@@ -53,17 +53,23 @@ impl Scale {
         }
     }
 
-    /// The machine with smaller caches.
+    /// The machine with smaller caches, of which so many cores take part. Where cores' own caches
+    /// cannot get as small, the last level gets smaller by what they have too much: cores find lines
+    /// in each other's.
     #[must_use]
-    pub fn machine(&self, machine: &Machine) -> Machine {
+    pub fn machine(&self, machine: &Machine, cores: usize) -> Machine {
         let scaled = |bytes: u64, least: u64| {
             let smaller = (bytes as f64 / self.factor) as u64;
             smaller.max(least).min(bytes)
         };
+        let own = |machine: &Machine| machine.core.l2_bytes * cores as u64;
+        let all_bytes = (machine.l3_bytes + own(machine)) as f64 / self.factor;
+        let l3_bytes_max = machine.l3_bytes;
         let mut machine = machine.clone();
         machine.core.l1_bytes = scaled(machine.core.l1_bytes, L1_BYTES_MIN);
         machine.core.l2_bytes = scaled(machine.core.l2_bytes, L2_BYTES_MIN);
-        machine.l3_bytes = scaled(machine.l3_bytes, L3_BYTES_MIN);
+        let rest = (all_bytes as u64).saturating_sub(own(&machine));
+        machine.l3_bytes = rest.max(L3_BYTES_MIN).min(l3_bytes_max);
         machine
     }
 

@@ -102,7 +102,7 @@ impl PageTable {
     fn touch(&self, offset: u64) -> usize {
         let page = (offset >> self.shift) as usize;
         let (Some(tier), Some(uses)) = (self.tiers.get(page), self.uses.get(page)) else {
-            return 0;
+            return TIERS - 1;
         };
         uses.set(uses.get().saturating_add(1));
         usize::from(tier.get())

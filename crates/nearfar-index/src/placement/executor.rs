@@ -177,7 +177,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         };
         if bytes > 0 && demotion.level > 0 {
-            self.queue_parent(tier, demotion);
+            self.queue_parent(tier, demotion, bytes);
         }
         bytes
     }
@@ -186,8 +186,18 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         self.options.mechanisms.thresholds == Thresholds::Fitted
     }
 
-    fn queue_parent(&self, tier: TierId, demotion: &Demotion<NodeOf<H>>) {
+    /// Queues the parent of a node of so many bytes that was demoted. Where thresholds are fitted, a
+    /// parent stays that is used as much as what is hot.
+    fn queue_parent(&self, tier: TierId, demotion: &Demotion<NodeOf<H>>, bytes: usize) {
         if let Some(node) = self.tree.parent(&demotion.node) {
+            if self.is_fitted()
+                && let (Some(rank), Some(view)) = (demotion.rank, self.tree.view(&node))
+            {
+                let hot_rank = self.control().tiers[tier.index()].parameters.hot_rank;
+                if u32::from(self.rank_above(rank, bytes, view.bytes)) >= hot_rank.max(1) {
+                    return;
+                }
+            }
             let identity = self.tree.identity(&node);
             let level = demotion.level - 1;
             self.demotions(tier).push_parent(

@@ -19,6 +19,7 @@ mod schedule;
 mod statistics;
 mod tree;
 mod watermark;
+mod ways;
 mod workers;
 
 pub use frontend::{Allocation, Frontend, LeafCounter, NewNode, Tracking};

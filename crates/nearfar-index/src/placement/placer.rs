@@ -66,6 +66,8 @@ pub(super) struct Control {
     pub(super) tiers: Vec<TierControl>,
     /// Leaves on each tier, as of the last pass.
     pub(super) histograms: Vec<Histogram>,
+    /// Inner nodes on each tier above leaves that lie there, of those that the last pass looked at.
+    pub(super) ways: Vec<Histogram>,
     /// Bytes on each tier that were not leaves' when the last pass ended.
     pub(super) inner_bytes: Vec<u64>,
     /// Complete passes.
@@ -113,6 +115,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         let control = Control {
             tiers: tiers.collect(),
             histograms: vec![Histogram::default(); near_tiers + 1],
+            ways: vec![Histogram::default(); near_tiers + 1],
             inner_bytes: vec![0; near_tiers + 1],
             passes: 0,
         };
@@ -291,6 +294,17 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         (ledger.node_bytes + ledger.value_bytes) as f64 / (ledger.budget_bytes as f64).max(1.0)
     }
 
+    /// About how much an inner node is used, by one of those below it: as much as all of the least
+    /// number that a node has below it.
+    pub(super) fn rank_above(&self, rank: u16, bytes_below: usize, bytes: usize) -> u16 {
+        let all_below = u64::from(rank) * u64::from(self.options.depth.fanout_min);
+        let above = match self.options.ranking {
+            Ranking::Uses => all_below,
+            Ranking::UsesPerByte => all_below * bytes_below as u64 / (bytes as u64).max(1),
+        };
+        u16::try_from(above).unwrap_or(u16::MAX)
+    }
+
     /// How much a leaf is used, or that per KiB.
     pub(super) fn rank(&self, uses: u16, bytes: usize) -> u16 {
         match self.options.ranking {
@@ -328,6 +342,10 @@ impl Control {
         };
         for farther in &self.histograms[tier.index() + 1..] {
             leaves.farther.merge(farther);
+        }
+        for ways in &self.ways[tier.index() + 1..] {
+            leaves.farther.merge(ways);
+            leaves.all.merge(ways);
         }
         let state = &mut self.tiers[tier.index()];
         state.exchange = state.parameters.follow(&leaves, options, fit);

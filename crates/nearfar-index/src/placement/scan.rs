@@ -20,10 +20,17 @@ pub(super) struct Scan<N> {
     next_to_cool: Option<N>,
     /// Per tier, the leaves of this pass so far.
     fresh: Vec<Histogram>,
+    /// Per tier, inner nodes that were looked at in this pass.
+    pub(super) ways: Vec<Histogram>,
     /// The tree cannot be visited in parts.
     is_whole: bool,
     /// Cold leaves on farther tiers seen so far.
     cold_far: u64,
+    /// Leaves on farther tiers seen so far that stay there.
+    staying_far: u64,
+    /// Sum of the ranks of leaves since the last one was chosen of those, and how many they are: most
+    /// of its neighbours have its parent.
+    neighbours: (u64, u64),
     chance: Chance,
 }
 
@@ -57,6 +64,8 @@ struct Found<N> {
     demotions: Vec<(TierId, Demotion<N>)>,
     /// Leaves whose ancestors are looked at after the visit, with their tiers and levels.
     above: Vec<(N, TierId, u32)>,
+    /// Leaves that stay where they are, whose parents may be worth more, with their ranks and bytes.
+    below: Vec<(N, u16, usize)>,
 }
 
 impl<N> Scan<N> {
@@ -65,8 +74,11 @@ impl<N> Scan<N> {
             next: None,
             next_to_cool: None,
             fresh: vec![Histogram::default(); tiers],
+            ways: vec![Histogram::default(); tiers],
             is_whole: false,
             cold_far: 0,
+            staying_far: 0,
+            neighbours: (0, 0),
             chance: Chance {
                 state: 0x9E37_79B9_7F4A_7C15,
                 chosen: 0,
@@ -174,6 +186,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         scan.next = next;
         self.hand_over(&mut found);
         self.look_above(found.above, &tiers);
+        self.look_at_ways(found.below, &tiers, &mut scan);
         self.tally().leaves_scanned += looked;
         match is_complete {
             None => {
@@ -226,6 +239,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     fn cool_thresholds(&self) {
         let mut control = self.control();
         control.histograms.iter_mut().for_each(Histogram::cool);
+        control.ways.iter_mut().for_each(Histogram::cool);
         for tier in &mut control.tiers {
             tier.parameters.cool(self.options.mechanisms.thresholds);
         }
@@ -263,6 +277,9 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         scan.fresh
             .iter_mut()
             .for_each(|histogram| *histogram = Histogram::default());
+        scan.ways
+            .iter_mut()
+            .for_each(|histogram| *histogram = Histogram::default());
         // What waits since the pass before is found again, if it is still worth it.
         self.promotions().clear();
         for tier in self.near_tiers() {
@@ -280,6 +297,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             control.inner_bytes[index] = live_bytes.saturating_sub(fresh.total_bytes());
             control.histograms[index] = std::mem::take(fresh);
         }
+        control.ways = scan.ways.clone();
         control.passes += 1;
         let budgets = self.budgets();
         for tier in self.near_tiers() {
@@ -315,6 +333,17 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
         };
         let node = || leaf.node.clone();
+        scan.neighbours.0 += u64::from(rank);
+        scan.neighbours.1 += 1;
+        let is_promoted = matches!(verdict, Verdict::Promote { .. });
+        if self.is_fitted() && leaf.tier > TierId::NEAR && !is_promoted {
+            scan.staying_far += 1;
+            if self.is_chosen(scan.staying_far, found.below.len()) {
+                let (sum, leaves) = std::mem::take(&mut scan.neighbours);
+                let mean = u16::try_from(sum / leaves).unwrap_or(u16::MAX);
+                found.below.push((node(), mean, leaf.bytes));
+            }
+        }
         match verdict {
             Verdict::Stay => {}
             Verdict::Promote { to, is_warm } => found.promotions.push(Promotion {
@@ -336,10 +365,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             }
             Verdict::LookAbove => {
                 scan.cold_far += 1;
-                let is_chosen = scan
-                    .cold_far
-                    .is_multiple_of(self.options.stuck_one_in.into());
-                if is_chosen && found.above.len() < self.options.queued_nodes_max {
+                if self.is_chosen(scan.cold_far, found.above.len()) {
                     found.above.push((node(), leaf.tier, leaf.level));
                 }
             }
@@ -347,6 +373,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         if found.promotions.len() + found.demotions.len() >= HANDED_OVER_AT_ONCE {
             self.hand_over(found);
         }
+    }
+
+    /// Whether the leaf with this number is one of those whose ancestors are looked at, where so many
+    /// are chosen already.
+    fn is_chosen(&self, number: u64, chosen: usize) -> bool {
+        number.is_multiple_of(self.options.stuck_one_in.into())
+            && chosen < self.options.queued_nodes_max
     }
 
     fn hand_over(&self, found: &mut Found<NodeOf<H>>) {
@@ -359,34 +392,6 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             self.demotions(tier).push(demotion);
         }
     }
-
-    /// Queues the nearest ancestors of cold leaves that lie nearer than they do: nothing else would
-    /// demote an ancestor whose leaves are all far.
-    fn look_above(&self, leaves: Vec<(NodeOf<H>, TierId, u32)>, tiers: &[Parameters]) {
-        for (leaf, leaf_tier, leaf_level) in leaves {
-            let (mut node, mut level) = (leaf, leaf_level);
-            while let Some(parent) = self.tree.parent(&node) {
-                level = level.saturating_sub(1);
-                node = parent;
-                let Some(view) = self.tree.view(&node) else {
-                    break;
-                };
-                if view.tier < leaf_tier {
-                    let may_go = tiers.get(view.tier.index());
-                    if may_go.is_some_and(|tier| level >= u32::from(tier.demote_level)) {
-                        let identity = self.tree.identity(&node);
-                        let demotion = Demotion {
-                            node,
-                            level,
-                            rank: None,
-                        };
-                        self.demotions(view.tier).push_parent(demotion, identity);
-                    }
-                    break;
-                }
-            }
-        }
-    }
 }
 
 impl<N> Found<N> {
@@ -395,6 +400,7 @@ impl<N> Found<N> {
             promotions: Vec::new(),
             demotions: Vec::new(),
             above: Vec::new(),
+            below: Vec::new(),
         }
     }
 }

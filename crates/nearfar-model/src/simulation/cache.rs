@@ -1,5 +1,7 @@
 //! Set-associative caches of one core, and what leaves them.
 
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;
 
 use super::network::mix;
@@ -121,12 +123,10 @@ impl PrivateCaches {
     /// Finds a line, brings it to L1, and hands modified lines that leave the last level to
     /// `evict`.
     ///
-    /// L2 includes L1; L3 takes what leaves L2 and gives back what L2 takes, as the non-inclusive
-    /// L3 of these processors does. Copies of other cores are not looked for: a line that two
-    /// cores modify in turn is not charged for its way between them.
+    /// L2 includes L1.
     pub(crate) fn access(
         &mut self,
-        l3: &mut Cache,
+        l3: &mut LastLevel,
         line: u64,
         store: bool,
         evict: &mut Vec<u64>,
@@ -136,17 +136,15 @@ impl PrivateCaches {
         }
         let mut level = Level::L2;
         if !self.l2.touch(line, false) {
-            let in_l3 = l3.remove(line);
-            level = if in_l3.is_some() {
+            let found = l3.lend(line, evict);
+            level = if found.is_some() {
                 Level::L3
             } else {
                 Level::Memory
             };
-            if let Some((victim, dirty)) = self.l2.insert(line, in_l3 == Some(true)) {
+            if let Some((victim, dirty)) = self.l2.insert(line, found == Some(true)) {
                 let dirty = self.l1.remove(victim) == Some(true) || dirty;
-                if let Some((gone, true)) = l3.insert(victim, dirty) {
-                    evict.push(gone);
-                }
+                l3.take_back(victim, dirty, evict);
             }
         }
         if let Some((victim, true)) = self.l1.insert(line, store) {
@@ -161,7 +159,7 @@ impl PrivateCaches {
     }
 
     /// Marks a line as written back, wherever it is; whether it was modified.
-    pub(crate) fn clean(&mut self, l3: &mut Cache, line: u64) -> bool {
+    pub(crate) fn clean(&mut self, l3: &mut LastLevel, line: u64) -> bool {
         let l1 = self.l1.remove(line);
         if let Some(l1) = l1 {
             self.l1.insert(line, false);
@@ -176,11 +174,93 @@ impl PrivateCaches {
                 self.l2.insert(line, false);
                 dirty
             }
-            None => l3.remove(line).is_some_and(|dirty| {
-                l3.insert(line, false);
-                dirty
-            }),
+            None => l3.clean(line),
         }
+    }
+}
+
+/// Hashes a line number by one multiplication.
+#[derive(Debug, Default)]
+struct LineHasher(u64);
+
+impl Hasher for LineHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("line numbers are words")
+    }
+
+    fn write_u64(&mut self, line: u64) {
+        self.0 = mix(line);
+    }
+}
+
+/// The last level, and the filter that knows which lines are in cores' L2.
+///
+/// As the non-inclusive L3 of these processors does, it takes what leaves an L2 and hands over for
+/// good what one core alone asks for. A line that another core has comes from there, and stays in L3
+/// from then on, for all of them. That way is charged as a hit of L3, and nothing is charged where
+/// two cores modify a line in turn.
+#[derive(Debug)]
+pub(crate) struct LastLevel {
+    lines: Cache,
+    copies: HashMap<u64, u32, BuildHasherDefault<LineHasher>>,
+}
+
+impl LastLevel {
+    pub(crate) fn new(bytes: u64, ways: u32) -> Self {
+        Self {
+            lines: Cache::new(bytes, ways),
+            copies: HashMap::default(),
+        }
+    }
+
+    /// Gives a line to an L2: whether it was modified, or `None` where it has to come from memory.
+    #[inline]
+    fn lend(&mut self, line: u64, evict: &mut Vec<u64>) -> Option<bool> {
+        let copies = self.copies.entry(line).or_default();
+        *copies += 1;
+        if *copies == 1 {
+            return self.lines.remove(line);
+        }
+        self.keep(line, false, evict);
+        Some(false)
+    }
+
+    /// Takes a line that leaves an L2.
+    #[inline]
+    fn take_back(&mut self, line: u64, dirty: bool, evict: &mut Vec<u64>) {
+        if let Some(copies) = self.copies.get_mut(&line) {
+            *copies -= 1;
+            if *copies == 0 {
+                self.copies.remove(&line);
+            }
+        }
+        self.keep(line, dirty, evict);
+    }
+
+    #[inline]
+    fn keep(&mut self, line: u64, dirty: bool, evict: &mut Vec<u64>) {
+        if !self.lines.touch(line, dirty)
+            && let Some((gone, true)) = self.lines.insert(line, dirty)
+        {
+            evict.push(gone);
+        }
+    }
+
+    /// Marks a line as written back; whether it was modified.
+    fn clean(&mut self, line: u64) -> bool {
+        let dirty = self.lines.remove(line);
+        if dirty.is_some() {
+            self.lines.insert(line, false);
+        }
+        dirty == Some(true)
+    }
+
+    fn contains(&self, line: u64) -> bool {
+        self.copies.contains_key(&line) || self.lines.contains(line)
     }
 }
 
@@ -211,7 +291,7 @@ impl CoreCaches {
     pub(crate) fn look_up(
         &mut self,
         slot: &mut Slot,
-        l3: Option<&mut Cache>,
+        l3: Option<&mut LastLevel>,
         evict: &mut Vec<u64>,
     ) {
         let (Self::Simulated(caches), Some(l3)) = (self, l3) else {
@@ -227,7 +307,7 @@ impl CoreCaches {
 
     /// Whether a prefetch of the line would bring nothing.
     #[inline]
-    pub(crate) fn contains(&self, line: u64, l3: Option<&Cache>) -> bool {
+    pub(crate) fn contains(&self, line: u64, l3: Option<&LastLevel>) -> bool {
         match (self, l3) {
             (Self::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
             _ => false,
@@ -271,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_working_set_within_a_level_is_found_there() {
-        let mut l3 = Cache::new(1 << 20, 16);
+        let mut l3 = LastLevel::new(1 << 20, 16);
         let mut core = PrivateCaches::new(Cache::new(4 << 10, 4), Cache::new(64 << 10, 8));
         let mut evicted = Vec::new();
         let mut count = |lines: u64, level: Level| {
@@ -288,7 +368,7 @@ mod tests {
 
     #[test]
     fn modified_lines_leave_the_last_level_once() {
-        let mut l3 = Cache::new(64 << 10, 16);
+        let mut l3 = LastLevel::new(64 << 10, 16);
         let mut core = PrivateCaches::new(Cache::new(1 << 10, 4), Cache::new(8 << 10, 8));
         let mut evicted = Vec::new();
         for line in 0..10_000 {
@@ -301,5 +381,22 @@ mod tests {
         assert!(evicted.iter().all(|line| line % 2 == 0));
         let capacity = (64 + 8) * 1024 / 64;
         assert!(evicted.len() >= 5_000 - capacity && evicted.len() < 5_000);
+    }
+    #[test]
+    fn a_line_that_another_core_has_does_not_come_from_memory() {
+        let mut l3 = LastLevel::new(64 << 10, 16);
+        let core = || PrivateCaches::new(Cache::new(1 << 10, 4), Cache::new(8 << 10, 8));
+        let (mut one, mut other) = (core(), core());
+        let mut evicted = Vec::new();
+        assert_eq!(one.access(&mut l3, 7, true, &mut evicted), Level::Memory);
+        assert_eq!(other.access(&mut l3, 7, false, &mut evicted), Level::L3);
+        // Both lose it; L3 has one copy, which is modified.
+        for line in 1_000..1_400 {
+            one.access(&mut l3, line, false, &mut evicted);
+            other.access(&mut l3, line, false, &mut evicted);
+        }
+        assert_eq!(one.access(&mut l3, 7, false, &mut evicted), Level::L3);
+        assert_eq!(l3.lines.remove(7), None, "handed over to the only one");
+        assert!(evicted.is_empty());
     }
 }

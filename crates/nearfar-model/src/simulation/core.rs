@@ -6,7 +6,7 @@
 
 use nearfar_topology::SimulatedCores;
 
-use super::cache::{Cache, CoreCaches};
+use super::cache::{CoreCaches, LastLevel};
 use super::network::mix;
 use super::pending::{AFTER_ANSWER, Chain, InFlight, Reorder, UNANSWERED};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
@@ -22,7 +22,7 @@ use super::window::{Action, Slot, Window, flags};
 pub(crate) struct Shared {
     pub map: AddressMap,
     /// The last level, where caches are simulated line by line.
-    pub l3: Option<Cache>,
+    pub l3: Option<LastLevel>,
     /// The requests of this round.
     pub requests: Requests,
 }
@@ -321,7 +321,7 @@ impl VirtualCore {
     fn head_ready(&self) -> Ps {
         let slot = self.window.head();
         let compute = Ps::from(slot.compute);
-        let Some(room) = self.reorder.room(compute) else {
+        let Some(room) = self.reorder.room(slot.instructions()) else {
             return NEVER;
         };
         let mut ready = (self.issued_at + compute).max(self.fence_until).max(room);
@@ -362,7 +362,7 @@ impl VirtualCore {
                 Some(done) => done,
                 None => return false,
             },
-            Action::Compute => now,
+            Action::Compute | Action::Refill => now,
             Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
             Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
             Action::HitL3 => now + self.limits.l3_hit,
@@ -383,14 +383,14 @@ impl VirtualCore {
             self.chain.clear();
         }
         let stored = slot.flags & flags::STORED != 0;
-        let is_load =
-            !stored && slot.flags & flags::PREFETCH == 0 && slot.action != Action::Compute;
+        let is_access = !matches!(slot.action, Action::Compute | Action::Refill);
+        let is_load = !stored && slot.flags & flags::PREFETCH == 0 && is_access;
         if is_load {
             self.chain.add(done);
         }
         self.reorder
-            .issue(Ps::from(slot.compute), is_load.then_some(done));
-        if slot.action != Action::Compute {
+            .issue(slot.instructions(), is_load.then_some(done));
+        if is_access {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;
         }

@@ -180,7 +180,7 @@ impl Machine {
     }
 
     /// The machine with a core for each of its threads, which has its part of what the threads of a
-    /// core share: fill buffers, queue and private caches.
+    /// core share: fill buffers, queue, instruction window and private caches.
     ///
     /// Threads of one core run in one program order here, so that chains of dependent reads do not
     /// overlap: code that waits for memory most of its time runs on such a machine. Its threads do
@@ -194,6 +194,7 @@ impl Machine {
         core.threads_per_core = 1;
         core.fill_buffers = (core.fill_buffers / threads).max(1);
         core.l2_queue_entries = (core.l2_queue_entries / threads).max(1);
+        core.window_lines = (core.window_lines / threads).max(1);
         core.l1_bytes /= u64::from(threads);
         core.l2_bytes /= u64::from(threads);
         machine

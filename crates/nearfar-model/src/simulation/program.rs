@@ -13,9 +13,16 @@ pub enum Access {
     Flush,
     /// A software prefetch, which nothing waits for.
     Prefetch,
+    /// A load behind a branch that was guessed wrong: it fetches its line, nothing waits for it, and
+    /// it takes neither core time nor room in the instruction window, as it is never completed.
+    WrongPath,
     /// No access at all: time of the core only. What follows waits for no load before it: so begins
     /// what does not depend on what was done before.
     Compute,
+    /// No access either: time in which the core begins nothing, from when the loads are there that
+    /// [`Operation::depends`] tells of. So the pipeline is filled again after a branch that was
+    /// guessed wrong. It takes no room in the instruction window.
+    Refill,
 }
 
 /// One operation of a virtual thread.
@@ -30,7 +37,7 @@ pub struct Operation {
     /// Core time before the operation, in picoseconds.
     pub compute_ps: u32,
     /// Waits for the loads before, back to the last operation that waited for its own, or to
-    /// [`Access::Compute`].
+    /// [`Access::Compute`]; [`Access::Refill`] always does.
     pub depends: bool,
     /// Waits for all operations before, and later ones wait for it.
     pub fenced: bool,

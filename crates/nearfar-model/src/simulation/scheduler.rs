@@ -4,7 +4,7 @@
 //! therefore not depend on what others ask for in it, and nobody has to go back: the requests of
 //! all cores are answered in the order of time when the round is over.
 
-use super::cache::{Cache, CoreCaches, PrivateCaches};
+use super::cache::{Cache, CoreCaches, LastLevel, PrivateCaches};
 use super::core::{CoreCounts, Shared, VirtualCore};
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
@@ -132,7 +132,7 @@ impl Simulation {
             .collect();
         let l3 = match caches {
             Caches::Streaming => None,
-            Caches::Simulated => Some(Cache::new(machine.l3_bytes, core.l3_ways)),
+            Caches::Simulated => Some(LastLevel::new(machine.l3_bytes, core.l3_ways)),
         };
         let network = Network::new(machine, |device| map.uses(device));
         Ok(Self {
@@ -159,6 +159,11 @@ impl Simulation {
     /// Lines that programs have touched so far.
     pub fn lines(&self) -> u64 {
         self.cores.iter().map(|core| core.counts.lines).sum()
+    }
+
+    /// Lines read from each device so far, and lines written.
+    pub fn memory_lines(&self) -> (Vec<u64>, Vec<u64>) {
+        self.network.lines()
     }
 
     /// Runs until programs have touched about `lines` lines in all, until the time `until_ns`, or

@@ -13,6 +13,8 @@ const SLOTS: usize = 256;
 pub(crate) enum Action {
     /// Time passes.
     Compute,
+    /// The pipeline is filled again.
+    Refill,
     /// It is in L1.
     HitL1,
     HitL2,
@@ -52,6 +54,15 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Its core time, as long as instructions take it.
+    #[inline]
+    pub(crate) fn instructions(&self) -> Ps {
+        match self.action {
+            Action::Refill => 0,
+            _ => Ps::from(self.compute),
+        }
+    }
+
     /// Notes where the caches have found the line.
     #[inline]
     pub(crate) fn find(&mut self, level: Level) {
@@ -71,14 +82,15 @@ impl Slot {
 /// What becomes of a line that no cache has.
 #[inline]
 fn action(access: Access) -> (Action, u8) {
-    use flags::{COMMITTED, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
+    use flags::{COMMITTED, DEPENDS, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
     match access {
         Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
-        Access::Prefetch => (Action::Load, FILL_BUFFER | PREFETCH),
+        Access::Prefetch | Access::WrongPath => (Action::Load, FILL_BUFFER | PREFETCH),
         Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
         Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
         Access::Flush => (Action::Write, FILL_BUFFER),
         Access::Compute => (Action::Compute, 0),
+        Access::Refill => (Action::Refill, DEPENDS),
     }
 }
 
@@ -197,9 +209,13 @@ impl Window {
         };
         let (action, of_access) = action(operation.access);
         let line = operation.address >> LINE_BYTES_LOG2;
+        let of_its_own = match operation.access {
+            Access::WrongPath | Access::Refill => 0,
+            _ => self.access + self.line,
+        };
         let mut slot = Slot {
             line,
-            compute: operation.compute_ps + self.access + self.line,
+            compute: operation.compute_ps + of_its_own,
             bytes: match operation.access {
                 Access::Flush => 0,
                 _ => operation.bytes as u16,
@@ -225,6 +241,10 @@ impl Window {
         }
         // Parts of one line, one after the other, where caches are not simulated.
         let last = line + self.entering - 1;
+        if action == Action::Refill {
+            self.next = slot;
+            return true;
+        }
         let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
         if previous == line && matches!(action, Action::Load | Action::Store) {
             slot.find(Level::L1);

@@ -84,6 +84,21 @@ fn fitted_leaves_make_room_whatever_abundance_has_made_of_levels() {
     }
 }
 
+/// Where no leaf is hotter than others, the nodes above them are: all of them fit near.
+#[test]
+fn ways_that_lukewarm_leaves_share_come_near() {
+    let tree = small();
+    let placer = Placer::new(&tree, PlacementOptions::fitted()).unwrap();
+    let before = tree.share_with_near_parents();
+    assert!(before < 0.9, "{before}");
+    run(&placer, seconds(20), || tree.read(0..KEYS, 1));
+    let after = tree.share_with_near_parents();
+    assert!(after > 0.98, "{before}, then {after}");
+    let used = placer.statistics().tiers[0].ledger.used_share();
+    assert!(used <= 0.95, "{used}");
+    tree.check();
+}
+
 #[test]
 fn the_histogram_is_a_recount() {
     let tree = small();

@@ -80,6 +80,19 @@ impl Watched {
         f64::from(there) / f64::from(all)
     }
 
+    /// The share of leaves whose parents are near.
+    pub fn share_with_near_parents(&self) -> f64 {
+        let (mut near, mut all) = (0_u64, 0_u64);
+        let _ = self.tree.visit_leaves(&mut |leaf| {
+            let parent = self.tree.parent(leaf.node);
+            let view = parent.and_then(|parent| self.tree.view(&parent));
+            near += u64::from(view.is_none_or(|view| view.tier == TierId::NEAR));
+            all += 1;
+            ControlFlow::Continue(())
+        });
+        near as f64 / all as f64
+    }
+
     pub fn leaves(&self) -> u64 {
         let mut leaves = 0;
         let _ = self.visit_leaves(&mut |_| {

@@ -1,0 +1,227 @@
+//! One run under way.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nearfar_index::placement::PlacedTree;
+use nearfar_memory::TierId;
+use nearfar_model::simulation::{Simulation, TierName};
+
+use super::cores::{Board, Traffic};
+use super::keeper::Keeper;
+use super::run::{ModelledError, ModelledOutcome, Moment, Run, TierTraffic};
+use super::space::Space;
+use crate::map::{MapError, own_bytes};
+use crate::workload::{Distribution, KeySpace};
+
+/// Slices of the warm-up that are simulated: those that tell how fast operations are, and those in which
+/// caches get warm again.
+const SIMULATED_FIRST: u32 = 4;
+const SIMULATED_LAST: u32 = 10;
+/// A run under way.
+pub(super) struct Course<'c, 'r, S, O, T: PlacedTree> {
+    pub(super) run: &'c mut Run<'r, S, O>,
+    /// Carries out so many operations in no virtual time.
+    pub(super) carry_out: Box<dyn FnMut(u64) -> Result<(), MapError>>,
+    pub(super) simulation: Simulation,
+    pub(super) board: Rc<Board>,
+    pub(super) space: Rc<Space>,
+    pub(super) traffic: Rc<Traffic>,
+    pub(super) keeper: Keeper<T>,
+    pub(super) placed_for: Duration,
+    /// Bytes of all counters of uses.
+    pub(super) counter_bytes: usize,
+    pub(super) samples: Vec<Rc<RefCell<Vec<u32>>>>,
+}
+
+/// Counts of operations, and of accesses by tier.
+type Counts = (u64, [u64; 2]);
+/// Lines read from each device, and lines written.
+type DeviceLines = (Vec<u64>, Vec<u64>);
+
+/// The counts when the measured time began.
+#[derive(Default)]
+struct Start {
+    at: Duration,
+    operations: u64,
+    lines: DeviceLines,
+    moved_bytes: u64,
+    /// Time in which placement had nothing to do.
+    idle: Duration,
+    /// Sampled operations of each core.
+    sampled: Vec<usize>,
+}
+
+impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
+    pub(super) fn go(mut self, tree: &Arc<T>) -> Result<ModelledOutcome, ModelledError> {
+        let options = self.run.options;
+        let untimed = self.run.untimed();
+        let warm_up = options.warm_up - untimed;
+        let end = warm_up + options.measured;
+        let (mut now, mut counts, mut series) = (Duration::ZERO, (0, [0; 2]), Vec::new());
+        let (mut start, mut skipped) = (None, Duration::ZERO);
+        while now < end && !self.board.is_over.get() {
+            if now >= SIMULATED_FIRST * options.slice && skipped < untimed {
+                self.pass(untimed, counts.0 as f64 / now.as_secs_f64(), tree);
+                skipped = untimed;
+            }
+            if now >= warm_up && start.is_none() {
+                let sampled = self.samples.iter().map(|one| one.borrow().len());
+                start = Some(Start {
+                    at: now,
+                    operations: self.board.operations.get(),
+                    lines: self.simulation.memory_lines(),
+                    moved_bytes: self.keeper.moved_bytes(0),
+                    idle: self.traffic.idle(),
+                    sampled: sampled.collect(),
+                });
+            }
+            now += options.slice;
+            self.simulation.advance(u64::MAX, now.as_nanos() as f64);
+            let placed_for = self.placed_for + skipped + now;
+            self.keeper.look(placed_for, &self.space, &self.traffic);
+            tree.memory().quiesce();
+            self.shift(now);
+            let before = counts;
+            counts = (self.board.operations.get(), self.space.accesses());
+            series.push(self.moment(skipped + now, before, counts, tree));
+            (self.run.observe)(now.as_secs_f64() / end.as_secs_f64());
+        }
+        self.finish((now, start.unwrap_or_default()), series)
+    }
+
+    /// Lets the time pass in which operations are not simulated, so many of them per second.
+    fn pass(&mut self, time: Duration, operations_per_s: f64, tree: &Arc<T>) {
+        let slice = self.run.options.slice;
+        let operations = (operations_per_s * slice.as_secs_f64()) as u64;
+        let mut passed = Duration::ZERO;
+        while passed < time && !self.board.is_over.get() {
+            if let Err(error) = (self.carry_out)(operations) {
+                self.board.failure.set(Some(error));
+                self.board.is_over.set(true);
+            }
+            passed += slice;
+            let now = self.placed_for + SIMULATED_FIRST * slice + passed;
+            self.keeper.settle(now, &self.space);
+            tree.memory().quiesce();
+        }
+    }
+
+    /// Moves the hot region, where it is to move.
+    fn shift(&self, now: Duration) {
+        let Some((every, share)) = self.run.options.shift else {
+            return;
+        };
+        if let Distribution::HotRegion(region) = self.run.options.workload.distribution {
+            let moves = (now.as_nanos() / every.as_nanos()) as f64;
+            let start = (region.start_share + moves * share).fract();
+            self.board.hot_start.set(Some(start));
+        }
+    }
+
+    fn moment(&self, at: Duration, before: Counts, after: Counts, tree: &Arc<T>) -> Moment {
+        let accesses = [0, 1].map(|tier| (after.1[tier] - before.1[tier]) as f64);
+        let operations = (after.0 - before.0) as f64;
+        let near_bytes_share = self.keeper.near_pages_share().unwrap_or_else(|| {
+            let near = tree.memory().ledger(TierId::NEAR).used_bytes();
+            near as f64 / own_bytes(tree.memory()).max(1) as f64
+        });
+        Moment {
+            at,
+            operations_per_s: operations / self.run.options.slice.as_secs_f64(),
+            near_bytes_share,
+            near_accesses_share: accesses[0] / (accesses[0] + accesses[1]).max(1.0),
+        }
+    }
+
+    fn finish(
+        self,
+        (end, start): (Duration, Start),
+        series: Vec<Moment>,
+    ) -> Result<ModelledOutcome, ModelledError> {
+        if let Some(error) = self.board.failure.get() {
+            let contestant = self.run.options.contestant;
+            return Err(ModelledError::Map { contestant, error });
+        }
+        let operations = self.board.operations.get() - start.operations;
+        let measured = end - start.at;
+        let (mut reads, mut writes) = self.simulation.memory_lines();
+        let before = start.lines.0.iter().chain(&start.lines.1);
+        for (lines, before) in reads.iter_mut().chain(&mut writes).zip(before) {
+            *lines -= before;
+        }
+        let traffic = self.run.traffic(&(reads, writes), measured);
+        let mut latencies_ns = Vec::new();
+        for (core, counts) in self.samples.iter().enumerate() {
+            let mut all = self.simulation.samples_ns(core);
+            for (index, count) in counts.borrow().iter().enumerate() {
+                if all.len() < *count as usize {
+                    break;
+                }
+                let sum: f64 = all.by_ref().take(*count as usize).sum();
+                if start.sampled.get(core).is_some_and(|first| index >= *first) {
+                    latencies_ns.push(sum);
+                }
+            }
+        }
+        latencies_ns.sort_unstable_by(f64::total_cmp);
+        self.board.is_over.set(true);
+        let idle = self.traffic.idle() - start.idle;
+        let busy_s = measured.saturating_sub(idle).as_secs_f64();
+        let all_s = measured.as_secs_f64() * self.run.options.threads as f64;
+        let lost = self.board.found.borrow().lost;
+        Ok(ModelledOutcome {
+            operations_per_s: operations as f64 / measured.as_secs_f64(),
+            latencies_ns,
+            scale: self.run.scale,
+            tree_bytes: self.run.tree_bytes,
+            near_bytes_max: self.run.near_bytes_max(),
+            moved_bytes: self.keeper.moved_bytes(start.moved_bytes),
+            background_share: busy_s / (all_s + busy_s),
+            counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
+            series,
+            lost,
+            traffic,
+            took: Duration::ZERO,
+        })
+    }
+}
+
+impl<S, O> Run<'_, S, O> {
+    /// The part of the warm-up that is not simulated.
+    fn untimed(&self) -> Duration {
+        let options = self.options;
+        if options.shift.is_some() {
+            return Duration::ZERO;
+        }
+        let simulated = (SIMULATED_FIRST + SIMULATED_LAST) * options.slice;
+        options.warm_up.saturating_sub(simulated)
+    }
+
+    /// What near and far memory served in so much time, from the lines of each device.
+    fn traffic(&self, (reads, writes): &DeviceLines, time: Duration) -> [TierTraffic; 2] {
+        let mut first = 0;
+        let mut traffic = [TierTraffic::default(); 2];
+        for (name, tier) in &self.options.machine.tiers {
+            let devices = first..first + tier.devices as usize;
+            first = devices.end;
+            let place = match name {
+                TierName::Near => 0,
+                TierName::Far => 1,
+                TierName::Remote => continue,
+            };
+            let of = |lines: &[u64]| lines.iter().take(devices.end).skip(devices.start).sum();
+            let (lines_read, lines_written): (u64, u64) = (of(reads), of(writes));
+            let busy_ns = lines_read as f64 * tier.read_service_ns
+                + lines_written as f64 * tier.write_service_ns;
+            traffic[place] = TierTraffic {
+                lines_read,
+                lines_written,
+                busy_share: busy_ns / f64::from(tier.devices) / (time.as_secs_f64() * 1e9),
+            };
+        }
+        traffic
+    }
+}
