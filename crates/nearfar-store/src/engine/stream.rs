@@ -116,15 +116,19 @@ impl RowStream {
 
     /// Rows that were read while the pool was this process's: a later owner uses its memory for
     /// something else.
-    fn checked(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
-        let checked = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
-        match checked {
-            Ok(()) => Ok(batch),
-            Err(by) => {
-                self.transaction.fail();
-                Err(DurabilityError::fenced(&by).into())
-            }
-        }
+    fn checked(
+        &self,
+        batch: Result<RecordBatch, DataFusionError>,
+    ) -> Result<RecordBatch, StoreError> {
+        let owner = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
+        let checked = match (owner, batch) {
+            (Ok(()), Ok(batch)) => return Ok(batch),
+            // Whatever became of it: values that nobody has encoded are no reason to blame the query.
+            (Err(by), _) => DurabilityError::fenced(&by).into(),
+            (Ok(()), Err(error)) => query_error(error.into(), &self.memory.0, self.plan.as_ref()),
+        };
+        self.transaction.fail();
+        Err(checked)
     }
 
     /// The columns' names and types.
@@ -163,10 +167,6 @@ impl Stream for RowStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.batches.poll_next_unpin(cx);
-        let told = |error: DataFusionError| {
-            self.transaction.fail();
-            query_error(error.into(), &self.memory.0, self.plan.as_ref())
-        };
-        next.map(|next| next.map(|batch| self.checked(batch.map_err(told)?)))
+        next.map(|next| next.map(|batch| self.checked(batch)))
     }
 }

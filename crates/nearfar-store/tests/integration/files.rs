@@ -95,7 +95,7 @@ async fn options_of_csv() {
         ),
         (
             format!("COPY t (a) FROM '{file}'"),
-            "with a list of columns is not supported",
+            "a list of columns is not supported",
         ),
         ("COPY t FROM STDIN".to_owned(), "STDIN"),
     ] {
