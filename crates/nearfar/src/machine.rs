@@ -7,6 +7,7 @@ use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
@@ -60,6 +61,16 @@ pub fn start(options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     let engine = Engine::new(options)?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;
+    Ok(engine)
+}
+
+/// One engine of several that follow each other. The first gives the global allocator its heaps: the
+/// near tiers of all are the same.
+pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, StoreError> {
+    let engine = Engine::new(options)?;
+    if let Err(error) = NearfarAllocator::install(engine.system(), GlobalHeaps::default()) {
+        tracing::debug!(%error, "the heaps are those of the engine before");
+    }
     Ok(engine)
 }
 

@@ -2,16 +2,15 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::merge::{MergeBenchOptions, MergeBenchOutcome, measure_merges};
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_bench::merge::{MergeBenchOptions, measure_merges};
+use nearfar_measure::results::Metric;
 
-use super::dimension;
-use crate::args::{BenchMergeArgs, FigureFormat};
+use crate::args::BenchMergeArgs;
 use crate::interrupt::run_until_interrupted;
 use crate::machine::{self, Kept};
-use crate::output::file::Output;
+use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::{Live, Spinner};
+use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
@@ -23,8 +22,7 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
     };
     let engine = machine::engine(&args.machine, None, Kept::default())?;
     let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
+    let spinner = live.spinner();
     live.say("filling the table".to_owned());
     let outcome = run_until_interrupted(move || {
         let runtime = machine::many_threads(engine.threads())?;
@@ -34,48 +32,31 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
         Ok(runtime.block_on(measured)?)
     });
     drop(spinner);
-    print(args.format, &outcome?)
+    let outcome = outcome?;
+    let header = figures::header(outcome.configuration());
+    let metrics = outcome.metrics();
+    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))
 }
 
-fn print(format: FigureFormat, outcome: &MergeBenchOutcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table(outcome, out))?,
-        FigureFormat::Json => {
-            let version = env!("CARGO_PKG_VERSION");
-            let header = Header::new(version, crate::command_line(), outcome.configuration());
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                let metrics = outcome.metrics();
-                metrics.iter().try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
-}
-
-fn table(outcome: &MergeBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     let mut grid = Grid::new([
         ("figure", Align::Left),
         ("phase", Align::Left),
         ("value", Align::Right),
         ("over the rounds", Align::Right),
     ]);
-    for metric in outcome.metrics() {
+    for metric in metrics {
         let text = |value: f64| match metric.unit.as_str() {
             "s" => format!("{:.2} ms", value * 1e3),
             "B/s" => format!("{:.1} MB/s", value / 1e6),
             "rows/s" => format!("{:.0} rows/s", value),
             _ => format!("{value:.2}"),
         };
-        let range = metric
-            .spread
-            .map(|spread| format!("{} to {}", text(spread.min), text(spread.max)));
         grid.row([
             metric.metric.clone(),
-            dimension(&metric, "phase"),
+            dimension(metric, "phase"),
             metric.value.get().map(text).unwrap_or_default(),
-            range.unwrap_or_default(),
+            range(metric, text),
         ]);
     }
     grid.write_page(out)
