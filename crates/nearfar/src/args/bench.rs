@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nearfar_bench::bench::{Rival, Role};
@@ -25,6 +26,7 @@ pub enum BenchArea {
     Scan(BenchScanArgs),
     Heap(BenchHeapArgs),
     Merge(BenchMergeArgs),
+    Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
@@ -197,6 +199,35 @@ pub struct BenchMergeArgs {
     pub format: FigureFormat,
     #[command(flatten)]
     pub machine: MachineArgs,
+}
+
+/// Inserts in memory, and with a data directory under each setting of `log_sync`.
+///
+/// One session that inserts row by row, sixteen of them, and one that inserts a thousand rows with each
+/// statement. All take turns round by round; ratios are those of the same round to inserts in memory.
+/// What a write to disk costs is that of the disk below which the data directories are made.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench insert
+  nearfar bench insert --directory /fast/disk --rounds 9 --format json > insert.jsonl")]
+pub struct BenchInsertArgs {
+    /// Times that each contestant has its turn.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub rounds: NonZeroU32,
+    /// For how long each contestant inserts in each round.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "1.5")]
+    pub seconds: Duration,
+    /// Threads that run statements [default: the processors of this process].
+    #[arg(long, value_name = "N", value_parser = super::threads)]
+    pub threads: Option<NonZeroU32>,
+    /// Make the data directories below this folder; they are removed in the end [default: the
+    /// system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    /// How to print.
+    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
+    pub format: FigureFormat,
 }
 
 /// A restart from a pool against loading the tables again.

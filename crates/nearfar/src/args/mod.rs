@@ -16,12 +16,13 @@ mod tiers;
 mod tpch;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchRestartArgs, BenchScanArgs,
-    BenchTpchArgs,
+    BenchArea, BenchArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs, BenchRestartArgs,
+    BenchScanArgs, BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
@@ -89,6 +90,14 @@ fn threads(text: &str) -> Result<NonZeroU32, String> {
         .ok()
         .filter(|threads: &NonZeroU32| threads.get() <= THREADS_MAX);
     threads.ok_or_else(|| format!("give a number from 1 to {THREADS_MAX}"))
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn long_help() -> String {

@@ -3,6 +3,7 @@
 mod folder;
 mod heap;
 mod index;
+mod insert;
 mod merge;
 mod restart;
 mod scan;
@@ -30,6 +31,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Scan(args) => scan::run(args),
         BenchArea::Heap(args) => heap::run(args),
         BenchArea::Merge(args) => merge::run(args),
+        BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
