@@ -15,10 +15,9 @@ use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
-    let threads = args.threads.map(|threads| threads.get() as usize);
     let options = HeapBenchOptions {
-        scale_factor: args.scale_factor,
-        threads: threads.unwrap_or_else(processors),
+        scale_factor: args.scale.scale_factor,
+        threads: args.threads.count(),
         runs: args.runs.get(),
         profile: Profile::resolve(&args.profile)?,
     };
@@ -33,11 +32,9 @@ pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    figures::print(args.figures.format, &header, &metrics, |out| {
+        table(&metrics, out)
+    })
 }
 
 /// Relative throughputs; each kind of figure says which it is.

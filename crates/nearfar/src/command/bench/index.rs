@@ -53,7 +53,9 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))?;
+    figures::print(args.figures.format, &header, &metrics, |out| {
+        table(&metrics, out)
+    })?;
     if let Some(path) = &args.report {
         let mut report = outcome.report();
         report.heading("Machine and configuration").header(&header);

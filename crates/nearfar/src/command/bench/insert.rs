@@ -23,10 +23,10 @@ pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
         turn: args.seconds,
         directory: folder.path().to_owned(),
     };
-    let mut engine = EngineOptions::new(Topology::this_machine()?);
-    if let Some(threads) = args.threads {
-        engine.threads = threads.get() as usize;
-    }
+    let engine = EngineOptions {
+        threads: args.threads.count(),
+        ..EngineOptions::new(Topology::this_machine()?)
+    };
     let live = Live::default();
     let spinner = live.spinner();
     let outcome = run_until_interrupted(move || {
@@ -42,7 +42,9 @@ pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))
+    figures::print(args.figures.format, &header, &metrics, |out| {
+        table(&metrics, out)
+    })
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {

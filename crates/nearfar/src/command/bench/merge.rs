@@ -35,7 +35,9 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))
+    figures::print(args.figures.format, &header, &metrics, |out| {
+        table(&metrics, out)
+    })
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {

@@ -52,10 +52,8 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
     let folder = OwnFolder::below(args.directory.as_deref())?;
     let defaults = BenchOptions::default();
     let options = BenchOptions {
-        scale_factor: args.scale_factor,
-        threads: args
-            .threads
-            .map_or(defaults.threads, |threads| threads.get() as usize),
+        scale_factor: args.scale.scale_factor,
+        threads: args.threads.count(),
         queries: args
             .queries
             .as_ref()
@@ -96,7 +94,7 @@ fn print(args: &BenchTpchArgs, outcome: &BenchOutcome) -> anyhow::Result<()> {
     let header = gaps.fold(header, |header, (rival, reason)| {
         header.unavailable(rival.name(), reason)
     });
-    figures::print(args.format, &header, &outcome.metrics(), |out| {
+    figures::print(args.figures.format, &header, &outcome.metrics(), |out| {
         table::write(outcome, out)
     })
 }

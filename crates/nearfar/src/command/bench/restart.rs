@@ -23,11 +23,10 @@ pub fn run(args: &BenchRestartArgs) -> anyhow::Result<()> {
     let tmpfs = Path::new(TMPFS);
     let pools = OwnFolder::below(Some(args.pool_dir.as_deref().unwrap_or(tmpfs)))?;
     let files = OwnFolder::below(args.directory.as_deref())?;
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     let options = RestartBenchOptions {
-        scale_factor: args.scale_factor,
+        scale_factor: args.scale.scale_factor,
         runs: args.runs.get(),
-        threads: args.threads.map_or_else(processors, |n| n.get() as usize),
+        threads: args.threads.count(),
         pool_directory: pools.path().to_owned(),
         directory: files.path().to_owned(),
         program: std::env::current_exe().context("cannot find this program's file")?,
@@ -53,7 +52,7 @@ fn print(args: &BenchRestartArgs, outcome: &RestartBenchOutcome) -> anyhow::Resu
         header = header.unavailable("duckdb", reason);
     }
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| {
+    figures::print(args.figures.format, &header, &metrics, |out| {
         table(&metrics, out)?;
         match &outcome.absent {
             Some(reason) => writeln!(out, "\nDuckDB took no part: {reason}"),

@@ -25,7 +25,9 @@ pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
     let metrics = outcome.metrics();
-    figures::print(args.format, &header, &metrics, |out| table(&metrics, out))
+    figures::print(args.figures.format, &header, &metrics, |out| {
+        table(&metrics, out)
+    })
 }
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {

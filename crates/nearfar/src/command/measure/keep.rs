@@ -35,7 +35,7 @@ impl Results {
             kept: None,
             file: None,
             parquet: None,
-            format: args.format,
+            format: args.figures.format,
             has_output: args.output.is_some(),
         };
         let Some(output) = &args.output else {

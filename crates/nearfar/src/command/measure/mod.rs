@@ -28,8 +28,8 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
             first,
             second,
             html,
-            format,
-        }) => write_comparison([first, second], html.as_deref(), *format),
+            figures,
+        }) => write_comparison([first, second], html.as_deref(), figures.format),
         Some(MeasureAction::Presets { name }) => presets(name.as_deref()),
     }
 }

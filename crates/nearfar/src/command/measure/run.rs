@@ -32,7 +32,7 @@ pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
     let plan = make_plan(args, &document, profile.as_ref())?;
     if args.dry_run {
-        return plan::print(&plan, args.format);
+        return plan::print(&plan, args.figures.format);
     }
     let configuration = json!({ "settings": plan.settings, "profile": profile });
     let mut header = figures::header(configuration);

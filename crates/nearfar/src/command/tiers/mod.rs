@@ -40,7 +40,7 @@ pub fn run(args: &TiersArgs) -> anyhow::Result<()> {
     };
     let header = header(args, &topology, profile.as_ref());
     let metrics = json::metrics(&topology, &probed);
-    figures::print(args.format, &header, &metrics, |out| {
+    figures::print(args.figures.format, &header, &metrics, |out| {
         table::write(&topology, &probed, out)
     })
 }

@@ -36,7 +36,7 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
     let engine = machine::engine(&args.machine, profile, Kept::default())?;
     let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
-    let printed = figures::print(args.format, &header, &outcome.metrics(), |out| {
+    let printed = figures::print(args.figures.format, &header, &outcome.metrics(), |out| {
         table::write(&outcome, out)
     });
     // Neither of the two is lost with the other.
@@ -70,7 +70,7 @@ fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
     };
     let defaults = TpchOptions::default();
     Ok(TpchOptions {
-        scale_factor: args.scale_factor,
+        scale_factor: args.scale.scale_factor,
         placements,
         queries: args
             .queries
