@@ -1,6 +1,6 @@
 //! Figures on stdout: for people as a table, for programs in the results schema.
 
-use std::io;
+use std::io::{self, Write};
 
 use nearfar_measure::results::{Header, Metric, ResultsWriter, Spread};
 use serde_json::Value;
@@ -22,11 +22,11 @@ pub fn print(
     format: FigureFormat,
     header: &Header,
     metrics: &[Metric],
-    table: impl FnOnce(&mut Output) -> io::Result<()>,
+    table: impl FnOnce(&[Metric], &mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let mut output = Output::stdout();
     match format {
-        FigureFormat::Table => output.with(table)?,
+        FigureFormat::Table => output.with(|out| table(metrics, out))?,
         FigureFormat::Json => output.with(|out| {
             let mut results = ResultsWriter::new(out, header)?;
             metrics.iter().try_for_each(|metric| results.metric(metric))
@@ -38,7 +38,7 @@ pub fn print(
 /// What a figure belongs to, in one respect.
 pub fn dimension(metric: &Metric, name: &str) -> String {
     match metric.dimensions.get(name) {
-        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(Value::String(text)) => text.clone(),
         Some(value) => value.to_string(),
         None => String::new(),
     }

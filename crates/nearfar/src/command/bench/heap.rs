@@ -7,11 +7,10 @@ use nearfar_measure::results::Metric;
 use nearfar_topology::Profile;
 
 use crate::args::BenchHeapArgs;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::machine;
 use crate::output::figures::{self, dimension};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
@@ -21,20 +20,13 @@ pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
         runs: args.runs.get(),
         profile: Profile::resolve(&args.profile)?,
     };
-    let live = Live::default();
-    let spinner = live.spinner();
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(options.threads)?;
         let compared = compare_heaps(&options, machine::one_of_several, |step| live.say(step));
         Ok(runtime.block_on(compared)?)
-    });
-    drop(spinner);
-    let outcome = outcome?;
+    })?;
     let header = figures::header(outcome.configuration());
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)
-    })
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 /// Relative throughputs; each kind of figure says which it is.

@@ -13,12 +13,11 @@ use nearfar_topology::{Profile, Topology};
 use crate::args::BenchIndexArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::message;
 use crate::output::figures::{self, dimension, range};
 use crate::output::file::{Output, save_page};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
@@ -32,9 +31,7 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
         Mode::Native => Some(huge_pages_for_all()?),
         Mode::Virtual => None,
     };
-    let live = Live::default();
-    let spinner = live.spinner();
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
             let left = progress
                 .left
@@ -48,14 +45,9 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
             live.say(text);
         };
         Ok(execute(&plan, system.as_ref(), &mut observe)?)
-    });
-    drop(spinner);
-    let outcome = outcome?;
-    let header = figures::header(outcome.configuration());
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)
     })?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)?;
     if let Some(path) = &args.report {
         let mut report = outcome.report();
         report.heading("Machine and configuration").header(&header);

@@ -9,11 +9,10 @@ use nearfar_topology::Topology;
 
 use super::folder::OwnFolder;
 use crate::args::BenchInsertArgs;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::machine;
 use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
@@ -27,9 +26,7 @@ pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
         threads: args.threads.count(),
         ..EngineOptions::new(Topology::this_machine()?)
     };
-    let live = Live::default();
-    let spinner = live.spinner();
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(engine.threads)?;
         let with = |data| {
             let options = engine.clone();
@@ -37,14 +34,9 @@ pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
         };
         let measured = measure_inserts(&options, with, |step| live.say(step));
         Ok(runtime.block_on(measured)?)
-    });
-    drop(spinner);
-    let outcome = outcome?;
+    })?;
     let header = figures::header(outcome.configuration());
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)
-    })
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {

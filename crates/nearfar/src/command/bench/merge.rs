@@ -6,11 +6,10 @@ use nearfar_bench::merge::{MergeBenchOptions, measure_merges};
 use nearfar_measure::results::Metric;
 
 use crate::args::BenchMergeArgs;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::machine::{self, Kept};
 use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
@@ -21,23 +20,16 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
         queries: args.queries.get(),
     };
     let engine = machine::engine(&args.machine, None, Kept::default())?;
-    let live = Live::default();
-    let spinner = live.spinner();
-    live.say("filling the table".to_owned());
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
+        live.say("filling the table".to_owned());
         let runtime = machine::many_threads(engine.threads())?;
         let measured = measure_merges(&engine, &options, |done, rounds| {
             live.say(format!("round {} of {rounds}", done + 1));
         });
         Ok(runtime.block_on(measured)?)
-    });
-    drop(spinner);
-    let outcome = outcome?;
+    })?;
     let header = figures::header(outcome.configuration());
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)
-    })
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {

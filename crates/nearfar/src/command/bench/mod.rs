@@ -94,7 +94,8 @@ fn print(args: &BenchTpchArgs, outcome: &BenchOutcome) -> anyhow::Result<()> {
     let header = gaps.fold(header, |header, (rival, reason)| {
         header.unavailable(rival.name(), reason)
     });
-    figures::print(args.figures.format, &header, &outcome.metrics(), |out| {
+    let metrics = outcome.metrics();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
         table::write(outcome, out)
     })
 }

@@ -10,10 +10,9 @@ use tracing::info;
 
 use super::folder::OwnFolder;
 use crate::args::BenchRestartArgs;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Where memory is that outlives a process, on most machines.
 const TMPFS: &str = "/dev/shm";
@@ -33,17 +32,14 @@ pub fn run(args: &BenchRestartArgs) -> anyhow::Result<()> {
         arguments: ["bench", "start"].map(str::to_owned).to_vec(),
         python: args.python.clone(),
     };
-    let live = Live::default();
-    let spinner = live.spinner();
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let progress = |step: String| {
             info!("{step}");
             live.say(step);
         };
         Ok(measure_restarts(&options, progress)?)
-    });
-    drop(spinner);
-    print(args, &outcome?)
+    })?;
+    print(args, &outcome)
 }
 
 fn print(args: &BenchRestartArgs, outcome: &RestartBenchOutcome) -> anyhow::Result<()> {
@@ -52,8 +48,8 @@ fn print(args: &BenchRestartArgs, outcome: &RestartBenchOutcome) -> anyhow::Resu
         header = header.unavailable("duckdb", reason);
     }
     let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)?;
+    figures::print(args.figures.format, &header, &metrics, |metrics, out| {
+        table(metrics, out)?;
         match &outcome.absent {
             Some(reason) => writeln!(out, "\nDuckDB took no part: {reason}"),
             None => Ok(()),

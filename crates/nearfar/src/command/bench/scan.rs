@@ -24,10 +24,7 @@ pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
     drop(spinner);
     let outcome = outcome?;
     let header = figures::header(outcome.configuration());
-    let metrics = outcome.metrics();
-    figures::print(args.figures.format, &header, &metrics, |out| {
-        table(&metrics, out)
-    })
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {

@@ -116,9 +116,7 @@ impl Results {
         if self.has_output && self.format == FigureFormat::Json {
             return Ok(());
         }
-        figures::print(self.format, &self.header, &self.metrics, |out| {
-            table::results(&self.metrics, out)
-        })
+        figures::print(self.format, &self.header, &self.metrics, table::results)
     }
 }
 

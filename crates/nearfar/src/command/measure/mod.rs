@@ -72,7 +72,7 @@ fn write_comparison(
     }
     let header = figures::header(json!({ "first": names[0], "second": names[1] }));
     let ratios: Vec<Metric> = comparison.pairs.iter().map(table::ratio).collect();
-    figures::print(format, &header, &ratios, |out| {
+    figures::print(format, &header, &ratios, |_, out| {
         table::comparison(&names, &comparison, out)
     })
 }

@@ -18,7 +18,7 @@ const ROWS: usize = 50;
 /// Prints the plan.
 pub fn print(plan: &Plan, format: FigureFormat) -> anyhow::Result<()> {
     let header = figures::header(json!({ "settings": plan.settings }));
-    figures::print(format, &header, &metrics(plan), |out| table(plan, out))
+    figures::print(format, &header, &metrics(plan), |_, out| table(plan, out))
 }
 
 fn metrics(plan: &Plan) -> Vec<Metric> {

@@ -39,7 +39,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let header = header(args, &profile);
     let figures = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
     let figures: Vec<Metric> = figures.collect();
-    figures::print(args.figures.format, &header, &figures, |out| {
+    figures::print(args.figures.format, &header, &figures, |_, out| {
         let mut all = outcomes.iter();
         all.try_for_each(|(title, outcome)| table::write(title, outcome, out))
     })?;

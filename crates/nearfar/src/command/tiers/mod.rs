@@ -15,7 +15,7 @@ use nearfar_topology::{Profile, Tier, TierKind, Topology};
 use serde_json::json;
 
 use crate::args::TiersArgs;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::message;
 use crate::output::figures;
 use crate::progress::Live;
@@ -40,7 +40,7 @@ pub fn run(args: &TiersArgs) -> anyhow::Result<()> {
     };
     let header = header(args, &topology, profile.as_ref());
     let metrics = json::metrics(&topology, &probed);
-    figures::print(args.figures.format, &header, &metrics, |out| {
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
         table::write(&topology, &probed, out)
     })
 }
@@ -66,9 +66,7 @@ fn probe_until_interrupted(
     profile: Option<&Profile>,
 ) -> anyhow::Result<Vec<Probed>> {
     let (args, topology, profile) = (args.clone(), topology.clone(), profile.cloned());
-    let live = Live::default();
-    let _spinner = live.spinner();
-    run_until_interrupted(move || probe_all(&args, &topology, profile.as_ref(), &live))
+    run_shown(move |live| probe_all(&args, &topology, profile.as_ref(), &live))
 }
 
 /// Probes every tier that memory can be taken from.

@@ -36,7 +36,8 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
     let engine = machine::engine(&args.machine, profile, Kept::default())?;
     let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
-    let printed = figures::print(args.figures.format, &header, &outcome.metrics(), |out| {
+    let metrics = outcome.metrics();
+    let printed = figures::print(args.figures.format, &header, &metrics, |_, out| {
         table::write(&outcome, out)
     });
     // Neither of the two is lost with the other.
