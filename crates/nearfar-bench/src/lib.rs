@@ -5,6 +5,7 @@
 pub mod bench;
 mod database;
 pub mod heap;
+pub mod insert;
 pub mod merge;
 pub mod restart;
 pub mod scan;

@@ -6,6 +6,7 @@
 //! the encoded values, and [`engine`] puts tables, settings and optimizer rules together.
 #![forbid(unsafe_code)]
 
+pub mod columns;
 pub mod durable;
 pub mod engine;
 pub mod error;

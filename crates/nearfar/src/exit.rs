@@ -6,6 +6,7 @@ use std::io;
 use datafusion::common::DataFusionError;
 use nearfar_bench::bench::BenchError;
 use nearfar_bench::heap::HeapBenchError;
+use nearfar_bench::insert::InsertBenchError;
 use nearfar_bench::merge::MergeBenchError;
 use nearfar_bench::restart::RestartBenchError;
 use nearfar_bench::scan::ScanBenchError;
@@ -174,6 +175,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<MergeBenchError>() {
         return of_merge_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<InsertBenchError>() {
+        return of_insert_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<RestartBenchError>() {
         return of_restart_bench(error);
     }
@@ -243,6 +247,16 @@ fn of_merge_bench(error: &MergeBenchError) -> Option<Exit> {
     match error {
         MergeBenchError::Options { .. } => Some(Exit::Usage),
         MergeBenchError::Mismatch => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+/// Errors that only pass another on leave the code to that.
+fn of_insert_bench(error: &InsertBenchError) -> Option<Exit> {
+    match error {
+        InsertBenchError::Options { .. } => Some(Exit::Usage),
+        InsertBenchError::Directory { .. } => Some(Exit::Output),
+        InsertBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::exit::{Exit, Failed};
 use crate::machine;
+use crate::progress::Live;
 
 /// Ctrl-C of the user, from the moment this is made.
 pub struct Interrupts {
@@ -47,6 +48,15 @@ impl Interrupts {
 const STACK_BYTES: usize = 8 << 20;
 /// Within which Ctrl-C reaches this process after one that it has started.
 const GRACE: Duration = Duration::from_millis(200);
+
+/// Runs `work` like [`run_until_interrupted`], beside a line of progress that it writes.
+pub fn run_shown<T: Send + 'static>(
+    work: impl FnOnce(Live) -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let live = Live::default();
+    let _spinner = live.spinner();
+    run_until_interrupted(move || work(live))
+}
 
 /// Runs `work`, which does not look up, on a thread of its own to its end or until Ctrl-C. After
 /// Ctrl-C it goes on unheeded, until the process ends.

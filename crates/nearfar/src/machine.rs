@@ -7,6 +7,7 @@ use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_store::durable::{DataOptions, RecoveryObserver};
 use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
@@ -75,6 +76,16 @@ pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     let engine = engine?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;
+    Ok(engine)
+}
+
+/// One engine of several that follow each other. The first gives the global allocator its heaps: the
+/// near tiers of all are the same.
+pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, StoreError> {
+    let engine = Engine::new(options)?;
+    if let Err(error) = NearfarAllocator::install(engine.system(), GlobalHeaps::default()) {
+        tracing::debug!(%error, "the heaps are those of the engine before");
+    }
     Ok(engine)
 }
 

@@ -70,8 +70,14 @@ impl Live {
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(text));
     }
 
+    /// The line that shows it, until it is dropped.
+    pub fn spinner(&self) -> Spinner {
+        let shown = self.clone();
+        Spinner::new(move || shown.text())
+    }
+
     /// What is to be shown now.
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         text.as_ref().map(|text| text()).unwrap_or_default()
     }

@@ -4,6 +4,7 @@ mod answers;
 mod changes;
 mod contenders;
 mod heap;
+mod inserts;
 mod machine;
 mod placements;
 mod report;

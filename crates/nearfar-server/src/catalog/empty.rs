@@ -1,6 +1,7 @@
 //! The catalogs without rows that clients join others with.
 
-use super::columns::{Columns, Of};
+use nearfar_store::columns::{Columns, Of};
+
 use super::world::World;
 
 /// No rows.
@@ -8,7 +9,7 @@ pub fn none(_: &World) -> Vec<()> {
     Vec::new()
 }
 
-const NUMBER: Of<()> = Of::Integer(|()| 0);
+const NUMBER: Of<()> = Of::Number(|()| 0);
 const FLAG: Of<()> = Of::Flag(|()| false);
 const TEXT: Of<()> = Of::Null;
 

@@ -4,7 +4,6 @@
 //! The catalogs are made anew for every query of what the session sees ([`world`]). They have the columns
 //! that psql and drivers read. Of things that Nearfar has none of, such as indexes, there are no rows.
 
-mod columns;
 mod empty;
 mod functions;
 mod tables;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use nearfar_store::columns::{Columns, Of, batch, schema};
 use pgwire::api::Type;
 use postgres_types::Kind;
 
-use super::columns::{Columns, Of, batch, schema};
 use super::empty;
 use super::world::{Attribute, OWNER, OWNER_ID, Relation, USER_ID, World, schema_id};
 
@@ -60,9 +60,9 @@ pub const TABLES: &[Table] = &[
 
 /// The only way in which tables are kept.
 const AM: &Columns<()> = &[
-    ("oid", Of::Integer(|_| HEAP_ID)),
+    ("oid", Of::Number(|_| HEAP_ID)),
     ("amname", Of::Text(|_| Some("nearfar".to_owned()))),
-    ("amhandler", Of::Integer(|_| 0)),
+    ("amhandler", Of::Number(|_| 0)),
     ("amtype", Of::Text(|_| Some("t".to_owned()))),
 ];
 /// The identifier that PostgreSQL's own way has.
@@ -90,22 +90,22 @@ fn letter(letter: &str) -> Option<String> {
 }
 
 const CLASS: &Columns<Arc<Relation>> = &[
-    ("oid", Of::Integer(|it| it.id())),
+    ("oid", Of::Number(|it| it.id())),
     ("relname", Of::Text(|it| Some(it.name.clone()))),
-    ("relnamespace", Of::Integer(|it| schema_id(&it.schema))),
-    ("reltype", Of::Integer(|_| 0)),
-    ("reloftype", Of::Integer(|_| 0)),
-    ("relowner", Of::Integer(|_| OWNER_ID)),
+    ("relnamespace", Of::Number(|it| schema_id(&it.schema))),
+    ("reltype", Of::Number(|_| 0)),
+    ("reloftype", Of::Number(|_| 0)),
+    ("relowner", Of::Number(|_| OWNER_ID)),
     (
         "relam",
-        Of::Integer(|it| if it.is_view { 0 } else { HEAP_ID }),
+        Of::Number(|it| if it.is_view { 0 } else { HEAP_ID }),
     ),
-    ("relfilenode", Of::Integer(|it| it.id())),
-    ("reltablespace", Of::Integer(|_| 0)),
-    ("relpages", Of::Integer(|_| 0)),
-    ("reltuples", Of::Integer(|_| -1)),
-    ("relallvisible", Of::Integer(|_| 0)),
-    ("reltoastrelid", Of::Integer(|_| 0)),
+    ("relfilenode", Of::Number(|it| it.id())),
+    ("reltablespace", Of::Number(|_| 0)),
+    ("relpages", Of::Number(|_| 0)),
+    ("reltuples", Of::Number(|_| -1)),
+    ("relallvisible", Of::Number(|_| 0)),
+    ("reltoastrelid", Of::Number(|_| 0)),
     ("relhasindex", Of::Flag(|_| false)),
     ("relisshared", Of::Flag(|_| false)),
     (
@@ -118,9 +118,9 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ),
     (
         "relnatts",
-        Of::Integer(|it| it.columns.fields().len() as i64),
+        Of::Number(|it| it.columns.fields().len() as i64),
     ),
-    ("relchecks", Of::Integer(|_| 0)),
+    ("relchecks", Of::Number(|_| 0)),
     ("relhasrules", Of::Flag(|_| false)),
     ("relhastriggers", Of::Flag(|_| false)),
     ("relhassubclass", Of::Flag(|_| false)),
@@ -129,28 +129,28 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ("relispopulated", Of::Flag(|_| true)),
     ("relreplident", Of::Text(|_| letter("d"))),
     ("relispartition", Of::Flag(|_| false)),
-    ("relrewrite", Of::Integer(|_| 0)),
-    ("relfrozenxid", Of::Integer(|_| 0)),
-    ("relminmxid", Of::Integer(|_| 0)),
+    ("relrewrite", Of::Number(|_| 0)),
+    ("relfrozenxid", Of::Number(|_| 0)),
+    ("relminmxid", Of::Number(|_| 0)),
     ("relacl", Of::Null),
     ("reloptions", Of::Null),
     ("relpartbound", Of::Null),
 ];
 
 const ATTRIBUTE: &Columns<Attribute> = &[
-    ("attrelid", Of::Integer(|it| it.relation.id())),
+    ("attrelid", Of::Number(|it| it.relation.id())),
     ("attname", Of::Text(|it| Some(it.field.name().clone()))),
-    ("atttypid", Of::Integer(|it| it.kind.oid().into())),
-    ("attlen", Of::Integer(|it| it.bytes)),
-    ("attnum", Of::Integer(|it| it.number)),
-    ("attndims", Of::Integer(|_| 0)),
-    ("attcacheoff", Of::Integer(|_| -1)),
-    ("atttypmod", Of::Integer(|it| it.modifier)),
+    ("atttypid", Of::Number(|it| it.kind.oid().into())),
+    ("attlen", Of::Number(|it| it.bytes)),
+    ("attnum", Of::Number(|it| it.number)),
+    ("attndims", Of::Number(|_| 0)),
+    ("attcacheoff", Of::Number(|_| -1)),
+    ("atttypmod", Of::Number(|it| it.modifier)),
     ("attbyval", Of::Flag(|_| false)),
     ("attalign", Of::Text(|_| letter("d"))),
     ("attstorage", Of::Text(|_| letter("p"))),
     ("attcompression", Of::Text(|_| letter(""))),
-    ("attstattarget", Of::Integer(|_| -1)),
+    ("attstattarget", Of::Number(|_| -1)),
     ("attnotnull", Of::Flag(|it| !it.field.is_nullable())),
     ("atthasdef", Of::Flag(|_| false)),
     ("atthasmissing", Of::Flag(|_| false)),
@@ -158,30 +158,30 @@ const ATTRIBUTE: &Columns<Attribute> = &[
     ("attgenerated", Of::Text(|_| letter(""))),
     ("attisdropped", Of::Flag(|_| false)),
     ("attislocal", Of::Flag(|_| true)),
-    ("attinhcount", Of::Integer(|_| 0)),
-    ("attcollation", Of::Integer(|_| 0)),
+    ("attinhcount", Of::Number(|_| 0)),
+    ("attcollation", Of::Number(|_| 0)),
     ("attacl", Of::Null),
     ("attoptions", Of::Null),
     ("attfdwoptions", Of::Null),
 ];
 
 const NAMESPACE: &Columns<String> = &[
-    ("oid", Of::Integer(|it| schema_id(it))),
+    ("oid", Of::Number(|it| schema_id(it))),
     ("nspname", Of::Text(|it| Some(it.clone()))),
-    ("nspowner", Of::Integer(|_| OWNER_ID)),
+    ("nspowner", Of::Number(|_| OWNER_ID)),
     ("nspacl", Of::Null),
 ];
 
 const DATABASE: &Columns<String> = &[
-    ("oid", Of::Integer(|_| DATABASE_ID)),
+    ("oid", Of::Number(|_| DATABASE_ID)),
     ("datname", Of::Text(|it| Some(it.clone()))),
-    ("datdba", Of::Integer(|_| OWNER_ID)),
-    ("encoding", Of::Integer(|_| UTF8_ENCODING)),
+    ("datdba", Of::Number(|_| OWNER_ID)),
+    ("encoding", Of::Number(|_| UTF8_ENCODING)),
     ("datlocprovider", Of::Text(|_| letter("c"))),
     ("datistemplate", Of::Flag(|_| false)),
     ("datallowconn", Of::Flag(|_| true)),
-    ("datconnlimit", Of::Integer(|_| -1)),
-    ("dattablespace", Of::Integer(|_| TABLESPACE_ID)),
+    ("datconnlimit", Of::Number(|_| -1)),
+    ("dattablespace", Of::Number(|_| TABLESPACE_ID)),
     ("datcollate", Of::Text(|_| letter("C"))),
     ("datctype", Of::Text(|_| letter("C"))),
     ("daticulocale", Of::Null),
@@ -191,9 +191,9 @@ const DATABASE: &Columns<String> = &[
 ];
 
 const TABLESPACE: &Columns<()> = &[
-    ("oid", Of::Integer(|_| TABLESPACE_ID)),
+    ("oid", Of::Number(|_| TABLESPACE_ID)),
     ("spcname", Of::Text(|_| Some("pg_default".to_owned()))),
-    ("spcowner", Of::Integer(|_| OWNER_ID)),
+    ("spcowner", Of::Number(|_| OWNER_ID)),
     ("spcacl", Of::Null),
     ("spcoptions", Of::Null),
 ];
@@ -220,7 +220,7 @@ fn roles(world: &World) -> Vec<Role> {
 }
 
 const ROLE: &Columns<Role> = &[
-    ("oid", Of::Integer(|it| it.id)),
+    ("oid", Of::Number(|it| it.id)),
     ("rolname", Of::Text(|it| Some(it.name.clone()))),
     ("rolsuper", Of::Flag(|it| it.id == OWNER_ID)),
     ("rolinherit", Of::Flag(|_| true)),
@@ -228,7 +228,7 @@ const ROLE: &Columns<Role> = &[
     ("rolcreatedb", Of::Flag(|_| false)),
     ("rolcanlogin", Of::Flag(|_| true)),
     ("rolreplication", Of::Flag(|_| false)),
-    ("rolconnlimit", Of::Integer(|_| -1)),
+    ("rolconnlimit", Of::Number(|_| -1)),
     ("rolpassword", Of::Null),
     ("rolvaliduntil", Of::Null),
     ("rolbypassrls", Of::Flag(|_| false)),
@@ -237,7 +237,7 @@ const ROLE: &Columns<Role> = &[
 
 const USER: &Columns<Role> = &[
     ("usename", Of::Text(|it| Some(it.name.clone()))),
-    ("usesysid", Of::Integer(|it| it.id)),
+    ("usesysid", Of::Number(|it| it.id)),
     ("usecreatedb", Of::Flag(|_| false)),
     ("usesuper", Of::Flag(|it| it.id == OWNER_ID)),
     ("userepl", Of::Flag(|_| false)),
@@ -324,11 +324,11 @@ fn array_of(kind: &Type) -> i64 {
 }
 
 const TYPE: &Columns<Type> = &[
-    ("oid", Of::Integer(|it| it.oid().into())),
+    ("oid", Of::Number(|it| it.oid().into())),
     ("typname", Of::Text(|it| Some(it.name().to_owned()))),
-    ("typnamespace", Of::Integer(|_| schema_id("pg_catalog"))),
-    ("typowner", Of::Integer(|_| OWNER_ID)),
-    ("typlen", Of::Integer(|_| -1)),
+    ("typnamespace", Of::Number(|_| schema_id("pg_catalog"))),
+    ("typowner", Of::Number(|_| OWNER_ID)),
+    ("typlen", Of::Number(|_| -1)),
     ("typbyval", Of::Flag(|_| false)),
     ("typtype", Of::Text(|_| letter("b"))),
     (
@@ -338,18 +338,18 @@ const TYPE: &Columns<Type> = &[
     ("typispreferred", Of::Flag(|_| false)),
     ("typisdefined", Of::Flag(|_| true)),
     ("typdelim", Of::Text(|_| letter(","))),
-    ("typrelid", Of::Integer(|_| 0)),
-    ("typsubscript", Of::Integer(|_| 0)),
-    ("typelem", Of::Integer(element)),
-    ("typarray", Of::Integer(array_of)),
-    ("typinput", Of::Integer(|_| 0)),
-    ("typoutput", Of::Integer(|_| 0)),
-    ("typreceive", Of::Integer(|_| 0)),
+    ("typrelid", Of::Number(|_| 0)),
+    ("typsubscript", Of::Number(|_| 0)),
+    ("typelem", Of::Number(element)),
+    ("typarray", Of::Number(array_of)),
+    ("typinput", Of::Number(|_| 0)),
+    ("typoutput", Of::Number(|_| 0)),
+    ("typreceive", Of::Number(|_| 0)),
     ("typnotnull", Of::Flag(|_| false)),
-    ("typbasetype", Of::Integer(|_| 0)),
-    ("typtypmod", Of::Integer(|_| -1)),
-    ("typndims", Of::Integer(|_| 0)),
-    ("typcollation", Of::Integer(|_| 0)),
+    ("typbasetype", Of::Number(|_| 0)),
+    ("typtypmod", Of::Number(|_| -1)),
+    ("typndims", Of::Number(|_| 0)),
+    ("typcollation", Of::Number(|_| 0)),
     ("typdefault", Of::Null),
     ("typacl", Of::Null),
 ];

@@ -2,12 +2,13 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
-use super::{BenchIndexArgs, FigureFormat, MachineArgs, QueryList};
+use super::{BenchIndexArgs, FigureArgs, MachineArgs, QueryList, ScaleArgs, ThreadArgs};
 use crate::human::ByteSize;
 
 /// Compare Nearfar with other engines, in one run over the same data.
@@ -25,6 +26,7 @@ pub enum BenchArea {
     Scan(BenchScanArgs),
     Heap(BenchHeapArgs),
     Merge(BenchMergeArgs),
+    Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
@@ -54,14 +56,8 @@ Examples:
   nearfar bench tpch --rival duckdb --format json > results.jsonl
   nearfar bench tpch --sf 10 --apart --runs 3 --load-runs 1 --directory /big/disk")]
 pub struct BenchTpchArgs {
-    /// Scale factor: 1 is about 1 GB of text.
-    #[arg(
-        long = "sf",
-        value_name = "SF",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub scale_factor: f64,
+    #[command(flatten)]
+    pub scale: ScaleArgs,
     /// Timed runs of each query.
     #[arg(long, value_name = "N", default_value = "5")]
     pub runs: NonZeroU32,
@@ -75,9 +71,8 @@ pub struct BenchTpchArgs {
     /// Queries to run, such as 1,3-5,22 [default: all].
     #[arg(long, value_name = "LIST")]
     pub queries: Option<QueryList>,
-    /// Threads of every engine [default: the processors of this process].
-    #[arg(long, value_name = "N", value_parser = super::threads)]
-    pub threads: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
     /// Compare with this engine too; it must be installed [possible values: duckdb].
     #[arg(long = "rival", value_name = "NAME", value_parser = rival)]
     pub rivals: Vec<Rival>,
@@ -88,9 +83,8 @@ pub struct BenchTpchArgs {
     /// [default: the system's folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     pub directory: Option<PathBuf>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 fn rival(text: &str) -> Result<Rival, String> {
@@ -125,9 +119,8 @@ pub struct BenchScanArgs {
     /// Instructions of the scan [possible values: portable, avx2, avx512; default: the widest].
     #[arg(long, value_name = "NAME", value_parser = isa)]
     pub isa: Option<Isa>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 fn isa(text: &str) -> Result<Isa, String> {
@@ -148,26 +141,18 @@ Examples:
   nearfar bench heap
   nearfar bench heap --sf 0.2 --profile cxl-card --runs 5 --format json > heap.jsonl")]
 pub struct BenchHeapArgs {
-    /// Scale factor: 1 is about 1 GB of text.
-    #[arg(
-        long = "sf",
-        value_name = "SF",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub scale_factor: f64,
+    #[command(flatten)]
+    pub scale: ScaleArgs,
     /// Model the far tier after a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-1")]
     pub profile: String,
     /// Timed runs of each query with each configuration.
     #[arg(long, value_name = "N", default_value = "3")]
     pub runs: NonZeroU32,
-    /// Threads that run queries [default: the processors of this process].
-    #[arg(long, value_name = "N", value_parser = super::threads)]
-    pub threads: Option<NonZeroU32>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 /// How fast merges are, and what they do to the queries beside them.
@@ -192,11 +177,37 @@ pub struct BenchMergeArgs {
     /// Queries of a round without a merge.
     #[arg(long, value_name = "N", default_value = "100")]
     pub queries: NonZeroU32,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
     #[command(flatten)]
     pub machine: MachineArgs,
+}
+
+/// Inserts in memory, and with a data directory under each setting of `log_sync`.
+///
+/// One session that inserts row by row, sixteen of them, and one that inserts a thousand rows with each
+/// statement. All take turns round by round; ratios are those of the same round to inserts in memory.
+/// What a write to disk costs is that of the disk below which the data directories are made.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench insert
+  nearfar bench insert --directory /fast/disk --rounds 9 --format json > insert.jsonl")]
+pub struct BenchInsertArgs {
+    /// Times that each contestant has its turn.
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub rounds: NonZeroU32,
+    /// For how long each contestant inserts in each round.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "1.5")]
+    pub seconds: Duration,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    /// Make the data directories below this folder; they are removed in the end [default: the
+    /// system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 /// A restart from a pool against loading the tables again.
@@ -209,21 +220,15 @@ pub struct BenchMergeArgs {
 Examples:
   nearfar bench restart
   nearfar bench restart --sf 10 --runs 3 --directory /big/disk --format json > restart.jsonl")]
+#[command(mut_arg("scale_factor", |arg| arg.help("Scale factor of the larger data: 1 is about 1 GB of text")))]
 pub struct BenchRestartArgs {
-    /// Scale factor of the larger data: 1 is about 1 GB of text.
-    #[arg(
-        long = "sf",
-        value_name = "SF",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub scale_factor: f64,
+    #[command(flatten)]
+    pub scale: ScaleArgs,
     /// Restarts of each kind and size.
     #[arg(long, value_name = "N", default_value = "5")]
     pub runs: NonZeroU32,
-    /// Threads of every process [default: the processors of this process].
-    #[arg(long, value_name = "N", value_parser = super::threads)]
-    pub threads: Option<NonZeroU32>,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
     /// Make the pool below this folder, on tmpfs or a DAX file system: about 0.7 GB per scale
     /// factor, removed in the end [default: /dev/shm].
     #[arg(long, value_name = "FOLDER")]
@@ -235,7 +240,6 @@ pub struct BenchRestartArgs {
     /// The interpreter that has the Python package duckdb, if any has.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }

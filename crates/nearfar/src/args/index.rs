@@ -8,7 +8,7 @@ use nearfar_index_bench::bench::{KeyForm, Mode};
 use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::modelled::{Policy, ScaleRule};
 
-use super::FigureFormat;
+use super::FigureArgs;
 
 /// Tree indexes.
 #[derive(Debug, Args)]
@@ -114,9 +114,8 @@ pub struct BenchIndexArgs {
     /// Write charts and tables to this HTML page.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 /// What is kept in proportion.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::FigureFormat;
+use super::FigureArgs;
 
 /// Measure how fast memory is, access by access, as a specification describes.
 ///
@@ -52,9 +52,8 @@ pub enum MeasureAction {
         /// Write a page too.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
-        /// How to print.
-        #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-        format: FigureFormat,
+        #[command(flatten)]
+        figures: FigureArgs,
     },
     /// List the built-in specifications, or print one.
     Presets {
@@ -103,9 +102,8 @@ pub struct MeasureRunArgs {
     /// Go on with the results in the output file.
     #[arg(long, requires = "output")]
     pub resume: bool,
-    /// How to print results.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
     #[command(flatten)]
     pub fields: FieldArgs,
 }

@@ -11,17 +11,19 @@ mod profiles;
 mod queries;
 mod reproduce;
 mod serve;
+mod shared;
 mod sql;
 mod tiers;
 mod tpch;
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchHeapArgs, BenchMergeArgs, BenchRestartArgs, BenchScanArgs,
-    BenchTpchArgs,
+    BenchArea, BenchArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs, BenchRestartArgs,
+    BenchScanArgs, BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
@@ -32,6 +34,7 @@ pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};
 pub use self::serve::{ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
+pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpch::TpchArgs;
@@ -89,6 +92,14 @@ fn threads(text: &str) -> Result<NonZeroU32, String> {
         .ok()
         .filter(|threads: &NonZeroU32| threads.get() <= THREADS_MAX);
     threads.ok_or_else(|| format!("give a number from 1 to {THREADS_MAX}"))
+}
+
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn long_help() -> String {

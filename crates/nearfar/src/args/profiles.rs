@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::FigureFormat;
+use super::FigureArgs;
 
 /// List the built-in profiles of far memory, or show one with the source of each number.
 #[derive(Debug, Args)]
@@ -15,7 +15,6 @@ pub struct ProfilesArgs {
     /// The profile to show: a built-in name or a TOML file.
     #[arg(value_name = "NAME|FILE")]
     pub profile: Option<String>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }

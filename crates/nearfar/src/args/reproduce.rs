@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use nearfar_measure::reproduce::Figure;
 
-use super::FigureFormat;
+use super::FigureArgs;
 
 /// Hold the model against published points.
 ///
@@ -31,9 +31,8 @@ pub struct ReproduceArgs {
     /// Write both curves of every series to this HTML page.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 /// A figure, or all of them.

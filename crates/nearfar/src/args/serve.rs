@@ -80,19 +80,19 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES", help_heading = "Limits")]
     pub session_memory: Option<crate::human::ByteSize>,
     /// What a statement may take, in seconds; 0 for no end. Clients may set another.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "0", help_heading = "Limits")]
     pub statement_timeout: Duration,
     /// How long a client may be silent outside of a transaction; 0 for ever.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "0", help_heading = "Limits")]
     pub idle_timeout: Duration,
     /// How long a client may be silent within a transaction; 0 for ever.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0", help_heading = "Limits")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "0", help_heading = "Limits")]
     pub idle_in_transaction_timeout: Duration,
     /// Within which a client must have said who it is.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", help_heading = "Limits")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "30", help_heading = "Limits")]
     pub authentication_timeout: Duration,
     /// What running statements get to end by themselves when the server stops.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30", help_heading = "Limits")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "30", help_heading = "Limits")]
     pub grace: Duration,
     /// Generate the eight tables of TPC-H at this scale factor.
     #[arg(long, value_name = "SF", allow_negative_numbers = true)]
@@ -107,7 +107,7 @@ pub struct ServeArgs {
     #[arg(long, requires = "pool", conflicts_with_all = ["files", "tpch"], help_heading = "Fail over")]
     pub standby: bool,
     /// After how many seconds of silence of this server others may take its pool.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5", requires = "pool", help_heading = "Fail over")]
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "5", requires = "pool", help_heading = "Fail over")]
     pub lease: Duration,
     /// What to do about another owner of the pool: `now` and `when-lease-ends` take it over, `never`
     /// leaves it (a standby still obeys `promote`). Without it, a standby waits for the lease and a
@@ -186,12 +186,4 @@ pub enum UserRole {
     ReadWrite,
     /// Nothing that creates, changes or moves tables.
     ReadOnly,
-}
-
-/// Reads a number of seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "give a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::FigureFormat;
+use super::FigureArgs;
 
 /// Show the memory tiers of this machine, near to far.
 ///
@@ -24,9 +24,8 @@ pub struct TiersArgs {
     /// Read the machine from this folder instead of /sys.
     #[arg(long, value_name = "FOLDER", conflicts_with = "probe")]
     pub sysfs: Option<PathBuf>,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
     /// Measure idle latency and read and write bandwidth of every tier.
     ///
     /// A modelled tier is measured with and without its model, as a check that it behaves as its

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nearfar_store::placement::NearBudget;
 
-use super::{FigureFormat, MachineArgs, QueryList};
+use super::{FigureArgs, MachineArgs, QueryList, ScaleArgs};
 
 /// Run TPC-H in memory under several placements, and compare them
 ///
@@ -28,14 +28,8 @@ Examples:
   nearfar tpch --sf 10 --profile cxl-blades-4 --placement far --placement columns:10% --runs 5
   nearfar tpch --queries 1,6,12-14 --placement interleave:3:1 --format json > results.jsonl")]
 pub struct TpchArgs {
-    /// Scale factor: 1 is about 1 GB of text.
-    #[arg(
-        long = "sf",
-        value_name = "SF",
-        default_value_t = 1.0,
-        allow_negative_numbers = true
-    )]
-    pub scale_factor: f64,
+    #[command(flatten)]
+    pub scale: ScaleArgs,
     /// Model a far tier after a built-in profile or a TOML file; `none` for the machine's own
     /// [default: the machine's own far tier, or cxl-blades-1 where it has none].
     #[arg(long, value_name = "NAME|FILE")]
@@ -56,9 +50,8 @@ pub struct TpchArgs {
     /// Do not check the answers, which takes the data a second time in memory.
     #[arg(long)]
     pub no_check: bool,
-    /// How to print.
-    #[arg(long, value_enum, default_value_t = FigureFormat::Table)]
-    pub format: FigureFormat,
+    #[command(flatten)]
+    pub figures: FigureArgs,
     /// Write the report, one HTML page, to this file.
     #[arg(long, value_name = "FILE", default_value = "nearfar-tpch.html")]
     pub report: PathBuf,

@@ -18,7 +18,7 @@ pub fn run(args: &ProfilesArgs) -> anyhow::Result<()> {
             .collect::<Result<_, _>>()?,
     };
     let mut output = Output::stdout();
-    output.with(|out| match (args.format, profiles.as_slice()) {
+    output.with(|out| match (args.figures.format, profiles.as_slice()) {
         (FigureFormat::Json, profiles) => profiles.iter().try_for_each(|profile| {
             let line = serde_json::to_string(profile)?;
             Ok(writeln!(out, "{line}")?)

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 17] = [
+const COMMANDS: [&[&str]; 20] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -13,6 +13,9 @@ const COMMANDS: [&[&str]; 17] = [
     &["tpch"],
     &["bench", "tpch"],
     &["bench", "scan"],
+    &["bench", "heap"],
+    &["bench", "merge"],
+    &["bench", "insert"],
     &["bench", "restart"],
     &["bench", "index"],
     &["index", "bench"],

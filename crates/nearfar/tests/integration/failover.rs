@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
 use crate::support::{program, run, temp};
@@ -184,22 +185,35 @@ fn check(found: &[i64], acknowledged: &[i64], doubtful: &[i64]) {
     assert!(rest.is_empty(), "{rest:?} is too much of {found:?}");
 }
 
-/// Inserts numbers from `first` on until that fails: those that were acknowledged, and the first
-/// that was not.
-async fn insert_until_failure(
-    client: Client,
-    first: i64,
-    told: mpsc::Sender<i64>,
-) -> (Vec<i64>, i64) {
-    let mut acknowledged = Vec::new();
-    for number in first.. {
-        if insert(&client, number).await.is_err() {
-            return (acknowledged, number);
-        }
-        acknowledged.push(number);
-        let _ = told.send(number);
+/// A client that inserts ascending numbers into a new table until that fails.
+struct Inserting(JoinHandle<(Vec<i64>, i64)>);
+
+impl Inserting {
+    /// Starts it, and waits until so many are acknowledged.
+    fn start(runtime: &Runtime, node: &Node, enough: usize) -> Self {
+        let client = runtime.block_on(node.connect()).expect("connected");
+        let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
+        created.expect("created");
+        let (told, progress) = mpsc::channel();
+        let inserting = runtime.spawn(async move {
+            let mut acknowledged = Vec::new();
+            for number in 0.. {
+                if insert(&client, number).await.is_err() {
+                    return (acknowledged, number);
+                }
+                acknowledged.push(number);
+                let _ = told.send(number);
+            }
+            unreachable!("there are more numbers than time")
+        });
+        progress.iter().take(enough).for_each(drop);
+        Self(inserting)
     }
-    unreachable!("there are more numbers than time")
+
+    /// The numbers that were acknowledged, and the first that was not.
+    fn ended(self, runtime: &Runtime) -> (Vec<i64>, i64) {
+        runtime.block_on(self.0).expect("ended")
+    }
 }
 
 #[test]
@@ -216,14 +230,9 @@ fn a_standby_takes_over_from_a_killed_primary_and_back() {
         .map(drop)
         .expect_err("refused");
     assert_eq!(refused.code().map(|code| code.code()), Some("57P03"));
-    let client = runtime.block_on(first.connect()).expect("connected");
-    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
-    created.expect("created");
-    let (told, progress) = mpsc::channel();
-    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
-    progress.iter().take(40).for_each(drop);
+    let inserting = Inserting::start(&runtime, &first, 40);
     first.signal("KILL");
-    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    let (acknowledged, doubtful) = inserting.ended(&runtime);
     first.ended();
     second.wait_for("ready");
     check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
@@ -248,18 +257,13 @@ fn a_primary_that_was_stopped_can_write_no_more() {
     let runtime = runtime();
     let mut first = Node::start(folder.path(), &[], "ready");
     let mut second = Node::start(folder.path(), &["--standby"], "standby");
-    let client = runtime.block_on(first.connect()).expect("connected");
-    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
-    created.expect("created");
-    let (told, progress) = mpsc::channel();
-    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
-    progress.iter().take(20).for_each(drop);
+    let inserting = Inserting::start(&runtime, &first, 20);
     first.signal("STOP");
     second.wait_for("ready");
     let client = runtime.block_on(second.connect()).expect("connected");
     runtime.block_on(insert(&client, -1)).expect("inserted");
     first.signal("CONT");
-    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    let (acknowledged, doubtful) = inserting.ended(&runtime);
     assert_eq!(first.ended(), Some(10), "{:?}", first.said);
     while first.says("") {}
     let pid = second.child.id().to_string();
@@ -290,16 +294,11 @@ fn a_standby_is_promoted_while_the_primary_lives() {
     );
     let http = first.http();
     run(["serve", "promote", "--http", &http]).failed(9, &["no standby"]);
-    let client = runtime.block_on(first.connect()).expect("connected");
-    let created = runtime.block_on(client.batch_execute("CREATE TABLE t (i BIGINT)"));
-    created.expect("created");
-    let (told, progress) = mpsc::channel();
-    let inserting = runtime.spawn(insert_until_failure(client, 0, told));
-    progress.iter().take(20).for_each(drop);
+    let inserting = Inserting::start(&runtime, &first, 20);
     let http = second.http();
     run(["serve", "promote", "--http", &http]).succeeded();
     second.wait_for("ready");
-    let (acknowledged, doubtful) = runtime.block_on(inserting).expect("ended");
+    let (acknowledged, doubtful) = inserting.ended(&runtime);
     assert_eq!(first.ended(), Some(10), "{:?}", first.said);
     check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
 }

@@ -4,8 +4,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
-use super::columns::{self, Columns, Of};
 use super::rows::{Found, found};
+use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
 use crate::engine::catalog::TableMap;
 use crate::table::PreloadPriority;
@@ -25,14 +25,14 @@ const COLUMNS: &Columns<Row> = &[
     ("table_schema", Of::Text(|row| Some(row.schema.clone()))),
     ("table_name", Of::Text(|row| Some(row.table.clone()))),
     ("column_name", Of::Text(|row| Some(row.column.clone()))),
-    ("preload", Of::Integer(|row| Some(row.preload.get().into()))),
-    ("segments", Of::Integer(|row| Some(row.segments))),
+    ("preload", Of::Count(|row| Some(row.preload.get().into()))),
+    ("segments", Of::Count(|row| Some(row.segments))),
     (
         "loaded_segments",
-        Of::Integer(|row| Some(row.loaded_segments)),
+        Of::Count(|row| Some(row.loaded_segments)),
     ),
-    ("bytes", Of::Integer(|row| Some(row.bytes))),
-    ("loaded_bytes", Of::Integer(|row| Some(row.loaded_bytes))),
+    ("bytes", Of::Count(|row| Some(row.bytes))),
+    ("loaded_bytes", Of::Count(|row| Some(row.loaded_bytes))),
 ];
 
 pub fn schema() -> SchemaRef {

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
-use super::columns::{self, Columns, Of};
+use crate::columns::{self, Columns, Of};
 use crate::durable::{LogStatus, LogSync};
 use crate::engine::Engine;
 
@@ -17,18 +17,18 @@ struct Row {
 const COLUMNS: &Columns<Row> = &[
     ("directory", Of::Text(|row| Some(row.directory.clone()))),
     ("log_sync", Of::Text(|row| Some(row.sync.to_string()))),
-    ("position", Of::Integer(|row| Some(row.status.position))),
+    ("position", Of::Count(|row| Some(row.status.position))),
     (
         "durable_position",
-        Of::Integer(|row| Some(row.status.durable)),
+        Of::Count(|row| Some(row.status.durable)),
     ),
     (
         "savepoint_position",
-        Of::Integer(|row| Some(row.status.savepoint)),
+        Of::Count(|row| Some(row.status.savepoint)),
     ),
-    ("bytes", Of::Integer(|row| Some(row.status.bytes))),
-    ("records", Of::Integer(|row| Some(row.status.records))),
-    ("syncs", Of::Integer(|row| Some(row.status.syncs))),
+    ("bytes", Of::Count(|row| Some(row.status.bytes))),
+    ("records", Of::Count(|row| Some(row.status.records))),
+    ("syncs", Of::Count(|row| Some(row.status.syncs))),
 ];
 
 pub fn schema() -> SchemaRef {

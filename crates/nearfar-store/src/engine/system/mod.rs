@@ -11,7 +11,6 @@
 //!
 //! They are made anew for every query.
 
-mod columns;
 mod loading;
 mod log;
 mod rows;

@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use nearfar_memory::{TierBytes, TierId};
 use std::sync::Arc;
 
-use super::columns::{self, Columns, Of};
+use crate::columns::{self, Columns, Of};
 use crate::engine::catalog::{TEMPORARY, TableMap};
 use crate::engine::{Engine, Tablespaces};
 use crate::scan::table_of;
@@ -88,37 +88,37 @@ const TABLES: &Columns<TableRow> = &[
     ),
     (
         "session",
-        Of::Integer(|row| row.found.table.temporary().map(|budget| budget.session())),
+        Of::Count(|row| row.found.table.temporary().map(|budget| budget.session())),
     ),
-    ("rows", Of::Integer(|row| Some(row.snapshot.rows() as u64))),
+    ("rows", Of::Count(|row| Some(row.snapshot.rows() as u64))),
     (
         "columns",
-        Of::Integer(|row| Some(row.found.table.schema().fields().len() as u64)),
+        Of::Count(|row| Some(row.found.table.schema().fields().len() as u64)),
     ),
     (
         "segments",
-        Of::Integer(|row| Some(row.snapshot.main().len() as u64)),
+        Of::Count(|row| Some(row.snapshot.main().len() as u64)),
     ),
-    ("bytes", Of::Integer(|row| Some(row.bytes.total()))),
-    ("near_bytes", Of::Integer(|row| Some(near(&row.bytes)))),
-    ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
+    ("bytes", Of::Count(|row| Some(row.bytes.total()))),
+    ("near_bytes", Of::Count(|row| Some(near(&row.bytes)))),
+    ("far_bytes", Of::Count(|row| Some(far(&row.bytes)))),
     ("placement", Of::Text(|row| row.placements.text())),
     (
         "delta_rows",
-        Of::Integer(|row| Some(row.snapshot.delta_rows() as u64)),
+        Of::Count(|row| Some(row.snapshot.delta_rows() as u64)),
     ),
     (
         "delta_bytes",
-        Of::Integer(|row| {
+        Of::Count(|row| {
             let delta = row.snapshot.delta().iter();
             Some(delta.map(|part| part.segment.bytes()).sum())
         }),
     ),
     (
         "deleted_rows",
-        Of::Integer(|row| Some(row.snapshot.deleted_rows() as u64)),
+        Of::Count(|row| Some(row.snapshot.deleted_rows() as u64)),
     ),
-    ("merges", Of::Integer(|row| Some(row.found.table.merges()))),
+    ("merges", Of::Count(|row| Some(row.found.table.merges()))),
 ];
 
 pub fn tables_schema() -> SchemaRef {
@@ -170,17 +170,17 @@ struct SegmentRow {
 const SEGMENTS: &Columns<SegmentRow> = &[
     ("table_schema", Of::Text(|row| Some(row.schema.clone()))),
     ("table_name", Of::Text(|row| Some(row.table.clone()))),
-    ("segment", Of::Integer(|row| Some(row.segment))),
+    ("segment", Of::Count(|row| Some(row.segment))),
     ("column_name", Of::Text(|row| Some(row.column.clone()))),
     ("encoding", Of::Text(|row| Some(row.encoding.to_owned()))),
-    ("rows", Of::Integer(|row| Some(row.rows))),
-    ("bytes", Of::Integer(|row| Some(row.bytes.total()))),
-    ("near_bytes", Of::Integer(|row| Some(near(&row.bytes)))),
-    ("far_bytes", Of::Integer(|row| Some(far(&row.bytes)))),
+    ("rows", Of::Count(|row| Some(row.rows))),
+    ("bytes", Of::Count(|row| Some(row.bytes.total()))),
+    ("near_bytes", Of::Count(|row| Some(near(&row.bytes)))),
+    ("far_bytes", Of::Count(|row| Some(far(&row.bytes)))),
     ("tier_bytes", Of::Text(|row| Some(row.tiers.clone()))),
     ("placement", Of::Text(|row| Some(row.placement.clone()))),
     ("storage", Of::Text(|row| Some(row.storage.to_owned()))),
-    ("deleted_rows", Of::Integer(|row| Some(row.deleted_rows))),
+    ("deleted_rows", Of::Count(|row| Some(row.deleted_rows))),
 ];
 
 pub fn segments_schema() -> SchemaRef {
@@ -243,12 +243,12 @@ const COLUMN_ACCESS: &Columns<AccessRow> = &[
     ("table_schema", Of::Text(|row| Some(row.schema.clone()))),
     ("table_name", Of::Text(|row| Some(row.table.clone()))),
     ("column_name", Of::Text(|row| Some(row.column.clone()))),
-    ("sequential", Of::Integer(|row| Some(row.counts.sequential))),
-    ("monotonic", Of::Integer(|row| Some(row.counts.monotonic))),
-    ("random", Of::Integer(|row| Some(row.counts.random))),
-    ("point", Of::Integer(|row| Some(row.counts.point))),
-    ("total", Of::Integer(|row| Some(row.counts.total()))),
-    ("bytes", Of::Integer(|row| Some(row.bytes))),
+    ("sequential", Of::Count(|row| Some(row.counts.sequential))),
+    ("monotonic", Of::Count(|row| Some(row.counts.monotonic))),
+    ("random", Of::Count(|row| Some(row.counts.random))),
+    ("point", Of::Count(|row| Some(row.counts.point))),
+    ("total", Of::Count(|row| Some(row.counts.total()))),
+    ("bytes", Of::Count(|row| Some(row.bytes))),
     ("placement", Of::Text(|row| row.placements.text())),
 ];
 

@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use nearfar_memory::{TierId, TierInfo, TierUsage};
 use nearfar_topology::{Known, Performance, Tier, TierKind};
 
-use super::columns::{self, Columns, Of};
+use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
 
 /// One tier: as the kernel's topology, the memory system and its ledger know it.
@@ -24,7 +24,7 @@ impl Row {
 }
 
 const COLUMNS: &Columns<Row> = &[
-    ("tier", Of::Integer(|row| Some(row.id.index() as u64))),
+    ("tier", Of::Count(|row| Some(row.id.index() as u64))),
     ("name", Of::Text(|row| Some(row.info.name.clone()))),
     ("kind", Of::Text(|row| Some(row.info.kind.to_string()))),
     (
@@ -40,23 +40,23 @@ const COLUMNS: &Columns<Row> = &[
     ),
     (
         "capacity_bytes",
-        Of::Integer(|row| Some(row.info.capacity_bytes)),
+        Of::Count(|row| Some(row.info.capacity_bytes)),
     ),
     (
         "budget_bytes",
-        Of::Integer(|row| Some(row.usage.budget_bytes)),
+        Of::Count(|row| Some(row.usage.budget_bytes)),
     ),
     (
         "region_bytes",
-        Of::Integer(|row| Some(row.usage.region_bytes)),
+        Of::Count(|row| Some(row.usage.region_bytes)),
     ),
-    ("heap_bytes", Of::Integer(|row| Some(row.usage.heap_bytes))),
-    ("pool_bytes", Of::Integer(|row| Some(row.usage.pool_bytes))),
+    ("heap_bytes", Of::Count(|row| Some(row.usage.heap_bytes))),
+    ("pool_bytes", Of::Count(|row| Some(row.usage.pool_bytes))),
     (
         "free_bytes",
-        Of::Integer(|row| Some(row.usage.available_bytes())),
+        Of::Count(|row| Some(row.usage.available_bytes())),
     ),
-    ("peak_bytes", Of::Integer(|row| Some(row.usage.peak_bytes))),
+    ("peak_bytes", Of::Count(|row| Some(row.usage.peak_bytes))),
     (
         "read_latency_ns",
         Of::Float(|row| row.declared(|p| &p.read_latency_ns)),

@@ -1,76 +1,36 @@
 //! `nearfar bench heap`.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 
-use nearfar_bench::heap::{HeapBenchOptions, HeapBenchOutcome, compare_heaps};
-use nearfar_measure::results::{Header, Metric, ResultsWriter};
-use nearfar_memory::{GlobalHeaps, NearfarAllocator};
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_bench::heap::{HeapBenchOptions, compare_heaps};
+use nearfar_measure::results::Metric;
 use nearfar_topology::Profile;
 
-use super::dimension;
-use crate::args::{BenchHeapArgs, FigureFormat};
-use crate::interrupt::run_until_interrupted;
+use crate::args::BenchHeapArgs;
+use crate::interrupt::run_shown;
 use crate::machine;
-use crate::output::file::Output;
+use crate::output::figures::{self, dimension};
 use crate::output::grid::{Align, Grid};
-use crate::progress::{Live, Spinner};
 
 /// Runs the command.
 pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
-    let threads = args.threads.map(|threads| threads.get() as usize);
     let options = HeapBenchOptions {
-        scale_factor: args.scale_factor,
-        threads: threads.unwrap_or_else(processors),
+        scale_factor: args.scale.scale_factor,
+        threads: args.threads.count(),
         runs: args.runs.get(),
         profile: Profile::resolve(&args.profile)?,
     };
-    let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(options.threads)?;
-        let compared = runtime.block_on(compare_heaps(&options, engine, |step| live.say(step)));
-        Ok(compared?)
-    });
-    drop(spinner);
-    print(args.format, &outcome?)
-}
-
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// An engine whose tiers the allocator follows. Of several, the first gives it its heaps: their tiers
-/// are the same.
-fn engine(options: EngineOptions) -> Result<Arc<Engine>, nearfar_store::error::StoreError> {
-    let engine = Engine::new(options)?;
-    if let Err(error) = NearfarAllocator::install(engine.system(), GlobalHeaps::default()) {
-        tracing::debug!(%error, "the heaps are those of the engine before");
-    }
-    Ok(engine)
-}
-
-fn print(format: FigureFormat, outcome: &HeapBenchOutcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table(outcome, out))?,
-        FigureFormat::Json => {
-            let version = env!("CARGO_PKG_VERSION");
-            let header = Header::new(version, crate::command_line(), outcome.configuration());
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                let metrics = outcome.metrics();
-                metrics.iter().try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
+        let compared = compare_heaps(&options, machine::one_of_several, |step| live.say(step));
+        Ok(runtime.block_on(compared)?)
+    })?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 /// Relative throughputs; each kind of figure says which it is.
-fn table(outcome: &HeapBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     let mut grid = Grid::new([
         ("far", Align::Left),
         ("bandwidth", Align::Right),
@@ -79,16 +39,16 @@ fn table(outcome: &HeapBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         ("relative throughput", Align::Right),
         ("range", Align::Right),
     ]);
-    for metric in outcome.metrics() {
+    for metric in metrics {
         if metric.unit != "ratio" {
             continue;
         }
         let range = metric.spread.map(|spread| (spread.min, spread.max));
-        let range = range.or_else(|| bounds(&metric));
+        let range = range.or_else(|| bounds(metric));
         grid.row([
-            dimension(&metric, "configuration"),
-            format!("x{}", dimension(&metric, "devices")),
-            dimension(&metric, "workload"),
+            dimension(metric, "configuration"),
+            format!("x{}", dimension(metric, "devices")),
+            dimension(metric, "workload"),
             metric.kind.name().to_owned(),
             metric
                 .value

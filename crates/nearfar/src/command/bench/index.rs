@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearfar_index_bench::bench::{BenchOptions, IndexBenchOutcome, Mode, Plan, execute, plan};
-use nearfar_measure::results::{Header, Metric, ResultsWriter};
+use nearfar_index_bench::bench::{BenchOptions, Mode, Plan, execute, plan};
+use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};
 
-use crate::args::{BenchIndexArgs, FigureFormat};
+use crate::args::BenchIndexArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::run_shown;
 use crate::message;
+use crate::output::figures::{self, dimension, range};
 use crate::output::file::{Output, save_page};
 use crate::output::grid::{Align, Grid};
-use crate::progress::{Live, Spinner};
 
 /// Runs the command.
 pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
@@ -31,10 +31,7 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
         Mode::Native => Some(huge_pages_for_all()?),
         Mode::Virtual => None,
     };
-    let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
-    let outcome = run_until_interrupted(move || {
+    let outcome = run_shown(move |live| {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
             let left = progress
                 .left
@@ -48,12 +45,9 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
             live.say(text);
         };
         Ok(execute(&plan, system.as_ref(), &mut observe)?)
-    });
-    drop(spinner);
-    let outcome = outcome?;
-    let version = env!("CARGO_PKG_VERSION");
-    let header = Header::new(version, crate::command_line(), outcome.configuration());
-    print(args.format, &header, &outcome)?;
+    })?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)?;
     if let Some(path) = &args.report {
         let mut report = outcome.report();
         report.heading("Machine and configuration").header(&header);
@@ -143,20 +137,7 @@ fn dry_run(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     grid.write_page(out)
 }
 
-fn print(format: FigureFormat, header: &Header, outcome: &IndexBenchOutcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table(outcome, out))?,
-        FigureFormat::Json => output.with(|out| {
-            let mut results = ResultsWriter::new(out, header)?;
-            let metrics = outcome.metrics();
-            metrics.iter().try_for_each(|metric| results.metric(metric))
-        })?,
-    }
-    output.finish()
-}
-
-fn table(outcome: &IndexBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     let mut grid = Grid::new([
         ("figure", Align::Left),
         ("tree", Align::Left),
@@ -167,12 +148,8 @@ fn table(outcome: &IndexBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         ("median", Align::Right),
         ("over the runs", Align::Right),
     ]);
-    let metrics = outcome.metrics();
     let timeless = |metric: &&Metric| !metric.dimensions.contains_key("at_ms");
     for metric in metrics.iter().filter(timeless) {
-        let range = metric
-            .spread
-            .map(|spread| format!("{:.2} to {:.2}", spread.min, spread.max));
         let either = dimension(metric, "policy") + &dimension(metric, "rival");
         grid.row([
             metric.metric.clone(),
@@ -185,16 +162,8 @@ fn table(outcome: &IndexBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
                 .value
                 .get()
                 .map_or_else(|| "n/a".to_owned(), |value| format!("{value:.2}")),
-            range.unwrap_or_default(),
+            range(metric, |value| format!("{value:.2}")),
         ]);
     }
     grid.write_page(out)
-}
-
-fn dimension(metric: &Metric, name: &str) -> String {
-    match metric.dimensions.get(name) {
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    }
 }

@@ -1,27 +1,28 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod folder;
 mod heap;
 mod index;
+mod insert;
 mod merge;
 mod restart;
 mod scan;
 mod table;
 
-use std::{fs, io};
+use std::io;
 
 use anyhow::Context;
 use nearfar_bench::bench::{
     BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Turns, Who, compare, serve,
 };
-use nearfar_measure::results::{Header, Metric, ResultsWriter};
-use tempfile::TempDir;
 use tracing::info;
 
-use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, FigureFormat, IndexAction, IndexArgs};
+use self::folder::OwnFolder;
+use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, IndexAction, IndexArgs};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::run_until_interrupted;
-use crate::output::file::Output;
-use crate::progress::{Live, Spinner};
+use crate::output::figures;
+use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
@@ -30,6 +31,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Scan(args) => scan::run(args),
         BenchArea::Heap(args) => heap::run(args),
         BenchArea::Merge(args) => merge::run(args),
+        BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
@@ -47,12 +49,11 @@ pub fn run_index(args: &IndexArgs) -> anyhow::Result<()> {
 }
 
 fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
+    let folder = OwnFolder::below(args.directory.as_deref())?;
     let defaults = BenchOptions::default();
     let options = BenchOptions {
-        scale_factor: args.scale_factor,
-        threads: args
-            .threads
-            .map_or(defaults.threads, |threads| threads.get() as usize),
+        scale_factor: args.scale.scale_factor,
+        threads: args.threads.count(),
         queries: args
             .queries
             .as_ref()
@@ -65,15 +66,19 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
         },
         load_runs: args.load_runs.get(),
         rivals: args.rivals.clone(),
-        directory: args.directory.clone(),
+        directory: Some(folder.path().to_owned()),
     };
     let launcher = Processes {
         program: std::env::current_exe().context("cannot find this program's file")?,
         arguments: ["bench", "contender"].map(str::to_owned).to_vec(),
         python: args.python.clone(),
     };
-    let outcome = compare_in_own_folder(options, launcher)?;
-    print(args.format, &outcome)?;
+    let follower = Follower::default();
+    let spinner = follower.live.spinner();
+    let outcome = run_until_interrupted(move || Ok(compare(&options, &launcher, &follower)?));
+    drop(spinner);
+    let outcome = outcome?;
+    print(args, &outcome)?;
     match outcome.absent.first() {
         None => Ok(()),
         Some((rival, reason)) => {
@@ -83,80 +88,22 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
     }
 }
 
-/// In a folder that goes away also when Ctrl-C leaves the comparison behind.
-fn compare_in_own_folder(
-    mut options: BenchOptions,
-    launcher: Processes,
-) -> anyhow::Result<BenchOutcome> {
-    let parent = options.directory.take().unwrap_or_else(std::env::temp_dir);
-    let folder = tempfile::Builder::new()
-        .prefix("nearfar-bench-")
-        .tempdir_in(&parent)
-        .map_err(|error| {
-            let message = format!("cannot write below {}: {error}", parent.display());
-            Failed::new(Exit::Output, message)
-        })?;
-    options.directory = Some(folder.path().to_owned());
-    let follower = Follower::default();
-    let spinner = follower.spinner();
-    let outcome = run_until_interrupted(move || Ok(compare(&options, &launcher, &follower)?));
-    drop(spinner);
-    remove(folder);
-    outcome
-}
-
-/// Removes a folder in which files may still be made.
-fn remove(folder: TempDir) {
-    const TRIES: usize = 10;
-    let path = folder.keep();
-    // One that stays behind is in the system's folder for temporary files, or where the user asked.
-    let _ = (0..TRIES).find(|_| fs::remove_dir_all(&path).is_ok());
-}
-
-fn print(format: FigureFormat, outcome: &BenchOutcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table::write(outcome, out))?,
-        FigureFormat::Json => {
-            let version = env!("CARGO_PKG_VERSION");
-            let header = Header::new(version, crate::command_line(), outcome.configuration());
-            let gaps = outcome.absent.iter();
-            let header = gaps.fold(header, |header, (rival, reason)| {
-                header.unavailable(rival.name(), reason)
-            });
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                outcome
-                    .metrics()
-                    .iter()
-                    .try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
-}
-
-/// What a figure belongs to, in one respect.
-fn dimension(metric: &Metric, name: &str) -> String {
-    match metric.dimensions.get(name) {
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(value) => value.to_string(),
-        None => String::new(),
-    }
+fn print(args: &BenchTpchArgs, outcome: &BenchOutcome) -> anyhow::Result<()> {
+    let header = figures::header(outcome.configuration());
+    let gaps = outcome.absent.iter();
+    let header = gaps.fold(header, |header, (rival, reason)| {
+        header.unavailable(rival.name(), reason)
+    });
+    let metrics = outcome.metrics();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        table::write(outcome, out)
+    })
 }
 
 /// Shows what a comparison is doing: a line on a terminal, and each step with `--verbose`.
 #[derive(Default)]
 struct Follower {
     live: Live,
-}
-
-impl Follower {
-    /// The line, until it is dropped.
-    fn spinner(&self) -> Spinner {
-        let shown = self.live.clone();
-        Spinner::new(move || shown.text())
-    }
 }
 
 impl BenchObserver for Follower {

@@ -2,29 +2,29 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::scan::{ScanBenchOptions, ScanBenchOutcome, compare_scans};
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_bench::scan::{ScanBenchOptions, compare_scans};
+use nearfar_measure::results::Metric;
 
-use super::dimension;
-use crate::args::{BenchScanArgs, FigureFormat};
+use crate::args::BenchScanArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::BytesPerSecond;
-use crate::output::file::Output;
+use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::{Live, Spinner};
+use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
+    let spinner = live.spinner();
     live.say("filling columns".to_owned());
     let outcome = compare_scans(&options, |done, rounds| {
         live.say(format!("round {} of {rounds}", done + 1));
     });
     drop(spinner);
-    print(args.format, &outcome?)
+    let outcome = outcome?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {
@@ -57,24 +57,7 @@ fn matches_per_mille(percent: f64) -> Result<u32, Failed> {
     }
 }
 
-fn print(format: FigureFormat, outcome: &ScanBenchOutcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table(outcome, out))?,
-        FigureFormat::Json => {
-            let version = env!("CARGO_PKG_VERSION");
-            let header = Header::new(version, crate::command_line(), outcome.configuration());
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                let metrics = outcome.metrics();
-                metrics.iter().try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
-}
-
-fn table(outcome: &ScanBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
     let mut grid = Grid::new([
         ("figure", Align::Left),
         ("contestant", Align::Left),
@@ -83,24 +66,21 @@ fn table(outcome: &ScanBenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         ("over the rounds", Align::Right),
         ("undisturbed", Align::Right),
     ]);
-    for metric in outcome.metrics() {
+    for metric in metrics {
         let text = |value: f64| match metric.unit.as_str() {
             "B/s" => BytesPerSecond(value).to_string(),
             _ => format!("{value:.2}"),
         };
-        let range = metric
-            .spread
-            .map(|spread| format!("{} to {}", text(spread.min), text(spread.max)));
         grid.row([
             metric.metric.clone(),
-            dimension(&metric, "contestant"),
-            dimension(&metric, "selectivity_percent"),
+            dimension(metric, "contestant"),
+            dimension(metric, "selectivity_percent"),
             metric.value.get().map(text).unwrap_or_default(),
-            range.unwrap_or_default(),
+            range(metric, text),
             format!(
                 "{} of {}",
-                dimension(&metric, "undisturbed_rounds"),
-                dimension(&metric, "rounds")
+                dimension(metric, "undisturbed_rounds"),
+                dimension(metric, "rounds")
             ),
         ]);
     }

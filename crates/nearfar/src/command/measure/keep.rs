@@ -1,7 +1,7 @@
 //! Where results go: to stdout, and to a file that can be gone on with.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use nearfar_measure::access::resume::Kept;
@@ -11,6 +11,7 @@ use nearfar_measure::results::{Header, Metric, ResultsWriter, WriteError};
 use super::{parquet, table};
 use crate::args::{FigureFormat, MeasureRunArgs};
 use crate::exit::{Exit, Failed};
+use crate::output::figures;
 use crate::output::file::Output;
 
 /// The results of one execution.
@@ -34,7 +35,7 @@ impl Results {
             kept: None,
             file: None,
             parquet: None,
-            format: args.format,
+            format: args.figures.format,
             has_output: args.output.is_some(),
         };
         let Some(output) = &args.output else {
@@ -112,19 +113,10 @@ impl Results {
             lines.as_mut_os_string().push(".jsonl");
             fs::remove_file(&lines).map_err(|error| cannot("remove", &lines, &error))?;
         }
-        let mut output = Output::stdout();
-        match self.format {
-            FigureFormat::Table => output.with(|out| table::results(&self.metrics, out))?,
-            FigureFormat::Json if self.has_output => {}
-            FigureFormat::Json => output.with(|out| {
-                let mut results = ResultsWriter::new(out, &self.header)?;
-                self.metrics
-                    .iter()
-                    .try_for_each(|metric| results.metric(metric))
-            })?,
+        if self.has_output && self.format == FigureFormat::Json {
+            return Ok(());
         }
-        output.with(|out| out.flush())?;
-        output.finish()
+        figures::print(self.format, &self.header, &self.metrics, table::results)
     }
 }
 

@@ -11,10 +11,12 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use nearfar_measure::access::{Preset, compare, report};
-use nearfar_measure::results::{Header, Metric, ResultsWriter, read};
+use nearfar_measure::results::{Header, Metric, read};
+use serde_json::json;
 
 use crate::args::{FigureFormat, MeasureAction, MeasureArgs};
 use crate::exit::{Exit, Failed};
+use crate::output::figures;
 use crate::output::file::{Output, save_page};
 
 /// Runs the command.
@@ -26,8 +28,8 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
             first,
             second,
             html,
-            format,
-        }) => write_comparison([first, second], html.as_deref(), *format),
+            figures,
+        }) => write_comparison([first, second], html.as_deref(), figures.format),
         Some(MeasureAction::Presets { name }) => presets(name.as_deref()),
     }
 }
@@ -68,26 +70,11 @@ fn write_comparison(
         let page = compare::page(names, [&first_header, &second_header], &comparison);
         save_page(&page, path)?;
     }
-    let mut out = Output::stdout();
-    match format {
-        FigureFormat::Table => out.with(|out| table::comparison(&names, &comparison, out))?,
-        FigureFormat::Json => {
-            let configuration = serde_json::json!({ "first": names[0], "second": names[1] });
-            let header = Header::new(
-                env!("CARGO_PKG_VERSION"),
-                crate::command_line(),
-                configuration,
-            );
-            out.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                let ratios = comparison.pairs.iter().map(table::ratio);
-                ratios
-                    .into_iter()
-                    .try_for_each(|metric| results.metric(&metric))
-            })?;
-        }
-    }
-    out.finish()
+    let header = figures::header(json!({ "first": names[0], "second": names[1] }));
+    let ratios: Vec<Metric> = comparison.pairs.iter().map(table::ratio).collect();
+    figures::print(format, &header, &ratios, |_, out| {
+        table::comparison(&names, &comparison, out)
+    })
 }
 
 fn presets(name: Option<&str>) -> anyhow::Result<()> {

@@ -4,12 +4,12 @@ use std::io::{self, Write};
 
 use nearfar_measure::Kind;
 use nearfar_measure::access::{Plan, PlanTarget};
-use nearfar_measure::results::{Header, Metric, ResultsWriter};
+use nearfar_measure::results::Metric;
 use serde_json::json;
 
 use crate::args::FigureFormat;
 use crate::human::{Bytes, Elapsed};
-use crate::output::file::Output;
+use crate::output::figures;
 use crate::output::grid::{Align, Grid};
 
 /// Runs that a table shows.
@@ -17,22 +17,8 @@ const ROWS: usize = 50;
 
 /// Prints the plan.
 pub fn print(plan: &Plan, format: FigureFormat) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table(plan, out))?,
-        FigureFormat::Json => {
-            let version = env!("CARGO_PKG_VERSION");
-            let configuration = json!({ "settings": plan.settings });
-            let header = Header::new(version, crate::command_line(), configuration);
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                metrics(plan)
-                    .iter()
-                    .try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
+    let header = figures::header(json!({ "settings": plan.settings }));
+    figures::print(format, &header, &metrics(plan), |_, out| table(plan, out))
 }
 
 fn metrics(plan: &Plan) -> Vec<Metric> {

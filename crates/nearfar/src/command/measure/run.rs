@@ -11,7 +11,7 @@ use nearfar_measure::access::spec::TEXT_BYTES_MAX;
 use nearfar_measure::access::{
     Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
 };
-use nearfar_measure::results::{Header, Metric};
+use nearfar_measure::results::Metric;
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::{Profile, Topology};
 use serde_json::json;
@@ -23,7 +23,8 @@ use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
 use crate::interrupt::Interrupts;
 use crate::machine::front;
-use crate::progress::{Live, Spinner};
+use crate::output::figures;
+use crate::progress::Live;
 
 /// Measures.
 pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
@@ -31,13 +32,10 @@ pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
     let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
     let plan = make_plan(args, &document, profile.as_ref())?;
     if args.dry_run {
-        return plan::print(&plan, args.format);
+        return plan::print(&plan, args.figures.format);
     }
-    let mut header = Header::new(
-        env!("CARGO_PKG_VERSION"),
-        crate::command_line(),
-        json!({ "settings": plan.settings, "profile": profile }),
-    );
+    let configuration = json!({ "settings": plan.settings, "profile": profile });
+    let mut header = figures::header(configuration);
     let missing = args.counters.then(counters::unavailable).flatten();
     if let Some(reason) = &missing {
         header = header.unavailable("hardware counters", reason);
@@ -137,8 +135,7 @@ fn plan_in_memory(
 fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
+    let spinner = live.spinner();
     let runs = plan.runs.len();
     let mut follower = Follower {
         results,

@@ -6,28 +6,27 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::Context;
 use nearfar_index_bench::reproduce::BPlusTrees;
 use nearfar_measure::Kind;
 use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{POINTS_BYTES_MAX, Points, Reproduction, reproduce_with};
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_measure::results::{Header, Metric};
 use nearfar_topology::Profile;
 use serde_json::json;
 
-use crate::args::{FigureFormat, FigureName, ReproduceArgs};
+use crate::args::{FigureName, ReproduceArgs};
 use crate::exit::{Exit, Failed};
 use crate::message;
-use crate::output::file::{Output, save_page};
-use crate::progress::{Live, Spinner};
+use crate::output::figures;
+use crate::output::file::save_page;
+use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let profile = Profile::resolve(&args.profile)?;
     let experiments = experiments(args)?;
     let live = Live::default();
-    let shown = live.clone();
-    let spinner = Spinner::new(move || shown.text());
+    let spinner = live.spinner();
     let mut outcomes = Vec::new();
     for (name, title, points) in &experiments {
         let mut trees = BPlusTrees::default();
@@ -38,7 +37,12 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     }
     drop(spinner);
     let header = header(args, &profile);
-    print(args.format, &header, &outcomes)?;
+    let figures = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
+    let figures: Vec<Metric> = figures.collect();
+    figures::print(args.figures.format, &header, &figures, |_, out| {
+        let mut all = outcomes.iter();
+        all.try_for_each(|(title, outcome)| table::write(title, outcome, out))
+    })?;
     if let Some(path) = &args.report {
         save_page(&page(&header, &outcomes), path)?;
         message::print(&format!("The report is in {}.", path.display()));
@@ -88,34 +92,7 @@ fn header(args: &ReproduceArgs, profile: &Profile) -> Header {
         "points": args.points,
         "profile": profile,
     });
-    Header::new(
-        env!("CARGO_PKG_VERSION"),
-        crate::command_line(),
-        configuration,
-    )
-}
-
-fn print(
-    format: FigureFormat,
-    header: &Header,
-    outcomes: &[(String, Reproduction)],
-) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| {
-            outcomes
-                .iter()
-                .try_for_each(|(title, outcome)| table::write(title, outcome, out))
-        })?,
-        FigureFormat::Json => output.with(|out| {
-            let mut results = ResultsWriter::new(out, header)?;
-            let metrics = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
-            metrics
-                .into_iter()
-                .try_for_each(|metric| results.metric(&metric))
-        })?,
-    }
-    output.finish().context("results")
+    figures::header(configuration)
 }
 
 fn page(header: &Header, outcomes: &[(String, Reproduction)]) -> Report {

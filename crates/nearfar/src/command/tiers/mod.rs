@@ -8,17 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearfar_measure::probe::{ProbeOptions, ProbeResult, probe_tier};
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_measure::results::Header;
 use nearfar_memory::{Budgets, MemorySystem};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::{Profile, Tier, TierKind, Topology};
 use serde_json::json;
 
-use crate::args::{FigureFormat, TiersArgs};
-use crate::interrupt::run_until_interrupted;
+use crate::args::TiersArgs;
+use crate::interrupt::run_shown;
 use crate::message;
-use crate::output::file::Output;
-use crate::progress::{Live, Spinner};
+use crate::output::figures;
+use crate::progress::Live;
 
 /// A tier's probe, or why there is none.
 pub type Probed = Result<ProbeResult, String>;
@@ -38,19 +38,11 @@ pub fn run(args: &TiersArgs) -> anyhow::Result<()> {
     } else {
         Vec::new()
     };
-    let mut output = Output::stdout();
-    match args.format {
-        FigureFormat::Table => output.with(|out| table::write(&topology, &probed, out))?,
-        FigureFormat::Json => {
-            let header = header(args, &topology, profile.as_ref());
-            output.with(|out| {
-                let mut results = ResultsWriter::new(out, &header)?;
-                let metrics = json::metrics(&topology, &probed);
-                metrics.iter().try_for_each(|metric| results.metric(metric))
-            })?;
-        }
-    }
-    output.finish()
+    let header = header(args, &topology, profile.as_ref());
+    let metrics = json::metrics(&topology, &probed);
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        table::write(&topology, &probed, out)
+    })
 }
 
 fn header(args: &TiersArgs, topology: &Topology, profile: Option<&Profile>) -> Header {
@@ -61,11 +53,7 @@ fn header(args: &TiersArgs, topology: &Topology, profile: Option<&Profile>) -> H
         "whole_device": args.whole_device,
         "topology": topology,
     });
-    let header = Header::new(
-        env!("CARGO_PKG_VERSION"),
-        crate::command_line(),
-        configuration,
-    );
+    let header = figures::header(configuration);
     let gaps = topology.unavailable.iter();
     gaps.fold(header, |header, gap| {
         header.unavailable(&gap.what, &gap.reason)
@@ -78,10 +66,7 @@ fn probe_until_interrupted(
     profile: Option<&Profile>,
 ) -> anyhow::Result<Vec<Probed>> {
     let (args, topology, profile) = (args.clone(), topology.clone(), profile.cloned());
-    let live = Live::default();
-    let shown = live.clone();
-    let _spinner = Spinner::new(move || shown.text());
-    run_until_interrupted(move || probe_all(&args, &topology, profile.as_ref(), &live))
+    run_shown(move |live| probe_all(&args, &topology, profile.as_ref(), &live))
 }
 
 /// Probes every tier that memory can be taken from.

@@ -18,8 +18,7 @@ pub struct Follower {
 impl Follower {
     /// The line, until it is dropped.
     pub fn spinner(&self) -> Spinner {
-        let shown = self.live.clone();
-        Spinner::new(move || shown.text())
+        self.live.spinner()
     }
 }
 

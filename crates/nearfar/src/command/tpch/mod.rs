@@ -7,15 +7,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
-use nearfar_measure::results::{Header, ResultsWriter};
+use nearfar_measure::results::Header;
 use nearfar_store::engine::Engine;
 use nearfar_store::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 
-use crate::args::{FigureFormat, TpchArgs};
+use crate::args::TpchArgs;
 use crate::interrupt::run_until_interrupted;
 use crate::machine::{self, Kept};
 use crate::message;
+use crate::output::figures;
 use crate::output::file::{Output, save_page};
 
 /// Modelled where the machine has no far tier and no profile is asked for.
@@ -35,7 +36,10 @@ pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
     let engine = machine::engine(&args.machine, profile, Kept::default())?;
     let outcome = run_options(Arc::clone(&engine), options)?;
     let header = header(&engine, &outcome);
-    let printed = print(args.format, &header, &outcome);
+    let metrics = outcome.metrics();
+    let printed = figures::print(args.figures.format, &header, &metrics, |_, out| {
+        table::write(&outcome, out)
+    });
     // Neither of the two is lost with the other.
     let saved = report.map_or(Ok(()), |path| save(path, &header, &outcome));
     printed.and(saved)
@@ -67,7 +71,7 @@ fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
     };
     let defaults = TpchOptions::default();
     Ok(TpchOptions {
-        scale_factor: args.scale_factor,
+        scale_factor: args.scale.scale_factor,
         placements,
         queries: args
             .queries
@@ -89,25 +93,9 @@ fn profile(args: &TpchArgs) -> anyhow::Result<Option<Profile>> {
 }
 
 fn header(engine: &Engine, outcome: &Outcome) -> Header {
-    let version = env!("CARGO_PKG_VERSION");
-    let header = Header::new(version, crate::command_line(), outcome.configuration());
+    let header = figures::header(outcome.configuration());
     let gaps = engine.topology().unavailable.iter();
     gaps.fold(header, |header, gap| {
         header.unavailable(&gap.what, &gap.reason)
     })
-}
-
-fn print(format: FigureFormat, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
-    let mut output = Output::stdout();
-    match format {
-        FigureFormat::Table => output.with(|out| table::write(outcome, out))?,
-        FigureFormat::Json => output.with(|out| {
-            let mut results = ResultsWriter::new(out, header)?;
-            outcome
-                .metrics()
-                .iter()
-                .try_for_each(|metric| results.metric(metric))
-        })?,
-    }
-    output.finish()
 }

@@ -1,4 +1,4 @@
-//! Batches made column by column, with their schema.
+//! Batches made column by column, with their schema: for the tables of the system and of catalogs.
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -7,21 +7,29 @@ use std::sync::Arc;
 
 /// The value of one column, out of a row of type `R`.
 pub enum Of<R> {
+    /// A text.
     Text(fn(&R) -> Option<String>),
-    Integer(fn(&R) -> Option<u64>),
+    /// A number of things or bytes; those above the largest `i64` are that.
+    Count(fn(&R) -> Option<u64>),
+    /// A whole number, also the identifier of something.
+    Number(fn(&R) -> i64),
+    /// A number that is not whole.
     Float(fn(&R) -> Option<f64>),
+    /// Whether something is so.
     Flag(fn(&R) -> bool),
+    /// A text that nothing has.
+    Null,
 }
 
-/// The columns of a system table whose rows are made from `R`.
+/// The columns of a table whose rows are made from `R`.
 pub type Columns<R> = [(&'static str, Of<R>)];
 
 /// The schema of `columns`.
 pub fn schema<R>(columns: &Columns<R>) -> SchemaRef {
     let field = |(name, of): &(&'static str, Of<R>)| {
         let data_type = match of {
-            Of::Text(_) => DataType::Utf8,
-            Of::Integer(_) => DataType::Int64,
+            Of::Text(_) | Of::Null => DataType::Utf8,
+            Of::Count(_) | Of::Number(_) => DataType::Int64,
             Of::Float(_) => DataType::Float64,
             Of::Flag(_) => DataType::Boolean,
         };
@@ -31,19 +39,24 @@ pub fn schema<R>(columns: &Columns<R>) -> SchemaRef {
 }
 
 /// The batch of `rows`.
+///
+/// # Errors
+/// [`ArrowError`] where there are no columns.
 pub fn batch<R>(columns: &Columns<R>, rows: &[R]) -> Result<RecordBatch, ArrowError> {
     let array = |of: &Of<R>| -> ArrayRef {
         match of {
             Of::Text(of) => Arc::new(StringArray::from_iter(rows.iter().map(of))),
-            Of::Integer(of) => {
+            Of::Count(of) => {
                 Arc::new(Int64Array::from_iter(rows.iter().map(|row| {
                     of(row).map(|value| i64::try_from(value).unwrap_or(i64::MAX))
                 })))
             }
+            Of::Number(of) => Arc::new(Int64Array::from_iter_values(rows.iter().map(of))),
             Of::Float(of) => Arc::new(Float64Array::from_iter(rows.iter().map(of))),
             Of::Flag(of) => Arc::new(BooleanArray::from_iter(
                 rows.iter().map(|row| Some(of(row))),
             )),
+            Of::Null => Arc::new(StringArray::new_null(rows.len())),
         }
     };
     let arrays = columns.iter().map(|(_, of)| array(of)).collect();
