@@ -59,8 +59,8 @@ pub struct PacedFigures {
     pub operations: u64,
     /// What they were charged.
     pub charged: Charged,
-    /// Share of the threads' time in which they waited for a processor: where it is not small, a run
-    /// was disturbed.
+    /// Share of the threads' time in which they waited for a processor of this machine. It is taken off
+    /// all rates, but where it is large, others have been in the caches meanwhile.
     pub waited_share: f64,
 }
 
@@ -321,7 +321,7 @@ impl<S: KeySpace> Run<'_, S> {
             paced: Some(PacedFigures {
                 operations: sum.operations,
                 charged: sum.charged,
-                waited_share: sum.waited_ns as f64 / sum.busy_ns.max(1) as f64,
+                waited_share: sum.waited_ns as f64 / (sum.busy_ns + sum.waited_ns).max(1) as f64,
             }),
             took: began.elapsed(),
         }

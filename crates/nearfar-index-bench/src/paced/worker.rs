@@ -13,7 +13,7 @@ use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Request, Requests, Trace};
 
 /// Requests that are drawn at once, while no time is taken.
-const DRAWN: usize = 4096;
+const DRAWN: usize = 2048;
 /// Operations after which a thread waits for what they were charged. A shorter wait would take less
 /// than reading the clock.
 const HELD_OPERATIONS: usize = 16;
@@ -34,7 +34,8 @@ pub(super) struct Board {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     operations: AtomicU64,
-    /// Time spent on them.
+    /// Time spent on them, without what a thread waited for a processor: the modelled machine has a
+    /// core for each.
     busy_ns: AtomicU64,
     /// Time waited for a processor.
     waited_ns: AtomicU64,
@@ -150,22 +151,25 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             trace.clear();
             self.requests.draw(self.keys, DRAWN, &mut trace);
+            let before = self.charged;
             let waiting = Waiting::start();
+            let began = Instant::now();
             for requests in trace.requests.chunks(SESSION_OPERATIONS) {
                 self.answer(requests, &trace.arena)?;
             }
-            let waited = waiting.elapsed().unwrap_or_default();
+            let busy = began.elapsed();
+            let waited = waiting.elapsed().unwrap_or_default().min(busy);
             self.tally.add(Done {
+                operations: trace.requests.len() as u64,
+                busy_ns: (busy - waited).as_nanos() as u64,
                 waited_ns: waited.as_nanos() as u64,
-                ..Done::default()
+                charged: self.charged.since(before),
             });
         }
         Ok(self.left)
     }
 
     fn answer(&mut self, requests: &[Request], arena: &[u8]) -> Result<(), MapError> {
-        let before = self.charged;
-        let began = Instant::now();
         let mut session = self.map.session(&self.probe);
         let reads_only = requests
             .iter()
@@ -193,13 +197,6 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
                 settle(&self.probe, &mut self.pacer, &mut self.charged);
             }
         }
-        drop(session);
-        self.tally.add(Done {
-            operations: requests.len() as u64,
-            busy_ns: began.elapsed().as_nanos() as u64,
-            charged: self.charged.since(before),
-            ..Done::default()
-        });
         Ok(())
     }
 }
