@@ -31,7 +31,7 @@ struct Arguments {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "art,masstree,btree-256,btree-512,btree,btree-2048,btree-4096"
+        default_value = "art,masstree,btree-256,btree-512,btree-1024,btree,btree-4096"
     )]
     tree: Vec<Contestant>,
     /// Compare lookups with and without tracking, and the time that they take.

@@ -146,7 +146,8 @@ fn row(outcome: &ModelledOutcome, options: &ModelledOptions) -> String {
         let index = outcome.latencies_ns.len() * percent / 100;
         outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
     };
-    let [near, far] = outcome.traffic.map(|traffic| {
+    let traffic = outcome.traffic.map(Option::unwrap_or_default);
+    let [near, far] = traffic.map(|traffic| {
         let lines = traffic.lines_read + traffic.lines_written;
         lines as f64 * 64e-9 / options.measured.as_secs_f64()
     });
@@ -159,8 +160,8 @@ fn row(outcome: &ModelledOutcome, options: &ModelledOptions) -> String {
         at(99),
         last.map_or(0.0, |moment| moment.near_bytes_share),
         last.map_or(0.0, |moment| moment.near_accesses_share),
-        outcome.traffic[0].busy_share,
-        outcome.traffic[1].busy_share,
+        traffic[0].busy_share,
+        traffic[1].busy_share,
         outcome.moved_bytes as f64 / 1e6,
         outcome.background_share,
         outcome.counter_bytes_share,

@@ -5,6 +5,7 @@
 //! * [`workload`]: what is asked of them.
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
 //! * [`modelled`]: runs of our trees in virtual time, under placement policies.
+//! * [`paced`]: runs of our trees on this machine, under the same policies, with modelled far memory.
 //! * [`reproduce`]: published experiments with trees.
 
 #![forbid(unsafe_code)]
@@ -14,6 +15,7 @@ pub mod bench;
 pub mod map;
 pub mod modelled;
 pub mod native;
+pub mod paced;
 mod perform;
 pub mod reproduce;
 pub mod workload;

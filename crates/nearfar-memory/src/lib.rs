@@ -13,6 +13,7 @@
 //!
 //! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
 
+mod headroom;
 mod heap;
 mod layout;
 mod ledger;

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use nearfar_topology::{FAR, NEAR, Tier, TierKind, Topology};
 
+use crate::headroom::Headroom;
 use crate::heap::{self, HeapCounters};
 use crate::ledger::{Ledger, Taker};
-use crate::machine::MachineRoots;
+use crate::machine::{CgroupLimit, MachineRoots};
 use crate::region::RegionError;
 use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
 use crate::tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
@@ -144,6 +145,8 @@ pub struct MemorySystem {
     tiers: Vec<TierInfo>,
     ledger: Ledger,
     heap_counters: [HeapCounters; MAX_TIERS],
+    headrooms: [Headroom; MAX_TIERS],
+    cgroup_headroom: Headroom,
     /// Bytes that were taken but are not populated yet, and so show in no kernel number.
     pending_bytes: AtomicU64,
     has_told_unverified: AtomicBool,
@@ -258,6 +261,8 @@ impl MemorySystem {
             tiers,
             ledger: Ledger::new(allowed),
             heap_counters: Default::default(),
+            headrooms: Default::default(),
+            cgroup_headroom: Headroom::default(),
             pending_bytes: AtomicU64::new(0),
             has_told_unverified: AtomicBool::new(false),
             roots: budgets.roots.clone(),
@@ -325,6 +330,11 @@ impl MemorySystem {
         &self.heap_counters[tier.index()]
     }
 
+    /// What is left of the free memory of the nodes of `tier`, as far as that is known.
+    pub(crate) fn headroom(&self, tier: TierId) -> &Headroom {
+        &self.headrooms[tier.index()]
+    }
+
     pub(crate) fn tier_count(&self) -> usize {
         self.tiers.len()
     }
@@ -383,12 +393,20 @@ impl MemorySystem {
 
     /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows.
     pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), RegionError> {
-        let Some(limit) = self.roots.memory_limit() else {
-            return Ok(());
-        };
-        if self.pending_bytes.load(Relaxed) <= limit.available_bytes() {
+        if self.cgroup_headroom.take(requested_bytes) {
             return Ok(());
         }
+        let limit = self.roots.memory_limit();
+        let available_bytes = limit
+            .as_ref()
+            .map_or(u64::MAX, CgroupLimit::available_bytes);
+        let left = available_bytes.checked_sub(self.pending_bytes.load(Relaxed));
+        if let Some(left) = left {
+            self.cgroup_headroom.learn(left);
+        }
+        let Some(limit) = limit.filter(|_| left.is_none()) else {
+            return Ok(());
+        };
         Err(RegionError::CgroupLimit {
             requested_bytes,
             used_bytes: limit.used_bytes,

@@ -270,7 +270,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     match error {
         IndexBenchError::Options(_) => Some(Exit::Usage),
         IndexBenchError::Trace(_) => Some(Exit::Input),
-        IndexBenchError::Machine(_) => Some(Exit::Unavailable),
+        IndexBenchError::Machine(_) | IndexBenchError::Pacing(_) => Some(Exit::Unavailable),
         IndexBenchError::Native(NativeError::Open(error))
         | IndexBenchError::Modelled {
             source: ModelledError::Open(error),
@@ -279,7 +279,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
         IndexBenchError::Native(_) => Some(Exit::Memory),
         IndexBenchError::Modelled { source, .. } => match source {
             ModelledError::Options { .. } | ModelledError::Placement(_) => Some(Exit::Usage),
-            ModelledError::Machine(_) => Some(Exit::Unavailable),
+            ModelledError::Machine(_) | ModelledError::Pacing(_) => Some(Exit::Unavailable),
             _ => Some(Exit::Memory),
         },
         _ => None,

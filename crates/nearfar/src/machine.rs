@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
-use nearfar_store::durable::DataOptions;
+use nearfar_store::durable::{DataOptions, RecoveryObserver};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::pooled::TablePoolOptions;
@@ -14,6 +14,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::args::MachineArgs;
+use crate::progress::{self, Live, Spinner};
 
 /// Where tables outlive the process, if anywhere.
 #[derive(Debug, Clone, Default)]
@@ -56,9 +57,23 @@ pub fn engine_options(
     Ok(options)
 }
 
-/// An engine, and the heaps of the global allocator. Once.
-pub fn start(options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
-    let engine = Engine::new(options)?;
+/// An engine, and the heaps of the global allocator. Once. Says how far it is while what was kept is
+/// read.
+pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
+    let live = Live::default();
+    if let Some(pool) = &options.pool {
+        live.say(format!("attaching {}", pool.path.display()));
+    }
+    if let Some(data) = &mut options.data {
+        live.say(format!("opening {}", data.directory.display()));
+        let told = live.clone();
+        let observer = move |progress| told.say(progress::recovering(&progress));
+        data.progress = Some(RecoveryObserver::new(observer));
+    }
+    let spinner = Spinner::new(move || live.text());
+    let engine = Engine::new(options);
+    drop(spinner);
+    let engine = engine?;
     NearfarAllocator::install(engine.system(), GlobalHeaps::default())
         .context("the allocator has its heaps already")?;
     Ok(engine)

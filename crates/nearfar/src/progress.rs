@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use nearfar_store::durable::RecoveryProgress;
 
 use crate::human::{Bytes, BytesPerSecond, Count};
 
@@ -95,6 +96,16 @@ pub fn loading(table: &str, rows: u64, bytes: u64, elapsed: Duration) -> String 
     format!("loading {table}: {}", amount(rows, bytes, elapsed))
 }
 
+/// How far the log behind the last savepoint has been carried out.
+pub fn recovering(progress: &RecoveryProgress) -> String {
+    format!(
+        "reading the log: {} of {}, {} transactions",
+        Bytes(progress.bytes),
+        Bytes(progress.total_bytes),
+        Count(progress.transactions)
+    )
+}
+
 /// What was loaded, and how fast.
 pub fn amount(rows: u64, bytes: u64, elapsed: Duration) -> String {
     let rate = BytesPerSecond(bytes as f64 / elapsed.as_secs_f64().max(1e-6));
@@ -104,6 +115,20 @@ pub fn amount(rows: u64, bytes: u64, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recovery_is_told_with_what_is_left() {
+        let progress = RecoveryProgress {
+            bytes: 1 << 20,
+            total_bytes: 2 << 20,
+            transactions: 1_024,
+            cut_bytes: 0,
+        };
+        assert_eq!(
+            recovering(&progress),
+            "reading the log: 1.00 MiB of 2.00 MiB, 1,024 transactions"
+        );
+    }
 
     #[test]
     fn a_load_is_told_with_its_rate() {

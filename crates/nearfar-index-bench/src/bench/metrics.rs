@@ -6,7 +6,7 @@
 //! | `ratio_to_best_rival` | ratio | throughput of one of our trees over that of the best other crate's, run by run; `rival` says which |
 //! | `bytes_per_key` | B | memory of the loaded map, as it asked for it, over its keys |
 //! | `load_mops` | Mop/s | keys stored in the empty map |
-//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; in virtual time the sum of their dependent accesses |
+//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; paced with the far latency that they were charged, in virtual time the sum of their dependent accesses |
 //! | `lost_keys` | count | keys that were asked for, are in the map, and were not found |
 //! | `ratio_to_interleave` | ratio | throughput under a policy over that under weighted interleave |
 //! | `ratio_to_all_near` | ratio | the same over everything near |
@@ -14,13 +14,16 @@
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
 //! | `memory_bandwidth` | GB/s | what the memory of each `tier` served, behind all caches |
 //! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
+//! | `far_lines_per_operation` | count | paced: lines of 64 bytes fetched from far memory |
+//! | `charged_latency_per_operation` | ns | paced: latency of far memory over that of near memory |
+//! | `waited_share` | ratio | paced: of the threads' time, in which they waited for a processor |
 //! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
-//! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the virtual time `at_ms` |
+//! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
 //! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form` and `batch`; natively
-//! `runs` and `undisturbed_runs`, in virtual time `policy`, `profile`, `near_share_percent` and
+//! `runs` and `undisturbed_runs`, paced and in virtual time `policy`, `profile`, `near_share_percent` and
 //! `scale_factor`.
 
 use nearfar_measure::Kind;
@@ -29,7 +32,7 @@ use serde_json::{Value, json};
 
 use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, ModelledRun, percentile, throughput_mops};
-use crate::modelled::{INSTRUCTIONS_PER_NS, Policy, ScaleRule};
+use crate::modelled::{INSTRUCTIONS_PER_NS, ModelledOutcome, Policy, ScaleRule};
 use crate::native::Compared;
 
 /// Percentiles of latency.
@@ -78,7 +81,7 @@ impl IndexBenchOutcome {
                 let compared = self.compared.iter();
                 compared.flat_map(|one| self.native_metrics(one)).collect()
             }
-            Mode::Virtual => {
+            Mode::Paced | Mode::Virtual => {
                 let modelled = self.modelled.iter();
                 modelled
                     .flat_map(|one| self.modelled_metrics(one))
@@ -137,25 +140,10 @@ impl IndexBenchOutcome {
     }
 
     fn modelled_metrics(&self, one: &ModelledRun) -> Vec<Metric> {
-        let profile = self.options.profile.as_ref();
-        let profile = profile.map_or("", |profile| &profile.name).to_owned();
         let outcome = &one.outcome;
-        let tag = |metric: Metric| {
-            metric
-                .with("tree", one.planned.contestant.name())
-                .with("workload", one.planned.workload.name)
-                .with("distribution", one.planned.workload.distribution_name())
-                .with("threads", one.planned.threads)
-                .with("keys", self.keys)
-                .with("key_form", self.options.form.to_string())
-                .with("batch", self.options.batch.get())
-                .with("policy", one.policy.name())
-                .with("profile", profile.clone())
-                .with("near_share_percent", self.options.near_percent)
-                .with("scale_factor", outcome.scale.factor)
+        let new = |name: &str, value, unit: &str| {
+            self.under_policy(one, Metric::new(name, value, unit, Kind::Modelled))
         };
-        let new =
-            |name: &str, value, unit: &str| tag(Metric::new(name, value, unit, Kind::Modelled));
         let rate = outcome.operations_per_s / 1e6;
         let mut metrics = vec![new("throughput_mops", rate, "Mop/s")];
         for (policy, name) in [
@@ -169,44 +157,96 @@ impl IndexBenchOutcome {
         }
         let bytes = outcome.tree_bytes as f64;
         metrics.push(new("bytes_per_key", bytes / self.keys.max(1) as f64, "B"));
-        metrics.extend(percentiles(&outcome.latencies_ns, Kind::Modelled).map(tag));
+        let latencies = percentiles(&outcome.latencies_ns, Kind::Modelled);
+        metrics.extend(latencies.map(|metric| self.under_policy(one, metric)));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
         let background = outcome.background_share;
         metrics.push(new("background_cpu_share", background, "ratio"));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
+        if let Some(paced) = outcome.paced {
+            let per_operation = |sum: u64| sum as f64 / paced.operations.max(1) as f64;
+            let lines = per_operation(paced.charged.lines_read);
+            let latency_ns = per_operation(paced.charged.latency_ns);
+            metrics.extend([
+                new("far_lines_per_operation", lines, "count"),
+                new("charged_latency_per_operation", latency_ns, "ns"),
+                new("waited_share", paced.waited_share, "ratio"),
+            ]);
+        }
+        let memory = self.memory_metrics(outcome).into_iter();
+        let all = memory.chain(series_metrics(outcome));
+        metrics.extend(all.map(|metric| self.under_policy(one, metric)));
+        metrics
+    }
+
+    /// Says of a metric which run under a policy it is of.
+    fn under_policy(&self, one: &ModelledRun, metric: Metric) -> Metric {
+        let profile = self.options.profile.as_ref();
+        let profile = profile.map_or("", |profile| &profile.name).to_owned();
+        metric
+            .with("tree", one.planned.contestant.name())
+            .with("workload", one.planned.workload.name)
+            .with("distribution", one.planned.workload.distribution_name())
+            .with("threads", one.planned.threads)
+            .with("keys", self.keys)
+            .with("key_form", self.options.form.to_string())
+            .with("batch", self.options.batch.get())
+            .with("policy", one.policy.name())
+            .with("profile", profile)
+            .with("near_share_percent", self.options.near_percent)
+            .with("scale_factor", one.outcome.scale.factor)
+    }
+
+    /// What the memory of both tiers served.
+    fn memory_metrics(&self, outcome: &ModelledOutcome) -> Vec<Metric> {
+        let mut metrics = Vec::new();
         for (tier, traffic) in ["near", "far"].into_iter().zip(outcome.traffic) {
-            let lines = (traffic.lines_read + traffic.lines_written) as f64;
-            let gb_per_s = lines * 64.0 / (self.options.measured.as_secs_f64() * 1e9);
-            let bandwidth = new("memory_bandwidth", gb_per_s, "GB/s").with("tier", tier);
-            let busy = new("memory_busy_share", traffic.busy_share, "ratio").with("tier", tier);
-            metrics.extend([bandwidth, busy]);
-        }
-        if let Some(last) = outcome.series.last() {
-            metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
-            metrics.push(new(
-                "near_accesses_share",
-                last.near_accesses_share,
-                "ratio",
-            ));
-        }
-        for moment in &outcome.series {
-            let at_ms = moment.at.as_secs_f64() * 1e3;
-            let figures = [
-                ("throughput_mops_at", moment.operations_per_s / 1e6, "Mop/s"),
-                ("near_bytes_share_at", moment.near_bytes_share, "ratio"),
-                (
-                    "near_accesses_share_at",
-                    moment.near_accesses_share,
-                    "ratio",
-                ),
-            ];
-            let figures = figures.map(|(name, value, unit)| new(name, value, unit));
-            metrics.extend(figures.map(|metric| metric.with("at_ms", at_ms)));
+            let figure = |name: &str, value: Option<f64>, unit: &str| {
+                let metric = match value {
+                    Some(value) => Metric::new(name, value, unit, Kind::Modelled),
+                    None => {
+                        let reason = "near memory is this machine's own, which is not counted";
+                        Metric::unavailable(name, reason, unit, Kind::Modelled)
+                    }
+                };
+                metric.with("tier", tier)
+            };
+            let gb_per_s = traffic.map(|traffic| {
+                let lines = (traffic.lines_read + traffic.lines_written) as f64;
+                lines * 64.0 / (self.options.measured.as_secs_f64() * 1e9)
+            });
+            metrics.push(figure("memory_bandwidth", gb_per_s, "GB/s"));
+            let busy = traffic.map(|traffic| traffic.busy_share);
+            metrics.push(figure("memory_busy_share", busy, "ratio"));
         }
         metrics
     }
+}
+
+/// The state at the end, and slice by slice.
+fn series_metrics(outcome: &ModelledOutcome) -> Vec<Metric> {
+    let new = |name: &str, value, unit: &str| Metric::new(name, value, unit, Kind::Modelled);
+    let mut metrics = Vec::new();
+    if let Some(last) = outcome.series.last() {
+        let accesses = last.near_accesses_share;
+        metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
+        metrics.push(new("near_accesses_share", accesses, "ratio"));
+    }
+    for moment in &outcome.series {
+        let at_ms = moment.at.as_secs_f64() * 1e3;
+        let rate = moment.operations_per_s / 1e6;
+        let (bytes, accesses) = (moment.near_bytes_share, moment.near_accesses_share);
+        let figures = [
+            ("throughput_mops_at", rate, "Mop/s"),
+            ("near_bytes_share_at", bytes, "ratio"),
+            ("near_accesses_share_at", accesses, "ratio"),
+        ];
+        let figures = figures.map(|(name, value, unit)| new(name, value, unit));
+        metrics.extend(figures.map(|metric| metric.with("at_ms", at_ms)));
+    }
+    metrics
 }
 
 fn percentiles(ascending: &[f64], kind: Kind) -> impl Iterator<Item = Metric> {

@@ -17,19 +17,22 @@ pub enum Mode {
     /// On this machine as it is, side by side with other crates' maps.
     #[default]
     Native,
+    /// Our trees on this machine under placement policies, with far memory that is modelled by pace.
+    Paced,
     /// Our trees in virtual time, under placement policies.
     Virtual,
 }
 
 impl Mode {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Virtual];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Native, Self::Paced, Self::Virtual];
 
     /// The word in arguments and results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
+            Self::Paced => "paced",
             Self::Virtual => "virtual",
         }
     }
@@ -108,21 +111,21 @@ pub struct BenchOptions {
     pub operations: NonZeroUsize,
     /// Keys looked up at once.
     pub batch: NonZeroUsize,
-    /// Placement policies, in virtual time.
+    /// Placement policies, paced and in virtual time.
     pub policies: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, in virtual time.
+    /// Percent of the tree's bytes that may be near, paced and in virtual time.
     pub near_percent: u8,
     /// The modelled machine.
     pub profile: Option<Profile>,
-    /// By what the modelled machine is made smaller.
+    /// By what the modelled machine is made smaller in virtual time.
     pub scale: ScaleRule,
-    /// Virtual time before figures are taken.
+    /// Time before figures are taken.
     pub warm_up: Duration,
-    /// Virtual time over which they are taken.
+    /// Time over which they are taken.
     pub measured: Duration,
-    /// Virtual time between two moments of the series.
+    /// Time between two moments of the series.
     pub slice: Duration,
-    /// How often the hot region moves, in virtual time, by its own width.
+    /// How often the hot region moves, by its own width; natively it does not.
     pub shift: Option<Duration>,
     /// Begins the random numbers.
     pub seed: u64,
@@ -137,25 +140,39 @@ const fn count(number: usize) -> NonZeroUsize {
 
 impl BenchOptions {
     /// What is usual for a mode: natively ten million keys, five runs, one and two threads, all
-    /// contestants; in virtual time our trees with 200,000 keys on 28 cores under the baseline and
+    /// contestants; paced, our trees with five million keys and one thread for eight seconds; in
+    /// virtual time our trees with 200,000 keys on 28 cores under the baseline and
     /// the framework, with a fifth of the tree near (zhao-2026, section 6.1).
     #[must_use]
     pub fn new(mode: Mode) -> Self {
-        let is_native = mode == Mode::Native;
+        let milliseconds = Duration::from_millis;
+        let (warm_up, measured, slice) = match mode {
+            Mode::Paced => (milliseconds(5000), milliseconds(3000), milliseconds(100)),
+            _ => (
+                milliseconds(20),
+                milliseconds(10),
+                Duration::from_micros(100),
+            ),
+        };
         let ours = Contestant::ALL.into_iter().filter(|one| one.is_ours());
         Self {
             mode,
             contestants: match mode {
                 Mode::Native => Contestant::ALL.to_vec(),
-                Mode::Virtual => ours.collect(),
+                Mode::Paced | Mode::Virtual => ours.collect(),
             },
             workloads: vec![String::from("ycsb-c")],
             trace: None,
             zipf: Vec::new(),
-            keys: if is_native { 10_000_000 } else { 200_000 },
+            keys: match mode {
+                Mode::Native => 10_000_000,
+                Mode::Paced => 5_000_000,
+                Mode::Virtual => 200_000,
+            },
             form: KeyForm::Integers,
             threads: match mode {
                 Mode::Native => vec![count(1), count(2)],
+                Mode::Paced => vec![count(1)],
                 Mode::Virtual => vec![count(28)],
             },
             runs: count(5),
@@ -165,9 +182,9 @@ impl BenchOptions {
             near_percent: 20,
             profile: None,
             scale: ScaleRule::Keys,
-            warm_up: Duration::from_millis(20),
-            measured: Duration::from_millis(10),
-            slice: Duration::from_micros(100),
+            warm_up,
+            measured,
+            slice,
             shift: None,
             seed: 1,
         }
@@ -216,32 +233,44 @@ impl BenchOptions {
         }
         match self.mode {
             Mode::Native => Ok(()),
-            Mode::Virtual => self.check_virtual(),
+            Mode::Paced | Mode::Virtual => self.check_placed(),
         }
     }
 
-    fn check_virtual(&self) -> Result<(), OptionError> {
+    fn check_placed(&self) -> Result<(), OptionError> {
         let wrong = |field, reason: String| Err(OptionError { field, reason });
         if let Some(other) = self.contestants.iter().find(|one| !one.is_ours()) {
-            let reason =
-                format!("{other} is another crate's, which tells no model of its accesses");
+            let reason = format!(
+                "{other} is another crate's, which tells no model of its accesses: compare it with mode native"
+            );
             return wrong("tree", reason);
         }
         if self.policies.is_empty() {
             return wrong("policy", "give at least one".to_owned());
+        }
+        let pages = self.policies.iter().find(|policy| policy.moves_pages());
+        if let Some(policy) = pages.filter(|_| self.mode == Mode::Paced) {
+            let names = Policy::of_nodes();
+            let reason = format!(
+                "{policy} moves pages, which only mode virtual has; in mode paced there are: {names}"
+            );
+            return wrong("policy", reason);
         }
         if !(1..=100).contains(&self.near_percent) {
             let given = self.near_percent;
             return wrong("near-share", format!("{given} %: give 1 to 100"));
         }
         if self.profile.is_none() {
-            return wrong(
-                "profile",
-                "virtual time needs a machine: give one".to_owned(),
-            );
+            let mode = self.mode.name();
+            return wrong("profile", format!("mode {mode} needs a machine: give one"));
         }
         if self.slice.is_zero() || self.measured < self.slice {
-            return wrong("measured", "give at least one slice".to_owned());
+            let slice_ms = self.slice.as_secs_f64() * 1e3;
+            return wrong("measured", format!("give at least {slice_ms} ms"));
+        }
+        if self.shift.is_some_and(|every| every < self.slice) {
+            let slice_ms = self.slice.as_secs_f64() * 1e3;
+            return wrong("shift", format!("give at least {slice_ms} ms"));
         }
         Ok(())
     }
@@ -271,6 +300,20 @@ mod tests {
         assert_eq!(virtual_time.check(), Ok(()));
         virtual_time.contestants.push(Contestant::Congee);
         assert_eq!(virtual_time.check().unwrap_err().field, "tree");
+        let mut paced = BenchOptions {
+            profile: Some(Profile::builtin("cxl-card").unwrap()),
+            ..BenchOptions::new(Mode::Paced)
+        };
+        assert_eq!(paced.check(), Ok(()));
+        paced.policies.push("memtis-2m".parse().unwrap());
+        let error = paced.check().unwrap_err();
+        assert!(
+            error.field == "policy" && error.reason.contains("oracle"),
+            "{error}"
+        );
+        paced.policies.pop();
+        paced.contestants.push(Contestant::Scc);
+        assert_eq!(paced.check().unwrap_err().field, "tree");
         let bad = |change: fn(&mut BenchOptions)| {
             let mut options = BenchOptions::new(Mode::Native);
             change(&mut options);

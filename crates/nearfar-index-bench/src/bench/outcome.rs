@@ -8,7 +8,7 @@ use crate::map::Contestant;
 use crate::modelled::{ModelledOutcome, Policy};
 use crate::native::{Compared, Round};
 
-/// A run in virtual time.
+/// A run under a placement policy, in virtual time or paced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelledRun {
     /// What was run.
@@ -28,7 +28,7 @@ pub struct IndexBenchOutcome {
     pub keys: u64,
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,
-    /// Runs in virtual time.
+    /// Runs in virtual time, or paced.
     pub modelled: Vec<ModelledRun>,
 }
 
@@ -105,7 +105,7 @@ impl IndexBenchOutcome {
     pub fn is_empty(&self) -> bool {
         match self.options.mode {
             Mode::Native => self.compared.is_empty(),
-            Mode::Virtual => self.modelled.is_empty(),
+            Mode::Paced | Mode::Virtual => self.modelled.is_empty(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! A comparison from beginning to end.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::BufReader;
 use std::rc::Rc;
@@ -8,12 +10,14 @@ use std::time::{Duration, Instant};
 
 use nearfar_memory::MemorySystem;
 use nearfar_model::simulation::{Machine, MachineError};
+use nearfar_model::{PacedParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use super::outcome::{IndexBenchOutcome, ModelledRun};
 use crate::map::{Contestant, Ground, NearGround, PlatformGround};
-use crate::modelled::{self, ModelledError, ModelledOptions, Policy};
+use crate::modelled::{self, ModelledError, ModelledOptions, ModelledOutcome, Policy};
 use crate::native::{self, Event, NativeError, NativeOptions};
+use crate::paced::{self, PacedOptions};
 use crate::workload::{
     BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
 };
@@ -34,7 +38,10 @@ pub enum IndexBenchError {
     /// A native run.
     #[error(transparent)]
     Native(#[from] NativeError),
-    /// A run in virtual time.
+    /// A far tier that cannot be paced.
+    #[error(transparent)]
+    Pacing(#[from] ParameterError),
+    /// A run under a policy.
     #[error("{contestant} under {policy}")]
     Modelled {
         /// The tree.
@@ -56,7 +63,7 @@ pub struct PlannedRun {
     pub workload: Workload,
     /// Threads, or virtual cores.
     pub threads: usize,
-    /// The policy, in virtual time.
+    /// The policy, paced and in virtual time.
     pub policy: Option<Policy>,
 }
 
@@ -71,6 +78,7 @@ pub struct Plan {
     pub runs: Vec<PlannedRun>,
     trace: Option<Arc<BlockTrace>>,
     machine: Option<Machine>,
+    far: Option<PacedParameters>,
 }
 
 /// How far a comparison is.
@@ -104,6 +112,10 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
         (Mode::Virtual, Some(profile)) => Some(Machine::new(profile)?),
         _ => None,
     };
+    let far = match (options.mode, &options.profile) {
+        (Mode::Paced, Some(profile)) => Some(PacedParameters::try_from(profile)?),
+        _ => None,
+    };
     for threads in options
         .threads
         .iter()
@@ -121,7 +133,9 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
             for contestant in options.contestants.iter().copied() {
                 let policies = match options.mode {
                     Mode::Native => vec![None],
-                    Mode::Virtual => options.policies.iter().copied().map(Some).collect(),
+                    Mode::Paced | Mode::Virtual => {
+                        options.policies.iter().copied().map(Some).collect()
+                    }
                 };
                 runs.extend(policies.into_iter().map(|policy| PlannedRun {
                     contestant,
@@ -138,6 +152,7 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
         runs,
         trace,
         machine,
+        far,
     })
 }
 
@@ -198,12 +213,26 @@ fn execute_on<S: KeySpace>(
         compared: Vec::new(),
         modelled: Vec::new(),
     };
-    match (plan.options.mode, &plan.machine) {
-        (Mode::Native, _) => outcome.compared = run_native(plan, &keys, system, observe)?,
-        (Mode::Virtual, Some(machine)) => {
-            outcome.modelled = run_virtual(plan, &Rc::new(keys), machine, observe)?;
-        }
-        (Mode::Virtual, None) => {}
+    if plan.options.mode == Mode::Native {
+        outcome.compared = run_native(plan, &keys, system, observe)?;
+    }
+    if let Some(far) = &plan.far {
+        let mut bytes = HashMap::new();
+        outcome.modelled = run_placed(plan, observe, |planned, policy, observe| {
+            let contestant = planned.contestant;
+            let tree_bytes = match bytes.entry(contestant) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => *unknown.insert(paced::loaded_bytes(contestant, &keys)?),
+            };
+            let options = paced_options(&plan.options, planned, policy, far);
+            paced::run(&options, &keys, tree_bytes, observe)
+        })?;
+    } else if let Some(machine) = &plan.machine {
+        let keys = Rc::new(keys);
+        outcome.modelled = run_placed(plan, observe, |planned, policy, observe| {
+            let options = modelled_options(&plan.options, planned, policy, machine);
+            modelled::run(&options, &keys, observe)
+        })?;
     }
     Ok(outcome)
 }
@@ -271,46 +300,83 @@ fn left(elapsed: Duration, share: f64) -> Option<Duration> {
     (share > 0.01).then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
 }
 
-fn run_virtual<S: KeySpace>(
-    plan: &Plan,
-    keys: &Rc<S>,
+/// How often the hot region moves, by its own width.
+fn shift(options: &BenchOptions) -> Option<(Duration, f64)> {
+    let width = HotRegion::ZHAO_2026.key_share;
+    options.shift.map(|every| (every, width))
+}
+
+fn modelled_options(
+    options: &BenchOptions,
+    planned: &PlannedRun,
+    policy: Policy,
     machine: &Machine,
+) -> ModelledOptions {
+    ModelledOptions {
+        contestant: planned.contestant,
+        policy,
+        workload: planned.workload.clone(),
+        near_percent: options.near_percent,
+        threads: planned.threads,
+        batch: options.batch.get(),
+        warm_up: options.warm_up,
+        measured: options.measured,
+        slice: options.slice,
+        shift: shift(options),
+        machine: machine.clone(),
+        scale: options.scale,
+        seed: options.seed,
+    }
+}
+
+fn paced_options(
+    options: &BenchOptions,
+    planned: &PlannedRun,
+    policy: Policy,
+    far: &PacedParameters,
+) -> PacedOptions {
+    PacedOptions {
+        contestant: planned.contestant,
+        policy,
+        workload: planned.workload.clone(),
+        near_percent: options.near_percent,
+        threads: planned.threads,
+        batch: options.batch.get(),
+        warm_up: options.warm_up,
+        measured: options.measured,
+        slice: options.slice,
+        shift: shift(options),
+        parameters: far.clone(),
+        seed: options.seed,
+    }
+}
+
+/// Runs all of a plan under its policies, each run by `run`, which tells the share of it that is done.
+fn run_placed(
+    plan: &Plan,
     observe: &mut dyn FnMut(Progress),
+    mut run: impl FnMut(
+        &PlannedRun,
+        Policy,
+        &mut dyn FnMut(f64),
+    ) -> Result<ModelledOutcome, ModelledError>,
 ) -> Result<Vec<ModelledRun>, IndexBenchError> {
-    let options = &plan.options;
     let (began, mut all) = (Instant::now(), Vec::new());
     for (index, planned) in plan.runs.iter().enumerate() {
         let policy = planned.policy.unwrap_or(Policy::AllNear);
-        let one = ModelledOptions {
-            contestant: planned.contestant,
-            policy,
-            workload: planned.workload.clone(),
-            near_percent: options.near_percent,
-            threads: planned.threads,
-            batch: options.batch.get(),
-            warm_up: options.warm_up,
-            measured: options.measured,
-            slice: options.slice,
-            shift: options
-                .shift
-                .map(|every| (every, HotRegion::ZHAO_2026.key_share)),
-            machine: machine.clone(),
-            scale: options.scale,
-            seed: options.seed,
-        };
-        let outcome = modelled::run(&one, keys, |share| {
+        let contestant = planned.contestant;
+        let mut watch = |share: f64| {
             let share = (index as f64 + share) / plan.runs.len() as f64;
             observe(Progress {
-                what: format!(
-                    "{}: {} under {policy}",
-                    planned.workload.name, planned.contestant
-                ),
+                what: format!("{}: {contestant} under {policy}", planned.workload.name),
                 share,
                 left: left(began.elapsed(), share),
             });
-        });
+        };
+        watch(0.0);
+        let outcome = run(planned, policy, &mut watch);
         let outcome = outcome.map_err(|source| IndexBenchError::Modelled {
-            contestant: planned.contestant,
+            contestant,
             policy,
             source,
         })?;

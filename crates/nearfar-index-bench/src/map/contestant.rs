@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nearfar_index::BPlusTreeError;
+use nearfar_index::{BPlusTreeError, BPlusTreeOptions};
 use nearfar_memory::HeapError;
 
 use super::ours::{ArtMap, BPlusTreeMap, MasstreeMap};
@@ -62,8 +62,8 @@ pub trait PlacedVisitor<K: ?Sized> {
 const NODE_SIZES: [(usize, &str); 5] = [
     (256, "btree-256"),
     (512, "btree-512"),
-    (1024, "btree"),
-    (2048, "btree-2048"),
+    (1024, "btree-1024"),
+    (BPlusTreeOptions::NODE_BYTES_DEFAULT, "btree"),
     (4096, "btree-4096"),
 ];
 
@@ -103,10 +103,12 @@ pub enum OpenError {
 pub type Opened<T> = Result<T, OpenError>;
 
 impl Contestant {
-    /// Everybody, the B+tree with one size of nodes.
+    /// Everybody, the B+tree with nodes of the usual size.
     pub const ALL: [Self; 10] = [
         Self::Art,
-        Self::BPlusTree { node_bytes: 1024 },
+        Self::BPlusTree {
+            node_bytes: BPlusTreeOptions::NODE_BYTES_DEFAULT,
+        },
         Self::Masstree,
         Self::StdMap,
         Self::Congee,

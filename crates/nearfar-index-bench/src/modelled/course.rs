@@ -183,7 +183,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
             series,
             lost,
-            traffic,
+            traffic: traffic.map(Some),
+            paced: None,
             took: Duration::ZERO,
         })
     }

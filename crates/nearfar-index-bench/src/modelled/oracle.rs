@@ -16,7 +16,7 @@ const REQUESTS: usize = 2_000_000;
 const DRAWN: usize = 4096;
 
 /// Lets a copy of the requests run, so that leaves count their uses.
-pub(super) fn learn<S: KeySpace, M: PlacedMap<S::Key>>(
+pub(crate) fn learn<S: KeySpace, M: PlacedMap<S::Key>>(
     map: &M,
     keys: &S,
     mut requests: Requests,
@@ -100,7 +100,7 @@ fn nodes<T: PlacedTree>(tree: &T) -> (Vec<Known<T::Node>>, Option<usize>) {
 
 /// Places nodes near from the root down, as many as fit: of those whose parent is near, always the one
 /// that is used most per byte, alone or with what is used most below it.
-pub(super) fn place<T: PlacedTree>(placer: &Placer<Arc<T>>) {
+pub(crate) fn place<T: PlacedTree>(placer: &Placer<Arc<T>>) {
     let tree = placer.tree();
     let (known, root) = nodes(tree);
     let worth = worths(&known, root);

@@ -128,6 +128,27 @@ impl Policy {
         Self::ALL.map(Self::name).join(", ")
     }
 
+    /// Whether it moves pages of an operating system, which only the model in virtual time has.
+    #[must_use]
+    pub const fn moves_pages(self) -> bool {
+        matches!(self, Self::Pages { .. })
+    }
+
+    /// The names of those that place nodes, for messages.
+    pub(crate) fn of_nodes() -> String {
+        let all = Self::ALL.into_iter().filter(|one| !one.moves_pages());
+        all.map(Self::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The most bytes that may be near, of so many that its share allows; none for any number.
+    pub(crate) const fn near_bytes_max(self, share_bytes: u64) -> Option<u64> {
+        match self {
+            Self::AllNear => None,
+            Self::AllFar => Some(0),
+            _ => Some(share_bytes),
+        }
+    }
+
     /// How new nodes find their tier, with this percentage of the tree near.
     pub(super) fn allocation(self, near_percent: u8) -> Allocation {
         let far = TierId::from_index(1).unwrap_or(TierId::NEAR);
@@ -151,7 +172,7 @@ impl Policy {
     }
 
     /// What the framework is to do, if it takes part.
-    pub(super) fn framework(self) -> Option<PlacementOptions> {
+    pub(crate) fn framework(self) -> Option<PlacementOptions> {
         let with = |mechanisms| PlacementOptions {
             mechanisms,
             ..PlacementOptions::default()
@@ -222,11 +243,28 @@ pub(crate) struct PolicyGround {
     pub(crate) near_percent: u8,
     /// The most bytes of the tree that may be near; none for as many as there are.
     pub(crate) near_bytes: Option<u64>,
-    pub(crate) reserve_bytes: usize,
+    pub(crate) huge_pages: bool,
+}
+
+/// Address space of each heap.
+const RESERVE_BYTES: usize = 8 << 30;
+
+impl PolicyGround {
+    /// Heaps of any size under a policy, on pages of the usual size.
+    pub(crate) fn new(system: &Arc<MemorySystem>, policy: Policy, near_percent: u8) -> Self {
+        Self {
+            system: Arc::clone(system),
+            policy,
+            near_percent,
+            near_bytes: None,
+            huge_pages: false,
+        }
+    }
 }
 
 /// A system of two tiers that share this machine's first node.
-pub(super) fn two_tiers(capacity_bytes: u64) -> Result<Arc<MemorySystem>, SystemError> {
+pub(super) fn two_tiers() -> Result<Arc<MemorySystem>, SystemError> {
+    let capacity_bytes = RESERVE_BYTES as u64;
     let tier = |name, kind| TierSpec::new(name, kind, [0], capacity_bytes);
     let near = tier("near", TierKind::LocalDram);
     let tiers = vec![near, tier("far", TierKind::Modelled)];
@@ -236,7 +274,8 @@ pub(super) fn two_tiers(capacity_bytes: u64) -> Result<Arc<MemorySystem>, System
 impl Ground for PolicyGround {
     fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
         let options = HeapOptions {
-            reserve_bytes: Some(self.reserve_bytes),
+            reserve_bytes: Some(RESERVE_BYTES),
+            huge_pages: self.huge_pages,
             ..HeapOptions::default()
         };
         let unlimited = u64::MAX >> 1;

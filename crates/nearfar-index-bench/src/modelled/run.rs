@@ -1,6 +1,7 @@
 //! One run of one tree under one policy.
 
 use std::cell::RefCell;
+use std::io;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{LeafCounter, PlacedTree, PlacementError, Placer};
 use nearfar_memory::{MemorySystem, SystemError, TierId};
-use nearfar_model::Native;
 use nearfar_model::simulation::{Caches, Machine, MachineError, Program, Simulation};
+use nearfar_model::{Native, ParameterError};
 
 use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
@@ -24,6 +25,7 @@ use crate::map::{
     Contestant, MapError, OpenError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS,
     Session, TestKey, own_bytes,
 };
+use crate::paced::PacedFigures;
 use crate::workload::{KeySpace, Pick, Requests, Workload};
 
 /// What is run.
@@ -88,6 +90,12 @@ pub enum ModelledError {
     /// Placement refuses.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// The modelled far tier cannot be paced.
+    #[error(transparent)]
+    Pacing(#[from] ParameterError),
+    /// The system gives no threads for placement.
+    #[error("no threads for placement")]
+    Workers(#[source] io::Error),
     /// No memory for the tree.
     #[error(transparent)]
     System(#[from] SystemError),
@@ -117,13 +125,13 @@ pub struct TierTraffic {
     pub busy_share: f64,
 }
 
-/// What a run gave.
+/// What a run gave, in virtual time or paced.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelledOutcome {
-    /// Operations per second of virtual time, over the measured time.
+    /// Operations per second, over the measured time.
     pub operations_per_s: f64,
-    /// Sums of the latencies of the dependent accesses of sampled operations, ascending, without
-    /// the core's own time.
+    /// Latencies of sampled operations, ascending: in virtual time the sums of their dependent accesses,
+    /// without the core's own time; in paced runs their time on this machine and what they were charged.
     pub latencies_ns: Vec<f64>,
     /// How much smaller the run was than the published experiment.
     pub scale: Scale,
@@ -142,14 +150,14 @@ pub struct ModelledOutcome {
     pub series: Vec<Moment>,
     /// Keys that were asked for, are in the map, and were not found.
     pub lost: u64,
-    /// What near and far memory served over the measured time, placement's part included.
-    pub traffic: [TierTraffic; 2],
+    /// What near and far memory served over the measured time, in virtual time with placement's part;
+    /// none where nobody counts it.
+    pub traffic: [Option<TierTraffic>; 2],
+    /// What only paced runs give.
+    pub paced: Option<PacedFigures>,
     /// Time that the run took on this machine.
     pub took: Duration,
 }
-
-/// Address space of each heap.
-const RESERVE_BYTES: usize = 8 << 30;
 
 /// Runs one tree under one policy. `observe` is told the share of the run that is done.
 ///
@@ -162,16 +170,8 @@ pub fn run<S: KeySpace>(
 ) -> Result<ModelledOutcome, ModelledError> {
     check(options)?;
     let system = stand_in_system()?;
-    let ground = |policy, near_bytes| PolicyGround {
-        system: Arc::clone(&system),
-        policy,
-        near_percent: options.near_percent,
-        near_bytes,
-        reserve_bytes: RESERVE_BYTES,
-    };
     let contestant = options.contestant;
-    let size = Sizing { keys, contestant };
-    let tree_bytes = S::Key::open_placed(contestant, &ground(Policy::AllNear, None), size)??;
+    let tree_bytes = tree_bytes(contestant, &**keys, &system)?;
     let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
     let run = Run {
         scale: Scale::new(options.scale, keys.count(), tree_bytes),
@@ -181,7 +181,10 @@ pub fn run<S: KeySpace>(
         near_bytes,
         observe,
     };
-    let ground = ground(options.policy, Some(near_bytes));
+    let ground = PolicyGround {
+        near_bytes: Some(near_bytes),
+        ..PolicyGround::new(&system, options.policy, options.near_percent)
+    };
     S::Key::open_placed(contestant, &ground, run)?
 }
 
@@ -215,18 +218,12 @@ fn check(options: &ModelledOptions) -> Result<(), ModelledError> {
 
 /// Memory of this machine that stands in for modelled tiers.
 pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
-    two_tiers(RESERVE_BYTES as u64)
+    two_tiers()
 }
 
 /// Memory for a tree that lies on one modelled tier.
 pub(crate) fn near_ground(system: &Arc<MemorySystem>) -> PolicyGround {
-    PolicyGround {
-        system: Arc::clone(system),
-        policy: Policy::AllNear,
-        near_percent: 100,
-        near_bytes: None,
-        reserve_bytes: RESERVE_BYTES,
-    }
+    PolicyGround::new(system, Policy::AllNear, 100)
 }
 
 /// Stores all keys.
@@ -249,9 +246,19 @@ pub(crate) fn load<S: KeySpace, M: OrderedMap<S::Key>>(
     Ok(())
 }
 
+/// Bytes of a tree with all keys.
+pub(crate) fn tree_bytes<S: KeySpace>(
+    contestant: Contestant,
+    keys: &S,
+    system: &Arc<MemorySystem>,
+) -> Result<u64, ModelledError> {
+    let sizing = Sizing { keys, contestant };
+    S::Key::open_placed(contestant, &near_ground(system), sizing)?
+}
+
 /// Finds the bytes of the loaded tree.
 struct Sizing<'r, S> {
-    keys: &'r Rc<S>,
+    keys: &'r S,
     contestant: Contestant,
 }
 
@@ -365,11 +372,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
 
     /// The most bytes that may be near, where the policy keeps to that.
     pub(super) fn near_bytes_max(&self) -> Option<u64> {
-        match self.options.policy {
-            Policy::AllNear => None,
-            Policy::AllFar => Some(0),
-            _ => Some(self.near_bytes),
-        }
+        self.options.policy.near_bytes_max(self.near_bytes)
     }
 
     /// Loads the tree and lets placement settle. Gives what places it during the run, and how long
@@ -430,7 +433,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
 }
 
 /// Bytes of all counters of uses.
-fn counter_bytes<T: PlacedTree>(tree: &T) -> usize {
+pub(crate) fn counter_bytes<T: PlacedTree>(tree: &T) -> usize {
     let mut bytes = 0;
     let _ = tree.visit_leaves(&mut |_| {
         bytes += size_of::<LeafCounter>();

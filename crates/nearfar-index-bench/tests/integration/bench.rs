@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
 use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::modelled::Policy;
+use nearfar_measure::Kind;
 use nearfar_measure::results::{Header, ResultsWriter, read};
 use nearfar_topology::Profile;
 
@@ -72,6 +73,29 @@ fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
     assert_eq!(named("ratio_to_interleave"), 1);
     assert_eq!(named("throughput_mops_at"), 2 * 4);
     assert_eq!(named("near_bytes_share_at"), 2 * 4);
+}
+
+#[test]
+fn paced_results_have_a_series_and_what_was_charged() {
+    let metrics = metrics(BenchOptions {
+        contestants: vec![Contestant::Art],
+        keys: 5_000,
+        threads: vec![count(2)],
+        policies: vec![Policy::Interleave, Policy::Sidle],
+        profile: Some(Profile::builtin("cxl-card").unwrap()),
+        warm_up: Duration::from_millis(100),
+        measured: Duration::from_millis(100),
+        ..BenchOptions::new(Mode::Paced)
+    });
+    assert!(metrics.iter().all(|one| one.kind == Kind::Modelled));
+    let named = |name: &str| metrics.iter().filter(|one| one.metric == name).count();
+    assert_eq!(named("ratio_to_interleave"), 1);
+    assert_eq!(named("charged_latency_per_operation"), 2);
+    assert!(named("throughput_mops_at") >= 2 * 2);
+    let near = metrics
+        .iter()
+        .find(|one| one.metric == "memory_bandwidth" && one.dimensions["tier"] == "near");
+    assert!(near.unwrap().value.get().is_none(), "nobody counts it");
 }
 
 #[test]

@@ -3,4 +3,5 @@
 mod bench;
 mod maps;
 mod modelled;
+mod paced;
 mod reproduce;

@@ -7,7 +7,8 @@ use crate::memory::OutOfMemory;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BPlusTreeOptions {
     /// Bytes of a node, inner or leaf: a power of two from 256 to 4096. Larger nodes serve scans,
-    /// smaller ones inserts; which is best depends on the memory (weisgut-2025, section 5.5).
+    /// smaller ones inserts and placement; which is best depends on the memory (weisgut-2025,
+    /// section 5.5). [`Self::NODE_BYTES_DEFAULT`] unless told.
     pub node_bytes: usize,
     /// The share of each node that a bulk load fills, more than 0 and at most 1. What is left
     /// free takes later inserts without a split.
@@ -17,7 +18,7 @@ pub struct BPlusTreeOptions {
 impl Default for BPlusTreeOptions {
     fn default() -> Self {
         Self {
-            node_bytes: 4096,
+            node_bytes: Self::NODE_BYTES_DEFAULT,
             fill_factor: 0.9,
         }
     }
@@ -53,6 +54,10 @@ pub enum BPlusTreeError {
 }
 
 impl BPlusTreeOptions {
+    /// Bytes of a node, unless told. Lookups and scans are faster than with less, and inserts than
+    /// with more; figures for all sizes are in `docs/index.md`.
+    pub const NODE_BYTES_DEFAULT: usize = 2048;
+
     /// The layout of the nodes.
     pub(super) fn geometry(&self) -> Result<Geometry, BPlusTreeError> {
         let node_bytes = self.node_bytes;

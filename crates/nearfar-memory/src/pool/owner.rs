@@ -73,7 +73,7 @@ impl Owner {
         };
         let epoch = taken.inspect_err(|_| unlock())?;
         pool.memory.drop_cached(0..pool.extents().start);
-        let root = newest_root(pool);
+        let root = Root::newest(pool.identity.id, &pool.memory);
         let record = OwnerRecord {
             epoch,
             name: claim.name.clone(),
@@ -285,19 +285,6 @@ impl Owner {
             Err(PoolError::Fenced { epoch, by_epoch })
         }
     }
-}
-
-/// The newest publication that counts: not what a fenced owner published behind the back of the
-/// one after it.
-fn newest_root(pool: &Pool) -> Option<Root> {
-    let record = OwnerRecord::last(pool.identity.id, &pool.memory);
-    let roots = (0..2).filter_map(|slot| Root::read(slot, pool.identity.id, &pool.memory));
-    let counts = |root: &Root| {
-        record.as_ref().is_none_or(|record| {
-            root.epoch == record.epoch || root.generation <= record.accepted_generation
-        })
-    };
-    roots.filter(counts).max_by_key(|root| root.generation)
 }
 
 impl Root {

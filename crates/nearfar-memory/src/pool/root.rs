@@ -1,14 +1,24 @@
-//! Roots: what was published, in two slots, of which one is always whole.
+//! Roots: what was published, in two slots of each owner, of which one is always whole.
 
 use super::checksum;
 use super::memory::PoolMemory;
+use super::ownership::OwnerRecord;
 use crate::sys::SysError;
 
 /// Words of a root, its mark included.
 const WORDS: usize = 7;
 
-/// The first word of each slot, a page each.
-pub(super) const SLOT_WORDS: [usize; 2] = [4 * 512, 5 * 512];
+/// Owners that follow each other and have slots of their own. An owner that is stopped between its
+/// last look at who owns the pool and the root that it writes can overwrite what another has
+/// published only if that many have taken the pool over meanwhile.
+const OWNERS: u64 = 6;
+/// Slots of roots, two of each owner: they take what is left before the extents.
+const SLOTS: usize = 2 * OWNERS as usize;
+/// The first word of the first slot, and words of a slot, which is a page.
+const FIRST_WORD: usize = 4 * PAGE_WORDS;
+const PAGE_WORDS: usize = 512;
+
+const _: () = assert!((FIRST_WORD + SLOTS * PAGE_WORDS) as u64 * 8 == super::attach::EXTENTS_START);
 
 /// A publication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +46,30 @@ impl Root {
         ]
     }
 
-    /// The slot of this generation.
-    pub(super) fn slot(self) -> usize {
-        (self.generation % 2) as usize
+    fn slot(self) -> usize {
+        (self.epoch % OWNERS * 2 + self.generation % 2) as usize
+    }
+
+    /// The newest publication that counts: not what a fenced owner published behind the back of the
+    /// one after it.
+    pub(super) fn newest(pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        let record = OwnerRecord::last(pool_id, memory);
+        let counts = |root: &Self| {
+            record.as_ref().is_none_or(|record| {
+                root.epoch == record.epoch || root.generation <= record.accepted_generation
+            })
+        };
+        let roots = (0..SLOTS).filter_map(|slot| Self::read(slot, pool_id, memory));
+        // Of one generation, the later owner's is that which the owners since went on from.
+        roots
+            .filter(counts)
+            .max_by_key(|root| (root.generation, root.epoch))
     }
 
     /// Writes the root into its slot: the mark is taken away first and set last, and each step is
     /// in memory for good before the next begins.
     pub(super) fn write(self, pool_id: u128, memory: &PoolMemory) -> Result<(), SysError> {
-        let first = SLOT_WORDS[self.slot()];
+        let first = FIRST_WORD + self.slot() * PAGE_WORDS;
         memory.store(first, &[0]);
         memory.write_back_words(first, 1)?;
         let words = self.words();
@@ -57,28 +82,85 @@ impl Root {
     }
 
     /// The root in a slot, if there is a whole one.
-    pub(super) fn read(slot: usize, pool_id: u128, memory: &PoolMemory) -> Option<Self> {
-        let first = SLOT_WORDS[slot];
+    fn read(slot: usize, pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        let first = FIRST_WORD + slot * PAGE_WORDS;
         let mut words = [0; WORDS - 2];
         for (index, word) in words.iter_mut().enumerate() {
             *word = memory.load(first + 1 + index);
         }
         let sum = memory.load(first + WORDS - 1);
-        let is_whole = memory.load(first) == mark(sum)
-            && sum == checksum::of_words(pool_id, &words)
-            && (words[0] % 2) as usize == slot
-            && words[0] > 0;
-        is_whole.then_some(Self {
+        let root = Self {
             generation: words[0],
             epoch: words[1],
             catalog_offset: words[2],
             catalog_bytes: words[3],
             catalog_checksum: words[4],
-        })
+        };
+        let is_whole = memory.load(first) == mark(sum)
+            && sum == checksum::of_words(pool_id, &words)
+            && root.slot() == slot
+            && root.generation > 0;
+        is_whole.then_some(root)
     }
 }
 
 /// The word that makes a root valid. It is never zero, as memory that was never written is.
 fn mark(sum: u64) -> u64 {
     sum | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::pool::{Claim, Pool, TakeOver};
+
+    const BYTES: usize = 2 << 20;
+
+    /// The first owner publishes once, is stopped when it is about to publish a second time, and goes
+    /// on after `publications` of later owners, given by number for each of them.
+    fn wake_up_after(publications: &[usize]) {
+        let memory = PoolMemory::simulated(BYTES);
+        let pool = Pool::create_in(memory, Path::new("simulated")).expect("a pool");
+        let (id, memory) = (pool.id(), &pool.memory);
+        let claim = Claim {
+            take_over: TakeOver::Now,
+            ..Claim::of_this_process()
+        };
+        let first = pool.claim(&claim).expect("the first owner");
+        first.publish(&[], b"0").expect("published");
+        let known = Root::newest(id, memory).expect("a root");
+        let late = Root {
+            generation: known.generation + 1,
+            ..known
+        };
+        let (mut wanted, mut owners) = (b"0".to_vec(), vec![first]);
+        for count in publications {
+            let owner = pool.claim(&claim).expect("a later owner");
+            for _ in 0..*count {
+                wanted = format!("{} of {}", wanted.len(), owners.len()).into_bytes();
+                owner.publish(&[], &wanted).expect("published");
+            }
+            owners.push(owner);
+        }
+        late.write(id, memory).expect("written");
+        for _ in 0..3 {
+            let owner = pool.claim(&claim).expect("the last owner");
+            let published = owner.published().expect("something");
+            assert_eq!(published.catalog, wanted, "{publications:?}");
+            owners.push(owner);
+        }
+    }
+
+    #[test]
+    fn an_owner_that_wakes_up_late_takes_nothing_back() {
+        for first in 0..4 {
+            wake_up_after(&[first]);
+            for second in 0..3 {
+                wake_up_after(&[first, second]);
+                wake_up_after(&[first, second, 1, 0, 1]);
+            }
+        }
+    }
 }

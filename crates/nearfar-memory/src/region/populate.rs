@@ -109,12 +109,17 @@ pub(super) fn check_free(
     tier: TierId,
     bytes: u64,
 ) -> Result<(), RegionError> {
+    let headroom = system.headroom(tier);
+    if headroom.take(bytes) {
+        return Ok(());
+    }
     let info = system.info(tier);
     let Some(free) = system.roots().available_bytes(&info.node_set) else {
         return Ok(());
     };
     let available_bytes = free.saturating_sub(RESERVE_BYTES);
     if bytes <= available_bytes {
+        headroom.learn(available_bytes - bytes);
         return Ok(());
     }
     Err(RegionError::NodesFull {

@@ -27,6 +27,7 @@ const LOG: &str = "log";
 #[derive(Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
+    /// Not zero, which is for pools without a data directory.
     identity: u64,
     /// Keeps the lock, which owners of one pool share: their claims decide.
     lock: File,
@@ -120,8 +121,7 @@ impl DataDirectory {
     }
 
     fn write_identity(&self) -> Result<u64, DurabilityError> {
-        // Zero is for pools without a data directory.
-        let identity = RandomState::new().build_hasher().finish().max(1);
+        let identity = random_identity();
         let text = format!("nearfar {LAYOUT_VERSION}\nidentity {identity:016x}\n");
         write_whole(&self.path.join(IDENTITY), text.as_bytes())?;
         Ok(identity)
@@ -142,6 +142,11 @@ impl DataDirectory {
             }),
         }
     }
+}
+
+/// Tells what gets it from everything else, and is not zero.
+pub(super) fn random_identity() -> u64 {
+    RandomState::new().build_hasher().finish().max(1)
 }
 
 /// Whether nothing is in the folder but what a directory begins with, and `lost+found`, which is in
@@ -169,8 +174,8 @@ fn lock(directory: &Path, is_shared: bool) -> Result<File, DurabilityError> {
         .open(&path)
         .map_err(failed)?;
     try_lock(directory, &file, is_shared)?;
-    file.set_len(0).map_err(failed)?;
-    file.write_all(format!("{}\n", std::process::id()).as_bytes())
+    // Always as long, so that nothing is cut off first: that can wait for the disk.
+    file.write_all(format!("{:<10}\n", std::process::id()).as_bytes())
         .map_err(failed)?;
     Ok(file)
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use super::directory::DataDirectory;
+use super::error::DurabilityError;
 use super::log::Log;
 use super::options::DataOptions;
 use super::recovery::OpenedLog;
@@ -16,6 +17,7 @@ use crate::engine::Origin;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
+use crate::savepoint::pooled::Publication;
 use crate::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
@@ -41,17 +43,20 @@ impl Durability {
         directory: DataDirectory,
         options: &DataOptions,
         database: &Arc<Database>,
-        pooled: Option<DatabaseImage>,
+        pooled: Option<Publication>,
     ) -> Result<(Self, Definitions), StoreError> {
         let pool = database.storage().pool.as_deref();
         let term = Term::new(&directory, pool)?;
         let folder = directory.savepoints();
         let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
         let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
+        if let Some(pool) = pool {
+            pool.begin_term(term.identity);
+        }
+        let pooled = usable(pooled, &term, &opened)?;
         let (image, origin) = match (pooled, newest) {
-            (Some(pooled), _) if opened.has(pooled.log_position) => (Some(pooled), Origin::Pool),
-            (pooled, newest) => {
-                note_unused(pooled.as_ref());
+            (Some(pooled), _) => (Some(pooled), Origin::Pool),
+            (None, newest) => {
                 let storage = database.storage();
                 let read = newest.map(|newest| savepoint::read(&folder, &newest, storage));
                 (read.transpose()?, Origin::Directory)
@@ -150,14 +155,31 @@ impl Drop for Durability {
     }
 }
 
-fn note_unused(pooled: Option<&DatabaseImage>) {
-    if let Some(pooled) = pooled {
-        let position = pooled.log_position;
+/// What a pool has, if the log goes on from there.
+fn usable(
+    pooled: Option<Publication>,
+    term: &Term,
+    opened: &OpenedLog,
+) -> Result<Option<DatabaseImage>, DurabilityError> {
+    let Some(Publication { image, term: found }) = pooled else {
+        return Ok(None);
+    };
+    let position = image.log_position;
+    if !opened.has(position) {
         tracing::warn!(
             position,
             "the pool has fallen behind the data directory: it is not used"
         );
+        return Ok(None);
     }
+    if !term.follows(found, position, opened.end())? {
+        tracing::warn!(
+            position,
+            "the data directory was put back, and has another past than the pool: that is not used"
+        );
+        return Ok(None);
+    }
+    Ok(Some(image))
 }
 
 /// Writes the log to disk as often as its setting says.

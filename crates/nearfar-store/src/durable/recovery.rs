@@ -54,7 +54,12 @@ impl OpenedLog {
 
     /// Whether the log can be carried out from `position` on.
     pub fn has(&self, position: u64) -> bool {
-        (self.savepoint..=self.wal.len()).contains(&position)
+        (self.savepoint..=self.end()).contains(&position)
+    }
+
+    /// Where it ends.
+    pub fn end(&self) -> u64 {
+        self.wal.len()
     }
 
     /// Carries it out from `start` on, up to which `definitions` and the tables of `database` are

@@ -8,12 +8,16 @@
 //!
 //! N is taken by making the folder, and the claim on the pool is checked behind that. So terms that
 //! begin follow each other as the claims do.
+//!
+//! After a backup was put back, numbers of terms and positions of the log come again, with other
+//! contents. So a term also has an identity, drawn at random, which is published in the pool with the
+//! position of the log: a publication counts only if the log up to there was written in the same terms.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::directory::{DataDirectory, sync_folder, write_whole};
+use super::directory::{DataDirectory, random_identity, sync_folder, write_whole};
 use super::error::DurabilityError;
 use super::store::Part;
 use crate::savepoint::pooled::TablePool;
@@ -32,6 +36,10 @@ struct Begin {
     savepoint: u64,
     /// The pool whose owner it is of; zero where there was none.
     pool: u128,
+    /// Tells the term from all others.
+    identity: u64,
+    /// The identity of the term before; zero where there was none.
+    previous_identity: u64,
 }
 
 /// The time in which one process writes the data directory.
@@ -44,6 +52,9 @@ pub(super) struct Term {
     /// None where the one before is term zero.
     begin_of_previous: Option<Begin>,
     pool: u128,
+    /// Tells the term from all others, also from those of the same number before a backup was put
+    /// back; zero for term zero.
+    pub identity: u64,
 }
 
 impl Term {
@@ -72,6 +83,10 @@ impl Term {
             previous: newest.map_or(0, |(number, _)| number),
             begin_of_previous: newest.map(|(_, begin)| begin),
             pool: pool.map_or(0, TablePool::id),
+            identity: match number {
+                0 => 0,
+                _ => random_identity(),
+            },
             log,
         })
     }
@@ -130,8 +145,38 @@ impl Term {
             position,
             savepoint,
             pool: self.pool,
+            identity: self.identity,
+            previous_identity: self.previous_identity(),
         };
         write_whole(&self.folder().join(BEGIN), begin.to_text().as_bytes())
+    }
+
+    /// Whether the log up to `position`, which is not before the last savepoint, was written in the
+    /// term of this identity and those before it. `end` is the end of the log.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn follows(
+        &self,
+        identity: u64,
+        position: u64,
+        mut end: u64,
+    ) -> Result<bool, DurabilityError> {
+        let (mut before, mut begin) = (self.previous_identity(), self.begin_of_previous);
+        while position <= end {
+            if before == identity {
+                return Ok(true);
+            }
+            let Some(known) = begin else { break };
+            // The log of the terms before may be gone, but for which the last of them was.
+            (before, end) = (known.previous_identity, known.position.min(end));
+            begin = read_begin(&folder_of(&self.log, known.previous))?;
+        }
+        Ok(false)
+    }
+
+    fn previous_identity(&self) -> u64 {
+        self.begin_of_previous.map_or(0, |begin| begin.identity)
     }
 
     /// Removes what is left of terms that are no part of the log `in_use` any more.
@@ -226,9 +271,12 @@ impl Begin {
             position,
             savepoint,
             pool,
+            identity,
+            previous_identity,
         } = self;
         format!(
-            "previous {previous}\nposition {position}\nsavepoint {savepoint}\npool {pool:032x}\n"
+            "previous {previous}\nposition {position}\nsavepoint {savepoint}\npool {pool:032x}\n\
+             identity {identity:016x}\nprevious-identity {previous_identity:016x}\n"
         )
     }
 
@@ -240,6 +288,8 @@ impl Begin {
             position: value("position")?.parse().ok()?,
             savepoint: value("savepoint")?.parse().ok()?,
             pool: u128::from_str_radix(value("pool")?, 16).ok()?,
+            identity: u64::from_str_radix(value("identity")?, 16).ok()?,
+            previous_identity: u64::from_str_radix(value("previous-identity")?, 16).ok()?,
         })
     }
 }
@@ -268,6 +318,8 @@ mod tests {
                 position,
                 savepoint,
                 pool: 9,
+                identity: 100 + number,
+                previous_identity: if previous == 0 { 0 } else { 100 + previous },
             };
             let path = folder_of(&log, number).join(BEGIN);
             fs::write(path, begin.to_text()).expect("written");
@@ -340,6 +392,23 @@ mod tests {
     }
 
     #[test]
+    fn a_position_counts_in_the_terms_that_the_log_was_written_in() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = directory(folder.path());
+        let term = Term::new(&directory, None).expect("a term");
+        let follows = |identity, position| term.follows(identity, position, 1500).expect("read");
+        // Term zero had up to 800, term 1 up to 1,100, term 3 up to the end.
+        assert!(follows(103, 1500) && follows(103, 1100) && !follows(103, 1501));
+        assert!(follows(101, 1100) && follows(101, 900) && !follows(101, 1101));
+        assert!(follows(0, 800) && !follows(0, 801));
+        // Term 2 never began; others are of another history of the directory.
+        assert!(!follows(102, 1100) && !follows(7, 900));
+        // What is left of a term is in the one behind it, also when its log is gone.
+        fs::remove_dir_all(folder_of(&directory.log(), 1)).expect("removed");
+        assert!(follows(101, 1100) && !follows(101, 1101) && !follows(0, 800));
+    }
+
+    #[test]
     fn a_number_is_taken_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let taken = std::thread::scope(|scope| {
@@ -360,6 +429,8 @@ mod tests {
             position: u64::MAX,
             savepoint: 3 << 32 | 1,
             pool: u128::MAX,
+            identity: u64::MAX,
+            previous_identity: 1,
         };
         let text = begin.to_text();
         assert_eq!(Begin::of_text(&text), Some(begin));
@@ -369,7 +440,8 @@ mod tests {
         for end in 0..text.len() - 1 {
             fs::write(&path, &text[..end]).expect("written");
             // A last number that is cut is a number, which is why the file is renamed when it is whole.
-            let is_number = end > text.find("pool ").expect("there") + 5;
+            let last = "previous-identity ";
+            let is_number = end > text.find(last).expect("there") + last.len();
             match Term::new(&directory, None) {
                 Ok(_) => assert!(is_number, "{end}"),
                 Err(error) => assert!(error.to_string().contains(BEGIN), "{error}"),

@@ -336,9 +336,11 @@ impl Opened {
         let directory = directory.transpose()?;
         let link = directory.as_ref().map(DataDirectory::link);
         let attached = pool::attach(&storage, link.as_ref())?;
-        let verifier = attached
-            .as_ref()
-            .and_then(|image| pool::verifier(&storage, image));
+        let unverified = pool::unverified(&storage, attached.as_ref());
+        let verify = |origin| match origin {
+            Origin::Pool if !unverified.is_empty() => Some(Verifier::start(unverified)),
+            _ => None,
+        };
         let limits = MergeLimits::default();
         let Some((directory, data)) = directory.zip(data) else {
             let database = Database::new(storage.clone(), limits);
@@ -346,10 +348,11 @@ impl Opened {
             return Ok(Self {
                 storage,
                 origin,
-                definitions: attached.map(|image| Definitions::of_image(image, &database)),
+                definitions: attached
+                    .map(|published| Definitions::of_image(published.image, &database)),
                 database,
                 durability: None,
-                verifier,
+                verifier: verify(origin),
             });
         };
         let database = Database::durable(storage.clone(), limits);
@@ -360,9 +363,9 @@ impl Opened {
             storage,
             database,
             origin: durability.origin(),
+            verifier: verify(durability.origin()),
             durability: Some(durability),
             definitions: Some(definitions),
-            verifier,
         })
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::error::StoreError;
-use crate::image::DatabaseImage;
 use crate::placement::Storage;
-use crate::savepoint::pooled::{DataLink, TablePool, TablePoolOptions, Verify};
-use crate::savepoint::{Publisher, SavepointError, Verifier};
+use crate::savepoint::pooled::{DataLink, Publication, TablePool, TablePoolOptions, Verify};
+use crate::savepoint::{Publisher, SavepointError};
+use crate::table::Snapshot;
 
 /// `storage` with the pool of `options`, which this process owns from now on. With a data directory,
 /// a pool whose catalog is damaged is opened empty.
@@ -35,7 +35,7 @@ pub(super) fn open(
 pub(super) fn attach(
     storage: &Storage,
     data: Option<&DataLink>,
-) -> Result<Option<DatabaseImage>, StoreError> {
+) -> Result<Option<Publication>, StoreError> {
     let Some(pool) = &storage.pool else {
         return Ok(None);
     };
@@ -78,10 +78,12 @@ fn is_damage(error: &StoreError) -> bool {
     }
 }
 
-/// Who verifies in the background what was attached, where that is wanted.
-pub(super) fn verifier(storage: &Storage, image: &DatabaseImage) -> Option<Verifier> {
-    let pool = storage.pool.as_ref()?;
-    (pool.verify() == Verify::Background).then(|| Verifier::start(image))
+/// The tables of what was attached, where they are to be verified in the background.
+pub(super) fn unverified(storage: &Storage, published: Option<&Publication>) -> Vec<Snapshot> {
+    let is_wanted = |pool: &Arc<TablePool>| pool.verify() == Verify::Background;
+    let published = published.filter(|_| storage.pool.as_ref().is_some_and(is_wanted));
+    let tables = published.into_iter().flat_map(|known| &known.image.tables);
+    tables.map(|table| table.snapshot.clone()).collect()
 }
 
 impl Engine {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use nearfar_memory::sys::yield_to_others;
+
 use super::pooled::TablePool;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
+use crate::table::Snapshot;
 
 /// What is committed, all of which is in the log on disk if there is one.
 pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, StoreError> + Send + Sync>;
@@ -66,14 +69,15 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// Checks every column segment of `image` that has not been read yet. A damaged one is logged,
-    /// and an error for every query that reads it.
-    pub fn start(image: &DatabaseImage) -> Self {
+    /// Checks every column segment of `tables` that has not been read yet, in the time that queries
+    /// leave. A damaged one is logged, and an error for every query that reads it.
+    pub fn start(tables: Vec<Snapshot>) -> Self {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopped);
-        let tables = image.tables.iter().map(|table| table.snapshot.clone());
-        let tables: Vec<_> = tables.collect();
         let work = move || {
+            if let Err(error) = yield_to_others() {
+                tracing::debug!(%error, "the pool is verified at the priority of queries");
+            }
             let parts = tables.iter().flat_map(|table| table.parts());
             for slot in parts.flat_map(|part| part.segment.columns()) {
                 if stop.load(Ordering::Relaxed) {

@@ -6,6 +6,7 @@
 //! for commits only to put its result in: rows that others have deleted meanwhile are marked in it.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use nearfar_memory::TierBytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -201,6 +202,7 @@ impl Table {
             TableBuilder::new(schema, self.placements(), self.storage(storage)).replacing();
         let mut ids = RowIdsBuilder::default();
         for part in sources {
+            hold_for_reading(part, storage)?;
             self.read_part(part, &mut builder, &mut ids, go_on)?;
         }
         let segments = builder.finish()?;
@@ -281,6 +283,17 @@ impl Table {
             ..part
         }
     }
+}
+
+/// Takes as long as a modelled tier does to read all of a segment.
+fn hold_for_reading(part: &Part, storage: &Storage) -> Result<(), StoreError> {
+    let Some(paced) = &storage.paced else {
+        return Ok(());
+    };
+    for slot in part.segment.columns() {
+        paced.pass(slot.current()?.tier_bytes(), TierBytes::ZERO);
+    }
+    Ok(())
 }
 
 /// Which of the rows that `sources` have left, counted over all, are deleted in `now`.

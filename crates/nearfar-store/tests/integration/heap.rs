@@ -204,6 +204,23 @@ async fn a_join_out_of_memory_runs_as_one_that_spills() {
     run(&other, "SET memory_limit = '26MiB'").await;
     let (one, two) = tokio::join!(run(&session, sql), run(&other, sql));
     assert_eq!((&one, &two), (&expected, &expected));
+    // Statements that add rows add each of them once.
+    run(&session, &format!("CREATE TABLE j AS {sql}")).await;
+    run(&session, &format!("INSERT INTO j {sql}")).await;
+    let all = "SELECT count(*), min(rows), max(sum) FROM j AS j(rows, sum, s)";
+    let text = run(&session, all).await;
+    let numbers = |text: &str| -> Vec<u64> {
+        let digits = |c: char| !c.is_ascii_digit();
+        text.split(digits).filter_map(|n| n.parse().ok()).collect()
+    };
+    let of_query = numbers(&expected);
+    let of_table = numbers(&text);
+    let found = &of_table[of_table.len() - 3..];
+    assert_eq!(found[0], 2, "{text}");
+    assert!(
+        found[1..].iter().all(|n| of_query.contains(n)),
+        "{text} of {expected}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

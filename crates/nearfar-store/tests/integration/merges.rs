@@ -1,13 +1,15 @@
 //! Merges change no answer, and leave no memory behind.
 
 use super::support::{
-    error, eventually_empty, far_bytes, region_bytes, run, two_tiers, two_tiers_with, value,
+    error, eventually_empty, far_bytes, options, region_bytes, run, two_tiers, two_tiers_with,
+    value,
 };
 use futures::StreamExt;
 use nearfar_memory::Budgets;
-use nearfar_store::engine::{Engine, StatementResult};
+use nearfar_store::engine::{Engine, EngineOptions, StatementResult};
+use nearfar_topology::{Known, Profile};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const T: &str = "CREATE TABLE t TABLESPACE far AS
                  SELECT value AS k, value % 10 AS v, 'row ' || value AS s
@@ -293,4 +295,31 @@ async fn an_engine_ends_its_merges() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the database is still there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_merge_takes_as_long_as_a_modelled_tier_is_read() {
+    const BYTES_PER_S: f64 = 2e6;
+    let mut profile = Profile::builtin("cxl-blades-4").expect("a built-in profile");
+    profile.far.read_bandwidth_bytes_per_s = Known::Value(BYTES_PER_S);
+    let engine = Engine::new(EngineOptions {
+        profile: Some(profile),
+        whole_device: true,
+        ..options()
+    });
+    let engine = engine.expect("an engine");
+    let session = engine.session();
+    let create = "CREATE TABLE t TABLESPACE far AS
+                  SELECT value AS k, value * 7919 % 100003 AS v FROM generate_series(1, 100000)";
+    run(&session, create).await;
+    run(&session, "DELETE FROM t WHERE k = 5").await;
+    let bytes = far_bytes(&engine);
+    let started = Instant::now();
+    assert_eq!(
+        run(&session, "CALL nearfar.merge('t')").await,
+        "MERGE 99999"
+    );
+    // The pages of two columns are not all full.
+    let least = Duration::from_secs_f64((bytes - 16_384) as f64 / BYTES_PER_S);
+    assert!(started.elapsed() >= least, "{:?}", started.elapsed());
 }

@@ -120,6 +120,66 @@ async fn a_pool_that_has_fallen_behind_is_not_used() {
     assert_eq!(sum(&engine).await, wanted);
 }
 
+/// Copies a data directory.
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("listed") {
+        let entry = entry.expect("an entry");
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy(&from, &to),
+            false => drop(std::fs::copy(from, to).expect("copied")),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_has_no_part_in_a_backup_that_was_put_back() {
+    // Statements of one length: positions in the log come again.
+    let insert = async |engine: &Arc<Engine>, text: &str| {
+        for number in 100..110 {
+            let sql = format!("INSERT INTO t VALUES ({number}, 1, '{text}')");
+            run(&engine.session(), &sql).await;
+        }
+        sum(engine).await
+    };
+    let place = Place::new();
+    let engine = place.open();
+    run(&engine.session(), LARGE).await;
+    let backed_up = sum(&engine).await;
+    drop(engine);
+    let (data, backup) = ["data", "backup"]
+        .map(|name| place.folder.path().join(name))
+        .into();
+    copy(&data, &backup);
+    let engine = place.open();
+    insert(&engine, "lost").await;
+    engine.publish().expect("published");
+    drop(engine);
+    let put_back = || {
+        std::fs::remove_dir_all(&data).expect("removed");
+        copy(&backup, &data);
+    };
+    for inserted in [false, true] {
+        put_back();
+        let mut wanted = backed_up.clone();
+        if inserted {
+            let alone = Engine::new(place.with_data("data")).expect("an engine");
+            wanted = insert(&alone, "kept").await;
+        }
+        let engine = place.open();
+        assert_eq!(sum(&engine).await, wanted, "inserted: {inserted}");
+        let lost = "SELECT count(*) FROM t WHERE c = 'lost'";
+        assert_eq!(value(&engine.session(), lost).await, "0");
+        // The pool that the next round finds.
+        drop(engine);
+        put_back();
+        let engine = place.open();
+        insert(&engine, "lost").await;
+        engine.publish().expect("published");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_damaged_in_the_pool_comes_from_the_directory() {
     for verify in [Verify::Background, Verify::All] {

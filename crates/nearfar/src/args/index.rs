@@ -24,25 +24,27 @@ pub enum IndexAction {
     Bench(Box<BenchIndexArgs>),
 }
 
-/// Tree indexes under workloads: natively side by side with other crates' maps, or in virtual time
-/// under placement policies.
+/// Tree indexes under workloads: natively side by side with other crates' maps, or under placement
+/// policies, on this machine with paced far memory or in virtual time.
 ///
 /// Natively, all maps are loaded, and each run goes over all of them in turn with the same requests;
 /// all allocate from huge pages. A ratio is one of our trees' throughput over that of the best other
-/// crate's: above 1, ours is faster. In virtual time, our trees run on the modelled cores of a
+/// crate's: above 1, ours is faster. Paced, our trees run on this machine, whose threads are held
+/// back for the far memory of a profile. In virtual time, they run on the modelled cores of a
 /// profile, whose caches are made smaller by as much as the tree is (docs/index-benchmarks.md).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench index --workload ycsb-c --format json > index.jsonl
   nearfar bench index --tree art,congee --workload ycsb-a,ycsb-c --zipf 0,0.99 --threads 1
+  nearfar bench index --mode paced --workload ycsb-c --policy all-near,interleave,sidle
   nearfar bench index --mode virtual --profile cxl-card --workload hotspot-read-only \\
       --policy interleave,sidle,oracle --near-share 20 --report index.html")]
 pub struct BenchIndexArgs {
-    /// Run natively, or in virtual time [possible values: native, virtual].
+    /// Run natively, paced, or in virtual time [possible values: native, paced, virtual].
     #[arg(long, value_name = "MODE", default_value = "native")]
     pub mode: Mode,
-    /// Maps that take part [default: all, and in virtual time all of ours].
+    /// Maps that take part [default: all, and under policies all of ours].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tree: Vec<Contestant>,
     /// Workloads, one after the other [default: ycsb-c].
@@ -59,13 +61,13 @@ pub struct BenchIndexArgs {
         allow_negative_numbers = true
     )]
     pub zipf: Vec<f64>,
-    /// Loaded keys [default: 10000000, in virtual time 200000].
+    /// Loaded keys [default: 10000000, paced 5000000, in virtual time 200000].
     #[arg(long, value_name = "N")]
     pub keys: Option<u64>,
     /// What keys are: integers, urls, or a number of random bytes.
     #[arg(long, value_name = "FORM", default_value = "integers")]
     pub key_form: KeyForm,
-    /// Numbers of threads, or of virtual cores [default: 1,2, in virtual time 28].
+    /// Numbers of threads, or of virtual cores [default: 1,2, paced 1, in virtual time 28].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Vec<NonZeroUsize>,
     /// Native runs of each.
@@ -77,35 +79,25 @@ pub struct BenchIndexArgs {
     /// Keys that are looked up at once.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
-    /// Placement policies, in virtual time [default: all-near,interleave,sidle].
+    /// Placement policies, paced or in virtual time [default: all-near,interleave,sidle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, in virtual time.
+    /// Percent of the tree's bytes that may be near, paced or in virtual time.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     pub near_share: u8,
-    /// The machine of virtual time: a built-in profile or a TOML file.
+    /// The modelled machine: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-card")]
     pub profile: String,
-    /// What is kept in proportion to the modelled machine's caches.
+    /// What is kept in proportion to the modelled machine's caches, in virtual time.
     #[arg(long, value_enum, default_value_t = ScaleName::Keys)]
     pub scale: ScaleName,
-    /// Virtual milliseconds before figures are taken.
-    #[arg(
-        long,
-        value_name = "MS",
-        default_value_t = 20.0,
-        allow_negative_numbers = true
-    )]
-    pub warm_up: f64,
-    /// Virtual milliseconds over which figures are taken.
-    #[arg(
-        long,
-        value_name = "MS",
-        default_value_t = 10.0,
-        allow_negative_numbers = true
-    )]
-    pub measured: f64,
-    /// Virtual milliseconds after which the hot region moves by its own width, again and again.
+    /// Milliseconds before figures are taken [default: paced 5000, in virtual time 20].
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub warm_up: Option<f64>,
+    /// Milliseconds over which figures are taken [default: paced 3000, in virtual time 10].
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub measured: Option<f64>,
+    /// Milliseconds after which the hot region moves by its own width, again and again.
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub shift: Option<f64>,
     /// Print what would be run, and run nothing.

@@ -14,10 +14,10 @@ use nearfar_memory::Placement;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::done;
+use super::{done, rejoin};
 use crate::engine::catalog::{SYSTEM, TEMPORARY};
 use crate::engine::definitions::Slot;
-use crate::engine::fault::query_error;
+use crate::engine::fault::{is_of_hash_join, query_error};
 use crate::engine::loading::Loading;
 use crate::engine::memory::CancelOnDrop;
 use crate::engine::session::Session;
@@ -89,9 +89,6 @@ impl Session {
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
         let execution = &mut state.config_mut().options_mut().execution;
         execution.enable_file_stream_work_stealing = false;
-        let plan = state.create_physical_plan(input).await?;
-        let (context, memory) = self.query_context(&state);
-        let _given_up = CancelOnDrop(Arc::clone(&memory));
         let progress = Arc::new(Progress::default());
         let _shown = self.show_loading(Loading::new(name, &progress));
         let load = Load {
@@ -100,9 +97,25 @@ impl Session {
             placements: ColumnPlacements::all(placement),
             progress,
         };
-        let loaded = load.plan_charged(Arc::clone(&plan), context, temporary);
-        let loaded = loaded.await;
-        loaded.map_err(|error| query_error(error, &memory, plan.as_ref()))
+        let mut may_spill = false;
+        loop {
+            let plan = state.create_physical_plan(input).await?;
+            let (context, memory) = self.query_context(&state);
+            let _given_up = CancelOnDrop(Arc::clone(&memory));
+            let loaded = load
+                .clone()
+                .plan_charged(Arc::clone(&plan), context, temporary.clone())
+                .await;
+            match loaded {
+                Err(StoreError::DataFusion(error)) if !may_spill && is_of_hash_join(&error) => {
+                    rejoin::plan_without(&mut state);
+                    may_spill = true;
+                }
+                loaded => {
+                    return loaded.map_err(|error| query_error(error, &memory, plan.as_ref()));
+                }
+            }
+        }
     }
 
     /// Shows that a table is being filled until the guard is dropped.

@@ -232,7 +232,16 @@ impl Session {
         let context = TaskContext::from(state)
             .with_runtime(context.runtime_env())
             .with_session_config(config);
-        let mut rows = self.start(transaction, physical, (Arc::new(context), memory), None)?;
+        let context = (Arc::new(context), memory);
+        let retry = match table {
+            Some(_) => {
+                let given = (&context.0, &context.1);
+                without_hash_joins(self.engine(), state, plan, &physical, given)
+            }
+            // A file may have rows already.
+            None => None,
+        };
+        let mut rows = self.start(transaction, physical, context, retry)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
             count += counted_rows(&batch?);

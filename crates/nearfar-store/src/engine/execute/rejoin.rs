@@ -1,7 +1,8 @@
 //! A query again, with joins that can spill.
 //!
 //! Hash joins have their table in memory or fail; joins of sorted inputs spill. So a query whose hash
-//! join is refused memory, before it has given a row, is run once more without hash joins.
+//! join is refused memory, before it has given a row, is run once more without hash joins. The same goes
+//! for a statement that adds rows, which adds them all at its end.
 
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
@@ -29,15 +30,20 @@ pub(super) fn without_hash_joins(
     }
     let (engine, logical, mut state) = (Arc::clone(engine), logical.clone(), state.clone());
     let (context, memory) = (Arc::clone(context), Arc::clone(memory));
-    let optimizer = &mut state.config_mut().options_mut().optimizer;
-    optimizer.prefer_hash_join = false;
     let again = async move {
-        tracing::info!("a hash join does not fit in memory: the query runs with joins that spill");
+        plan_without(&mut state);
         let plan = state.create_physical_plan(&logical).await?;
         let batches = execute_stream(Arc::clone(&plan), context)?;
         Ok(analyze::with_summary(&engine, &plan, &memory, batches))
     };
     Some(again.boxed())
+}
+
+/// Has `state` plan no hash join any more.
+pub(super) fn plan_without(state: &mut SessionState) {
+    tracing::info!("a hash join does not fit in memory: the query runs with joins that spill");
+    let optimizer = &mut state.config_mut().options_mut().optimizer;
+    optimizer.prefer_hash_join = false;
 }
 
 fn has_hash_join(plan: &dyn ExecutionPlan) -> bool {

@@ -17,16 +17,23 @@ use crate::placement::Storage;
 use crate::savepoint::{SavepointError, SegmentFile};
 use crate::table::{ColumnSlot, Segment};
 
+/// What an earlier process has published.
+#[derive(Debug)]
+pub struct Publication {
+    /// The tables.
+    pub image: DatabaseImage,
+    /// The term of the data directory that it was published in, by its identity; zero without a data
+    /// directory.
+    pub term: u64,
+}
+
 impl TablePool {
     /// What was published last; nothing where nothing was. Nothing of the main storage is copied, or
     /// looked at unless all is to be verified first.
     ///
     /// # Errors
     /// What was published can't be read; with [`Verify::All`], the first column that is damaged.
-    pub fn attach(
-        self: &Arc<Self>,
-        storage: &Storage,
-    ) -> Result<Option<DatabaseImage>, StoreError> {
+    pub fn attach(self: &Arc<Self>, storage: &Storage) -> Result<Option<Publication>, StoreError> {
         let Some(published) = self.published.lock().take() else {
             return Ok(None);
         };
@@ -40,8 +47,10 @@ impl TablePool {
             body.u64("the identity of a data directory")
                 .map_err(damaged)?,
         )?;
+        let term = body.u64("the term of a data directory").map_err(damaged)?;
         let log_position = body.u64("the position in the log").map_err(damaged)?;
-        let lengths = body.list(what, |body| self.segment_entry(body));
+        let folder = self.data.get().map(DataLink::segments).unwrap_or_default();
+        let lengths = body.list(what, |body| segment_entry(body, &folder));
         let lengths = lengths.map_err(damaged)?;
         let (mut image, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
         image.log_position = log_position;
@@ -66,20 +75,7 @@ impl TablePool {
         if self.verify == Verify::All {
             verify(&image)?;
         }
-        Ok(Some(image))
-    }
-
-    /// The extents of a segment's columns, and the file that has them too if it is still there.
-    fn segment_entry(
-        &self,
-        bytes: &mut Decoder<'_>,
-    ) -> Result<(usize, Option<Arc<SegmentFile>>), ImageError> {
-        let columns = bytes.count("the extents of a segment")?;
-        let folder = self.data.get().map(DataLink::segments);
-        let file = bytes.option("the file of a segment", |bytes| {
-            SegmentFile::decode(bytes, folder.as_deref().unwrap_or(Path::new("")))
-        })?;
-        Ok((columns, file.filter(|file| file.is_there())))
+        Ok(Some(Publication { image, term }))
     }
 
     fn check_identity(&self, found: u64) -> Result<(), SavepointError> {
@@ -167,6 +163,19 @@ impl TablePool {
         }
         Ok(Arc::new(segment))
     }
+}
+
+/// The number of extents of a segment's columns, and the file of `folder` that has them too if it is
+/// still there.
+fn segment_entry(
+    bytes: &mut Decoder<'_>,
+    folder: &Path,
+) -> Result<(usize, Option<Arc<SegmentFile>>), ImageError> {
+    let columns = bytes.count("the extents of a segment")?;
+    let file = bytes.option("the file of a segment", |bytes| {
+        SegmentFile::decode(bytes, folder)
+    })?;
+    Ok((columns, file.filter(|file| file.is_there())))
 }
 
 /// Checks every column segment of `image` that has not been read yet.

@@ -15,7 +15,7 @@ mod options;
 mod publish;
 mod table_pool;
 
-pub use attach::verify;
+pub use attach::{Publication, verify};
 pub use options::{DataLink, TablePoolOptions, Verify};
 pub use publish::PooledSegment;
 pub use table_pool::TablePool;

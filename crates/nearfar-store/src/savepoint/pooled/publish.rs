@@ -1,9 +1,11 @@
 //! What is committed, written into extents and published.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nearfar_memory::pool::ExtentHandle;
 
+use super::options::DataLink;
 use super::table_pool::TablePool;
 use crate::error::StoreError;
 use crate::image::{
@@ -75,11 +77,15 @@ impl TablePool {
     fn publish_image(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
         let mut extents = Vec::new();
         let mut segments = Vec::new();
+        let folder = self.data.get().map(DataLink::segments);
         for table in &image.tables {
             let main = table.snapshot.main().len();
             for (index, part) in table.snapshot.parts().iter().enumerate() {
                 let pooled = self.pooled(part, index >= main)?;
-                segments.push((pooled.columns.len(), self.file_of(&part.segment)));
+                segments.push((
+                    pooled.columns.len(),
+                    file_in(folder.as_deref(), &part.segment),
+                ));
                 extents.push(pooled.form);
                 extents.extend(pooled.columns);
             }
@@ -89,6 +95,7 @@ impl TablePool {
         let mut result = Ok(());
         let catalog = seal(MAGIC, |out| {
             out.u64(identity);
+            out.u64(self.term.get().copied().unwrap_or(0));
             out.u64(image.log_position);
             out.list(segments.iter(), |out, (columns, file)| {
                 out.count(*columns);
@@ -102,13 +109,6 @@ impl TablePool {
         })?;
         let generation = self.owner.publish(&extents, &catalog);
         Ok(generation.map_err(|source| self.failed(source))?)
-    }
-
-    /// The file of the data directory that has the bytes of a segment too.
-    fn file_of(&self, segment: &Segment) -> Option<Arc<SegmentFile>> {
-        let folder = self.data.get()?.segments();
-        let file = segment.file()?;
-        (file.path().parent() == Some(&folder)).then_some(file)
     }
 
     /// Whether an extent of a segment was found damaged.
@@ -180,6 +180,12 @@ impl TablePool {
         }
         Ok(Written(vec![self.write_extent(&parts)?], entries))
     }
+}
+
+/// The file of the data directory that has the bytes of a segment too.
+fn file_in(folder: Option<&Path>, segment: &Segment) -> Option<Arc<SegmentFile>> {
+    let file = segment.file()?;
+    (file.path().parent() == Some(folder?)).then_some(file)
 }
 
 /// Extents of a segment's columns, and what is known of these.

@@ -29,6 +29,8 @@ pub struct TablePool {
     lease: Lease,
     /// Whether there is a data directory, and which one, once that is known.
     pub(super) data: OnceLock<DataLink>,
+    /// The term in which this process writes the data directory, once it has begun.
+    pub(super) term: OnceLock<u64>,
     /// The position of the log that the last publication was taken at. Held by the one that is under
     /// way.
     pub(super) publishing: Mutex<u64>,
@@ -92,6 +94,7 @@ impl TablePool {
             tier,
             verify: options.verify,
             data: OnceLock::new(),
+            term: OnceLock::new(),
             publishing: Mutex::new(0),
             damaged: Mutex::default(),
         }))
@@ -101,6 +104,11 @@ impl TablePool {
     /// [`Self::attach`].
     pub fn belong_to(&self, data: &DataLink) {
         self.data.get_or_init(|| data.clone());
+    }
+
+    /// Says which term of the data directory is published from now on, by its identity. Once.
+    pub fn begin_term(&self, identity: u64) {
+        self.term.get_or_init(|| identity);
     }
 
     /// The file or device.

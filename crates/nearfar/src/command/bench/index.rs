@@ -29,7 +29,7 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
     }
     let system = match args.mode {
         Mode::Native => Some(huge_pages_for_all()?),
-        Mode::Virtual => None,
+        Mode::Paced | Mode::Virtual => None,
     };
     let outcome = run_shown(move |live| {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
@@ -86,15 +86,12 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
         near_percent: args.near_share,
         profile: match args.mode {
             Mode::Native => None,
-            Mode::Virtual => Some(Profile::resolve(&args.profile)?),
+            Mode::Paced | Mode::Virtual => Some(Profile::resolve(&args.profile)?),
         },
         scale: args.scale.into(),
-        warm_up: milliseconds("warm-up", args.warm_up)?,
-        measured: milliseconds("measured", args.measured)?,
-        shift: args
-            .shift
-            .map(|every| milliseconds("shift", every))
-            .transpose()?,
+        warm_up: milliseconds("warm-up", args.warm_up)?.unwrap_or(defaults.warm_up),
+        measured: milliseconds("measured", args.measured)?.unwrap_or(defaults.measured),
+        shift: milliseconds("shift", args.shift)?,
         ..defaults
     })
 }
@@ -108,11 +105,14 @@ fn or_usual<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
     }
 }
 
-fn milliseconds(field: &str, ms: f64) -> Result<Duration, Failed> {
-    Duration::try_from_secs_f64(ms / 1e3)
-        .ok()
-        .filter(|time| *time < Duration::from_secs(3600))
-        .ok_or_else(|| Failed::new(Exit::Usage, format!("{field}: {ms} ms is no time")))
+fn milliseconds(field: &str, ms: Option<f64>) -> Result<Option<Duration>, Failed> {
+    let time = |ms: f64| {
+        Duration::try_from_secs_f64(ms / 1e3)
+            .ok()
+            .filter(|time| *time < Duration::from_secs(3600))
+            .ok_or_else(|| Failed::new(Exit::Usage, format!("{field}: {ms} ms is no time")))
+    };
+    ms.map(time).transpose()
 }
 
 fn dry_run(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {

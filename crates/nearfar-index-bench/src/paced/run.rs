@@ -1,0 +1,438 @@
+//! One run of one tree under one policy.
+
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nearfar_index::placement::{PlacedTree, Placer, Workers};
+use nearfar_memory::TierId;
+use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
+
+use super::lane::{Charged, Lane};
+use super::pacer::{Pacer, calibrate};
+use super::probe::PacedProbe;
+use super::worker::{Board, Done, Left, Worker};
+use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
+use crate::modelled::{
+    ModelledError, ModelledOutcome, Moment, Policy, PolicyGround, Scale, TierTraffic,
+    counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
+};
+use crate::workload::{Distribution, KeySpace, Requests, Workload};
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PacedOptions {
+    /// Which of our trees.
+    pub contestant: Contestant,
+    /// Who decides where nodes lie: any policy but those of pages, which only the model in virtual
+    /// time has.
+    pub policy: Policy,
+    /// What is asked.
+    pub workload: Workload,
+    /// Percent of the loaded tree's bytes that may be near, from 1 to 100.
+    pub near_percent: u8,
+    /// Threads that answer requests. So many cores' share of far memory's bandwidth is theirs.
+    pub threads: usize,
+    /// Keys looked up at once; 1 looks them up singly.
+    pub batch: usize,
+    /// Time before figures are taken.
+    pub warm_up: Duration,
+    /// Time over which they are taken.
+    pub measured: Duration,
+    /// Time between two moments of the series.
+    pub slice: Duration,
+    /// The hot region moves so often, by this share of the keys.
+    pub shift: Option<(Duration, f64)>,
+    /// The modelled far tier.
+    pub parameters: PacedParameters,
+    /// Begins the random numbers.
+    pub seed: u64,
+}
+
+/// What only paced runs give, of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PacedFigures {
+    /// Operations of all threads.
+    pub operations: u64,
+    /// What they were charged.
+    pub charged: Charged,
+    /// Share of the threads' time in which they waited for a processor of this machine. It is taken off
+    /// all rates, but where it is large, others have been in the caches meanwhile.
+    pub waited_share: f64,
+}
+
+/// Bytes of one of our trees with all keys, for [`run`].
+///
+/// # Errors
+/// [`ModelledError`]: it takes no such keys, or there is no memory.
+pub fn loaded_bytes<S: KeySpace>(contestant: Contestant, keys: &S) -> Result<u64, ModelledError> {
+    tree_bytes(contestant, keys, &stand_in_system()?)
+}
+
+/// Runs one tree, which has `tree_bytes` when it is loaded, under one policy. `observe` is told the
+/// share of the run's time that is over.
+///
+/// # Errors
+/// [`ModelledError`].
+pub fn run<S: KeySpace>(
+    options: &PacedOptions,
+    keys: &S,
+    tree_bytes: u64,
+    observe: &mut dyn FnMut(f64),
+) -> Result<ModelledOutcome, ModelledError> {
+    check(options)?;
+    let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
+    let tier = PacedTier::with_parameters(options.parameters.clone(), share)?;
+    let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
+    let ground = PolicyGround {
+        near_bytes: Some(near_bytes),
+        huge_pages: true,
+        ..PolicyGround::new(&stand_in_system()?, options.policy, options.near_percent)
+    };
+    let run = Run {
+        options,
+        keys,
+        tier,
+        tree_bytes,
+        near_bytes,
+        observe,
+    };
+    S::Key::open_placed(options.contestant, &ground, run)?
+}
+
+fn check(options: &PacedOptions) -> Result<(), ModelledError> {
+    let wrong = |field, reason: String| Err(ModelledError::Options { field, reason });
+    if !options.contestant.is_ours() {
+        let contestant = options.contestant;
+        return Err(OpenError::NotOurs { contestant }.into());
+    }
+    if options.policy.moves_pages() {
+        let reason = format!(
+            "{} moves pages, which only virtual time has; in paced runs there are: {}",
+            options.policy,
+            Policy::of_nodes(),
+        );
+        return wrong("policy", reason);
+    }
+    if !(1..=100).contains(&options.near_percent) {
+        return wrong("near-share", "give a percentage from 1 to 100".to_owned());
+    }
+    if options.batch == 0 || options.threads == 0 {
+        return wrong("threads and batch", "give at least 1".to_owned());
+    }
+    if options.slice.is_zero() || options.measured < options.slice {
+        let reason = "give a time that is not longer than the measured time";
+        return wrong("slice", reason.to_owned());
+    }
+    if let Some((every, share)) = options.shift
+        && (every < options.slice || !(0.0..1.0).contains(&share))
+    {
+        let reason = "give a time of at least a slice, and a share below 1";
+        return wrong("shift", reason.to_owned());
+    }
+    Ok(())
+}
+
+struct Run<'r, S> {
+    options: &'r PacedOptions,
+    keys: &'r S,
+    tier: Arc<PacedTier>,
+    tree_bytes: u64,
+    near_bytes: u64,
+    observe: &'r mut dyn FnMut(f64),
+}
+
+impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
+    type Output = Result<ModelledOutcome, ModelledError>;
+
+    fn visit<M: PlacedMap<S::Key>>(mut self, map: M) -> Self::Output {
+        let began = Instant::now();
+        let workers = self.load(&map)?;
+        let tree = &**map.tree();
+        let board = Board::new(self.options.threads);
+        let lane = self.lane(tree);
+        let access_ns = calibrate(lane.clone());
+        let far = far_addresses(tree);
+        let threads = (0..self.options.threads).map(|thread| Worker {
+            map: &map,
+            keys: self.keys,
+            board: &board,
+            tally: &board.tallies[thread],
+            requests: self.requests(thread),
+            batch: self.options.batch,
+            probe: PacedProbe::new(far.clone(), lane.clone()),
+            pacer: Pacer::new(&self.tier, access_ns),
+            charged: Charged::default(),
+            left: Left::default(),
+        });
+        let threads: Vec<_> = threads.collect();
+        let (watched, left) = thread::scope(|scope| {
+            let spawn = |worker: Worker<'_, M, S>| worker.run();
+            let handles: Vec<_> = threads
+                .into_iter()
+                .map(|worker| scope.spawn(move || spawn(worker)))
+                .collect();
+            let watched = self.watch(tree, &board, workers.as_ref());
+            let ends = handles.into_iter();
+            let ends = ends.map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            (watched, ends.collect::<Result<Vec<Left>, _>>())
+        });
+        drop(workers);
+        let contestant = self.options.contestant;
+        let left = left.map_err(|error| ModelledError::Map { contestant, error })?;
+        Ok(self.outcome((watched, left), tree, began))
+    }
+}
+
+impl<S: KeySpace> Run<'_, S> {
+    fn requests(&self, thread: usize) -> Requests {
+        let threads = (thread as u64, self.options.threads as u64);
+        let keys = (self.keys.count(), self.keys.count());
+        Requests::new(&self.options.workload, keys, threads, self.options.seed)
+    }
+
+    /// Loads the tree. Gives the threads that place it during the run, where a policy has some.
+    fn load<M: PlacedMap<S::Key>>(
+        &self,
+        map: &M,
+    ) -> Result<Option<Workers<Arc<M::Tree>>>, ModelledError> {
+        let contestant = self.options.contestant;
+        let failed = |error| ModelledError::Map { contestant, error };
+        let placer = match self.options.policy.framework() {
+            Some(framework) => Some(Placer::new(Arc::clone(map.tree()), framework)?),
+            None => None,
+        };
+        if self.options.policy == Policy::Oracle {
+            store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
+            oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
+            if let Some(placer) = placer {
+                oracle::place(&placer);
+            }
+            return Ok(None);
+        }
+        let workers = placer.map(Workers::start).transpose();
+        let workers = workers.map_err(ModelledError::Workers)?;
+        store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
+        map.tree().memory().quiesce();
+        Ok(workers)
+    }
+
+    /// A thread's lane. Of its share of the cache, far lines have as much as far memory has of the
+    /// tree.
+    fn lane<T: PlacedTree>(&self, tree: &T) -> Lane {
+        let parameters = self.tier.parameters();
+        let of_a_core = parameters.cache_bytes.unwrap_or(0) / u64::from(parameters.cores);
+        let far_share = 1.0 - near_bytes_share(tree);
+        let cache_bytes = (of_a_core as f64 * far_share) as u64;
+        Lane::new(parameters, cache_bytes)
+    }
+
+    /// Watches the threads until the run is over.
+    fn watch<T: PlacedTree + Send + Sync + 'static>(
+        &mut self,
+        tree: &T,
+        board: &Board,
+        workers: Option<&Workers<Arc<T>>>,
+    ) -> Watched {
+        let options = self.options;
+        let mut link = Pacer::new(&self.tier, 0.0);
+        let mut watched = Watched::default();
+        let began = Instant::now();
+        let end = options.warm_up + options.measured;
+        let (mut done, mut moved, mut next) = (board.read(), moved(workers), options.slice);
+        while began.elapsed() < end && !board.is_over.load(Ordering::Relaxed) {
+            if watched.start.is_none() && began.elapsed() >= options.warm_up {
+                board.is_measured.store(true, Ordering::Relaxed);
+                watched.start = Some((began.elapsed(), board.read(), moved));
+            }
+            thread::sleep(next.saturating_sub(began.elapsed()));
+            next += options.slice;
+            let now = began.elapsed();
+            if let Some((every, share)) = options.shift
+                && let Distribution::HotRegion(region) = options.workload.distribution
+            {
+                let moves = (now.as_nanos() / every.as_nanos()) as f64;
+                if moves > 0.0 {
+                    board.move_hot_region((region.start_share + moves * share).fract());
+                }
+            }
+            let (done_before, moved_before) = (done, moved);
+            (done, moved) = (board.read(), self::moved(workers));
+            link.pass(
+                moved.promoted_bytes - moved_before.promoted_bytes,
+                moved.demoted_bytes - moved_before.demoted_bytes,
+            );
+            watched.series.push(moment(now, &done_before, &done, tree));
+            (self.observe)(now.as_secs_f64().min(end.as_secs_f64()) / end.as_secs_f64());
+        }
+        watched.end = (began.elapsed(), board.read(), self::moved(workers));
+        board.is_over.store(true, Ordering::Relaxed);
+        watched
+    }
+
+    fn outcome<T: PlacedTree>(
+        &self,
+        (watched, left): (Watched, Vec<Left>),
+        tree: &T,
+        began: Instant,
+    ) -> ModelledOutcome {
+        let (end, done, moved) = &watched.end;
+        let none = (Duration::ZERO, Vec::new(), Moved::default());
+        let (start, done_before, moved_before) = watched.start.as_ref().unwrap_or(&none);
+        let measured = end.saturating_sub(*start);
+        let sum = sum(done_before, done);
+        let mut latencies_ns: Vec<f64> = Vec::new();
+        for one in &left {
+            latencies_ns.extend(&one.latencies_ns);
+        }
+        latencies_ns.sort_unstable_by(f64::total_cmp);
+        let lines = |lines: u64, bandwidth: f64| (lines * CACHE_LINE_BYTES) as f64 / bandwidth;
+        let busy_s = lines(
+            sum.charged.lines_read,
+            self.tier.read_bandwidth_bytes_per_s(),
+        )
+        .max(lines(
+            sum.charged.lines_written,
+            self.tier.write_bandwidth_bytes_per_s(),
+        ));
+        let far = TierTraffic {
+            lines_read: sum.charged.lines_read,
+            lines_written: sum.charged.lines_written,
+            busy_share: busy_s / measured.as_secs_f64(),
+        };
+        let background_s = (moved.busy - moved_before.busy).as_secs_f64();
+        let all_s = measured.as_secs_f64() * self.options.threads as f64 + background_s;
+        let policy = self.options.policy;
+        ModelledOutcome {
+            operations_per_s: rate(done_before, done),
+            latencies_ns,
+            scale: Scale { factor: 1.0 },
+            tree_bytes: self.tree_bytes,
+            near_bytes_max: policy.near_bytes_max(self.near_bytes),
+            moved_bytes: moved.bytes() - moved_before.bytes(),
+            background_share: background_s / all_s,
+            counter_bytes_share: counter_bytes(tree) as f64 / self.tree_bytes.max(1) as f64,
+            series: watched.series,
+            lost: left.iter().map(|one| one.found.lost).sum(),
+            traffic: [None, Some(far)],
+            paced: Some(PacedFigures {
+                operations: sum.operations,
+                charged: sum.charged,
+                waited_share: sum.waited_ns as f64 / (sum.busy_ns + sum.waited_ns).max(1) as f64,
+            }),
+            took: began.elapsed(),
+        }
+    }
+}
+
+/// What placement has done so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moved {
+    promoted_bytes: u64,
+    demoted_bytes: u64,
+    /// Processor time of its threads.
+    busy: Duration,
+}
+
+impl Moved {
+    const fn bytes(&self) -> u64 {
+        self.promoted_bytes + self.demoted_bytes
+    }
+}
+
+fn moved<T: PlacedTree>(workers: Option<&Workers<Arc<T>>>) -> Moved {
+    let mut moved = Moved::default();
+    let Some(workers) = workers else {
+        return moved;
+    };
+    let statistics = workers.placer().statistics();
+    for tier in &statistics.tiers {
+        moved.promoted_bytes += tier.moves.promoted_bytes;
+        moved.demoted_bytes += tier.moves.demoted_bytes;
+    }
+    moved.busy = statistics.busy.iter().map(|(_, busy)| *busy).sum();
+    moved
+}
+
+/// A moment, what each thread had done by then, and what placement had.
+type Mark = (Duration, Vec<Done>, Moved);
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+struct Watched {
+    series: Vec<Moment>,
+    /// When figures began to be taken.
+    start: Option<Mark>,
+    end: Mark,
+}
+
+impl Board {
+    fn read(&self) -> Vec<Done> {
+        self.tallies.iter().map(|tally| tally.read()).collect()
+    }
+}
+
+/// Operations per second of all threads together, each in the time that it spent on them.
+fn rate(before: &[Done], after: &[Done]) -> f64 {
+    let before = before
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(Done::default()));
+    let rates = before.zip(after).map(|(before, after)| {
+        let busy_s = (after.busy_ns - before.busy_ns) as f64 / 1e9;
+        let operations = (after.operations - before.operations) as f64;
+        if busy_s > 0.0 {
+            operations / busy_s
+        } else {
+            0.0
+        }
+    });
+    rates.sum()
+}
+
+/// What all threads have done between two moments.
+fn sum(before: &[Done], after: &[Done]) -> Done {
+    let before = before
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(Done::default()));
+    let mut sum = Done::default();
+    for (before, after) in before.zip(after) {
+        let charged = after.charged.since(before.charged);
+        sum.operations += after.operations - before.operations;
+        sum.busy_ns += after.busy_ns - before.busy_ns;
+        sum.waited_ns += after.waited_ns - before.waited_ns;
+        sum.charged.latency_ns += charged.latency_ns;
+        sum.charged.lines_read += charged.lines_read;
+        sum.charged.lines_written += charged.lines_written;
+        sum.charged.near_accesses += charged.near_accesses;
+        sum.charged.far_accesses += charged.far_accesses;
+    }
+    sum
+}
+
+fn moment<T: PlacedTree>(at: Duration, before: &[Done], after: &[Done], tree: &T) -> Moment {
+    let charged = sum(before, after).charged;
+    let accesses = charged.near_accesses + charged.far_accesses;
+    Moment {
+        at,
+        operations_per_s: rate(before, after),
+        near_bytes_share: near_bytes_share(tree),
+        near_accesses_share: charged.near_accesses as f64 / accesses.max(1) as f64,
+    }
+}
+
+/// The share of a tree's bytes that are near.
+fn near_bytes_share<T: PlacedTree>(tree: &T) -> f64 {
+    let memory = tree.memory();
+    memory.ledger(TierId::NEAR).used_bytes() as f64 / own_bytes(memory).max(1) as f64
+}
+
+/// The addresses of the nodes on far memory.
+fn far_addresses<T: PlacedTree>(tree: &T) -> Range<usize> {
+    let memory = tree.memory();
+    memory.addresses(memory.farthest()).unwrap_or(0..0)
+}

@@ -1,0 +1,209 @@
+//! Threads that answer requests, and what they and the run share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use nearfar_measure::probe::Waiting;
+
+use super::lane::Charged;
+use super::pacer::Pacer;
+use super::probe::PacedProbe;
+use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
+use crate::perform::{Batch, Found, perform, read_batch};
+use crate::workload::{Action, KeySpace, Request, Requests, Trace};
+
+/// Requests that are drawn at once, while no time is taken.
+const DRAWN: usize = 2048;
+/// Operations after which a thread waits for what they were charged. A shorter wait would take less
+/// than reading the clock.
+const HELD_OPERATIONS: usize = 16;
+
+/// What threads and the run tell each other.
+#[derive(Debug)]
+pub(super) struct Board {
+    /// No operation begins any more.
+    pub(super) is_over: AtomicBool,
+    /// Latencies are kept.
+    pub(super) is_measured: AtomicBool,
+    /// Where the hot region begins, as the bits of a share; not a number until it has moved.
+    hot_start: AtomicU64,
+    pub(super) tallies: Vec<Tally>,
+}
+
+/// What one thread has done; written by it alone, and read at any time.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    operations: AtomicU64,
+    /// Time spent on them, without what a thread waited for a processor: the modelled machine has a
+    /// core for each.
+    busy_ns: AtomicU64,
+    /// Time waited for a processor.
+    waited_ns: AtomicU64,
+    charged: [AtomicU64; 5],
+}
+
+/// A [`Tally`] at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Done {
+    pub(super) operations: u64,
+    pub(super) busy_ns: u64,
+    pub(super) waited_ns: u64,
+    pub(super) charged: Charged,
+}
+
+impl Board {
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            is_over: AtomicBool::new(false),
+            is_measured: AtomicBool::new(false),
+            hot_start: AtomicU64::new(f64::NAN.to_bits()),
+            tallies: (0..threads).map(|_| Tally::default()).collect(),
+        }
+    }
+
+    /// Lets the hot region begin elsewhere.
+    pub(super) fn move_hot_region(&self, start_share: f64) {
+        self.hot_start
+            .store(start_share.to_bits(), Ordering::Relaxed);
+    }
+
+    fn hot_start(&self) -> Option<f64> {
+        let share = f64::from_bits(self.hot_start.load(Ordering::Relaxed));
+        (!share.is_nan()).then_some(share)
+    }
+}
+
+impl Tally {
+    fn add(&self, done: Done) {
+        // Nothing is published through these counts.
+        let add = |count: &AtomicU64, more: u64| count.fetch_add(more, Ordering::Relaxed);
+        add(&self.operations, done.operations);
+        add(&self.busy_ns, done.busy_ns);
+        add(&self.waited_ns, done.waited_ns);
+        let charged = done.charged;
+        let parts = [
+            charged.latency_ns,
+            charged.lines_read,
+            charged.lines_written,
+            charged.near_accesses,
+            charged.far_accesses,
+        ];
+        for (count, part) in self.charged.iter().zip(parts) {
+            add(count, part);
+        }
+    }
+
+    /// What was done so far.
+    pub(super) fn read(&self) -> Done {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [
+            latency_ns,
+            lines_read,
+            lines_written,
+            near_accesses,
+            far_accesses,
+        ] = self.charged.each_ref().map(read);
+        Done {
+            operations: read(&self.operations),
+            busy_ns: read(&self.busy_ns),
+            waited_ns: read(&self.waited_ns),
+            charged: Charged {
+                latency_ns,
+                lines_read,
+                lines_written,
+                near_accesses,
+                far_accesses,
+            },
+        }
+    }
+}
+
+/// What a thread leaves when it ends.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    pub(super) found: Found,
+    /// Of single operations: their time on this machine, and the latency that they were charged.
+    pub(super) latencies_ns: Vec<f64>,
+}
+
+/// A thread that answers requests.
+pub(super) struct Worker<'r, M, S> {
+    pub(super) map: &'r M,
+    pub(super) keys: &'r S,
+    pub(super) board: &'r Board,
+    pub(super) tally: &'r Tally,
+    pub(super) requests: Requests,
+    pub(super) batch: usize,
+    pub(super) probe: PacedProbe,
+    pub(super) pacer: Pacer,
+    /// Everything that was charged, up to the last wait.
+    pub(super) charged: Charged,
+    pub(super) left: Left,
+}
+
+impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
+    /// Answers requests until the run is over.
+    pub(super) fn run(mut self) -> Result<Left, MapError> {
+        let mut trace = Trace::default();
+        while !self.board.is_over.load(Ordering::Relaxed) {
+            if let Some(start) = self.board.hot_start() {
+                self.requests.move_hot_region(start);
+            }
+            trace.clear();
+            self.requests.draw(self.keys, DRAWN, &mut trace);
+            let before = self.charged;
+            let waiting = Waiting::start();
+            let began = Instant::now();
+            for requests in trace.requests.chunks(SESSION_OPERATIONS) {
+                self.answer(requests, &trace.arena)?;
+            }
+            let busy = began.elapsed();
+            let waited = waiting.elapsed().unwrap_or_default().min(busy);
+            self.tally.add(Done {
+                operations: trace.requests.len() as u64,
+                busy_ns: (busy - waited).as_nanos() as u64,
+                waited_ns: waited.as_nanos() as u64,
+                charged: self.charged.since(before),
+            });
+        }
+        Ok(self.left)
+    }
+
+    fn answer(&mut self, requests: &[Request], arena: &[u8]) -> Result<(), MapError> {
+        let mut session = self.map.session(&self.probe);
+        let reads_only = requests
+            .iter()
+            .all(|request| request.action == Action::Read);
+        let found = &mut self.left.found;
+        if self.batch > 1 && reads_only {
+            let mut room = Batch::new(self.batch);
+            for requests in requests.chunks(self.batch) {
+                read_batch::<S, _>(&mut session, requests, arena, &mut room, found);
+                settle(&self.probe, &mut self.pacer, &mut self.charged);
+            }
+        } else {
+            let is_measured = self.board.is_measured.load(Ordering::Relaxed);
+            let mut sampled = is_measured.then_some(&mut self.left.latencies_ns);
+            for requests in requests.chunks(HELD_OPERATIONS) {
+                for request in requests {
+                    let started = sampled.is_some().then(Instant::now);
+                    perform::<S, _>(&mut session, request, arena, found)?;
+                    let charged = self.probe.end_operation();
+                    if let Some((latencies_ns, started)) = sampled.take().zip(started) {
+                        let waited = charged.since(self.charged).latency_ns;
+                        latencies_ns.push((started.elapsed().as_nanos() as u64 + waited) as f64);
+                    }
+                }
+                settle(&self.probe, &mut self.pacer, &mut self.charged);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits for what was charged since the last wait.
+fn settle(probe: &PacedProbe, pacer: &mut Pacer, before: &mut Charged) {
+    let charged = probe.end_operation();
+    pacer.hold(charged.since(*before));
+    *before = charged;
+}

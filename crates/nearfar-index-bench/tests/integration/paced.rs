@@ -1,0 +1,143 @@
+//! Trees with far memory that is modelled by pace, small.
+
+use std::time::Duration;
+
+use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::modelled::{ModelledError, ModelledOutcome, Policy};
+use nearfar_index_bench::paced::{PacedOptions, loaded_bytes, run};
+use nearfar_index_bench::workload::{Integers, Workload};
+use nearfar_model::PacedParameters;
+use nearfar_topology::Profile;
+
+const KEYS: u64 = 20_000;
+
+fn options(contestant: Contestant, policy: Policy) -> PacedOptions {
+    let profile = Profile::builtin("cxl-card").unwrap();
+    PacedOptions {
+        contestant,
+        policy,
+        workload: Workload::named("ycsb-c").unwrap().with_zipf(0.0),
+        near_percent: 25,
+        threads: 2,
+        batch: 1,
+        warm_up: Duration::from_millis(20),
+        measured: Duration::from_millis(60),
+        slice: Duration::from_millis(20),
+        shift: None,
+        // No room for far lines in caches but for those of an operation.
+        parameters: PacedParameters {
+            cache_bytes: None,
+            ..PacedParameters::try_from(&profile).unwrap()
+        },
+        seed: 1,
+    }
+}
+
+fn outcome(options: &PacedOptions) -> ModelledOutcome {
+    let keys = Integers::new(KEYS);
+    let bytes = loaded_bytes(options.contestant, &keys).unwrap();
+    let outcome = run(options, &keys, bytes, &mut |_| ()).unwrap();
+    assert_eq!(outcome.lost, 0, "{}", options.policy);
+    outcome
+}
+
+/// What an operation is charged: latency in nanoseconds, and lines.
+fn per_operation(options: &PacedOptions) -> (f64, f64) {
+    let paced = outcome(options).paced.unwrap();
+    assert!(paced.operations > 0);
+    let per = |sum: u64| sum as f64 / paced.operations as f64;
+    (per(paced.charged.latency_ns), per(paced.charged.lines_read))
+}
+
+/// Of the same requests, each far line that is waited for takes the difference of the latencies.
+#[test]
+fn twice_the_latency_is_charged_twice() {
+    let single = options(Contestant::Art, Policy::AllFar);
+    let mut twice = single.clone();
+    let difference_ns = single.parameters.latency_ns - single.parameters.near_latency_ns;
+    twice.parameters.latency_ns += difference_ns;
+    let ((once_ns, lines), (twice_ns, same_lines)) =
+        (per_operation(&single), per_operation(&twice));
+    assert!(
+        (twice_ns / once_ns - 2.0).abs() < 0.05,
+        "{once_ns} {twice_ns}"
+    );
+    assert!(
+        (lines / same_lines - 1.0).abs() < 0.05,
+        "{lines} {same_lines}"
+    );
+    // Some lines of a lookup do not depend on each other, but most do.
+    let waits = once_ns / difference_ns;
+    assert!(waits <= lines && waits > 1.0, "{waits} of {lines}");
+}
+
+#[test]
+fn near_memory_is_not_charged_and_a_share_is_charged_less_than_all() {
+    for contestant in [
+        Contestant::Art,
+        Contestant::BPlusTree { node_bytes: 512 },
+        Contestant::Masstree,
+    ] {
+        let near = outcome(&options(contestant, Policy::AllNear))
+            .paced
+            .unwrap();
+        assert_eq!(near.charged.far_accesses, 0);
+        assert_eq!((near.charged.latency_ns, near.charged.lines_read), (0, 0));
+        assert!(near.charged.near_accesses >= near.operations);
+        let (far_ns, far_lines) = per_operation(&options(contestant, Policy::AllFar));
+        let (some_ns, some_lines) = per_operation(&options(contestant, Policy::Interleave));
+        assert!(some_ns < far_ns && some_lines < far_lines, "{contestant}");
+    }
+}
+
+#[test]
+fn a_batch_waits_for_many_lines_at_once() {
+    let single = options(Contestant::Art, Policy::AllFar);
+    let batched = PacedOptions {
+        batch: 64,
+        ..single.clone()
+    };
+    let (single_ns, batched_ns) = (per_operation(&single).0, per_operation(&batched).0);
+    assert!(batched_ns < single_ns / 2.0, "{single_ns} {batched_ns}");
+}
+
+#[test]
+fn every_policy_of_nodes_keeps_its_share_and_loses_nothing() {
+    let all = Policy::ALL.into_iter().filter(|one| !one.moves_pages());
+    for policy in all.filter(|policy| *policy != Policy::AllNear) {
+        let mut options = options(Contestant::Art, policy);
+        options.workload = Workload::named("hotspot-update-heavy").unwrap();
+        options.shift = Some((Duration::from_millis(20), 0.05));
+        let outcome = outcome(&options);
+        let last = outcome.series.last().unwrap();
+        assert!(last.near_bytes_share <= 0.27, "{policy}: {last:?}");
+        assert!(outcome.traffic[0].is_none() && outcome.traffic[1].is_some());
+    }
+}
+
+#[test]
+fn options_that_mean_nothing_are_named() {
+    let refused = |change: fn(&mut PacedOptions)| {
+        let mut options = options(Contestant::Art, Policy::Sidle);
+        change(&mut options);
+        run(&options, &Integers::new(KEYS), 1 << 20, &mut |_| ()).unwrap_err()
+    };
+    let pages = refused(|options| options.policy = "tpp-4k".parse().unwrap()).to_string();
+    assert!(
+        pages.contains("tpp-4k") && pages.contains("interleave"),
+        "{pages}"
+    );
+    assert!(!pages.contains("memtis"), "{pages}");
+    let share = refused(|options| options.near_percent = 0).to_string();
+    assert!(share.starts_with("near-share"), "{share}");
+    let rival = refused(|options| options.contestant = Contestant::Congee);
+    assert!(matches!(rival, ModelledError::Open(_)), "{rival}");
+    let slow = refused(|options| options.parameters.latency_ns = f64::NAN);
+    assert!(matches!(slow, ModelledError::Pacing(_)), "{slow}");
+    let small = options(Contestant::Art, Policy::Sidle);
+    let error = run(&small, &Integers::new(KEYS), 0, &mut |_| ()).unwrap_err();
+    assert!(
+        matches!(error, ModelledError::Placement(_)),
+        "no near budget: {error}"
+    );
+}
