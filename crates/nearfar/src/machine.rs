@@ -14,7 +14,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 use crate::args::MachineArgs;
-use crate::progress::{self, Live, Spinner};
+use crate::progress::{self, Live};
 
 /// Where tables outlive the process, if anywhere.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +70,7 @@ pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
         let observer = move |progress| told.say(progress::recovering(&progress));
         data.progress = Some(RecoveryObserver::new(observer));
     }
-    let spinner = Spinner::new(move || live.text());
+    let spinner = live.spinner();
     let engine = Engine::new(options);
     drop(spinner);
     let engine = engine?;
