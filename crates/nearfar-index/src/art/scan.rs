@@ -294,7 +294,10 @@ impl<V: TreeValue> Art<V> {
             let mut key = std::mem::take(&mut walk.path);
             let path_bytes = key.len();
             context.follow(leaf.base().as_ptr(), leaf.bytes());
-            self.frontend.use_leaf(leaf.counter(), context.probe);
+            match leaves {
+                0 => self.frontend.use_leaf(leaf.counter(), context.probe),
+                _ => self.frontend.pass_leaf(leaf.counter(), context.probe),
+            }
             let count = leaf.count();
             let mut is_any = false;
             for index in 0..count {

@@ -203,7 +203,12 @@ impl<V: TreeValue> BPlusTree<V> {
         let mut next = Some(from);
         let mut cursor = None;
         for _ in 0..LEAVES_PER_GUARD {
+            let is_first = cursor.is_none();
             let here = self.next_cursor(context, cursor, next?, direction);
+            match is_first {
+                true => self.frontend.use_leaf(here.leaf.counter(), context.probe),
+                false => self.frontend.pass_leaf(here.leaf.counter(), context.probe),
+            }
             match self.scan_leaf(context, &here, &mut next, direction, visit) {
                 Ok(ControlFlow::Continue(())) => {
                     next = here.range.beyond(direction);
@@ -236,7 +241,6 @@ impl<V: TreeValue> BPlusTree<V> {
             Direction::Up => leaf.rank_and_prefetch(from, context)..leaf.count(),
             Direction::Down => 0..leaf.rank(from, context),
         };
-        self.frontend.use_leaf(leaf.counter(), context.probe);
         let mut has_asked = direction == Direction::Down;
         while !rest.is_empty() {
             if direction == Direction::Up {

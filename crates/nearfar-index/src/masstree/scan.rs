@@ -157,6 +157,7 @@ impl<V: TreeValue> Masstree<V> {
         };
         let mut is_bounded = cursor.goes_on(depth);
         let mut page = Page::new();
+        let mut is_first = true;
         for distance in 1..LEAVES_AHEAD {
             prefetch_sibling::<P, BACK>(&spot, context, distance);
         }
@@ -164,8 +165,12 @@ impl<V: TreeValue> Masstree<V> {
             prefetch_sibling::<P, BACK>(&spot, context, LEAVES_AHEAD);
             spot.leaf.copy(from, to, context, &mut page);
             spot.validate()?;
-            self.frontend
-                .use_leaf(&spot.leaf.node.counter, context.probe);
+            let counter = &spot.leaf.node.counter;
+            match is_first {
+                true => self.frontend.use_leaf(counter, context.probe),
+                false => self.frontend.pass_leaf(counter, context.probe),
+            }
+            is_first = false;
             let entries = page.entries();
             for index in 0..entries.len() {
                 let entry = match BACK {

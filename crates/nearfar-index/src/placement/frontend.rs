@@ -99,6 +99,8 @@ pub struct Frontend {
     boundaries: [AtomicU8; MAX_TIERS],
     /// 0 off, 1 leaf, 2 path, above: one in so many less two.
     tracking: AtomicU32,
+    /// Leaves that scans pass of which one is counted.
+    passed_one_in: AtomicU32,
     /// Bytes that interleaved allocations have passed, all threads together.
     interleaved_bytes: AtomicU64,
 }
@@ -117,6 +119,7 @@ impl Frontend {
             farthest,
             boundaries: std::array::from_fn(|_| AtomicU8::new(u8::MAX)),
             tracking: AtomicU32::new(TRACK_OFF),
+            passed_one_in: AtomicU32::new(1),
             interleaved_bytes: AtomicU64::new(0),
         };
         frontend.set_tracking(tracking);
@@ -144,6 +147,11 @@ impl Frontend {
             Tracking::Sampled(one_in) => one_in.saturating_add(TRACK_PATH),
         };
         self.tracking.store(number, Relaxed);
+    }
+
+    /// Counts one in so many of the leaves that scans pass; with 0 or 1, each.
+    pub fn set_passed_one_in(&self, one_in: u32) {
+        self.passed_one_in.store(one_in.max(1), Relaxed);
     }
 
     /// The level from which on new nodes go farther than `tier` (L_fast).
@@ -214,6 +222,17 @@ impl Frontend {
                     count(counter, probe);
                 }
             }
+        }
+    }
+
+    /// Counts a use of a leaf that a scan has come to from the one before it, if such uses are counted. The
+    /// scan has asked for it ahead, so that it waits less for it than for its first leaf.
+    #[inline]
+    pub fn pass_leaf<P: Probe>(&self, counter: &LeafCounter, probe: &P) {
+        match self.passed_one_in.load(Relaxed) {
+            1 => self.use_leaf(counter, probe),
+            one_in if is_sampled(one_in) => self.use_leaf(counter, probe),
+            _ => {}
         }
     }
 
@@ -309,6 +328,15 @@ mod tests {
         }
         assert!((700..1300).contains(&counter.uses()), "{}", counter.uses());
         frontend.use_inner(&counter, &Native);
+        frontend.set_tracking(Tracking::Leaf);
+        for (one_in, passed) in [(1, 100..101), (8, 70..130)] {
+            frontend.set_passed_one_in(one_in);
+            let counter = LeafCounter::default();
+            for _ in 0..100 * one_in {
+                frontend.pass_leaf(&counter, &Native);
+            }
+            assert!(passed.contains(&counter.uses()), "{}", counter.uses());
+        }
         frontend.set_tracking(Tracking::Off);
         let before = counter.uses();
         frontend.use_leaf(&counter, &Native);

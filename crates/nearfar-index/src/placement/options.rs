@@ -134,6 +134,9 @@ pub struct PlacementOptions {
     /// One in so many cold leaves on a farther tier is looked at for ancestors that stayed nearer
     /// (zhao-2026, section 4.3).
     pub stuck_one_in: u32,
+    /// One in so many of the leaves that a scan passes counts as used; its first leaf always does. A scan
+    /// asks for the leaves behind the first one ahead, so that less is gained where they are near.
+    pub passed_one_in: u32,
     /// The most nodes that wait for promotion, and for demotion from each tier.
     pub queued_nodes_max: usize,
 }
@@ -226,14 +229,16 @@ impl Default for PlacementOptions {
             migration_bytes_per_second_max: None,
             leaves_per_wakeup_max: None,
             stuck_one_in: 16,
+            passed_one_in: 1,
             queued_nodes_max: 1 << 18,
         }
     }
 }
 
 impl PlacementOptions {
-    /// What goes beyond the paper: leaves ranked by uses per byte, as many promoted as fit, and
-    /// uses cooled every second, since a leaf has to outdo another to take its place.
+    /// What goes beyond the paper: leaves ranked by uses per byte, as many promoted as fit, uses cooled
+    /// every second, since a leaf has to outdo another to take its place, and leaves that scans pass
+    /// counted less.
     #[must_use]
     pub fn fitted() -> Self {
         Self {
@@ -243,6 +248,7 @@ impl PlacementOptions {
                 ..Mechanisms::default()
             },
             ranking: Ranking::UsesPerByte,
+            passed_one_in: 8,
             intervals: Intervals {
                 cooler: Duration::from_millis(1000),
                 ..Intervals::default()
@@ -310,6 +316,7 @@ impl PlacementOptions {
             ),
             ("queued_nodes_max", self.queued_nodes_max == 0),
             ("stuck_one_in", self.stuck_one_in == 0),
+            ("passed_one_in", self.passed_one_in == 0),
             ("depth.node_bytes", self.depth.node_bytes == 0),
             (
                 "selection.one_in",

@@ -137,6 +137,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         };
         let frontend = placer.tree.frontend();
         frontend.set_tracking(placer.options.mechanisms.tracking);
+        frontend.set_passed_one_in(placer.options.passed_one_in);
         for tier in placer.near_tiers() {
             placer.publish_boundary(tier);
         }
