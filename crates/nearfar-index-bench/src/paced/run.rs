@@ -48,6 +48,8 @@ pub struct PacedOptions {
     pub shift: Option<(Duration, f64)>,
     /// The modelled far tier.
     pub parameters: PacedParameters,
+    /// Bytes of each value, from 8 on.
+    pub value_bytes: usize,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -64,12 +66,16 @@ pub struct PacedFigures {
     pub waited_share: f64,
 }
 
-/// Bytes of one of our trees with all keys, for [`run`].
+/// Bytes of one of our trees with all keys and values of so many bytes, for [`run`].
 ///
 /// # Errors
 /// [`ModelledError`]: it takes no such keys, or there is no memory.
-pub fn loaded_bytes<S: KeySpace>(contestant: Contestant, keys: &S) -> Result<u64, ModelledError> {
-    tree_bytes(contestant, keys, &stand_in_system()?)
+pub fn loaded_bytes<S: KeySpace>(
+    contestant: Contestant,
+    value_bytes: usize,
+    keys: &S,
+) -> Result<u64, ModelledError> {
+    tree_bytes((contestant, value_bytes), keys, &stand_in_system()?)
 }
 
 /// Runs one tree, which has `tree_bytes` when it is loaded, under one policy. `observe` is told the
@@ -100,7 +106,7 @@ pub fn run<S: KeySpace>(
         near_bytes,
         observe,
     };
-    S::Key::open_placed(options.contestant, &ground, run)?
+    S::Key::open_placed(options.contestant, options.value_bytes, &ground, run)?
 }
 
 fn check(options: &PacedOptions) -> Result<(), ModelledError> {
