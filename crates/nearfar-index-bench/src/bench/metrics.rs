@@ -18,7 +18,7 @@
 //! | `charged_latency_per_operation` | ns | paced: latency of far memory over that of near memory |
 //! | `waited_share` | ratio | paced: of the threads' time, in which they waited for a processor |
 //! | `moved_bytes` | B | what placement moved in the measured time |
-//! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; paced the time from beginning to end of its work |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!

@@ -11,7 +11,7 @@ pub struct Charged {
     pub latency_ns: u64,
     /// Lines of far memory that were fetched, of 64 bytes.
     pub lines_read: u64,
-    /// Lines of far memory that were changed.
+    /// Changed lines of far memory that left the cache, and so were written back.
     pub lines_written: u64,
     /// Accesses to near memory, before any cache.
     pub near_accesses: u64,
@@ -95,8 +95,9 @@ impl Lane {
     }
 
     fn access_line(&mut self, how: Use, line: u64) {
-        self.charged.lines_written += u64::from(how == Use::Write);
-        if self.cache.touch(line) {
+        let touched = self.cache.touch(line, how == Use::Write);
+        self.charged.lines_written += u64::from(touched.writes_back);
+        if touched.is_hit {
             let found = self.prefetched.iter().position(|(held, _)| *held == line);
             if let Some(found) = found.filter(|_| how == Use::Read) {
                 let (_, end_ns) = self.prefetched.swap_remove(found);
@@ -202,8 +203,15 @@ pub(super) mod tests {
         });
         assert_eq!((twice.latency_ns, twice.lines_read), (200, 2));
         assert_eq!(twice.far_accesses, 2);
-        let stored = charged(|lane| lane.access(Use::Write, LINE / 2, LINE));
+        // It begins in the middle of a line.
+        let store = |lane: &mut Lane| lane.access(Use::Write, LINE / 2, LINE);
+        let stored = charged(store);
         assert_eq!((stored.latency_ns, stored.lines_read), (0, 2));
-        assert_eq!(stored.lines_written, 2, "it begins in the middle of a line");
+        assert_eq!(stored.lines_written, 0, "they are in the cache");
+        let others = charged(|lane| {
+            store(lane);
+            lane.access(Use::Read, 1 << 20, 10_000 * LINE);
+        });
+        assert_eq!(others.lines_written, 2);
     }
 }
