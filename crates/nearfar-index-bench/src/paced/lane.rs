@@ -62,6 +62,17 @@ pub(super) enum Use {
     Prefetch,
 }
 
+/// What a probe hears of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Far bytes are used, so many from an address on.
+    Access(Use, usize, usize),
+    /// What comes next needs the reads so far.
+    Depends,
+    /// An operation ends.
+    End,
+}
+
 impl Lane {
     /// A thread's, with so many bytes of cache for lines of far memory.
     pub(super) fn new(parameters: &PacedParameters, cache_bytes: u64) -> Self {
@@ -78,14 +89,22 @@ impl Lane {
         }
     }
 
+    /// Charges an event.
+    pub(super) fn hear(&mut self, event: Event) {
+        match event {
+            Event::Access(how, address, bytes) => self.access(how, address, bytes),
+            Event::Depends => self.depends(),
+            Event::End => self.end_operation(),
+        }
+    }
+
     /// What comes next needs the reads so far.
-    #[inline]
-    pub(super) fn depends(&mut self) {
+    fn depends(&mut self) {
         self.now_ns = self.now_ns.max(self.reads_end_ns);
     }
 
     /// Uses all lines of `bytes` far bytes at `address`.
-    pub(super) fn access(&mut self, how: Use, address: usize, bytes: usize) {
+    fn access(&mut self, how: Use, address: usize, bytes: usize) {
         self.charged.far_accesses += 1;
         let first = address as u64 / CACHE_LINE_BYTES;
         let last = (address + bytes.max(1) - 1) as u64 / CACHE_LINE_BYTES;
@@ -118,7 +137,7 @@ impl Lane {
     }
 
     /// Ends an operation, whose reads are all needed.
-    pub(super) fn end_operation(&mut self) {
+    fn end_operation(&mut self) {
         self.depends();
         self.prefetched.clear();
         self.charged.latency_ns = self.now_ns;

@@ -12,9 +12,9 @@ use nearfar_memory::TierId;
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
 
 use super::lane::{Charged, Lane};
-use super::pacer::{Pacer, calibrate};
+use super::pacer::Pacer;
 use super::probe::PacedProbe;
-use super::worker::{Board, Done, Left, Worker};
+use super::worker::{Board, Charging, Done, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
 use crate::modelled::{
     ModelledError, ModelledOutcome, Moment, Policy, PolicyGround, Scale, TierTraffic,
@@ -160,7 +160,6 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
         let tree = &**map.tree();
         let board = Board::new(self.options.threads);
         let lane = self.lane(tree);
-        let access_ns = calibrate(lane.clone());
         let far = far_addresses(tree);
         let threads = (0..self.options.threads).map(|thread| Worker {
             map: &map,
@@ -169,9 +168,8 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
             tally: &board.tallies[thread],
             requests: self.requests(thread),
             batch: self.options.batch,
-            probe: PacedProbe::new(far.clone(), lane.clone()),
-            pacer: Pacer::new(&self.tier, access_ns),
-            charged: Charged::default(),
+            probe: PacedProbe::new(far.clone()),
+            charging: Charging::new(lane.clone(), Pacer::new(&self.tier)),
             left: Left::default(),
         });
         let threads: Vec<_> = threads.collect();
@@ -244,7 +242,7 @@ impl<S: KeySpace> Run<'_, S> {
         workers: Option<&Workers<Arc<T>>>,
     ) -> Watched {
         let options = self.options;
-        let mut link = Pacer::new(&self.tier, 0.0);
+        let mut link = Pacer::new(&self.tier);
         let mut watched = Watched::default();
         let began = Instant::now();
         let end = options.warm_up + options.measured;
