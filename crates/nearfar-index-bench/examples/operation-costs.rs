@@ -19,7 +19,7 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use nearfar_index::placement::{PlacedTree, Tracking};
 use nearfar_index_bench::map::{
-    Contestant, PlacedMap, PlacedVisitor, PlatformGround, Session, TestKey,
+    Contestant, PlacedMap, PlacedVisitor, PlatformGround, Session, TestKey, WORD_BYTES,
 };
 use nearfar_index_bench::workload::{Integers, KeySpace, Pick};
 use nearfar_model::{Native, Probe};
@@ -241,7 +241,8 @@ fn main() -> anyhow::Result<()> {
             keys: &keys,
             is_tracked: arguments.tracked,
         };
-        let (accesses, ns) = u64::open_placed(arguments.tree[0], &PlatformGround, child)?;
+        let (accesses, ns) =
+            u64::open_placed(arguments.tree[0], WORD_BYTES, &PlatformGround, child)?;
         println!("{accesses} {ns}");
         return Ok(());
     }

@@ -46,6 +46,9 @@ struct Arguments {
     /// Keys that are looked up at once.
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
+    /// Bytes of each value.
+    #[arg(long, default_value_t = 8)]
+    value_bytes: usize,
     /// The machine whose far memory is modelled.
     #[arg(long, default_value = "cxl-card")]
     profile: String,
@@ -98,6 +101,7 @@ impl Arguments {
             keys: self.keys,
             threads: vec![self.threads],
             batch: self.batch,
+            value_bytes: self.value_bytes,
             policies: self.policy.clone(),
             near_percent: self.near_share,
             profile: Some(Profile::resolve(&self.profile)?),

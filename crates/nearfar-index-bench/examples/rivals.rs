@@ -50,6 +50,9 @@ struct Arguments {
     /// Operations of each thread in a run.
     #[arg(long, default_value = "2000000")]
     operations: NonZeroUsize,
+    /// Bytes of each value.
+    #[arg(long, default_value_t = 8)]
+    value_bytes: usize,
     /// Keys that are looked up at once.
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
@@ -101,6 +104,7 @@ fn run<S: KeySpace>(
         runs: arguments.runs,
         operations: arguments.operations,
         batch: arguments.batch,
+        value_bytes: arguments.value_bytes,
         seed: 1,
     };
     let ground = NearGround {

@@ -47,6 +47,9 @@ struct Arguments {
     /// Keys that are looked up at once.
     #[arg(long, default_value_t = 1)]
     batch: usize,
+    /// Bytes of each value.
+    #[arg(long, default_value_t = 8)]
+    value_bytes: usize,
     /// The machine.
     #[arg(long, default_value = "cxl-card")]
     profile: String,
@@ -135,6 +138,7 @@ impl Arguments {
                 true => ScaleRule::Bytes,
                 false => ScaleRule::Keys,
             },
+            value_bytes: self.value_bytes,
             seed: self.seed,
         })
     }

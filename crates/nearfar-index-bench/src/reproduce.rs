@@ -14,7 +14,7 @@ use nearfar_measure::reproduce::{TreeModel, TreeRun, TreeWorkload};
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, TierName};
 
-use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap};
+use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap, WORD_BYTES};
 use crate::modelled::{
     Counted, InPlace, ModelledError, Scale, near_ground, stand_in_system, store_all,
 };
@@ -85,7 +85,7 @@ impl BPlusTrees {
                     Some(system) => system,
                     None => stand_in_system()?,
                 };
-                let tree = BPlusTreeMap::new(&near_ground(&system), node_bytes)?;
+                let tree = BPlusTreeMap::<u64>::new(&near_ground(&system), node_bytes, WORD_BYTES)?;
                 self.system = Some(system);
                 store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
                 Tree::Samples(Rc::new(tree))

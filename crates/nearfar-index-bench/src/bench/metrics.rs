@@ -18,11 +18,11 @@
 //! | `charged_latency_per_operation` | ns | paced: latency of far memory over that of near memory |
 //! | `waited_share` | ratio | paced: of the threads' time, in which they waited for a processor |
 //! | `moved_bytes` | B | what placement moved in the measured time |
-//! | `background_cpu_share` | ratio | processor time of placement over that of all cores |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; paced the time from beginning to end of its work |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
-//! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form` and `batch`; natively
+//! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form`, `batch` and `value_bytes`; natively
 //! `runs` and `undisturbed_runs`, paced and in virtual time `policy`, `profile`, `near_share_percent` and
 //! `scale_factor`.
 
@@ -56,6 +56,7 @@ impl IndexBenchOutcome {
             "zipf": options.zipf,
             "keys": self.keys,
             "key_form": options.form.to_string(),
+            "value_bytes": options.value_bytes,
             "threads": options.threads.iter().map(|threads| threads.get()).collect::<Vec<_>>(),
             "runs": options.runs.get(),
             "operations": options.operations.get(),
@@ -79,7 +80,14 @@ impl IndexBenchOutcome {
         match self.options.mode {
             Mode::Native => {
                 let compared = self.compared.iter();
-                compared.flat_map(|one| self.native_metrics(one)).collect()
+                let mut metrics: Vec<Metric> =
+                    compared.flat_map(|one| self.native_metrics(one)).collect();
+                metrics.extend(self.left_out.iter().map(|(contestant, reason)| {
+                    let name = "throughput_mops";
+                    let metric = Metric::unavailable(name, reason, "Mop/s", Kind::Measured);
+                    metric.with("tree", contestant.name())
+                }));
+                metrics
             }
             Mode::Paced | Mode::Virtual => {
                 let modelled = self.modelled.iter();
@@ -100,6 +108,7 @@ impl IndexBenchOutcome {
                 .with("keys", self.keys)
                 .with("key_form", self.options.form.to_string())
                 .with("batch", self.options.batch.get())
+                .with("value_bytes", self.options.value_bytes)
         };
         let mut metrics = Vec::new();
         if let Some((summary, quiet)) = throughput_mops(one) {
@@ -193,6 +202,7 @@ impl IndexBenchOutcome {
             .with("keys", self.keys)
             .with("key_form", self.options.form.to_string())
             .with("batch", self.options.batch.get())
+            .with("value_bytes", self.options.value_bytes)
             .with("policy", one.policy.name())
             .with("profile", profile)
             .with("near_share_percent", self.options.near_percent)

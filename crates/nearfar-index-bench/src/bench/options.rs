@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
-use crate::map::Contestant;
+use crate::map::{Contestant, WORD_BYTES};
 use crate::modelled::{Policy, ScaleRule};
 use crate::workload::{Bytes, Workload};
 
@@ -103,6 +104,8 @@ pub struct BenchOptions {
     pub keys: u64,
     /// What keys are.
     pub form: KeyForm,
+    /// Bytes of each value.
+    pub value_bytes: usize,
     /// Numbers of threads, or of virtual cores.
     pub threads: Vec<NonZeroUsize>,
     /// Native runs of each.
@@ -170,6 +173,7 @@ impl BenchOptions {
                 Mode::Virtual => 200_000,
             },
             form: KeyForm::Integers,
+            value_bytes: WORD_BYTES,
             threads: match mode {
                 Mode::Native => vec![count(1), count(2)],
                 Mode::Paced => vec![count(1)],
@@ -218,6 +222,12 @@ impl BenchOptions {
         {
             let max = Bytes::LENGTH_MAX;
             return wrong("key-form", format!("{length} bytes: give 8 to {max}"));
+        }
+        let value_bytes_max = BlockValue::BYTES_MAX;
+        if !(WORD_BYTES..=value_bytes_max).contains(&self.value_bytes) {
+            let given = self.value_bytes;
+            let reason = format!("{given}: give {WORD_BYTES} to {value_bytes_max}");
+            return wrong("value-bytes", reason);
         }
         if let Some(zipf) = self.zipf.iter().find(|zipf| !(0.0..=4.0).contains(*zipf)) {
             return wrong("zipf", format!("{zipf}: give 0 to 4"));
@@ -327,5 +337,7 @@ mod tests {
             "workload"
         );
         assert_eq!(bad(|options| options.threads.clear()), "threads");
+        assert_eq!(bad(|options| options.value_bytes = 7), "value-bytes");
+        assert_eq!(bad(|options| options.value_bytes = 1 << 30), "value-bytes");
     }
 }

@@ -26,6 +26,8 @@ pub struct IndexBenchOutcome {
     pub options: BenchOptions,
     /// Loaded keys.
     pub keys: u64,
+    /// Maps that could not take part natively, and why.
+    pub left_out: Vec<(Contestant, String)>,
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,
     /// Runs in virtual time, or paced.

@@ -20,6 +20,9 @@ impl IndexBenchOutcome {
 
     fn native_page(&self, report: &mut Report) {
         report.legend([Kind::Measured]);
+        for (_, reason) in &self.left_out {
+            report.note(Note::Remark, reason);
+        }
         let mut series: Vec<(&str, usize)> = Vec::new();
         for one in &self.compared {
             let this = (one.workload.name, one.threads);

@@ -210,19 +210,24 @@ fn execute_on<S: KeySpace>(
     let mut outcome = IndexBenchOutcome {
         options: plan.options.clone(),
         keys: keys.count(),
+        left_out: Vec::new(),
         compared: Vec::new(),
         modelled: Vec::new(),
     };
     if plan.options.mode == Mode::Native {
-        outcome.compared = run_native(plan, &keys, system, observe)?;
+        let (contestants, left_out) = taking_part(&plan.options)?;
+        outcome.left_out = left_out;
+        outcome.compared = run_native(plan, contestants, (&keys, system), observe)?;
     }
     if let Some(far) = &plan.far {
-        let mut bytes = HashMap::new();
+        let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
         outcome.modelled = run_placed(plan, observe, |planned, policy, observe| {
             let contestant = planned.contestant;
             let tree_bytes = match bytes.entry(contestant) {
                 Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(unknown) => *unknown.insert(paced::loaded_bytes(contestant, &keys)?),
+                Entry::Vacant(unknown) => {
+                    *unknown.insert(paced::loaded_bytes(contestant, value_bytes, &keys)?)
+                }
             };
             let options = paced_options(&plan.options, planned, policy, far);
             paced::run(&options, &keys, tree_bytes, observe)
@@ -237,10 +242,32 @@ fn execute_on<S: KeySpace>(
     Ok(outcome)
 }
 
+/// Those who can take part, and those who cannot with the reason.
+fn taking_part(options: &BenchOptions) -> Result<TakingPart, IndexBenchError> {
+    let (mut contestants, mut left_out, mut last) = (Vec::new(), Vec::new(), None);
+    let has_integer_keys = options.form == KeyForm::Integers;
+    for contestant in options.contestants.iter().copied() {
+        match contestant.refusal(has_integer_keys, options.value_bytes) {
+            None => contestants.push(contestant),
+            Some(error) => {
+                left_out.push((contestant, error.to_string()));
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if contestants.is_empty() => Err(NativeError::Open(error).into()),
+        _ => Ok((contestants, left_out)),
+    }
+}
+
+/// Maps that take part, and those that do not with the reason.
+type TakingPart = (Vec<Contestant>, Vec<(Contestant, String)>);
+
 fn run_native<S: KeySpace>(
     plan: &Plan,
-    keys: &S,
-    system: Option<&Arc<MemorySystem>>,
+    contestants: Vec<Contestant>,
+    (keys, system): (&S, Option<&Arc<MemorySystem>>),
     observe: &mut dyn FnMut(Progress),
 ) -> Result<Vec<native::Compared>, IndexBenchError> {
     let options = &plan.options;
@@ -253,11 +280,12 @@ fn run_native<S: KeySpace>(
         None => &PlatformGround,
     };
     let native = NativeOptions {
-        contestants: options.contestants.clone(),
+        contestants,
         threads: options.threads.clone(),
         runs: options.runs,
         operations: options.operations,
         batch: options.batch,
+        value_bytes: options.value_bytes,
         seed: options.seed,
     };
     let mut began = None;
@@ -325,6 +353,7 @@ fn modelled_options(
         shift: shift(options),
         machine: machine.clone(),
         scale: options.scale,
+        value_bytes: options.value_bytes,
         seed: options.seed,
     }
 }
@@ -347,6 +376,7 @@ fn paced_options(
         slice: options.slice,
         shift: shift(options),
         parameters: far.clone(),
+        value_bytes: options.value_bytes,
         seed: options.seed,
     }
 }

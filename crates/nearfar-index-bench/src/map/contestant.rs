@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nearfar_index::{BPlusTreeError, BPlusTreeOptions};
+use nearfar_index::{BPlusTreeError, BPlusTreeOptions, BlockValue};
 use nearfar_memory::HeapError;
 
 use super::ours::{ArtMap, BPlusTreeMap, MasstreeMap};
 use super::rivals::{
     BPlusTreeCrate, CongeeCrate, FerntreeCrate, LockedMap, MasstreeCrate, SccCrate, SkiplistCrate,
 };
+use super::value::{OwnValue, TestValue, WORD_BYTES};
 use super::{Ground, OrderedMap, PlacedMap};
 
 /// A map that can be tested.
@@ -85,6 +86,14 @@ pub enum OpenError {
         /// Whose.
         contestant: Contestant,
     },
+    /// A map whose values are words.
+    #[error(
+        "{contestant} takes values of 8 bytes only: leave it out, or ask for values of 8 bytes"
+    )]
+    ValuesNotTaken {
+        /// Whose.
+        contestant: Contestant,
+    },
     /// A map of another crate, whose nodes cannot be moved and which tells no model of its accesses.
     #[error("{contestant} is another crate's: it cannot be placed or modelled, only run natively")]
     NotOurs {
@@ -145,6 +154,19 @@ impl Contestant {
         matches!(self, Self::Art | Self::BPlusTree { .. } | Self::Masstree)
     }
 
+    /// Why it has no map of such keys and values, if it has none.
+    #[must_use]
+    pub fn refusal(self, has_integer_keys: bool, value_bytes: usize) -> Option<OpenError> {
+        let takes_words_only = matches!(self, Self::Congee | Self::Ferntree);
+        let takes_integers_only = takes_words_only || matches!(self, Self::BPlusTree { .. });
+        let contestant = self;
+        if takes_integers_only && !has_integer_keys {
+            return Some(OpenError::KeysNotTaken { contestant });
+        }
+        let is_taken = !takes_words_only || value_bytes == WORD_BYTES;
+        (!is_taken).then_some(OpenError::ValuesNotTaken { contestant })
+    }
+
     /// All names, for messages.
     fn names() -> String {
         let sizes = NODE_SIZES.map(|(_, name)| name).join(", ");
@@ -155,39 +177,81 @@ impl Contestant {
 /// Hands an empty map over 8-byte integers to the visitor.
 pub(super) fn open_integers<V: Visitor<u64>>(
     contestant: Contestant,
+    value_bytes: usize,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    if value_bytes != WORD_BYTES {
+        return open_integers_of::<BlockValue, Box<[u8]>, V>(
+            contestant,
+            value_bytes,
+            ground,
+            visitor,
+        );
+    }
+    Ok(match contestant {
+        Contestant::Congee => visitor.visit(CongeeCrate::default()),
+        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_words()),
+        Contestant::Ferntree => visitor.visit(FerntreeCrate::default()),
+        _ => return open_integers_of::<u64, u64, V>(contestant, value_bytes, ground, visitor),
+    })
+}
+
+/// Maps that take values of any type: ours keep them as `O`, others as `R`.
+fn open_integers_of<O: OwnValue, R: TestValue, V: Visitor<u64>>(
+    contestant: Contestant,
+    bytes: usize,
     ground: &dyn Ground,
     visitor: V,
 ) -> Opened<V::Output> {
     Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::new(ground)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::new(ground)?),
+        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
         Contestant::BPlusTree { node_bytes } => {
-            visitor.visit(BPlusTreeMap::new(ground, node_bytes)?)
+            visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?)
         }
-        Contestant::StdMap => visitor.visit(LockedMap::<u64>::default()),
-        Contestant::Congee => visitor.visit(CongeeCrate::default()),
-        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::default()),
-        Contestant::Ferntree => visitor.visit(FerntreeCrate::default()),
-        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<u64>::default()),
-        Contestant::Scc => visitor.visit(SccCrate::<u64>::default()),
-        Contestant::Skiplist => visitor.visit(SkiplistCrate::<u64>::default()),
+        Contestant::StdMap => visitor.visit(LockedMap::<u64, R>::new(bytes)),
+        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
+        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<u64, R>::new(bytes)),
+        Contestant::Scc => visitor.visit(SccCrate::<u64, R>::new(bytes)),
+        Contestant::Skiplist => visitor.visit(SkiplistCrate::<u64, R>::new(bytes)),
+        Contestant::Congee | Contestant::Ferntree => {
+            return Err(OpenError::ValuesNotTaken { contestant });
+        }
     })
 }
 
 /// Hands an empty map over byte strings to the visitor.
 pub(super) fn open_bytes<V: Visitor<[u8]>>(
     contestant: Contestant,
+    value_bytes: usize,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    if value_bytes != WORD_BYTES {
+        return open_bytes_of::<BlockValue, Box<[u8]>, V>(contestant, value_bytes, ground, visitor);
+    }
+    if contestant == Contestant::MasstreeCrate {
+        return Ok(visitor.visit(MasstreeCrate::of_words()));
+    }
+    open_bytes_of::<u64, u64, V>(contestant, value_bytes, ground, visitor)
+}
+
+/// As [`open_integers_of`], over byte strings.
+fn open_bytes_of<O: OwnValue, R: TestValue, V: Visitor<[u8]>>(
+    contestant: Contestant,
+    bytes: usize,
     ground: &dyn Ground,
     visitor: V,
 ) -> Opened<V::Output> {
     Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::new(ground)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::new(ground)?),
-        Contestant::StdMap => visitor.visit(LockedMap::<[u8]>::default()),
-        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::default()),
-        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8]>::default()),
-        Contestant::Scc => visitor.visit(SccCrate::<[u8]>::default()),
-        Contestant::Skiplist => visitor.visit(SkiplistCrate::<[u8]>::default()),
+        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
+        Contestant::StdMap => visitor.visit(LockedMap::<[u8], R>::new(bytes)),
+        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
+        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8], R>::new(bytes)),
+        Contestant::Scc => visitor.visit(SccCrate::<[u8], R>::new(bytes)),
+        Contestant::Skiplist => visitor.visit(SkiplistCrate::<[u8], R>::new(bytes)),
         Contestant::BPlusTree { .. } | Contestant::Congee | Contestant::Ferntree => {
             return Err(OpenError::KeysNotTaken { contestant });
         }
@@ -197,14 +261,27 @@ pub(super) fn open_bytes<V: Visitor<[u8]>>(
 /// Hands an empty map over 8-byte integers to the visitor, if its nodes can be moved.
 pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
     contestant: Contestant,
+    value_bytes: usize,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    match value_bytes {
+        WORD_BYTES => placed_integers_of::<u64, V>(contestant, value_bytes, ground, visitor),
+        _ => placed_integers_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
+    }
+}
+
+fn placed_integers_of<O: OwnValue, V: PlacedVisitor<u64>>(
+    contestant: Contestant,
+    bytes: usize,
     ground: &dyn Ground,
     visitor: V,
 ) -> Opened<V::Output> {
     match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::new(ground)?)),
+        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
         Contestant::BPlusTree { node_bytes } => {
-            Ok(visitor.visit(BPlusTreeMap::new(ground, node_bytes)?))
+            Ok(visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?))
         }
         _ => Err(OpenError::NotOurs { contestant }),
     }
@@ -213,12 +290,25 @@ pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
 /// Hands an empty map over byte strings to the visitor, if its nodes can be moved.
 pub(super) fn open_placed_bytes<V: PlacedVisitor<[u8]>>(
     contestant: Contestant,
+    value_bytes: usize,
+    ground: &dyn Ground,
+    visitor: V,
+) -> Opened<V::Output> {
+    match value_bytes {
+        WORD_BYTES => placed_bytes_of::<u64, V>(contestant, value_bytes, ground, visitor),
+        _ => placed_bytes_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
+    }
+}
+
+fn placed_bytes_of<O: OwnValue, V: PlacedVisitor<[u8]>>(
+    contestant: Contestant,
+    bytes: usize,
     ground: &dyn Ground,
     visitor: V,
 ) -> Opened<V::Output> {
     match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::new(ground)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::new(ground)?)),
+        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
         Contestant::BPlusTree { .. } => Err(OpenError::KeysNotTaken { contestant }),
         _ => Err(OpenError::NotOurs { contestant }),
     }

@@ -13,12 +13,13 @@ pub trait TestKey: Ord + Send + Sync + 'static {
     /// A copy to be kept.
     fn own(&self) -> Self::Owned;
 
-    /// Hands an empty map of a contestant over these keys to the visitor.
+    /// Hands an empty map of a contestant over these keys, with values of so many bytes, to the visitor.
     ///
     /// # Errors
-    /// [`OpenError`](super::OpenError): it takes no such keys, or gets no memory.
+    /// [`OpenError`](super::OpenError): it takes no such keys or values, or gets no memory.
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output>;
@@ -29,6 +30,7 @@ pub trait TestKey: Ord + Send + Sync + 'static {
     /// [`OpenError`](super::OpenError).
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output>;
@@ -44,18 +46,20 @@ impl TestKey for u64 {
 
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_integers(contestant, ground, visitor)
+        contestant::open_integers(contestant, value_bytes, ground, visitor)
     }
 
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_placed_integers(contestant, ground, visitor)
+        contestant::open_placed_integers(contestant, value_bytes, ground, visitor)
     }
 }
 
@@ -68,17 +72,19 @@ impl TestKey for [u8] {
 
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_bytes(contestant, ground, visitor)
+        contestant::open_bytes(contestant, value_bytes, ground, visitor)
     }
 
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
+        value_bytes: usize,
         ground: &dyn Ground,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_placed_bytes(contestant, ground, visitor)
+        contestant::open_placed_bytes(contestant, value_bytes, ground, visitor)
     }
 }

@@ -11,6 +11,7 @@ mod ground;
 mod key;
 mod ours;
 mod rivals;
+mod value;
 
 pub(crate) use bisected::Bisected;
 pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContestant, Visitor};
@@ -18,6 +19,7 @@ pub use error::MapError;
 pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
 pub use ours::BPlusTreeMap;
+pub use value::{OwnValue, TestValue, WORD_BYTES};
 
 use std::sync::Arc;
 
@@ -29,7 +31,7 @@ use nearfar_model::Probe;
 /// Operations after which a thread's session is renewed, so that memory can be reclaimed.
 pub const SESSION_OPERATIONS: usize = 256;
 
-/// A concurrent ordered map of 8-byte values.
+/// A concurrent ordered map, whose values are made of words ([`TestValue`]).
 pub trait OrderedMap<K: ?Sized>: Send + Sync {
     /// What a thread works through. Maps of other crates report nothing to `probe`.
     fn session<'s, P: Probe>(&'s self, probe: &'s P) -> impl Session<K> + 's;

@@ -57,6 +57,8 @@ pub struct ModelledOptions {
     pub machine: Machine,
     /// By what caches and intervals are made smaller.
     pub scale: ScaleRule,
+    /// Bytes of each value, from 8 on.
+    pub value_bytes: usize,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -171,7 +173,7 @@ pub fn run<S: KeySpace>(
     check(options)?;
     let system = stand_in_system()?;
     let contestant = options.contestant;
-    let tree_bytes = tree_bytes(contestant, &**keys, &system)?;
+    let tree_bytes = tree_bytes((contestant, options.value_bytes), &**keys, &system)?;
     let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
     let run = Run {
         scale: Scale::new(options.scale, keys.count(), tree_bytes),
@@ -185,7 +187,7 @@ pub fn run<S: KeySpace>(
         near_bytes: Some(near_bytes),
         ..PolicyGround::new(&system, options.policy, options.near_percent)
     };
-    S::Key::open_placed(contestant, &ground, run)?
+    S::Key::open_placed(contestant, options.value_bytes, &ground, run)?
 }
 
 fn check(options: &ModelledOptions) -> Result<(), ModelledError> {
@@ -246,14 +248,14 @@ pub(crate) fn load<S: KeySpace, M: OrderedMap<S::Key>>(
     Ok(())
 }
 
-/// Bytes of a tree with all keys.
+/// Bytes of a tree with all keys, and values of so many bytes.
 pub(crate) fn tree_bytes<S: KeySpace>(
-    contestant: Contestant,
+    (contestant, value_bytes): (Contestant, usize),
     keys: &S,
     system: &Arc<MemorySystem>,
 ) -> Result<u64, ModelledError> {
     let sizing = Sizing { keys, contestant };
-    S::Key::open_placed(contestant, &near_ground(system), sizing)?
+    S::Key::open_placed(contestant, value_bytes, &near_ground(system), sizing)?
 }
 
 /// Finds the bytes of the loaded tree.

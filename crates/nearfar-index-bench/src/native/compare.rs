@@ -22,6 +22,8 @@ pub struct NativeOptions {
     pub operations: NonZeroUsize,
     /// Keys looked up at once; 1 looks them up singly.
     pub batch: NonZeroUsize,
+    /// Bytes of each value, from 8 on.
+    pub value_bytes: usize,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -146,7 +148,12 @@ fn load<S: KeySpace>(
 ) -> Result<Side<S>, NativeError> {
     let live = || system.map(|system| system.usage(TierId::NEAR).heap_live_bytes);
     let before = live();
-    let subject = S::Key::open(contestant, ground, Boxed::<S>::default())?;
+    let subject = S::Key::open(
+        contestant,
+        options.value_bytes,
+        ground,
+        Boxed::<S>::default(),
+    )?;
     let threads = options.threads.iter().map(|threads| threads.get()).max();
     let keys_per_s = subject
         .load(keys, threads.unwrap_or(1))

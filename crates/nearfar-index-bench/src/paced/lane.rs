@@ -11,7 +11,7 @@ pub struct Charged {
     pub latency_ns: u64,
     /// Lines of far memory that were fetched, of 64 bytes.
     pub lines_read: u64,
-    /// Lines of far memory that were changed.
+    /// Changed lines of far memory that left the cache, and so were written back.
     pub lines_written: u64,
     /// Accesses to near memory, before any cache.
     pub near_accesses: u64,
@@ -62,6 +62,17 @@ pub(super) enum Use {
     Prefetch,
 }
 
+/// What a probe hears of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Far bytes are used, so many from an address on.
+    Access(Use, usize, usize),
+    /// What comes next needs the reads so far.
+    Depends,
+    /// An operation ends.
+    End,
+}
+
 impl Lane {
     /// A thread's, with so many bytes of cache for lines of far memory.
     pub(super) fn new(parameters: &PacedParameters, cache_bytes: u64) -> Self {
@@ -78,14 +89,22 @@ impl Lane {
         }
     }
 
+    /// Charges an event.
+    pub(super) fn hear(&mut self, event: Event) {
+        match event {
+            Event::Access(how, address, bytes) => self.access(how, address, bytes),
+            Event::Depends => self.depends(),
+            Event::End => self.end_operation(),
+        }
+    }
+
     /// What comes next needs the reads so far.
-    #[inline]
-    pub(super) fn depends(&mut self) {
+    fn depends(&mut self) {
         self.now_ns = self.now_ns.max(self.reads_end_ns);
     }
 
     /// Uses all lines of `bytes` far bytes at `address`.
-    pub(super) fn access(&mut self, how: Use, address: usize, bytes: usize) {
+    fn access(&mut self, how: Use, address: usize, bytes: usize) {
         self.charged.far_accesses += 1;
         let first = address as u64 / CACHE_LINE_BYTES;
         let last = (address + bytes.max(1) - 1) as u64 / CACHE_LINE_BYTES;
@@ -95,8 +114,9 @@ impl Lane {
     }
 
     fn access_line(&mut self, how: Use, line: u64) {
-        self.charged.lines_written += u64::from(how == Use::Write);
-        if self.cache.touch(line) {
+        let touched = self.cache.touch(line, how == Use::Write);
+        self.charged.lines_written += u64::from(touched.writes_back);
+        if touched.is_hit {
             let found = self.prefetched.iter().position(|(held, _)| *held == line);
             if let Some(found) = found.filter(|_| how == Use::Read) {
                 let (_, end_ns) = self.prefetched.swap_remove(found);
@@ -117,7 +137,7 @@ impl Lane {
     }
 
     /// Ends an operation, whose reads are all needed.
-    pub(super) fn end_operation(&mut self) {
+    fn end_operation(&mut self) {
         self.depends();
         self.prefetched.clear();
         self.charged.latency_ns = self.now_ns;
@@ -202,8 +222,15 @@ pub(super) mod tests {
         });
         assert_eq!((twice.latency_ns, twice.lines_read), (200, 2));
         assert_eq!(twice.far_accesses, 2);
-        let stored = charged(|lane| lane.access(Use::Write, LINE / 2, LINE));
+        // It begins in the middle of a line.
+        let store = |lane: &mut Lane| lane.access(Use::Write, LINE / 2, LINE);
+        let stored = charged(store);
         assert_eq!((stored.latency_ns, stored.lines_read), (0, 2));
-        assert_eq!(stored.lines_written, 2, "it begins in the middle of a line");
+        assert_eq!(stored.lines_written, 0, "they are in the cache");
+        let others = charged(|lane| {
+            store(lane);
+            lane.access(Use::Read, 1 << 20, 10_000 * LINE);
+        });
+        assert_eq!(others.lines_written, 2);
     }
 }

@@ -4,9 +4,9 @@
 //! An operation runs natively, over near memory, and reports its accesses. Those to nodes on the
 //! far tier are charged: a line that is not in the [`cache`]'s model takes the difference of far and
 //! near latency, lines that do not depend on each other take it together, as many as a core has in
-//! flight, and prefetched ones while other work goes on ([`probe`]). After a few operations their
-//! thread waits for what they were charged, and for their lines to pass the link of the tier, which all
-//! threads share ([`pacer`]). Placement runs as threads of its own, at its own intervals, and what it
+//! flight, and prefetched ones while other work goes on ([`lane`]). After a few operations their
+//! thread charges them, which is not timed, waits for what they were charged, and for their lines to pass
+//! the link of the tier, which all threads share ([`pacer`]). Placement runs as threads of its own, at its own intervals, and what it
 //! moves passes the link too.
 //!
 //! What comes out is *modelled*: the processor's part is this machine's, far memory's the profile's.

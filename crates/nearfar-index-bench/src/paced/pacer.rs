@@ -1,28 +1,23 @@
 //! Holding a thread back for what its operations were charged.
 
-use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use nearfar_model::{CACHE_LINE_BYTES, Clock, PacedTier, RealClock, Stream};
 
-use super::lane::{Charged, Lane, Use};
+use super::lane::Charged;
 
 /// Holds one thread back.
 #[derive(Debug)]
 pub(super) struct Pacer<C: Clock = RealClock> {
     tier: Arc<PacedTier<C>>,
     stream: Stream<C>,
-    /// Time that charging one access takes on this machine. It is taken off the waits.
-    access_ns: f64,
 }
 
 impl<C: Clock> Pacer<C> {
-    pub(super) fn new(tier: &Arc<PacedTier<C>>, access_ns: f64) -> Self {
+    pub(super) fn new(tier: &Arc<PacedTier<C>>) -> Self {
         Self {
             stream: tier.open_stream(),
             tier: Arc::clone(tier),
-            access_ns,
         }
     }
 
@@ -32,9 +27,7 @@ impl<C: Clock> Pacer<C> {
         if charged.far_accesses == 0 {
             return;
         }
-        let spent_ns = (charged.far_accesses as f64 * self.access_ns) as u64;
-        let latency_ns = charged.latency_ns.saturating_sub(spent_ns);
-        let mut end = self.tier.now().plus_ns(latency_ns);
+        let mut end = self.tier.now().plus_ns(charged.latency_ns);
         let bytes = |lines: u64| lines * CACHE_LINE_BYTES;
         if charged.lines_read > 0 {
             end = end.max(self.stream.request_read(bytes(charged.lines_read)));
@@ -52,23 +45,6 @@ impl<C: Clock> Pacer<C> {
     }
 }
 
-/// Accesses by which the time of charging one is found.
-const CALIBRATING_ACCESSES: usize = 1 << 17;
-const CALIBRATING_BYTES: usize = 1 << 20;
-
-/// The time that charging an access takes, in nanoseconds: with a lane like those of a run, over
-/// lines of which most are in its cache.
-pub(super) fn calibrate(mut lane: Lane) -> f64 {
-    let began = Instant::now();
-    for access in 0..CALIBRATING_ACCESSES {
-        lane.depends();
-        lane.access(Use::Read, access * 64 % CALIBRATING_BYTES, 8);
-    }
-    lane.end_operation();
-    black_box(lane.charged);
-    began.elapsed().as_nanos() as f64 / CALIBRATING_ACCESSES as f64
-}
-
 #[cfg(test)]
 mod tests {
     use nearfar_model::{BandwidthShare, PacedParameters, VirtualClock};
@@ -79,7 +55,7 @@ mod tests {
     fn held_ns(parameters: PacedParameters, charged: Charged, times: u32) -> u64 {
         let share = BandwidthShare::WholeDevice;
         let tier = PacedTier::with_clock(parameters, share, VirtualClock::new()).unwrap();
-        let mut pacer = Pacer::new(&tier, 0.0);
+        let mut pacer = Pacer::new(&tier);
         for _ in 0..times {
             pacer.hold(charged);
         }

@@ -1,43 +1,50 @@
-//! The probe that charges accesses to far memory.
+//! The probe that keeps accesses to far memory until they are charged.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
 use nearfar_model::Probe;
 
-use super::lane::{Charged, Lane, Use};
+use super::lane::{Event, Use};
 
-/// Charges one thread's accesses to the addresses of the far tier, and counts all others.
+/// Keeps one thread's accesses to the addresses of the far tier, and counts all others. Charging
+/// them takes longer than making them, so that is done later, when no time is taken.
 #[derive(Debug)]
 pub(super) struct PacedProbe {
     far: Range<usize>,
-    lane: RefCell<Lane>,
+    events: RefCell<Vec<Event>>,
     near_accesses: Cell<u64>,
 }
 
 impl PacedProbe {
-    pub(super) fn new(far: Range<usize>, lane: Lane) -> Self {
+    pub(super) fn new(far: Range<usize>) -> Self {
         Self {
             far,
-            lane: RefCell::new(lane),
+            events: RefCell::default(),
             near_accesses: Cell::new(0),
         }
     }
 
-    /// Ends an operation; everything that was charged so far.
-    pub(super) fn end_operation(&self) -> Charged {
-        let mut lane = self.lane.borrow_mut();
-        lane.end_operation();
-        Charged {
-            near_accesses: self.near_accesses.get(),
-            ..lane.charged
-        }
+    /// Ends an operation.
+    pub(super) fn end_operation(&self) {
+        self.events.borrow_mut().push(Event::End);
+    }
+
+    /// Hands out what was kept, and forgets it.
+    pub(super) fn drain(&self, hear: impl FnMut(Event)) {
+        self.events.borrow_mut().drain(..).for_each(hear);
+    }
+
+    /// Accesses to all but the far tier so far.
+    pub(super) fn near_accesses(&self) -> u64 {
+        self.near_accesses.get()
     }
 
     #[inline]
     fn access(&self, how: Use, address: usize, bytes: usize) {
         if self.far.contains(&address) {
-            self.lane.borrow_mut().access(how, address, bytes);
+            let event = Event::Access(how, address, bytes);
+            self.events.borrow_mut().push(event);
         } else {
             self.near_accesses.set(self.near_accesses.get() + 1);
         }
@@ -70,6 +77,10 @@ impl Probe for PacedProbe {
 
     #[inline]
     fn depends(&self) {
-        self.lane.borrow_mut().depends();
+        let mut events = self.events.borrow_mut();
+        // Behind nothing but near accesses there is nothing to wait for.
+        if let Some(Event::Access(..)) = events.last() {
+            events.push(Event::Depends);
+        }
     }
 }

@@ -12,9 +12,9 @@ use nearfar_memory::TierId;
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
 
 use super::lane::{Charged, Lane};
-use super::pacer::{Pacer, calibrate};
+use super::pacer::Pacer;
 use super::probe::PacedProbe;
-use super::worker::{Board, Done, Left, Worker};
+use super::worker::{Board, Charging, Done, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
 use crate::modelled::{
     ModelledError, ModelledOutcome, Moment, Policy, PolicyGround, Scale, TierTraffic,
@@ -48,6 +48,8 @@ pub struct PacedOptions {
     pub shift: Option<(Duration, f64)>,
     /// The modelled far tier.
     pub parameters: PacedParameters,
+    /// Bytes of each value, from 8 on.
+    pub value_bytes: usize,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -64,12 +66,16 @@ pub struct PacedFigures {
     pub waited_share: f64,
 }
 
-/// Bytes of one of our trees with all keys, for [`run`].
+/// Bytes of one of our trees with all keys and values of so many bytes, for [`run`].
 ///
 /// # Errors
 /// [`ModelledError`]: it takes no such keys, or there is no memory.
-pub fn loaded_bytes<S: KeySpace>(contestant: Contestant, keys: &S) -> Result<u64, ModelledError> {
-    tree_bytes(contestant, keys, &stand_in_system()?)
+pub fn loaded_bytes<S: KeySpace>(
+    contestant: Contestant,
+    value_bytes: usize,
+    keys: &S,
+) -> Result<u64, ModelledError> {
+    tree_bytes((contestant, value_bytes), keys, &stand_in_system()?)
 }
 
 /// Runs one tree, which has `tree_bytes` when it is loaded, under one policy. `observe` is told the
@@ -100,7 +106,7 @@ pub fn run<S: KeySpace>(
         near_bytes,
         observe,
     };
-    S::Key::open_placed(options.contestant, &ground, run)?
+    S::Key::open_placed(options.contestant, options.value_bytes, &ground, run)?
 }
 
 fn check(options: &PacedOptions) -> Result<(), ModelledError> {
@@ -154,7 +160,6 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
         let tree = &**map.tree();
         let board = Board::new(self.options.threads);
         let lane = self.lane(tree);
-        let access_ns = calibrate(lane.clone());
         let far = far_addresses(tree);
         let threads = (0..self.options.threads).map(|thread| Worker {
             map: &map,
@@ -163,9 +168,8 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
             tally: &board.tallies[thread],
             requests: self.requests(thread),
             batch: self.options.batch,
-            probe: PacedProbe::new(far.clone(), lane.clone()),
-            pacer: Pacer::new(&self.tier, access_ns),
-            charged: Charged::default(),
+            probe: PacedProbe::new(far.clone()),
+            charging: Charging::new(lane.clone(), Pacer::new(&self.tier)),
             left: Left::default(),
         });
         let threads: Vec<_> = threads.collect();
@@ -238,7 +242,7 @@ impl<S: KeySpace> Run<'_, S> {
         workers: Option<&Workers<Arc<T>>>,
     ) -> Watched {
         let options = self.options;
-        let mut link = Pacer::new(&self.tier, 0.0);
+        let mut link = Pacer::new(&self.tier);
         let mut watched = Watched::default();
         let began = Instant::now();
         let end = options.warm_up + options.measured;

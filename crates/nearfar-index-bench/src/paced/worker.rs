@@ -1,11 +1,11 @@
 //! Threads that answer requests, and what they and the run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nearfar_measure::probe::Waiting;
 
-use super::lane::Charged;
+use super::lane::{Charged, Lane};
 use super::pacer::Pacer;
 use super::probe::PacedProbe;
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
@@ -135,9 +135,7 @@ pub(super) struct Worker<'r, M, S> {
     pub(super) requests: Requests,
     pub(super) batch: usize,
     pub(super) probe: PacedProbe,
-    pub(super) pacer: Pacer,
-    /// Everything that was charged, up to the last wait.
-    pub(super) charged: Charged,
+    pub(super) charging: Charging,
     pub(super) left: Left,
 }
 
@@ -151,19 +149,20 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             trace.clear();
             self.requests.draw(self.keys, DRAWN, &mut trace);
-            let before = self.charged;
+            let before = (self.charging.charged, self.charging.spent);
             let waiting = Waiting::start();
             let began = Instant::now();
             for requests in trace.requests.chunks(SESSION_OPERATIONS) {
                 self.answer(requests, &trace.arena)?;
             }
-            let busy = began.elapsed();
+            let spent = self.charging.spent - before.1;
+            let busy = began.elapsed().saturating_sub(spent);
             let waited = waiting.elapsed().unwrap_or_default().min(busy);
             self.tally.add(Done {
                 operations: trace.requests.len() as u64,
                 busy_ns: (busy - waited).as_nanos() as u64,
                 waited_ns: waited.as_nanos() as u64,
-                charged: self.charged.since(before),
+                charged: self.charging.charged.since(before.0),
             });
         }
         Ok(self.left)
@@ -171,39 +170,72 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
 
     fn answer(&mut self, requests: &[Request], arena: &[u8]) -> Result<(), MapError> {
         let mut session = self.map.session(&self.probe);
-        let reads_only = requests
-            .iter()
-            .all(|request| request.action == Action::Read);
-        let found = &mut self.left.found;
-        if self.batch > 1 && reads_only {
+        let (found, charging) = (&mut self.left.found, &mut self.charging);
+        let is_read = |request: &Request| request.action == Action::Read;
+        if self.batch > 1 && requests.iter().all(is_read) {
             let mut room = Batch::new(self.batch);
             for requests in requests.chunks(self.batch) {
                 read_batch::<S, _>(&mut session, requests, arena, &mut room, found);
-                settle(&self.probe, &mut self.pacer, &mut self.charged);
+                self.probe.end_operation();
+                charging.settle(&self.probe);
             }
-        } else {
-            let is_measured = self.board.is_measured.load(Ordering::Relaxed);
-            let mut sampled = is_measured.then_some(&mut self.left.latencies_ns);
-            for requests in requests.chunks(HELD_OPERATIONS) {
-                for request in requests {
-                    let started = sampled.is_some().then(Instant::now);
-                    perform::<S, _>(&mut session, request, arena, found)?;
-                    let charged = self.probe.end_operation();
-                    if let Some((latencies_ns, started)) = sampled.take().zip(started) {
-                        let waited = charged.since(self.charged).latency_ns;
-                        latencies_ns.push((started.elapsed().as_nanos() as u64 + waited) as f64);
-                    }
-                }
-                settle(&self.probe, &mut self.pacer, &mut self.charged);
+            return Ok(());
+        }
+        let mut rest = requests;
+        if let Some((first, others)) = requests.split_first()
+            && self.board.is_measured.load(Ordering::Relaxed)
+        {
+            let (began, before) = (Instant::now(), charging.charged.latency_ns);
+            perform::<S, _>(&mut session, first, arena, found)?;
+            self.probe.end_operation();
+            let took_ns = began.elapsed().as_nanos() as u64;
+            charging.settle(&self.probe);
+            let waited_ns = charging.charged.latency_ns - before;
+            self.left.latencies_ns.push((took_ns + waited_ns) as f64);
+            rest = others;
+        }
+        for requests in rest.chunks(HELD_OPERATIONS) {
+            for request in requests {
+                perform::<S, _>(&mut session, request, arena, found)?;
+                self.probe.end_operation();
             }
+            charging.settle(&self.probe);
         }
         Ok(())
     }
 }
 
-/// Waits for what was charged since the last wait.
-fn settle(probe: &PacedProbe, pacer: &mut Pacer, before: &mut Charged) {
-    let charged = probe.end_operation();
-    pacer.hold(charged.since(*before));
-    *before = charged;
+/// Charges what a thread's probe kept, and has the thread wait for it.
+#[derive(Debug)]
+pub(super) struct Charging {
+    lane: Lane,
+    pacer: Pacer,
+    /// Everything so far.
+    charged: Charged,
+    /// Time that charging took, which is none of the thread's.
+    spent: Duration,
+}
+
+impl Charging {
+    pub(super) fn new(lane: Lane, pacer: Pacer) -> Self {
+        Self {
+            lane,
+            pacer,
+            charged: Charged::default(),
+            spent: Duration::ZERO,
+        }
+    }
+
+    /// Waits for what the probe kept since the last time.
+    fn settle(&mut self, probe: &PacedProbe) {
+        let began = Instant::now();
+        probe.drain(|event| self.lane.hear(event));
+        let charged = Charged {
+            near_accesses: probe.near_accesses(),
+            ..self.lane.charged
+        };
+        self.spent += began.elapsed();
+        self.pacer.hold(charged.since(self.charged));
+        self.charged = charged;
+    }
 }

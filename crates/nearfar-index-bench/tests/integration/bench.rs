@@ -58,6 +58,35 @@ fn native_results_have_a_ratio_to_the_best_rival() {
 }
 
 #[test]
+fn maps_that_take_no_such_values_are_unavailable_with_the_reason() {
+    let large = BenchOptions {
+        value_bytes: 256,
+        workloads: vec!["ycsb-f".to_owned(), "ycsb-e".to_owned()],
+        ..native()
+    };
+    let all = metrics(large.clone());
+    let rates: Vec<_> = all
+        .iter()
+        .filter(|one| one.metric == "throughput_mops")
+        .collect();
+    let absent: Vec<_> = rates
+        .iter()
+        .filter(|one| one.value.get().is_none())
+        .collect();
+    assert_eq!((rates.len(), absent.len()), (2 * 2 * 2 + 1, 1));
+    assert_eq!(absent[0].dimensions["tree"], "congee");
+    assert!(absent[0].value.reason().unwrap().contains("8 bytes only"));
+    let lost = all.iter().filter(|one| one.metric == "lost_keys");
+    assert!(lost.into_iter().all(|one| one.value.get() == Some(0.0)));
+    let nobody = BenchOptions {
+        contestants: vec![Contestant::Ferntree],
+        ..large
+    };
+    let error = execute(&plan(nobody).unwrap(), None, &mut |_| ()).unwrap_err();
+    assert!(error.to_string().contains("ferntree"), "{error}");
+}
+
+#[test]
 fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
     let metrics = metrics(BenchOptions {
         contestants: vec![Contestant::Art],

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nearfar_index_bench::map::{Contestant, OrderedMap, PlatformGround, Session, TestKey, Visitor};
+use nearfar_index_bench::map::{
+    Contestant, OrderedMap, PlatformGround, Session, TestKey, Visitor, WORD_BYTES,
+};
 use nearfar_model::Native;
 use proptest::prelude::*;
 
@@ -112,9 +114,13 @@ impl Visitor<[u8]> for Check<'_> {
 
 fn check_all(steps: &[Step]) {
     for who in Contestant::ALL {
-        u64::open(who, &PlatformGround, Check { who, steps }).unwrap();
-        // Some take integers only.
-        let _ = <[u8]>::open(who, &PlatformGround, Check { who, steps });
+        for value_bytes in [WORD_BYTES, 100] {
+            let check = || Check { who, steps };
+            let opened = u64::open(who, value_bytes, &PlatformGround, check());
+            assert_eq!(opened.is_err(), who.refusal(true, value_bytes).is_some());
+            let opened = <[u8]>::open(who, value_bytes, &PlatformGround, check());
+            assert_eq!(opened.is_err(), who.refusal(false, value_bytes).is_some());
+        }
     }
 }
 

@@ -27,6 +27,7 @@ fn options(contestant: Contestant, policy: Policy) -> ModelledOptions {
         shift: None,
         machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
         scale: ScaleRule::Bytes,
+        value_bytes: 8,
         seed: 1,
     }
 }

@@ -29,13 +29,14 @@ fn options(contestant: Contestant, policy: Policy) -> PacedOptions {
             cache_bytes: None,
             ..PacedParameters::try_from(&profile).unwrap()
         },
+        value_bytes: 8,
         seed: 1,
     }
 }
 
 fn outcome(options: &PacedOptions) -> ModelledOutcome {
     let keys = Integers::new(KEYS);
-    let bytes = loaded_bytes(options.contestant, &keys).unwrap();
+    let bytes = loaded_bytes(options.contestant, options.value_bytes, &keys).unwrap();
     let outcome = run(options, &keys, bytes, &mut |_| ()).unwrap();
     assert_eq!(outcome.lost, 0, "{}", options.policy);
     outcome
@@ -88,6 +89,17 @@ fn near_memory_is_not_charged_and_a_share_is_charged_less_than_all() {
         let (some_ns, some_lines) = per_operation(&options(contestant, Policy::Interleave));
         assert!(some_ns < far_ns && some_lines < far_lines, "{contestant}");
     }
+}
+
+#[test]
+fn larger_values_are_more_lines() {
+    let words = options(Contestant::Masstree, Policy::AllFar);
+    let larger = PacedOptions {
+        value_bytes: 1000,
+        ..words.clone()
+    };
+    let (of_words, of_larger) = (per_operation(&words).1, per_operation(&larger).1);
+    assert!(of_larger > of_words + 14.0, "{of_words} {of_larger}");
 }
 
 #[test]

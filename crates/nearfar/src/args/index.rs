@@ -67,6 +67,9 @@ pub struct BenchIndexArgs {
     /// What keys are: integers, urls, or a number of random bytes.
     #[arg(long, value_name = "FORM", default_value = "integers")]
     pub key_form: KeyForm,
+    /// Bytes of each value.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub value_bytes: usize,
     /// Numbers of threads, or of virtual cores [default: 1,2, paced 1, in virtual time 28].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Vec<NonZeroUsize>,

@@ -6,72 +6,90 @@ use std::sync::Arc;
 use nearfar_index::{BPlusTree, BPlusTreeOptions, ProbedBPlusTree};
 use nearfar_model::Probe;
 
-use crate::map::{Ground, MapError, OpenError, OrderedMap, PlacedMap, Session, own_bytes};
+use super::words_of;
+use crate::map::{
+    Ground, MapError, OpenError, OrderedMap, OwnValue, PlacedMap, Session, own_bytes,
+};
 
 /// Our B+tree.
-pub struct BPlusTreeMap(Arc<BPlusTree<u64>>);
+pub struct BPlusTreeMap<V: OwnValue = u64> {
+    tree: Arc<BPlusTree<V>>,
+    value_bytes: usize,
+}
 
-impl BPlusTreeMap {
-    /// An empty one with nodes of this size.
-    pub fn new(ground: &dyn Ground, node_bytes: usize) -> Result<Self, OpenError> {
+impl<V: OwnValue> BPlusTreeMap<V> {
+    /// An empty one with nodes and values of these sizes.
+    pub fn new(
+        ground: &dyn Ground,
+        node_bytes: usize,
+        value_bytes: usize,
+    ) -> Result<Self, OpenError> {
         let (memory, frontend) = ground.make()?;
         let options = BPlusTreeOptions {
             node_bytes,
             ..BPlusTreeOptions::default()
         };
         let tree = BPlusTree::with_options(memory, frontend, options)?;
-        Ok(Self(Arc::new(tree)))
+        Ok(Self {
+            tree: Arc::new(tree),
+            value_bytes,
+        })
     }
 }
 
-struct BPlusTreeSession<'s, P: Probe> {
-    view: ProbedBPlusTree<'s, 's, u64, P>,
+struct BPlusTreeSession<'s, V: OwnValue, P: Probe> {
+    view: ProbedBPlusTree<'s, 's, V, P>,
+    value_bytes: usize,
     keys: Vec<u64>,
+    values: Vec<Option<V>>,
 }
 
-impl OrderedMap<u64> for BPlusTreeMap {
+impl<V: OwnValue> OrderedMap<u64> for BPlusTreeMap<V> {
     fn session<'s, P: Probe>(&'s self, probe: &'s P) -> impl Session<u64> + 's {
         BPlusTreeSession {
-            view: self.0.probed(probe),
+            view: self.tree.probed(probe),
+            value_bytes: self.value_bytes,
             keys: Vec::new(),
+            values: Vec::new(),
         }
     }
 
     fn own_bytes(&self) -> Option<u64> {
-        Some(own_bytes(self.0.memory()))
+        Some(own_bytes(self.tree.memory()))
     }
 }
 
-impl PlacedMap<u64> for BPlusTreeMap {
-    type Tree = BPlusTree<u64>;
+impl<V: OwnValue> PlacedMap<u64> for BPlusTreeMap<V> {
+    type Tree = BPlusTree<V>;
 
     fn tree(&self) -> &Arc<Self::Tree> {
-        &self.0
+        &self.tree
     }
 }
 
-impl<P: Probe> Session<u64> for BPlusTreeSession<'_, P> {
+impl<V: OwnValue, P: Probe> Session<u64> for BPlusTreeSession<'_, V, P> {
     #[inline]
     fn insert(&mut self, key: &u64, value: u64) -> Result<(), MapError> {
-        self.view.insert(*key, value)?;
+        self.view.insert(*key, V::of(value, self.value_bytes))?;
         Ok(())
     }
 
     #[inline]
     fn get(&mut self, key: &u64) -> Option<u64> {
-        self.view.get(*key)
+        self.view.get(*key).map(|value| value.word())
     }
 
     #[inline]
     fn update(&mut self, key: &u64, value: u64) -> Result<bool, MapError> {
-        Ok(self.view.update(*key, |_| value)?.is_some())
+        let value = |_| V::of(value, self.value_bytes);
+        Ok(self.view.update(*key, value)?.is_some())
     }
 
     fn scan(&mut self, from: &u64, count: usize) -> (usize, u64) {
         let (mut seen, mut sum) = (0, 0_u64);
         self.view.scan(*from, |_, value| {
             seen += 1;
-            sum = sum.wrapping_add(value);
+            sum = sum.wrapping_add(value.word());
             if seen < count {
                 ControlFlow::Continue(())
             } else {
@@ -87,9 +105,10 @@ impl<P: Probe> Session<u64> for BPlusTreeSession<'_, P> {
     }
 
     fn get_batch(&mut self, keys: &[&u64], values: &mut Vec<Option<u64>>) {
-        values.clear();
         self.keys.clear();
         self.keys.extend(keys.iter().map(|key| **key));
-        self.view.get_batch(&self.keys, values);
+        self.values.clear();
+        self.view.get_batch(&self.keys, &mut self.values);
+        words_of(&self.values, values);
     }
 }

@@ -7,64 +7,80 @@ use nearfar_index::{Art, Key, Masstree, ProbedArt, ProbedMasstree};
 use nearfar_memory::HeapError;
 use nearfar_model::Probe;
 
-use crate::map::{Ground, MapError, OrderedMap, PlacedMap, Session, TestKey, own_bytes};
+use super::words_of;
+use crate::map::{Ground, MapError, OrderedMap, OwnValue, PlacedMap, Session, TestKey, own_bytes};
 
 /// A map over a tree, whose view with a probe for the time `$s` is `$probed`.
 macro_rules! byte_tree {
     ($doc:literal, $map:ident, $session:ident, $tree:ident, $s:lifetime, $probed:ty) => {
         #[doc = $doc]
-        pub struct $map(Arc<$tree<u64>>);
+        pub struct $map<V: OwnValue> {
+            tree: Arc<$tree<V>>,
+            value_bytes: usize,
+        }
 
-        impl $map {
-            /// An empty one.
-            pub fn new(ground: &dyn Ground) -> Result<Self, HeapError> {
+        impl<V: OwnValue> $map<V> {
+            /// An empty one with values of this size.
+            pub fn new(ground: &dyn Ground, value_bytes: usize) -> Result<Self, HeapError> {
                 let (memory, frontend) = ground.make()?;
-                Ok(Self(Arc::new($tree::with_memory(memory, frontend))))
+                Ok(Self {
+                    tree: Arc::new($tree::with_memory(memory, frontend)),
+                    value_bytes,
+                })
             }
         }
 
-        struct $session<$s, P: Probe>($probed);
+        struct $session<$s, V: OwnValue, P: Probe> {
+            view: $probed,
+            value_bytes: usize,
+            values: Vec<Option<V>>,
+        }
 
-        impl<K: TestKey + Key + ?Sized> OrderedMap<K> for $map {
+        impl<V: OwnValue, K: TestKey + Key + ?Sized> OrderedMap<K> for $map<V> {
             fn session<'s, P: Probe>(&'s self, probe: &'s P) -> impl Session<K> + 's {
-                $session(self.0.probed(probe))
+                $session {
+                    view: self.tree.probed(probe),
+                    value_bytes: self.value_bytes,
+                    values: Vec::new(),
+                }
             }
 
             fn own_bytes(&self) -> Option<u64> {
-                Some(own_bytes(self.0.memory()))
+                Some(own_bytes(self.tree.memory()))
             }
         }
 
-        impl<K: TestKey + Key + ?Sized> PlacedMap<K> for $map {
-            type Tree = $tree<u64>;
+        impl<V: OwnValue, K: TestKey + Key + ?Sized> PlacedMap<K> for $map<V> {
+            type Tree = $tree<V>;
 
             fn tree(&self) -> &Arc<Self::Tree> {
-                &self.0
+                &self.tree
             }
         }
 
-        impl<K: Key + ?Sized, P: Probe> Session<K> for $session<'_, P> {
+        impl<V: OwnValue, K: Key + ?Sized, P: Probe> Session<K> for $session<'_, V, P> {
             #[inline]
             fn insert(&mut self, key: &K, value: u64) -> Result<(), MapError> {
-                self.0.insert(key, value)?;
+                self.view.insert(key, V::of(value, self.value_bytes))?;
                 Ok(())
             }
 
             #[inline]
             fn get(&mut self, key: &K) -> Option<u64> {
-                self.0.get(key)
+                self.view.get(key).map(|value| value.word())
             }
 
             #[inline]
             fn update(&mut self, key: &K, value: u64) -> Result<bool, MapError> {
-                Ok(self.0.update(key, |_| value)?.is_some())
+                let value = |_| V::of(value, self.value_bytes);
+                Ok(self.view.update(key, value)?.is_some())
             }
 
             fn scan(&mut self, from: &K, count: usize) -> (usize, u64) {
                 let (mut seen, mut sum) = (0, 0_u64);
-                self.0.scan(from, |_, value| {
+                self.view.scan(from, |_, value| {
                     seen += 1;
-                    sum = sum.wrapping_add(value);
+                    sum = sum.wrapping_add(value.word());
                     if seen < count {
                         ControlFlow::Continue(())
                     } else {
@@ -76,16 +92,17 @@ macro_rules! byte_tree {
 
             #[inline]
             fn remove(&mut self, key: &K) -> bool {
-                self.0.remove(key).is_some()
+                self.view.remove(key).is_some()
             }
 
             fn get_batch(&mut self, keys: &[&K], values: &mut Vec<Option<u64>>) {
-                values.clear();
-                self.0.get_batch(keys, values);
+                self.values.clear();
+                self.view.get_batch(keys, &mut self.values);
+                words_of(&self.values, values);
             }
         }
     };
 }
 
-byte_tree!("Our radix tree.", ArtMap, ArtSession, Art, 's, ProbedArt<'s, u64, P>);
-byte_tree!("Our Masstree.", MasstreeMap, MasstreeSession, Masstree, 's, ProbedMasstree<'s, 's, u64, P>);
+byte_tree!("Our radix tree.", ArtMap, ArtSession, Art, 's, ProbedArt<'s, V, P>);
+byte_tree!("Our Masstree.", MasstreeMap, MasstreeSession, Masstree, 's, ProbedMasstree<'s, 's, V, P>);

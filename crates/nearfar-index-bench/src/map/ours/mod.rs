@@ -4,5 +4,12 @@
 mod btree;
 mod byte_trees;
 
+use super::OwnValue;
 pub use btree::BPlusTreeMap;
 pub(super) use byte_trees::{ArtMap, MasstreeMap};
+
+/// The words of what a batch of lookups found, in place of what `words` held.
+fn words_of<V: OwnValue>(values: &[Option<V>], words: &mut Vec<Option<u64>>) {
+    words.clear();
+    words.extend(values.iter().map(|value| Some(value.as_ref()?.word())));
+}

@@ -78,6 +78,7 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
         zipf: args.zipf.clone(),
         keys: args.keys.unwrap_or(defaults.keys),
         form: args.key_form,
+        value_bytes: args.value_bytes,
         threads: or_usual(&args.threads, defaults.threads),
         runs: args.runs,
         operations: args.operations,
