@@ -25,6 +25,7 @@ impl RestartBenchOutcome {
         json!({
             "scale_factor": self.options.scale_factor,
             "runs": self.options.runs,
+            "warm_up_runs": self.options.warm_up_runs,
             "threads": self.options.threads,
             "first_query": "q6",
             "parquet_bytes": bytes.collect::<Vec<_>>(),

@@ -21,6 +21,9 @@ pub struct RestartBenchOptions {
     pub scale_factor: f64,
     /// Restarts of each kind and size.
     pub runs: u32,
+    /// Restarts of each before those, which do not count: what was written while data was made is on its
+    /// way to the disk still, and files are not in the page cache.
+    pub warm_up_runs: u32,
     /// Threads of every process.
     pub threads: usize,
     /// The folder that pools are made in, on tmpfs or a DAX file system. Each is removed when its
@@ -208,7 +211,8 @@ impl<'a> Size<'a> {
             }
         }
         let (mut runs, mut expected) = (Vec::new(), None);
-        for run in 1..=self.options.runs {
+        let warm_up_runs = self.options.warm_up_runs;
+        for run in 1..=warm_up_runs + self.options.runs {
             let mut times = RestartRun::new();
             for way in Way::ALL {
                 if way.is_duckdb() && absent.is_some() {
@@ -219,7 +223,9 @@ impl<'a> Size<'a> {
                 check(way, &started.answer, &mut expected)?;
                 times.insert(way, started.times);
             }
-            runs.push(times);
+            if run > warm_up_runs {
+                runs.push(times);
+            }
         }
         Ok(SizeOutcome {
             scale_factor: self.scale_factor,

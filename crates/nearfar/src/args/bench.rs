@@ -227,6 +227,9 @@ pub struct BenchRestartArgs {
     /// Restarts of each kind and size.
     #[arg(long, value_name = "N", default_value = "5")]
     pub runs: NonZeroU32,
+    /// Restarts of each kind and size before those, which do not count.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warmup: u32,
     #[command(flatten)]
     pub threads: ThreadArgs,
     /// Make the pool below this folder, on tmpfs or a DAX file system: about 0.7 GB per scale

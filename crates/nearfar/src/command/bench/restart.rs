@@ -25,6 +25,7 @@ pub fn run(args: &BenchRestartArgs) -> anyhow::Result<()> {
     let options = RestartBenchOptions {
         scale_factor: args.scale.scale_factor,
         runs: args.runs.get(),
+        warm_up_runs: args.warmup,
         threads: args.threads.count(),
         pool_directory: pools.path().to_owned(),
         directory: files.path().to_owned(),
