@@ -75,6 +75,7 @@ mod tests {
         }
         assert_eq!(taken, 1000, "of what is left then, 1000 bytes are too many");
         headroom.learn(0);
-        assert!(headroom.take(0) && !headroom.take(1));
+        let asked = headroom.known.lock().expect("learned").0;
+        assert!(headroom.take_at(asked, 0) && !headroom.take_at(asked, 1));
     }
 }

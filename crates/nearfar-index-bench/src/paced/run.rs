@@ -14,7 +14,7 @@ use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier
 use super::lane::{Charged, Lane};
 use super::pacer::Pacer;
 use super::probe::PacedProbe;
-use super::worker::{Board, Charging, Done, Left, Worker};
+use super::worker::{Board, Charging, Done, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
 use crate::modelled::{
     ModelledError, ModelledOutcome, Moment, Policy, PolicyGround, Scale, TierTraffic,
@@ -242,6 +242,7 @@ impl<S: KeySpace> Run<'_, S> {
         workers: Option<&Workers<Arc<T>>>,
     ) -> Watched {
         let options = self.options;
+        let _ends = EndOnDrop(&board.is_over);
         let mut link = Pacer::new(&self.tier);
         let mut watched = Watched::default();
         let began = Instant::now();
@@ -252,7 +253,15 @@ impl<S: KeySpace> Run<'_, S> {
                 board.is_measured.store(true, Ordering::Relaxed);
                 watched.start = Some((began.elapsed(), board.read(), moved));
             }
-            thread::sleep(next.saturating_sub(began.elapsed()));
+            // Figures are taken from the end of the warm-up on, wherever slices end.
+            let until = match watched.start {
+                None => next.min(options.warm_up),
+                Some(_) => next.min(end),
+            };
+            thread::sleep(until.saturating_sub(began.elapsed()));
+            if until < next {
+                continue;
+            }
             next += options.slice;
             let now = began.elapsed();
             if let Some((every, share)) = options.shift
@@ -273,7 +282,6 @@ impl<S: KeySpace> Run<'_, S> {
             (self.observe)(now.as_secs_f64().min(end.as_secs_f64()) / end.as_secs_f64());
         }
         watched.end = (began.elapsed(), board.read(), self::moved(workers));
-        board.is_over.store(true, Ordering::Relaxed);
         watched
     }
 

@@ -142,6 +142,7 @@ pub(super) struct Worker<'r, M, S> {
 impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
     /// Answers requests until the run is over.
     pub(super) fn run(mut self) -> Result<Left, MapError> {
+        let _ends = EndOnDrop(&self.board.is_over);
         let mut trace = Trace::default();
         while !self.board.is_over.load(Ordering::Relaxed) {
             if let Some(start) = self.board.hot_start() {
@@ -155,12 +156,12 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             for requests in trace.requests.chunks(SESSION_OPERATIONS) {
                 self.answer(requests, &trace.arena)?;
             }
+            let elapsed = began.elapsed();
+            let waited = waiting.elapsed().unwrap_or_default().min(elapsed);
             let spent = self.charging.spent - before.1;
-            let busy = began.elapsed().saturating_sub(spent);
-            let waited = waiting.elapsed().unwrap_or_default().min(busy);
             self.tally.add(Done {
                 operations: trace.requests.len() as u64,
-                busy_ns: (busy - waited).as_nanos() as u64,
+                busy_ns: busy_ns(elapsed, waited, spent),
                 waited_ns: waited.as_nanos() as u64,
                 charged: self.charging.charged.since(before.0),
             });
@@ -205,6 +206,24 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
     }
 }
 
+/// What is left of `elapsed` without what the thread `waited` for a processor and without what was
+/// `spent` on charging, of which a share was waited too.
+fn busy_ns(elapsed: Duration, waited: Duration, spent: Duration) -> u64 {
+    let ran = elapsed.saturating_sub(waited);
+    let charging = spent.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+    ran.mul_f64((1.0 - charging).clamp(0.0, 1.0)).as_nanos() as u64
+}
+
+/// Has a run end when what holds it is dropped, also by an error or a panic.
+#[derive(Debug)]
+pub(super) struct EndOnDrop<'r>(pub(super) &'r AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Charges what a thread's probe kept, and has the thread wait for it.
 #[derive(Debug)]
 pub(super) struct Charging {
@@ -237,5 +256,21 @@ impl Charging {
         self.spent += began.elapsed();
         self.pacer.hold(charged.since(self.charged));
         self.charged = charged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charging_and_waiting_are_taken_off_once() {
+        let ms = Duration::from_millis;
+        assert_eq!(busy_ns(ms(10), ms(0), ms(0)), 10_000_000);
+        assert_eq!(busy_ns(ms(10), ms(0), ms(3)), 7_000_000);
+        // Half of everything was waited, also of charging.
+        assert_eq!(busy_ns(ms(20), ms(10), ms(6)), 7_000_000);
+        assert_eq!(busy_ns(ms(10), ms(10), ms(10)), 0);
+        assert_eq!(busy_ns(ms(0), ms(0), ms(0)), 0);
     }
 }

@@ -24,7 +24,7 @@ fn options(contestant: Contestant, policy: Policy) -> PacedOptions {
         measured: Duration::from_millis(60),
         slice: Duration::from_millis(20),
         shift: None,
-        // No room for far lines in caches but for those of an operation.
+        // No room for far lines in caches but for the last 512.
         parameters: PacedParameters {
             cache_bytes: None,
             ..PacedParameters::try_from(&profile).unwrap()
@@ -70,6 +70,16 @@ fn twice_the_latency_is_charged_twice() {
     // Some lines of a lookup do not depend on each other, but most do.
     let waits = once_ns / difference_ns;
     assert!(waits <= lines && waits > 1.0, "{waits} of {lines}");
+}
+
+/// A lookup takes a hundred times its own time here, so that nothing else on the machine matters.
+#[test]
+fn who_is_charged_waits() {
+    let mut slow = options(Contestant::Art, Policy::AllFar);
+    slow.parameters.latency_ns += 50_000.0;
+    let near = options(Contestant::Art, Policy::AllNear);
+    let rates = [&near, &slow].map(|options| outcome(options).operations_per_s);
+    assert!(rates[0] > 5.0 * rates[1], "{rates:?}");
 }
 
 #[test]

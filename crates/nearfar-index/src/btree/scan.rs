@@ -183,8 +183,9 @@ impl<V: TreeValue> BPlusTree<V> {
         mut visit: impl FnMut(u64, V) -> ControlFlow<()>,
     ) {
         let mut next = Some(from);
+        let mut is_first = true;
         while let Some(from) = next {
-            next = self.scan_leaves(context, from, direction, &mut visit);
+            next = self.scan_leaves(context, from, direction, &mut is_first, &mut visit);
             if next.is_some() {
                 context.guard.refresh();
             }
@@ -198,14 +199,14 @@ impl<V: TreeValue> BPlusTree<V> {
         context: &Context<'_, '_, P>,
         from: u64,
         direction: Direction,
+        is_first: &mut bool,
         visit: &mut impl FnMut(u64, V) -> ControlFlow<()>,
     ) -> Option<u64> {
         let mut next = Some(from);
         let mut cursor = None;
         for _ in 0..LEAVES_PER_GUARD {
-            let is_first = cursor.is_none();
             let here = self.next_cursor(context, cursor, next?, direction);
-            match is_first {
+            match std::mem::take(is_first) {
                 true => self.frontend.use_leaf(here.leaf.counter(), context.probe),
                 false => self.frontend.pass_leaf(here.leaf.counter(), context.probe),
             }

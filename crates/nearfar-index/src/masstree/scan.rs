@@ -129,8 +129,9 @@ impl<V: TreeValue> Masstree<V> {
         cursor: &mut Cursor,
         visit: &mut impl FnMut(&[u8], V) -> ControlFlow<()>,
     ) {
+        let mut is_first = true;
         loop {
-            match self.scan_run::<P, BACK>(context, cursor, visit) {
+            match self.scan_run::<P, BACK>(context, cursor, &mut is_first, visit) {
                 Ok(Step::End) => return,
                 // What was passed need not be kept any longer.
                 Ok(Step::More) => context.guard.refresh(),
@@ -145,6 +146,7 @@ impl<V: TreeValue> Masstree<V> {
         &self,
         context: &Context<'_, '_, P>,
         cursor: &mut Cursor,
+        is_first: &mut bool,
         visit: &mut impl FnMut(&[u8], V) -> ControlFlow<()>,
     ) -> Result<Step, Restart> {
         let Some((mut spot, bound)) = self.seek::<P, BACK>(context, cursor)? else {
@@ -157,7 +159,6 @@ impl<V: TreeValue> Masstree<V> {
         };
         let mut is_bounded = cursor.goes_on(depth);
         let mut page = Page::new();
-        let mut is_first = true;
         for distance in 1..LEAVES_AHEAD {
             prefetch_sibling::<P, BACK>(&spot, context, distance);
         }
@@ -166,11 +167,10 @@ impl<V: TreeValue> Masstree<V> {
             spot.leaf.copy(from, to, context, &mut page);
             spot.validate()?;
             let counter = &spot.leaf.node.counter;
-            match is_first {
+            match std::mem::take(is_first) {
                 true => self.frontend.use_leaf(counter, context.probe),
                 false => self.frontend.pass_leaf(counter, context.probe),
             }
-            is_first = false;
             let entries = page.entries();
             for index in 0..entries.len() {
                 let entry = match BACK {

@@ -136,11 +136,12 @@ mod tests {
             ..known
         };
         let (mut wanted, mut owners) = (b"0".to_vec(), vec![first]);
+        let mut generation = known.generation;
         for count in publications {
             let owner = pool.claim(&claim).expect("a later owner");
             for _ in 0..*count {
                 wanted = format!("{} of {}", wanted.len(), owners.len()).into_bytes();
-                owner.publish(&[], &wanted).expect("published");
+                generation = owner.publish(&[], &wanted).expect("published");
             }
             owners.push(owner);
         }
@@ -148,7 +149,8 @@ mod tests {
         for _ in 0..3 {
             let owner = pool.claim(&claim).expect("the last owner");
             let published = owner.published().expect("something");
-            assert_eq!(published.catalog, wanted, "{publications:?}");
+            let found = (published.generation, published.catalog.clone());
+            assert_eq!(found, (generation, wanted.clone()), "{publications:?}");
             owners.push(owner);
         }
     }

@@ -96,6 +96,7 @@ mod tests {
         .unwrap();
         assert_eq!(allowed_cpus(), Ok(all), "other threads are not pinned");
     }
+
     #[test]
     fn a_thread_yields_alone() {
         let nice = || {

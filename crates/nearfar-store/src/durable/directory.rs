@@ -17,7 +17,7 @@ use super::term::last_pool;
 use crate::savepoint::pooled::DataLink;
 
 /// The version of the layout.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 
 const LOCK: &str = "LOCK";
 const IDENTITY: &str = "NEARFAR";
@@ -89,15 +89,6 @@ impl DataDirectory {
             identity: self.identity,
             savepoints: self.savepoints(),
         }
-    }
-
-    /// Gives the directory another identity, because its log does not go on as it was: no pool is
-    /// part of it any more.
-    ///
-    /// # Errors
-    /// A disk that can't be written.
-    pub fn renew_identity(&self) -> Result<(), DurabilityError> {
-        self.write_identity().map(drop)
     }
 
     /// The folder of the log.

@@ -53,7 +53,11 @@ impl Durability {
         if let Some(pool) = pool {
             pool.begin_term(term.identity);
         }
+        let had_publication = pooled.is_some();
         let pooled = usable(pooled, &term, &opened)?;
+        if let (Some(pool), None, true) = (pool, &pooled, had_publication) {
+            pool.forget_publication();
+        }
         let (image, origin) = match (pooled, newest) {
             (Some(pooled), _) => (Some(pooled), Origin::Pool),
             (None, newest) => {
@@ -165,17 +169,18 @@ fn usable(
         return Ok(None);
     };
     let position = image.log_position;
-    if !opened.has(position) {
+    let is_ahead = position > opened.end();
+    if !is_ahead && !opened.has(position) {
         tracing::warn!(
             position,
-            "the pool has fallen behind the data directory: it is not used"
+            "the pool has fallen behind the data directory: it is filled anew"
         );
         return Ok(None);
     }
-    if !term.follows(found, position, opened.end())? {
+    if is_ahead || !term.follows(found, position, opened.end())? {
         tracing::warn!(
             position,
-            "the data directory was put back, and has another past than the pool: that is not used"
+            "the log does not lead to what the pool has, as after a backup was put back: it is filled anew"
         );
         return Ok(None);
     }

@@ -183,7 +183,6 @@ fn open(
                 lost: lost.describe(),
             });
         }
-        directory.renew_identity()?;
         let kept = damage::keep_rest(files, directory.path(), position)?;
         tracing::warn!(position, kept = %kept.display(), "{}", lost.describe());
     } else {

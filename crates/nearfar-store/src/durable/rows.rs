@@ -1,8 +1,8 @@
 //! Rows of a table as bytes: the Arrow buffers of each column, without their slack.
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions,
-    make_array,
+    Array, ArrayData, ArrayRef, AsArray, BufferSpec, MutableArrayData, RecordBatch,
+    RecordBatchOptions, layout, make_array,
 };
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -107,6 +107,7 @@ fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData
     let buffers = input.list("buffers", |input| {
         Ok(Buffer::from(input.bytes("a buffer")?))
     })?;
+    check_widths(data_type, &buffers)?;
     let children = child_types(data_type)
         .iter()
         .map(|child| read_array(input, child))
@@ -120,6 +121,26 @@ fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData
     data.map_err(|_| ImageError::Invalid {
         what: "values of the column's type",
     })
+}
+
+/// Refuses buffers that end within a value: Arrow takes for granted that none does.
+fn check_widths(data_type: &DataType, buffers: &[Buffer]) -> Result<(), ImageError> {
+    let ends_within = |(buffer, spec): (&Buffer, &BufferSpec)| match spec {
+        BufferSpec::FixedWidth { byte_width, .. } => {
+            buffer.len().checked_rem(*byte_width) > Some(0)
+        }
+        _ => false,
+    };
+    match buffers
+        .iter()
+        .zip(&layout(data_type).buffers)
+        .any(ends_within)
+    {
+        true => Err(ImageError::Invalid {
+            what: "a buffer of whole values",
+        }),
+        false => Ok(()),
+    }
 }
 
 fn child_types(data_type: &DataType) -> Vec<DataType> {

@@ -26,7 +26,7 @@ const FOLDER: &str = "term-";
 const BEGIN: &str = "BEGIN";
 
 /// What a term begins with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Begin {
     /// The term before.
     previous: u64,
@@ -38,9 +38,13 @@ struct Begin {
     pool: u128,
     /// Tells the term from all others.
     identity: u64,
-    /// The identity of the term before; zero where there was none.
-    previous_identity: u64,
+    /// The identity of the term before, zero where there was none, and behind it those of the terms
+    /// before that which end at [`Self::position`] too, since nothing was written after them.
+    previous_identities: Vec<u64>,
 }
+
+/// The most identities that a term keeps of terms in which nothing was written.
+const IDENTITIES_MAX: usize = 64;
 
 /// The time in which one process writes the data directory.
 #[derive(Debug)]
@@ -80,7 +84,7 @@ impl Term {
         let newest = newest(&log, number)?;
         Ok(Self {
             number,
-            previous: newest.map_or(0, |(number, _)| number),
+            previous: newest.as_ref().map_or(0, |(number, _)| *number),
             begin_of_previous: newest.map(|(_, begin)| begin),
             pool: pool.map_or(0, TablePool::id),
             identity: match number {
@@ -98,7 +102,8 @@ impl Term {
 
     /// Whether a savepoint of this number was written by who owned the directory then.
     pub fn counts(&self, savepoint: u64) -> bool {
-        let accepted = self.begin_of_previous.map_or(0, |begin| begin.savepoint);
+        let previous = self.begin_of_previous.as_ref();
+        let accepted = previous.map_or(0, |begin| begin.savepoint);
         savepoint >> 32 == self.previous || savepoint <= accepted
     }
 
@@ -111,10 +116,10 @@ impl Term {
         if self.number == 0 {
             return Ok(parts);
         }
-        let (mut number, mut begin) = (self.previous, self.begin_of_previous);
+        let (mut number, mut begin) = (self.previous, self.begin_of_previous.clone());
         let mut end: Option<u64> = None;
         loop {
-            let starts = begin.map_or(0, |begin| begin.position);
+            let starts = begin.as_ref().map_or(0, |begin| begin.position);
             let folder = folder_of(&self.log, number);
             parts.push(Part::open(folder, starts, end)?);
             let Some(known) = begin.filter(|begin| begin.position > position) else {
@@ -146,7 +151,7 @@ impl Term {
             savepoint,
             pool: self.pool,
             identity: self.identity,
-            previous_identity: self.previous_identity(),
+            previous_identities: self.previous_identities(position),
         };
         write_whole(&self.folder().join(BEGIN), begin.to_text().as_bytes())
     }
@@ -162,21 +167,31 @@ impl Term {
         position: u64,
         mut end: u64,
     ) -> Result<bool, DurabilityError> {
-        let (mut before, mut begin) = (self.previous_identity(), self.begin_of_previous);
+        let mut begin = self.begin_of_previous.clone();
+        let mut before = self.previous_identities(end);
         while position <= end {
-            if before == identity {
+            if before.contains(&identity) {
                 return Ok(true);
             }
             let Some(known) = begin else { break };
-            // The log of the terms before may be gone, but for which the last of them was.
-            (before, end) = (known.previous_identity, known.position.min(end));
+            // The log of the terms before may be gone, but for which they were.
+            (before, end) = (known.previous_identities, known.position.min(end));
             begin = read_begin(&folder_of(&self.log, known.previous))?;
         }
         Ok(false)
     }
 
-    fn previous_identity(&self) -> u64 {
-        self.begin_of_previous.map_or(0, |begin| begin.identity)
+    /// The terms that end at `position`, where this one begins.
+    fn previous_identities(&self, position: u64) -> Vec<u64> {
+        let Some(previous) = &self.begin_of_previous else {
+            return vec![0];
+        };
+        let mut identities = vec![previous.identity];
+        if previous.position == position {
+            identities.extend(&previous.previous_identities);
+            identities.truncate(IDENTITIES_MAX);
+        }
+        identities
     }
 
     /// Removes what is left of terms that are no part of the log `in_use` any more.
@@ -265,18 +280,20 @@ fn read_begin(folder: &Path) -> Result<Option<Begin>, DurabilityError> {
 }
 
 impl Begin {
-    fn to_text(self) -> String {
+    fn to_text(&self) -> String {
         let Self {
             previous,
             position,
             savepoint,
             pool,
             identity,
-            previous_identity,
+            previous_identities,
         } = self;
+        let identities = previous_identities.iter().map(|one| format!(" {one:016x}"));
+        let identities: String = identities.collect();
         format!(
             "previous {previous}\nposition {position}\nsavepoint {savepoint}\npool {pool:032x}\n\
-             identity {identity:016x}\nprevious-identity {previous_identity:016x}\n"
+             identity {identity:016x}\nprevious-identities{identities}\n"
         )
     }
 
@@ -289,7 +306,10 @@ impl Begin {
             savepoint: value("savepoint")?.parse().ok()?,
             pool: u128::from_str_radix(value("pool")?, 16).ok()?,
             identity: u64::from_str_radix(value("identity")?, 16).ok()?,
-            previous_identity: u64::from_str_radix(value("previous-identity")?, 16).ok()?,
+            previous_identities: value("previous-identities")?
+                .split(' ')
+                .map(|digits| u64::from_str_radix(digits, 16).ok())
+                .collect::<Option<_>>()?,
         })
     }
 }
@@ -319,7 +339,7 @@ mod tests {
                 savepoint,
                 pool: 9,
                 identity: 100 + number,
-                previous_identity: if previous == 0 { 0 } else { 100 + previous },
+                previous_identities: vec![if previous == 0 { 0 } else { 100 + previous }],
             };
             let path = folder_of(&log, number).join(BEGIN);
             fs::write(path, begin.to_text()).expect("written");
@@ -409,6 +429,20 @@ mod tests {
     }
 
     #[test]
+    fn terms_in_which_nothing_was_written_are_known_once_they_are_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let directory = directory(folder.path());
+        for _ in 0..5 {
+            let term = Term::new(&directory, None).expect("a term");
+            assert!(term.follows(103, 1500, 1500).expect("read"));
+            assert!(!term.follows(101, 1500, 1500).expect("read"));
+            fs::create_dir_all(term.folder()).expect("made");
+            term.begin(1500, 3 << 32 | 1).expect("begun");
+            term.remove_others(&[]);
+        }
+    }
+
+    #[test]
     fn a_number_is_taken_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let taken = std::thread::scope(|scope| {
@@ -430,7 +464,7 @@ mod tests {
             savepoint: 3 << 32 | 1,
             pool: u128::MAX,
             identity: u64::MAX,
-            previous_identity: 1,
+            previous_identities: vec![1, 0],
         };
         let text = begin.to_text();
         assert_eq!(Begin::of_text(&text), Some(begin));
@@ -440,7 +474,7 @@ mod tests {
         for end in 0..text.len() - 1 {
             fs::write(&path, &text[..end]).expect("written");
             // A last number that is cut is a number, which is why the file is renamed when it is whole.
-            let last = "previous-identity ";
+            let last = "previous-identities ";
             let is_number = end > text.find(last).expect("there") + last.len();
             match Term::new(&directory, None) {
                 Ok(_) => assert!(is_number, "{end}"),

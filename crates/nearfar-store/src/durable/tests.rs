@@ -188,6 +188,20 @@ proptest! {
     }
 
     #[test]
+    fn rows_with_a_byte_that_is_another_are_read_or_refused(
+        rows in 0usize..3,
+        byte in any::<u8>(),
+    ) {
+        let batch = batch(rows);
+        let whole = encoded(&batch);
+        for at in 0..whole.len() {
+            let mut rows = whole.clone();
+            rows[at] = byte;
+            let _ = read_rows(&rows, &batch.schema());
+        }
+    }
+
+    #[test]
     fn damaged_records_are_read_or_refused(
         rows in 0usize..40,
         flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),

@@ -42,6 +42,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, PacedTier};
 use nearfar_topology::Topology;
+use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
@@ -76,7 +77,8 @@ pub struct Engine {
     definitions: Arc<DefinitionLock>,
     /// Publishes main storage in the pool, if there is one.
     publisher: OnceLock<Arc<Publisher>>,
-    _verifier: Option<Verifier>,
+    /// Ends before the pool is given back.
+    verifier: Mutex<Option<Verifier>>,
     preloader: Preloader,
     runtime: Arc<RuntimeEnv>,
     /// Sessions so far.
@@ -145,7 +147,7 @@ impl Engine {
             durability: opened.durability,
             origin: opened.origin,
             publisher: OnceLock::new(),
-            _verifier: opened.verifier,
+            verifier: Mutex::new(opened.verifier),
             preloader: Preloader::default(),
             runtime: Arc::default(),
             sessions: AtomicU64::new(1),
@@ -176,6 +178,7 @@ impl Engine {
     pub fn close(&self) {
         self.closed.call_once(|| {
             self.preloader.stop();
+            drop(self.verifier.lock().take());
             self.database.merges().stop();
             if let Some(publisher) = self.publisher.get() {
                 publisher.publish_or_warn();

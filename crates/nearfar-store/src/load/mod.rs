@@ -162,6 +162,13 @@ impl AbortOnDrop {
                 break;
             }
         }
+        // What they hold is free when this returns.
+        for task in self.0.iter().skip(results.len()) {
+            task.abort();
+        }
+        for task in self.0.iter_mut().skip(results.len()) {
+            let _ = task.await;
+        }
         results
     }
 }

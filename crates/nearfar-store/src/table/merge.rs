@@ -202,7 +202,7 @@ impl Table {
             TableBuilder::new(schema, self.placements(), self.storage(storage)).replacing();
         let mut ids = RowIdsBuilder::default();
         for part in sources {
-            hold_for_reading(part, storage)?;
+            self.hold_for_reading(part, storage, go_on)?;
             self.read_part(part, &mut builder, &mut ids, go_on)?;
         }
         let segments = builder.finish()?;
@@ -229,6 +229,31 @@ impl Table {
         Ok(rows)
     }
 
+    /// Takes as long as a modelled tier does to read all of a segment.
+    fn hold_for_reading(
+        &self,
+        part: &Part,
+        storage: &Storage,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<(), StoreError> {
+        let Some(paced) = &storage.paced else {
+            return Ok(());
+        };
+        for slot in part.segment.columns() {
+            if !go_on() {
+                return Err(self.merge_cancelled());
+            }
+            paced.pass(slot.current()?.tier_bytes(), TierBytes::ZERO);
+        }
+        Ok(())
+    }
+
+    fn merge_cancelled(&self) -> StoreError {
+        StoreError::Cancelled {
+            what: format!("merging {}", self.name),
+        }
+    }
+
     /// Adds the rows of `part` that are left to `builder`, and their identities to `ids`.
     fn read_part(
         &self,
@@ -241,9 +266,7 @@ impl Table {
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         for zone in 0..part.segment.rows().div_ceil(ZONE_ROWS) {
             if !go_on() {
-                return Err(StoreError::Cancelled {
-                    what: format!("merging {}", self.name),
-                });
+                return Err(self.merge_cancelled());
             }
             let start = zone * ZONE_ROWS;
             let end = (start + ZONE_ROWS).min(part.segment.rows());
@@ -283,17 +306,6 @@ impl Table {
             ..part
         }
     }
-}
-
-/// Takes as long as a modelled tier does to read all of a segment.
-fn hold_for_reading(part: &Part, storage: &Storage) -> Result<(), StoreError> {
-    let Some(paced) = &storage.paced else {
-        return Ok(());
-    };
-    for slot in part.segment.columns() {
-        paced.pass(slot.current()?.tier_bytes(), TierBytes::ZERO);
-    }
-    Ok(())
 }
 
 /// Which of the rows that `sources` have left, counted over all, are deleted in `now`.

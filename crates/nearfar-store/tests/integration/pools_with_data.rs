@@ -3,7 +3,7 @@
 
 use nearfar_memory::pool::TakeOver;
 use nearfar_store::durable::{DataOptions, DurabilityError};
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::engine::{Engine, EngineOptions, Origin};
 use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::SavepointError;
 use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
@@ -171,12 +171,35 @@ async fn a_pool_has_no_part_in_a_backup_that_was_put_back() {
         assert_eq!(sum(&engine).await, wanted, "inserted: {inserted}");
         let lost = "SELECT count(*) FROM t WHERE c = 'lost'";
         assert_eq!(value(&engine.session(), lost).await, "0");
+        drop(engine);
+        let engine = place.open();
+        assert_eq!(engine.origin(), Origin::Pool, "the pool was filled anew");
+        assert_eq!(sum(&engine).await, wanted);
         // The pool that the next round finds.
         drop(engine);
         put_back();
         let engine = place.open();
         insert(&engine, "lost").await;
         engine.publish().expect("published");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_is_used_however_many_owners_ended_without_publishing() {
+    let place = Place::new();
+    let engine = place.open();
+    run(&engine.session(), LARGE).await;
+    run(&engine.session(), "CHECKPOINT").await;
+    let wanted = sum(&engine).await;
+    drop(engine);
+    for _ in 0..5 {
+        let mut options = place.with_both("data");
+        options.pool.as_mut().expect("a pool").claim.take_over = TakeOver::Now;
+        let engine = Engine::new(options).expect("an engine");
+        assert_eq!(engine.origin(), Origin::Pool);
+        assert_eq!(sum(&engine).await, wanted);
+        // As if it was killed.
+        std::mem::forget(engine);
     }
 }
 

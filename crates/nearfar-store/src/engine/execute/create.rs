@@ -89,23 +89,21 @@ impl Session {
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
         let execution = &mut state.config_mut().options_mut().execution;
         execution.enable_file_stream_work_stealing = false;
-        let progress = Arc::new(Progress::default());
-        let _shown = self.show_loading(Loading::new(name, &progress));
-        let load = Load {
-            engine: Arc::clone(self.engine()),
-            name: name.to_owned(),
-            placements: ColumnPlacements::all(placement),
-            progress,
-        };
         let mut may_spill = false;
         loop {
+            let progress = Arc::new(Progress::default());
+            let _shown = self.show_loading(Loading::new(name, &progress));
+            let load = Load {
+                engine: Arc::clone(self.engine()),
+                name: name.to_owned(),
+                placements: ColumnPlacements::all(placement.clone()),
+                progress,
+            };
             let plan = state.create_physical_plan(input).await?;
             let (context, memory) = self.query_context(&state);
             let _given_up = CancelOnDrop(Arc::clone(&memory));
-            let loaded = load
-                .clone()
-                .plan_charged(Arc::clone(&plan), context, temporary.clone())
-                .await;
+            let loaded = load.plan_charged(Arc::clone(&plan), context, temporary.clone());
+            let loaded = loaded.await;
             match loaded {
                 Err(StoreError::DataFusion(error)) if !may_spill && is_of_hash_join(&error) => {
                     rejoin::plan_without(&mut state);

@@ -233,13 +233,13 @@ impl Session {
             .with_runtime(context.runtime_env())
             .with_session_config(config);
         let context = (Arc::new(context), memory);
-        let retry = match table {
-            Some(_) => {
+        let retry = match modify::is_into_own(plan)? {
+            true => {
                 let given = (&context.0, &context.1);
                 without_hash_joins(self.engine(), state, plan, &physical, given)
             }
             // A file may have rows already.
-            None => None,
+            false => None,
         };
         let mut rows = self.start(transaction, physical, context, retry)?;
         let mut count = 0;

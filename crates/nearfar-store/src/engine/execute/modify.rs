@@ -136,6 +136,14 @@ fn target(dml: &DmlStatement) -> Result<NearfarTable, StoreError> {
     })
 }
 
+/// Whether a plan adds rows to a table in memory.
+pub(super) fn is_into_own(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    match plan {
+        LogicalPlan::Dml(dml) => Ok(own_provider(&dml.target)?.is_some()),
+        _ => Ok(false),
+    }
+}
+
 fn own_provider(source: &Arc<dyn TableSource>) -> Result<Option<NearfarTable>, DataFusionError> {
     let provider = source_as_provider(source)?;
     Ok(provider_of(provider.as_ref()).cloned())

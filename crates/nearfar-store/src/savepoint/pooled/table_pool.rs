@@ -111,6 +111,11 @@ impl TablePool {
         self.term.get_or_init(|| identity);
     }
 
+    /// Says that what was attached is not used: whatever is published next takes its place.
+    pub fn forget_publication(&self) {
+        *self.publishing.lock() = 0;
+    }
+
     /// The file or device.
     pub fn path(&self) -> &Path {
         &self.path
