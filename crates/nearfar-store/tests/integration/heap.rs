@@ -188,20 +188,20 @@ async fn a_sort_out_of_memory_spills() {
 async fn a_join_out_of_memory_runs_as_one_that_spills() {
     let engine = two_tiers();
     let session = engine.session();
-    run(&session, &T.replace("100000", "500000")).await;
+    run(&session, &T.replace("100000", "1000000")).await;
     let sql = "SELECT count(*), sum(a.k * b.g), max(a.s) FROM t a JOIN t b ON a.s = b.s";
     let expected = run(&session, sql).await;
     let explain = format!("EXPLAIN ANALYZE {sql}");
     let analyzed = run(&session, &explain).await;
     assert!(analyzed.contains("HashJoinExec"), "{analyzed}");
-    run(&session, "SET memory_limit = '26MiB'").await;
+    run(&session, "SET memory_limit = '56MiB'").await;
     assert_eq!(run(&session, sql).await, expected);
     let analyzed = run(&session, &explain).await;
     assert!(analyzed.contains("SortMergeJoinExec"), "{analyzed}");
     assert!(analyzed.contains("spilled: "), "{analyzed}");
     // Two joins at once, each within its limit.
     let other = engine.session();
-    run(&other, "SET memory_limit = '26MiB'").await;
+    run(&other, "SET memory_limit = '56MiB'").await;
     let (one, two) = tokio::join!(run(&session, sql), run(&other, sql));
     assert_eq!((&one, &two), (&expected, &expected));
     // Statements that add rows add each of them once.

@@ -565,7 +565,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 2).then_some(ImageError::Version { found: version, known: 2 }));
+        prop_assert_eq!(found, (version != 3).then_some(ImageError::Version { found: version, known: 3 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ImageError::ByteOrder));
