@@ -80,6 +80,9 @@ pub enum PoolError {
         /// The epoch of the present one.
         by_epoch: u64,
     },
+    /// This owner has given the pool back, and writes no more.
+    #[error("the pool was given back: nothing can be written to it any more")]
+    GivenBack,
     /// No free extent is large enough.
     #[error(
         "the pool has no room for {bytes} bytes: the largest free extent has {largest_free_bytes}"

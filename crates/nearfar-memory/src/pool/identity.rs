@@ -7,7 +7,7 @@ use super::error::PoolError;
 use super::memory::PoolMemory;
 
 /// The version of the layout that this program writes and reads.
-pub(super) const LAYOUT_VERSION: u64 = 2;
+pub(super) const LAYOUT_VERSION: u64 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"NFARPOOL");
 const WORDS: usize = 6;
 

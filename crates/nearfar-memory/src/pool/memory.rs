@@ -240,6 +240,14 @@ impl PoolMemory {
         self.write_back((first * WORD_BYTES) as u64..((first + count) * WORD_BYTES) as u64)
     }
 
+    /// Has words where other hosts see them, if any do. They need not outlive a loss of power.
+    pub(super) fn show_words(&self, first: usize, count: usize) -> Result<(), SysError> {
+        match self.is_shared_by_lines() {
+            true => self.write_back_words(first, count),
+            false => Ok(()),
+        }
+    }
+
     /// Has bytes in memory for good.
     pub(super) fn write_back(&self, range: Range<u64>) -> Result<(), SysError> {
         let bytes = range.start as usize..range.end as usize;

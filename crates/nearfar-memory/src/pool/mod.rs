@@ -15,6 +15,7 @@ mod checksum;
 mod error;
 mod extent;
 mod identity;
+mod intents;
 mod medium;
 mod memory;
 mod owner;

@@ -1,6 +1,7 @@
 //! The right to write: extents, and their publication.
 
 use std::hash::Hasher;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,10 +11,10 @@ use super::attach::{Pool, system_error_at};
 use super::checksum;
 use super::error::PoolError;
 use super::extent::{Extent, ExtentHandle};
+use super::intents::Intents;
 use super::ownership::{Claim, OwnerRecord};
 use super::root::Root;
 use super::space::Space;
-use crate::sys::SysError;
 
 /// Bytes of an extent's entry in a catalog.
 const ENTRY_BYTES: usize = 24;
@@ -43,6 +44,8 @@ pub(super) struct OwnerCore {
     pool: Pool,
     record: OwnerRecord,
     renewed: Mutex<Instant>,
+    /// Where this and `state` are both needed, `state` is locked first.
+    intents: Intents,
     state: Mutex<State>,
 }
 
@@ -56,12 +59,19 @@ struct State {
 
 impl Owner {
     pub(super) fn claim(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
-        let owner = Self::claim_empty(pool, claim)?;
-        owner.adopt()
+        let (owner, in_the_way) = Self::take(pool, claim)?;
+        owner.adopt(&in_the_way)
     }
 
-    /// Claims the pool; its space is all free until something is adopted.
+    /// Claims the pool; its space is all free but for what earlier owners may still change.
     pub(super) fn claim_empty(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
+        let (owner, in_the_way) = Self::take(pool, claim)?;
+        owner.core.set_aside(&in_the_way);
+        Ok(owner)
+    }
+
+    /// Becomes the owner. Also what earlier owners may still change.
+    fn take(pool: &Pool, claim: &Claim) -> Result<(Self, Vec<Range<u64>>), PoolError> {
         let failed = |source| system_error_at(pool.path(), source, "claimed");
         let is_locked = pool.memory.try_lock().map_err(failed)?;
         let ownership = pool.ownership();
@@ -72,6 +82,8 @@ impl Owner {
             }
         };
         let epoch = taken.inspect_err(|_| unlock())?;
+        let last = ownership.owner(epoch - 1, &claim.name, is_locked);
+        let in_the_way = Intents::of_earlier(pool, epoch, last.is_none());
         pool.memory.drop_cached(0..pool.extents().start);
         let root = Root::newest(pool.identity.id, &pool.memory);
         let record = OwnerRecord {
@@ -91,17 +103,20 @@ impl Owner {
             pool: pool.clone(),
             record,
             renewed: Mutex::new(Instant::now()),
+            intents: Intents::new(pool.clone(), epoch),
             state: Mutex::new(state),
         };
-        Ok(Self {
+        let owner = Self {
             core: Arc::new(core),
             published: None,
-        })
+        };
+        Ok((owner, in_the_way))
     }
 
     /// Reads what was published and counts its space.
-    fn adopt(mut self) -> Result<Self, PoolError> {
+    fn adopt(mut self, in_the_way: &[Range<u64>]) -> Result<Self, PoolError> {
         let Some(root) = self.core.state().root else {
+            self.core.set_aside(in_the_way);
             self.core.release_free();
             return Ok(self);
         };
@@ -119,6 +134,7 @@ impl Owner {
             });
         }
         drop(state);
+        self.core.set_aside(in_the_way);
         self.core.release_free();
         let handles = extents.iter().map(|extent| self.core.handle(*extent));
         self.published = Some(Arc::new(Published {
@@ -157,7 +173,8 @@ impl Owner {
     /// owners until it is published; its space is free again when the handle is gone before that.
     ///
     /// # Errors
-    /// [`PoolError::Full`], [`PoolError::Fenced`], or the kernel's, such as `ENOSPC`.
+    /// [`PoolError::Full`], [`PoolError::Fenced`], [`PoolError::GivenBack`], or the kernel's, such as
+    /// `ENOSPC`.
     pub fn write(&self, parts: &[&[u8]]) -> Result<Arc<ExtentHandle>, PoolError> {
         self.check()?;
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
@@ -169,9 +186,9 @@ impl Owner {
                 self.core.state().space.remember(offset, &handle);
                 Ok(handle)
             }
-            Err(source) => {
+            Err(error) => {
                 self.core.drop_handle(offset);
-                Err(system_error_at(self.core.pool.path(), source, "written"))
+                Err(error)
             }
         }
     }
@@ -209,7 +226,7 @@ impl Owner {
         state.root = Some(root);
         for extent in before {
             if let Some(free) = state.space.drop_root(extent.offset) {
-                pool.memory.release(free);
+                self.core.release(free);
             }
         }
         drop(state);
@@ -261,12 +278,19 @@ impl Owner {
         ownership.record(ownership.epoch())
     }
 
-    /// Gives the pool back before the last handle on it is gone. Nothing must be written after.
+    /// Gives the pool back before the last handle on it is gone, once what is being written is.
+    /// Nothing is written after that.
     ///
     /// # Errors
     /// The kernel's.
     pub fn give_back(&self) -> Result<(), PoolError> {
+        self.core.intents.end();
         self.core.pool.ownership().release(self.core.record.epoch)
+    }
+
+    #[cfg(test)]
+    pub(super) fn intents(&self) -> &Intents {
+        &self.core.intents
     }
 
     /// Whether this owner still is the owner; renews the lease where half of it is over.
@@ -337,9 +361,11 @@ impl OwnerCore {
     }
 
     /// Writes the parts into space that was taken, and has them in memory for good.
-    fn fill(&self, offset: u64, bytes: u64, parts: &[&[u8]]) -> Result<Extent, SysError> {
+    fn fill(&self, offset: u64, bytes: u64, parts: &[&[u8]]) -> Result<Extent, PoolError> {
+        let _intent = self.intents.begin(offset..offset + bytes)?;
+        let failed = |source| system_error_at(self.pool.path(), source, "written");
         let memory = &self.pool.memory;
-        memory.reserve(offset..offset + bytes)?;
+        memory.reserve(offset..offset + bytes).map_err(failed)?;
         let mut sum = XxHash3_64::new();
         let mut carried = Vec::with_capacity(8);
         let mut at = offset;
@@ -363,7 +389,7 @@ impl OwnerCore {
             carried.extend_from_slice(&rest[whole..]);
         }
         memory.write(at, &carried);
-        memory.write_back(offset..offset + bytes)?;
+        memory.write_back(offset..offset + bytes).map_err(failed)?;
         Ok(Extent {
             offset,
             bytes,
@@ -407,7 +433,34 @@ impl OwnerCore {
     fn release_free(&self) {
         let state = self.state();
         for free in state.space.free() {
-            self.pool.memory.release(free);
+            self.release(free);
+        }
+    }
+
+    /// Gives back the memory behind a free extent. Only with `state` locked, so that nobody is given
+    /// the extent meanwhile; and only as long as the pool is this owner's, because what is free for it
+    /// may be in use by the next.
+    fn release(&self, free: Range<u64>) {
+        match self.intents.begin(free.clone()) {
+            Ok(_intent) => self.pool.memory.release(free),
+            Err(error) => tracing::debug!(%error, "pages of a free extent are left alone"),
+        }
+    }
+
+    /// Keeps off what earlier owners may still change, as far as it is free: what is published they
+    /// do not change.
+    fn set_aside(&self, in_the_way: &[Range<u64>]) {
+        let mut state = self.state();
+        let before = state.space.free_bytes();
+        for range in in_the_way {
+            state.space.set_aside(range);
+        }
+        let bytes = before - state.space.free_bytes();
+        if bytes > 0 {
+            tracing::warn!(
+                bytes,
+                "an earlier owner may still write to the pool: this owner does not use these bytes"
+            );
         }
     }
 
@@ -425,9 +478,9 @@ impl OwnerCore {
     }
 
     pub(super) fn drop_handle(&self, offset: u64) {
-        let free = self.state().space.drop_handle(offset);
-        if let Some(free) = free {
-            self.pool.memory.release(free);
+        let mut state = self.state();
+        if let Some(free) = state.space.drop_handle(offset) {
+            self.release(free);
         }
     }
 }

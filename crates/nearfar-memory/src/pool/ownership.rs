@@ -18,6 +18,11 @@ use super::error::PoolError;
 use super::memory::PoolMemory;
 use crate::sys::SysError;
 
+/// Owners that follow each other and have places of their own for what they write beside extents. An
+/// owner that is stopped between its last look at the claim word and what it writes can overwrite
+/// what another wrote there only if that many have taken the pool over meanwhile.
+pub(super) const OWNERS: u64 = 6;
+
 /// The word that counts owners, in the second page; each of these has a line of its own.
 pub(super) const CLAIM_WORD: usize = 512;
 /// The word that the owner raises as long as it lives.

@@ -2,16 +2,12 @@
 
 use super::checksum;
 use super::memory::PoolMemory;
-use super::ownership::OwnerRecord;
+use super::ownership::{OWNERS, OwnerRecord};
 use crate::sys::SysError;
 
 /// Words of a root, its mark included.
 const WORDS: usize = 7;
 
-/// Owners that follow each other and have slots of their own. An owner that is stopped between its
-/// last look at who owns the pool and the root that it writes can overwrite what another has
-/// published only if that many have taken the pool over meanwhile.
-const OWNERS: u64 = 6;
 /// Slots of roots, two of each owner: they take what is left before the extents.
 const SLOTS: usize = 2 * OWNERS as usize;
 /// The first word of the first slot, and words of a slot, which is a page.

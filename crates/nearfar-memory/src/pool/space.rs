@@ -68,20 +68,14 @@ impl Space {
             return uses.bytes == bytes;
         }
         let before = self.free.range(..=offset).next_back();
-        let Some((hole, free)) = before.map(|(hole, free)| (*hole, *free)) else {
+        let Some((hole, free)) = before else {
             return false;
         };
-        let (hole_end, end) = (hole + free, offset.saturating_add(bytes));
-        if end > hole_end || !offset.is_multiple_of(EXTENT_GRAIN) {
+        let end = offset.saturating_add(bytes);
+        if end > hole + free || !offset.is_multiple_of(EXTENT_GRAIN) {
             return false;
         }
-        self.free.remove(&hole);
-        if offset > hole {
-            self.free.insert(hole, offset - hole);
-        }
-        if end < hole_end {
-            self.free.insert(end, hole_end - end);
-        }
+        self.set_aside(&(offset..end));
         self.used.insert(
             offset,
             Uses {
@@ -91,6 +85,23 @@ impl Space {
             },
         );
         true
+    }
+
+    /// Takes what is free of a range out of the free extents, in whole grains. It never comes back.
+    pub(super) fn set_aside(&mut self, range: &Range<u64>) {
+        let start = range.start / EXTENT_GRAIN * EXTENT_GRAIN;
+        let end = round_up(range.end).unwrap_or(range.end);
+        let holes = self.free.range(..end).map(|(hole, free)| (*hole, *free));
+        let touched: Vec<_> = holes.filter(|(hole, free)| hole + free > start).collect();
+        for (hole, free) in touched {
+            self.free.remove(&hole);
+            if hole < start {
+                self.free.insert(hole, start - hole);
+            }
+            if hole + free > end {
+                self.free.insert(end, hole + free - end);
+            }
+        }
     }
 
     /// A root that mentioned the extent is gone. What became free, if it did.
@@ -211,6 +222,21 @@ mod tests {
         assert!(!space.add_root(GRAINS * grain, 2 * grain), "beyond the end");
         assert!(!space.add_root(0, grain), "before the start");
         assert!(!space.add_root(4 * grain, u64::MAX), "longer than anything");
+    }
+
+    #[test]
+    fn what_is_set_aside_is_not_given_out() {
+        let (mut space, grain) = (space(), EXTENT_GRAIN);
+        assert!(space.add_root(4 * grain, 2 * grain));
+        space.set_aside(&(3 * grain + 5..7 * grain - 5));
+        space.set_aside(&(GRAINS * grain..u64::MAX));
+        space.set_aside(&(0..1));
+        let free: Vec<_> = space.free().collect();
+        assert_eq!(free, [grain..3 * grain, 7 * grain..GRAINS * grain]);
+        assert_eq!(space.drop_root(4 * grain), Some(4 * grain..6 * grain));
+        let free: Vec<_> = space.free().collect();
+        let freed = 4 * grain..6 * grain;
+        assert_eq!(free, [grain..3 * grain, freed, 7 * grain..GRAINS * grain]);
     }
 
     proptest! {

@@ -457,3 +457,60 @@ fn a_damaged_pool_can_be_emptied_and_used_again() {
         "generations go on"
     );
 }
+
+#[test]
+fn extents_that_come_and_go_on_many_threads_keep_their_bytes() {
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let path = folder.path().join("pool");
+    let pool = Pool::create(&path, 8 << 20, PoolOptions::default()).unwrap();
+    let owner = pool.claim(&here(TakeOver::Never)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let owner = &owner;
+            scope.spawn(move || {
+                for number in 0..2000 {
+                    let bytes = content(thread * 10_000 + number, 3000);
+                    let extent = owner.write(&[&bytes]).unwrap();
+                    std::thread::yield_now();
+                    assert_eq!(extent.buffer().unwrap().as_slice(), bytes, "{number}");
+                }
+            });
+        }
+    });
+}
+
+/// Writes extents until the pool is full.
+fn fill_up(owner: &Owner, number: u64) -> Vec<(Arc<ExtentHandle>, Vec<u8>)> {
+    (number..)
+        .map_while(|number| {
+            let bytes = content(number, 5000);
+            Some((owner.write(&[&bytes]).ok()?, bytes))
+        })
+        .collect()
+}
+
+#[test]
+fn an_owner_that_lost_the_pool_gives_no_memory_of_the_next_back() {
+    let take_overs = [("given back", TakeOver::Never), ("taken", TakeOver::Now)];
+    for (how, take_over) in take_overs {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("pool");
+        let pool = Pool::create(&path, BYTES as u64, PoolOptions::default()).unwrap();
+        let first = pool.claim(&here(TakeOver::Never)).unwrap();
+        let mut unpublished = fill_up(&first, 0);
+        unpublished.pop();
+        if take_over == TakeOver::Never {
+            first.give_back().unwrap();
+            let refused = first.write(&[b"more"]);
+            assert_eq!(refused.unwrap_err(), PoolError::GivenBack);
+        }
+        let pool = Pool::attach(&path, PoolOptions::default()).unwrap();
+        let second = pool.claim(&here(take_over)).unwrap();
+        let written = fill_up(&second, 1_000_000);
+        assert!(written.len() > 200);
+        drop((unpublished, first));
+        for (extent, bytes) in &written {
+            assert_eq!(extent.buffer().unwrap().as_slice(), bytes, "{how}");
+        }
+    }
+}
