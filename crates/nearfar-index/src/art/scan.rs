@@ -267,10 +267,11 @@ impl<V: TreeValue> Art<V> {
         mut visit: impl FnMut(&[u8], V) -> ControlFlow<()>,
     ) {
         let mut last: Option<Vec<u8>> = None;
+        let mut is_first = true;
         loop {
             let context = Context::new(&self.memory, probe);
             let from = last.as_deref().map_or(from, Bound::Excluded);
-            match self.scan_some(from, direction, &context, &mut visit) {
+            match self.scan_some(from, direction, &context, &mut is_first, &mut visit) {
                 ControlFlow::Continue(Some(reached)) => last = Some(reached),
                 ControlFlow::Continue(None) | ControlFlow::Break(()) => return,
             }
@@ -283,6 +284,7 @@ impl<V: TreeValue> Art<V> {
         from: Bound<&[u8]>,
         direction: Direction,
         context: &Context<'_, '_, P>,
+        is_first: &mut bool,
         visit: &mut impl FnMut(&[u8], V) -> ControlFlow<()>,
     ) -> ControlFlow<(), Option<Vec<u8>>> {
         let root = Child::load(&self.root, &context.guard);
@@ -294,10 +296,8 @@ impl<V: TreeValue> Art<V> {
             let mut key = std::mem::take(&mut walk.path);
             let path_bytes = key.len();
             context.follow(leaf.base().as_ptr(), leaf.bytes());
-            match leaves {
-                0 => self.frontend.use_leaf(leaf.counter(), context.probe),
-                _ => self.frontend.pass_leaf(leaf.counter(), context.probe),
-            }
+            self.frontend
+                .scan_leaf(leaf.counter(), is_first, context.probe);
             let count = leaf.count();
             let mut is_any = false;
             for index in 0..count {

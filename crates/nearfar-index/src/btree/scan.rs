@@ -206,10 +206,8 @@ impl<V: TreeValue> BPlusTree<V> {
         let mut cursor = None;
         for _ in 0..LEAVES_PER_GUARD {
             let here = self.next_cursor(context, cursor, next?, direction);
-            match std::mem::take(is_first) {
-                true => self.frontend.use_leaf(here.leaf.counter(), context.probe),
-                false => self.frontend.pass_leaf(here.leaf.counter(), context.probe),
-            }
+            let counter = here.leaf.counter();
+            self.frontend.scan_leaf(counter, is_first, context.probe);
             match self.scan_leaf(context, &here, &mut next, direction, visit) {
                 Ok(ControlFlow::Continue(())) => {
                     next = here.range.beyond(direction);

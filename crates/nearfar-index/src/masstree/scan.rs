@@ -167,10 +167,7 @@ impl<V: TreeValue> Masstree<V> {
             spot.leaf.copy(from, to, context, &mut page);
             spot.validate()?;
             let counter = &spot.leaf.node.counter;
-            match std::mem::take(is_first) {
-                true => self.frontend.use_leaf(counter, context.probe),
-                false => self.frontend.pass_leaf(counter, context.probe),
-            }
+            self.frontend.scan_leaf(counter, is_first, context.probe);
             let entries = page.entries();
             for index in 0..entries.len() {
                 let entry = match BACK {

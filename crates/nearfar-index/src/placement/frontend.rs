@@ -225,14 +225,14 @@ impl Frontend {
         }
     }
 
-    /// Counts a use of a leaf that a scan has come to from the one before it, if such uses are counted. The
-    /// scan has asked for it ahead, so that it waits less for it than for its first leaf.
+    /// Counts a use of a leaf by a scan, if uses are counted: of the scan's first leaf, after which
+    /// `is_first` is false, and of one in so many of those that it passes then. It has asked for these
+    /// ahead, so that it waits less for them.
     #[inline]
-    pub fn pass_leaf<P: Probe>(&self, counter: &LeafCounter, probe: &P) {
-        match self.passed_one_in.load(Relaxed) {
-            1 => self.use_leaf(counter, probe),
-            one_in if is_sampled(one_in) => self.use_leaf(counter, probe),
-            _ => {}
+    pub fn scan_leaf<P: Probe>(&self, counter: &LeafCounter, is_first: &mut bool, probe: &P) {
+        let one_in = self.passed_one_in.load(Relaxed);
+        if std::mem::take(is_first) || one_in == 1 || is_sampled(one_in) {
+            self.use_leaf(counter, probe);
         }
     }
 
@@ -331,9 +331,9 @@ mod tests {
         frontend.set_tracking(Tracking::Leaf);
         for (one_in, passed) in [(1, 100..101), (8, 70..130)] {
             frontend.set_passed_one_in(one_in);
-            let counter = LeafCounter::default();
+            let (counter, mut is_first) = (LeafCounter::default(), false);
             for _ in 0..100 * one_in {
-                frontend.pass_leaf(&counter, &Native);
+                frontend.scan_leaf(&counter, &mut is_first, &Native);
             }
             assert!(passed.contains(&counter.uses()), "{}", counter.uses());
         }

@@ -216,9 +216,6 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             moves: tally.moves[tier.index()],
             histogram: control.histograms[tier.index()].clone(),
         });
-        let busy = Worker::ALL
-            .iter()
-            .map(|worker| (*worker, tally.busy[worker.index()]));
         PlacementStatistics {
             tiers: tiers.collect(),
             histogram: control.all_leaves(),
@@ -233,7 +230,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 .map(|tier| self.demotions(tier).len())
                 .sum(),
             usage: tally.usage.iter().cloned().collect(),
-            busy: std::array::from_fn(|index| busy.clone().nth(index).expect("one per worker")),
+            busy: Worker::ALL.map(|worker| (worker, tally.busy[worker.index()])),
         }
     }
 

@@ -53,10 +53,9 @@ impl Durability {
         if let Some(pool) = pool {
             pool.begin_term(term.identity);
         }
-        let had_publication = pooled.is_some();
         let pooled = usable(pooled, &term, &opened)?;
-        if let (Some(pool), None, true) = (pool, &pooled, had_publication) {
-            pool.forget_publication();
+        if let (Some(pool), Some(pooled)) = (pool, &pooled) {
+            pool.go_on_from(pooled.log_position);
         }
         let (image, origin) = match (pooled, newest) {
             (Some(pooled), _) => (Some(pooled), Origin::Pool),

@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use super::refusal::{Bytes, LimitOf, Refusal};
 use super::spill::SpillAccount;
@@ -57,6 +58,9 @@ fn is_merger(consumer: &MemoryConsumer) -> bool {
 /// The share of a query's memory that is for merging spilled files, so that the operators above it get
 /// some. Sorts of one query may all merge at once, as below a join: each has an equal part of it for sure.
 const MERGING_SHARE: f64 = 0.75;
+
+/// The longest wait for operators that are being dropped.
+const GIVING_BACK: Duration = Duration::from_millis(200);
 
 /// What a sort sets apart for merging is at most one in so many bytes of its query's memory, over
 /// all partitions.
@@ -240,6 +244,15 @@ impl QueryMemory {
     /// look at anything else.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Relaxed);
+    }
+
+    /// Waits until all is given back by operators that are being dropped, which their threads do when
+    /// they next let go. Not for long: what else holds memory may hold it until the query ends.
+    pub(super) async fn given_back(&self) {
+        let began = Instant::now();
+        while self.used_bytes.load(Relaxed) > 0 && began.elapsed() < GIVING_BACK {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// The operator that was refused last.

@@ -229,29 +229,3 @@ fn uses_of_leaves_are_counted_and_move_with_them() {
     });
     assert!((100..200).contains(&uses), "{uses}");
 }
-
-#[test]
-fn a_scan_counts_its_first_leaf_and_few_of_those_that_it_passes() {
-    let tree = filled(256, 20_000);
-    let uses = || {
-        let mut uses = 0;
-        let _ = tree.visit_leaves(&mut |leaf| {
-            uses += u64::from(leaf.counter.uses());
-            ControlFlow::Continue(())
-        });
-        uses
-    };
-    for (one_in, most) in [(1, u64::MAX), (u32::MAX, 1)] {
-        tree.frontend().set_passed_one_in(one_in);
-        let before = uses();
-        let mut keys = 0;
-        tree.scan(0, |_, _| {
-            keys += 1;
-            ControlFlow::Continue(())
-        });
-        assert_eq!(keys, 20_000);
-        let counted = uses() - before;
-        assert!((1..=most).contains(&counted), "{counted}");
-        assert!(one_in > 1 || counted > 100, "{counted}");
-    }
-}

@@ -7,6 +7,7 @@ mod faults;
 mod history;
 mod linearizability;
 mod memory;
+mod scans;
 mod subject;
 
 /// A number that looks random (Steele et al., SplitMix, OOPSLA 2014).

@@ -54,7 +54,6 @@ impl TablePool {
         let lengths = lengths.map_err(damaged)?;
         let (mut image, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
         image.log_position = log_position;
-        *self.publishing.lock() = log_position;
         let mut rest = &published.extents[..];
         let mut segments = Vec::with_capacity(lengths.len());
         for (columns, file) in lengths {

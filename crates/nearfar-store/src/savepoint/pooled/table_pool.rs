@@ -111,9 +111,10 @@ impl TablePool {
         self.term.get_or_init(|| identity);
     }
 
-    /// Says that what was attached is not used: whatever is published next takes its place.
-    pub fn forget_publication(&self) {
-        *self.publishing.lock() = 0;
+    /// Says that what was attached, at this position of the log, is used: what is published next is
+    /// not older.
+    pub fn go_on_from(&self, log_position: u64) {
+        *self.publishing.lock() = log_position;
     }
 
     /// The file or device.
