@@ -10,9 +10,9 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use clap::Parser;
-use nearfar_index_bench::bench::{BenchOptions, Mode, ModelledRun, execute, plan};
+use nearfar_index_bench::bench::{BenchOptions, Mode, PlacedRun, execute, plan};
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::Policy;
+use nearfar_index_bench::placed::Policy;
 use nearfar_topology::Profile;
 
 /// Runs trees with far memory that is modelled by pace.
@@ -75,7 +75,7 @@ fn main() -> anyhow::Result<()> {
         "tree workload policy Mops/s ns/op(p50,p99) near_bytes near_accesses far_lines/op \
          charged_ns/op far_busy moved_MB background waited lost"
     );
-    for run in &outcome.modelled {
+    for run in &outcome.placed {
         let (planned, policy) = (&run.planned, run.policy);
         let (tree, workload) = (planned.contestant, planned.workload.name);
         println!("{tree} {workload} {policy} {}", row(run));
@@ -114,7 +114,7 @@ impl Arguments {
 }
 
 /// The figures of a run.
-fn row(run: &ModelledRun) -> String {
+fn row(run: &PlacedRun) -> String {
     let outcome = &run.outcome;
     let at = |percent: usize| {
         let index = outcome.latencies_ns.len() * percent / 100;

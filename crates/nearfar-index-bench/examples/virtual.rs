@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ModelledOptions, ModelledOutcome, Policy, ScaleRule, run};
+use nearfar_index_bench::modelled::{ModelledMachine, ScaleRule, run};
+use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -79,7 +80,13 @@ struct Arguments {
 #[expect(clippy::print_stdout, reason = "a program of its own")]
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    let machine = Machine::new(&Profile::resolve(&arguments.profile)?)?;
+    let modelled = ModelledMachine {
+        machine: Machine::new(&Profile::resolve(&arguments.profile)?)?,
+        scale: match arguments.by_bytes {
+            true => ScaleRule::Bytes,
+            false => ScaleRule::Keys,
+        },
+    };
     let keys = Rc::new(Integers::new(arguments.keys));
     println!(
         "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses near_GB/s far_GB/s \
@@ -88,8 +95,8 @@ fn main() -> anyhow::Result<()> {
     for contestant in arguments.tree.iter().copied() {
         for name in &arguments.workload {
             for policy in arguments.policy.iter().copied() {
-                let options = arguments.options((contestant, name, policy), &machine)?;
-                let outcome = run(&options, &keys, |_| ())?;
+                let options = arguments.options(contestant, name, policy)?;
+                let outcome = run(&options, &modelled, &keys, |_| ())?;
                 println!("{contestant} {name} {policy} {}", row(&outcome, &options));
                 for moment in outcome.series.iter().filter(|_| arguments.series) {
                     println!(
@@ -109,9 +116,10 @@ fn main() -> anyhow::Result<()> {
 impl Arguments {
     fn options(
         &self,
-        (contestant, workload, policy): (Contestant, &str, Policy),
-        machine: &Machine,
-    ) -> anyhow::Result<ModelledOptions> {
+        contestant: Contestant,
+        workload: &str,
+        policy: Policy,
+    ) -> anyhow::Result<PlacedOptions> {
         let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
         // All keys alike: the distribution of YCSB C with an exponent of zero.
         let (name, zipf) = match workload {
@@ -119,7 +127,7 @@ impl Arguments {
             name => (name, self.zipf),
         };
         let workload = Workload::named(name)?;
-        Ok(ModelledOptions {
+        Ok(PlacedOptions {
             contestant,
             policy,
             workload: match zipf {
@@ -133,11 +141,6 @@ impl Arguments {
             measured: milliseconds(self.measured_ms),
             slice: milliseconds(self.slice_ms),
             shift: self.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
-            machine: machine.clone(),
-            scale: match self.by_bytes {
-                true => ScaleRule::Bytes,
-                false => ScaleRule::Keys,
-            },
             value_bytes: self.value_bytes,
             seed: self.seed,
         })
@@ -145,7 +148,7 @@ impl Arguments {
 }
 
 /// The figures of a run.
-fn row(outcome: &ModelledOutcome, options: &ModelledOptions) -> String {
+fn row(outcome: &PlacedOutcome, options: &PlacedOptions) -> String {
     let at = |percent: usize| {
         let index = outcome.latencies_ns.len() * percent / 100;
         outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)

@@ -4,6 +4,7 @@
 //! * [`map`]: the maps under test, behind one pair of traits.
 //! * [`workload`]: what is asked of them.
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
+//! * [`placed`]: what runs under placement policies have in common.
 //! * [`modelled`]: runs of our trees in virtual time, under placement policies.
 //! * [`paced`]: runs of our trees on this machine, under the same policies, with modelled far memory.
 //! * [`reproduce`]: published experiments with trees.
@@ -17,5 +18,6 @@ pub mod modelled;
 pub mod native;
 pub mod paced;
 mod perform;
+pub mod placed;
 pub mod reproduce;
 pub mod workload;

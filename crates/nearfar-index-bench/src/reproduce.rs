@@ -15,9 +15,8 @@ use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, TierName};
 
 use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap, WORD_BYTES};
-use crate::modelled::{
-    Counted, InPlace, ModelledError, Scale, near_ground, stand_in_system, store_all,
-};
+use crate::modelled::{Counted, InPlace, Scale};
+use crate::placed::{PlacedError, PolicyGround, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).
@@ -68,12 +67,12 @@ impl BPlusTrees {
     }
 
     /// Makes the tree with nodes of this size, unless it is there.
-    fn make(&mut self, node_bytes: usize) -> Result<(), ModelledError> {
+    fn make(&mut self, node_bytes: usize) -> Result<(), PlacedError> {
         if self.trees.contains_key(&node_bytes) {
             return Ok(());
         }
         let contestant = Contestant::BPlusTree { node_bytes };
-        let failed = |error: MapError| ModelledError::Map { contestant, error };
+        let failed = |error: MapError| PlacedError::Map { contestant, error };
         let tree = match self.search {
             Search::Bisection => {
                 let tree = Bisected::new(node_bytes);
@@ -85,7 +84,8 @@ impl BPlusTrees {
                     Some(system) => system,
                     None => stand_in_system()?,
                 };
-                let tree = BPlusTreeMap::<u64>::new(&near_ground(&system), node_bytes, WORD_BYTES)?;
+                let tree =
+                    BPlusTreeMap::<u64>::new(&PolicyGround::near(&system), node_bytes, WORD_BYTES)?;
                 self.system = Some(system);
                 store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
                 Tree::Samples(Rc::new(tree))
@@ -95,14 +95,14 @@ impl BPlusTrees {
         Ok(())
     }
 
-    fn operations_per_s(&mut self, run: &TreeRun, machine: &Machine) -> Result<f64, ModelledError> {
+    fn operations_per_s(&mut self, run: &TreeRun, machine: &Machine) -> Result<f64, PlacedError> {
         self.make(run.node_bytes)?;
         self.fresh += FRESH_STEP;
         let name = match run.workload {
             TreeWorkload::Read95 => "read-heavy",
             TreeWorkload::Write95 => "write-heavy",
         };
-        let workload = Workload::named(name).map_err(|error| ModelledError::Options {
+        let workload = Workload::named(name).map_err(|error| PlacedError::Options {
             field: "workload",
             reason: error.to_string(),
         })?;

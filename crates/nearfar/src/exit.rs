@@ -13,8 +13,8 @@ use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_index_bench::bench::IndexBenchError;
 use nearfar_index_bench::map::OpenError;
-use nearfar_index_bench::modelled::ModelledError;
 use nearfar_index_bench::native::NativeError;
+use nearfar_index_bench::placed::PlacedError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::probe::ProbeError;
@@ -275,13 +275,13 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
         IndexBenchError::Machine(_) | IndexBenchError::Pacing(_) => Some(Exit::Unavailable),
         IndexBenchError::Native(NativeError::Open(error))
         | IndexBenchError::Modelled {
-            source: ModelledError::Open(error),
+            source: PlacedError::Open(error),
             ..
         } => Some(of_open(error)),
         IndexBenchError::Native(_) => Some(Exit::Memory),
         IndexBenchError::Modelled { source, .. } => match source {
-            ModelledError::Options { .. } | ModelledError::Placement(_) => Some(Exit::Usage),
-            ModelledError::Machine(_) | ModelledError::Pacing(_) => Some(Exit::Unavailable),
+            PlacedError::Options { .. } | PlacedError::Placement(_) => Some(Exit::Usage),
+            PlacedError::Machine(_) | PlacedError::Pacing(_) => Some(Exit::Unavailable),
             _ => Some(Exit::Memory),
         },
         _ => None,

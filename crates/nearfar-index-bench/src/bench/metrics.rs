@@ -31,9 +31,10 @@ use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
 use super::options::Mode;
-use super::outcome::{IndexBenchOutcome, ModelledRun, percentile, throughput_mops};
-use crate::modelled::{INSTRUCTIONS_PER_NS, ModelledOutcome, Policy, ScaleRule};
+use super::outcome::{IndexBenchOutcome, PlacedRun, percentile, throughput_mops};
+use crate::modelled::{INSTRUCTIONS_PER_NS, ScaleRule};
 use crate::native::Compared;
+use crate::placed::{PlacedOutcome, Policy};
 
 /// Percentiles of latency.
 const PERCENTILES: [(usize, &str); 3] = [
@@ -90,10 +91,8 @@ impl IndexBenchOutcome {
                 metrics
             }
             Mode::Paced | Mode::Virtual => {
-                let modelled = self.modelled.iter();
-                modelled
-                    .flat_map(|one| self.modelled_metrics(one))
-                    .collect()
+                let placed = self.placed.iter();
+                placed.flat_map(|one| self.placed_metrics(one)).collect()
             }
         }
     }
@@ -148,7 +147,7 @@ impl IndexBenchOutcome {
         metrics
     }
 
-    fn modelled_metrics(&self, one: &ModelledRun) -> Vec<Metric> {
+    fn placed_metrics(&self, one: &PlacedRun) -> Vec<Metric> {
         let outcome = &one.outcome;
         let new = |name: &str, value, unit: &str| {
             self.under_policy(one, Metric::new(name, value, unit, Kind::Modelled))
@@ -191,7 +190,7 @@ impl IndexBenchOutcome {
     }
 
     /// Says of a metric which run under a policy it is of.
-    fn under_policy(&self, one: &ModelledRun, metric: Metric) -> Metric {
+    fn under_policy(&self, one: &PlacedRun, metric: Metric) -> Metric {
         let profile = self.options.profile.as_ref();
         let profile = profile.map_or("", |profile| &profile.name).to_owned();
         metric
@@ -210,7 +209,7 @@ impl IndexBenchOutcome {
     }
 
     /// What the memory of both tiers served.
-    fn memory_metrics(&self, outcome: &ModelledOutcome) -> Vec<Metric> {
+    fn memory_metrics(&self, outcome: &PlacedOutcome) -> Vec<Metric> {
         let mut metrics = Vec::new();
         for (tier, traffic) in ["near", "far"].into_iter().zip(outcome.traffic) {
             let figure = |name: &str, value: Option<f64>, unit: &str| {
@@ -236,7 +235,7 @@ impl IndexBenchOutcome {
 }
 
 /// The state at the end, and slice by slice.
-fn series_metrics(outcome: &ModelledOutcome) -> Vec<Metric> {
+fn series_metrics(outcome: &PlacedOutcome) -> Vec<Metric> {
     let new = |name: &str, value, unit: &str| Metric::new(name, value, unit, Kind::Modelled);
     let mut metrics = Vec::new();
     if let Some(last) = outcome.series.last() {

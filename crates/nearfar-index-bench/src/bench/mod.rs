@@ -7,5 +7,5 @@ mod report;
 mod run;
 
 pub use options::{BenchOptions, KeyForm, Mode, OptionError};
-pub use outcome::{IndexBenchOutcome, ModelledRun};
+pub use outcome::{IndexBenchOutcome, PlacedRun};
 pub use run::{IndexBenchError, Plan, PlannedRun, Progress, execute, plan};

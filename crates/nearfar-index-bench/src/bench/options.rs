@@ -9,7 +9,8 @@ use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
 use crate::map::{Contestant, WORD_BYTES};
-use crate::modelled::{Policy, ScaleRule};
+use crate::modelled::ScaleRule;
+use crate::placed::Policy;
 use crate::workload::{Bytes, Workload};
 
 /// How a comparison runs.

@@ -5,18 +5,18 @@ use nearfar_measure::Summary;
 use super::options::{BenchOptions, Mode};
 use super::run::PlannedRun;
 use crate::map::Contestant;
-use crate::modelled::{ModelledOutcome, Policy};
 use crate::native::{Compared, Round};
+use crate::placed::{PlacedOutcome, Policy};
 
 /// A run under a placement policy, in virtual time or paced.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ModelledRun {
+pub struct PlacedRun {
     /// What was run.
     pub planned: PlannedRun,
     /// Under which policy.
     pub policy: Policy,
     /// What it gave.
-    pub outcome: ModelledOutcome,
+    pub outcome: PlacedOutcome,
 }
 
 /// All of a comparison.
@@ -31,7 +31,7 @@ pub struct IndexBenchOutcome {
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,
     /// Runs in virtual time, or paced.
-    pub modelled: Vec<ModelledRun>,
+    pub placed: Vec<PlacedRun>,
 }
 
 /// A run in which a thread waited for longer than this share of it is disturbed.
@@ -93,8 +93,8 @@ impl IndexBenchOutcome {
     }
 
     /// The same tree's run under another policy.
-    pub(super) fn under(&self, policy: Policy, of: &ModelledRun) -> Option<&ModelledRun> {
-        self.modelled.iter().find(|one| {
+    pub(super) fn under(&self, policy: Policy, of: &PlacedRun) -> Option<&PlacedRun> {
+        self.placed.iter().find(|one| {
             one.policy == policy
                 && one.planned.contestant == of.planned.contestant
                 && one.planned.workload == of.planned.workload
@@ -107,7 +107,7 @@ impl IndexBenchOutcome {
     pub fn is_empty(&self) -> bool {
         match self.options.mode {
             Mode::Native => self.compared.is_empty(),
-            Mode::Paced | Mode::Virtual => self.modelled.is_empty(),
+            Mode::Paced | Mode::Virtual => self.placed.is_empty(),
         }
     }
 }

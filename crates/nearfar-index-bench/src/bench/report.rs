@@ -88,7 +88,7 @@ impl IndexBenchOutcome {
             Column::number("Moved", "MB", 2).kind(Kind::Modelled),
         ];
         let mut table = Table::new("Runs", columns);
-        for one in &self.modelled {
+        for one in &self.placed {
             let at = |percent| match percentile(&one.outcome.latencies_ns, percent) {
                 Some(value) => Cell::Number(value),
                 None => Cell::Unavailable("no operation was sampled".to_owned()),
@@ -106,8 +106,8 @@ impl IndexBenchOutcome {
         report.table(table);
         let mut throughput = LineChart::new("Throughput over time", "ms", "Mop/s");
         let mut near = LineChart::new("Share of accesses to near memory", "ms", "");
-        for one in &self.modelled {
-            let ms = |moment: &crate::modelled::Moment| moment.at.as_secs_f64() * 1e3;
+        for one in &self.placed {
+            let ms = |moment: &crate::placed::Moment| moment.at.as_secs_f64() * 1e3;
             let series = one.outcome.series.iter();
             let rates = series
                 .clone()
@@ -120,7 +120,7 @@ impl IndexBenchOutcome {
     }
 }
 
-impl super::ModelledRun {
+impl super::PlacedRun {
     /// Its name on a page.
     #[must_use]
     pub fn label(&self) -> String {

@@ -13,11 +13,12 @@ use nearfar_model::simulation::{Machine, MachineError};
 use nearfar_model::{PacedParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
-use super::outcome::{IndexBenchOutcome, ModelledRun};
+use super::outcome::{IndexBenchOutcome, PlacedRun};
 use crate::map::{Contestant, Ground, NearGround, PlatformGround};
-use crate::modelled::{self, ModelledError, ModelledOptions, ModelledOutcome, Policy};
+use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
-use crate::paced::{self, PacedOptions};
+use crate::paced;
+use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use crate::workload::{
     BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
 };
@@ -50,7 +51,7 @@ pub enum IndexBenchError {
         policy: Policy,
         /// Why.
         #[source]
-        source: ModelledError,
+        source: PlacedError,
     },
 }
 
@@ -212,7 +213,7 @@ fn execute_on<S: KeySpace>(
         keys: keys.count(),
         left_out: Vec::new(),
         compared: Vec::new(),
-        modelled: Vec::new(),
+        placed: Vec::new(),
     };
     if plan.options.mode == Mode::Native {
         let (contestants, left_out) = taking_part(&plan.options)?;
@@ -221,7 +222,7 @@ fn execute_on<S: KeySpace>(
     }
     if let Some(far) = &plan.far {
         let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
-        outcome.modelled = run_placed(plan, observe, |planned, policy, observe| {
+        outcome.placed = run_placed(plan, observe, |planned, policy, observe| {
             let contestant = planned.contestant;
             let tree_bytes = match bytes.entry(contestant) {
                 Entry::Occupied(known) => *known.get(),
@@ -229,14 +230,18 @@ fn execute_on<S: KeySpace>(
                     *unknown.insert(paced::loaded_bytes(contestant, value_bytes, &keys)?)
                 }
             };
-            let options = paced_options(&plan.options, planned, policy, far);
-            paced::run(&options, &keys, tree_bytes, observe)
+            let options = placed_options(&plan.options, planned, policy);
+            paced::run(&options, far, (&keys, tree_bytes), observe)
         })?;
     } else if let Some(machine) = &plan.machine {
         let keys = Rc::new(keys);
-        outcome.modelled = run_placed(plan, observe, |planned, policy, observe| {
-            let options = modelled_options(&plan.options, planned, policy, machine);
-            modelled::run(&options, &keys, observe)
+        let modelled = ModelledMachine {
+            machine: machine.clone(),
+            scale: plan.options.scale,
+        };
+        outcome.placed = run_placed(plan, observe, |planned, policy, observe| {
+            let options = placed_options(&plan.options, planned, policy);
+            modelled::run(&options, &modelled, &keys, observe)
         })?;
     }
     Ok(outcome)
@@ -334,13 +339,8 @@ fn shift(options: &BenchOptions) -> Option<(Duration, f64)> {
     options.shift.map(|every| (every, width))
 }
 
-fn modelled_options(
-    options: &BenchOptions,
-    planned: &PlannedRun,
-    policy: Policy,
-    machine: &Machine,
-) -> ModelledOptions {
-    ModelledOptions {
+fn placed_options(options: &BenchOptions, planned: &PlannedRun, policy: Policy) -> PlacedOptions {
+    PlacedOptions {
         contestant: planned.contestant,
         policy,
         workload: planned.workload.clone(),
@@ -351,31 +351,6 @@ fn modelled_options(
         measured: options.measured,
         slice: options.slice,
         shift: shift(options),
-        machine: machine.clone(),
-        scale: options.scale,
-        value_bytes: options.value_bytes,
-        seed: options.seed,
-    }
-}
-
-fn paced_options(
-    options: &BenchOptions,
-    planned: &PlannedRun,
-    policy: Policy,
-    far: &PacedParameters,
-) -> PacedOptions {
-    PacedOptions {
-        contestant: planned.contestant,
-        policy,
-        workload: planned.workload.clone(),
-        near_percent: options.near_percent,
-        threads: planned.threads,
-        batch: options.batch.get(),
-        warm_up: options.warm_up,
-        measured: options.measured,
-        slice: options.slice,
-        shift: shift(options),
-        parameters: far.clone(),
         value_bytes: options.value_bytes,
         seed: options.seed,
     }
@@ -385,12 +360,8 @@ fn paced_options(
 fn run_placed(
     plan: &Plan,
     observe: &mut dyn FnMut(Progress),
-    mut run: impl FnMut(
-        &PlannedRun,
-        Policy,
-        &mut dyn FnMut(f64),
-    ) -> Result<ModelledOutcome, ModelledError>,
-) -> Result<Vec<ModelledRun>, IndexBenchError> {
+    mut run: impl FnMut(&PlannedRun, Policy, &mut dyn FnMut(f64)) -> Result<PlacedOutcome, PlacedError>,
+) -> Result<Vec<PlacedRun>, IndexBenchError> {
     let (began, mut all) = (Instant::now(), Vec::new());
     for (index, planned) in plan.runs.iter().enumerate() {
         let policy = planned.policy.unwrap_or(Policy::AllNear);
@@ -410,7 +381,7 @@ fn run_placed(
             policy,
             source,
         })?;
-        all.push(ModelledRun {
+        all.push(PlacedRun {
             planned: planned.clone(),
             policy,
             outcome,

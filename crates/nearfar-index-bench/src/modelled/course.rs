@@ -11,9 +11,10 @@ use nearfar_model::simulation::{Simulation, TierName};
 
 use super::cores::{Board, Traffic};
 use super::keeper::Keeper;
-use super::run::{ModelledError, ModelledOutcome, Moment, Run, TierTraffic};
+use super::run::Run;
 use super::space::Space;
 use crate::map::{MapError, own_bytes};
+use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic};
 use crate::workload::{Distribution, KeySpace};
 
 /// Slices of the warm-up that are simulated: those that tell how fast operations are, and those in which
@@ -55,7 +56,7 @@ struct Start {
 }
 
 impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
-    pub(super) fn go(mut self, tree: &Arc<T>) -> Result<ModelledOutcome, ModelledError> {
+    pub(super) fn go(mut self, tree: &Arc<T>) -> Result<PlacedOutcome, PlacedError> {
         let options = self.run.options;
         let untimed = self.run.untimed();
         let warm_up = options.warm_up - untimed;
@@ -140,10 +141,10 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
         self,
         (end, start): (Duration, Start),
         series: Vec<Moment>,
-    ) -> Result<ModelledOutcome, ModelledError> {
+    ) -> Result<PlacedOutcome, PlacedError> {
         if let Some(error) = self.board.failure.get() {
             let contestant = self.run.options.contestant;
-            return Err(ModelledError::Map { contestant, error });
+            return Err(PlacedError::Map { contestant, error });
         }
         let operations = self.board.operations.get() - start.operations;
         let measured = end - start.at;
@@ -172,7 +173,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
         let busy_s = measured.saturating_sub(idle).as_secs_f64();
         let all_s = measured.as_secs_f64() * self.run.options.threads as f64;
         let lost = self.board.found.borrow().lost;
-        Ok(ModelledOutcome {
+        Ok(PlacedOutcome {
             operations_per_s: operations as f64 / measured.as_secs_f64(),
             latencies_ns,
             scale: self.run.scale,
@@ -205,7 +206,7 @@ impl<S, O> Run<'_, S, O> {
     fn traffic(&self, (reads, writes): &DeviceLines, time: Duration) -> [TierTraffic; 2] {
         let mut first = 0;
         let mut traffic = [TierTraffic::default(); 2];
-        for (name, tier) in &self.options.machine.tiers {
+        for (name, tier) in &self.machine.tiers {
             let devices = first..first + tier.devices as usize;
             first = devices.end;
             let place = match name {

@@ -10,10 +10,10 @@ use nearfar_model::simulation::{Caches, Machine, Program, Simulation, TierName};
 use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::recorder::Recorder;
-use super::run::ModelledError;
 use super::scale::Scale;
 use super::space::Space;
 use crate::map::{Contestant, OrderedMap};
+use crate::placed::PlacedError;
 use crate::workload::{KeySpace, Requests, Workload};
 
 /// What is run.
@@ -50,7 +50,7 @@ impl InPlace<'_> {
         &self,
         (map, addresses): (&Rc<M>, Range<usize>),
         keys: &Rc<S>,
-    ) -> Result<f64, ModelledError> {
+    ) -> Result<f64, PlacedError> {
         let machine = if self.threads > self.machine.cores as usize {
             &self.machine.with_a_core_per_thread()
         } else {
@@ -97,7 +97,7 @@ impl InPlace<'_> {
         board.is_over.set(true);
         if let Some(error) = board.failure.get() {
             let contestant = self.contestant;
-            return Err(ModelledError::Map { contestant, error });
+            return Err(PlacedError::Map { contestant, error });
         }
         Ok((after - before) as f64 / (end - start).as_secs_f64())
     }

@@ -10,10 +10,11 @@ use nearfar_index::placement::{PlacedTree, Placer};
 use nearfar_memory::TierId;
 
 use super::cores::Traffic;
-use super::pages::{PagePolicy, PageRule};
+use super::pages::PagePolicy;
 use super::recorder::Recorder;
 use super::space::{PageTable, Space};
 use crate::map::{OrderedMap, Session, own_bytes};
+use crate::placed::PageRule;
 use crate::workload::{KeySpace, Pick};
 
 /// Whoever moves nodes or pages, if anybody.

@@ -2,18 +2,8 @@
 //! change their device while the simulation runs.
 
 use super::space::PageTable;
+use crate::placed::PageRule;
 use crate::workload::Random;
-
-/// How pages are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum PageRule {
-    /// In the manner of TPP (Maruf et al., ASPLOS 2023): a far page that was used in two looks
-    /// running is promoted; near pages that were not used since the last look make room.
-    Recency,
-    /// In the manner of MEMTIS (Lee et al., SOSP 2023): sampled uses are counted and halved from
-    /// time to time; the most used pages that fit are near.
-    Frequency,
-}
 
 /// One access in so many is sampled (MEMTIS: every 200th load that misses).
 const SAMPLE_ONE_IN: u32 = 200;

@@ -19,4 +19,4 @@ mod run;
 mod worker;
 
 pub use lane::Charged;
-pub use run::{PacedFigures, PacedOptions, loaded_bytes, run};
+pub use run::{PacedFigures, loaded_bytes, run};

@@ -16,43 +16,12 @@ use super::pacer::Pacer;
 use super::probe::PacedProbe;
 use super::worker::{Board, Charging, Done, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
-use crate::modelled::{
-    ModelledError, ModelledOutcome, Moment, Policy, PolicyGround, Scale, TierTraffic,
+use crate::modelled::Scale;
+use crate::placed::{
+    Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyGround, TierTraffic,
     counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
 };
-use crate::workload::{Distribution, KeySpace, Requests, Workload};
-
-/// What is run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PacedOptions {
-    /// Which of our trees.
-    pub contestant: Contestant,
-    /// Who decides where nodes lie: any policy but those of pages, which only the model in virtual
-    /// time has.
-    pub policy: Policy,
-    /// What is asked.
-    pub workload: Workload,
-    /// Percent of the loaded tree's bytes that may be near, from 1 to 100.
-    pub near_percent: u8,
-    /// Threads that answer requests. So many cores' share of far memory's bandwidth is theirs.
-    pub threads: usize,
-    /// Keys looked up at once; 1 looks them up singly.
-    pub batch: usize,
-    /// Time before figures are taken.
-    pub warm_up: Duration,
-    /// Time over which they are taken.
-    pub measured: Duration,
-    /// Time between two moments of the series.
-    pub slice: Duration,
-    /// The hot region moves so often, by this share of the keys.
-    pub shift: Option<(Duration, f64)>,
-    /// The modelled far tier.
-    pub parameters: PacedParameters,
-    /// Bytes of each value, from 8 on.
-    pub value_bytes: usize,
-    /// Begins the random numbers.
-    pub seed: u64,
-}
+use crate::workload::{Distribution, KeySpace};
 
 /// What only paced runs give, of the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -69,30 +38,30 @@ pub struct PacedFigures {
 /// Bytes of one of our trees with all keys and values of so many bytes, for [`run`].
 ///
 /// # Errors
-/// [`ModelledError`]: it takes no such keys, or there is no memory.
+/// [`PlacedError`]: it takes no such keys, or there is no memory.
 pub fn loaded_bytes<S: KeySpace>(
     contestant: Contestant,
     value_bytes: usize,
     keys: &S,
-) -> Result<u64, ModelledError> {
+) -> Result<u64, PlacedError> {
     tree_bytes((contestant, value_bytes), keys, &stand_in_system()?)
 }
 
-/// Runs one tree, which has `tree_bytes` when it is loaded, under one policy. `observe` is told the
-/// share of the run's time that is over.
+/// Runs one tree, which has `tree_bytes` when it is loaded, under one policy: any but those of pages,
+/// which only the model in virtual time has. `observe` is told the share of the run's time that is over.
 ///
 /// # Errors
-/// [`ModelledError`].
+/// [`PlacedError`].
 pub fn run<S: KeySpace>(
-    options: &PacedOptions,
-    keys: &S,
-    tree_bytes: u64,
+    options: &PlacedOptions,
+    far: &PacedParameters,
+    (keys, tree_bytes): (&S, u64),
     observe: &mut dyn FnMut(f64),
-) -> Result<ModelledOutcome, ModelledError> {
+) -> Result<PlacedOutcome, PlacedError> {
     check(options)?;
     let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
-    let tier = PacedTier::with_parameters(options.parameters.clone(), share)?;
-    let near_bytes = tree_bytes * u64::from(options.near_percent) / 100;
+    let tier = PacedTier::with_parameters(far.clone(), share)?;
+    let near_bytes = options.near_bytes(tree_bytes);
     let ground = PolicyGround {
         near_bytes: Some(near_bytes),
         huge_pages: true,
@@ -109,8 +78,7 @@ pub fn run<S: KeySpace>(
     S::Key::open_placed(options.contestant, options.value_bytes, &ground, run)?
 }
 
-fn check(options: &PacedOptions) -> Result<(), ModelledError> {
-    let wrong = |field, reason: String| Err(ModelledError::Options { field, reason });
+fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
     if !options.contestant.is_ours() {
         let contestant = options.contestant;
         return Err(OpenError::NotOurs { contestant }.into());
@@ -121,29 +89,14 @@ fn check(options: &PacedOptions) -> Result<(), ModelledError> {
             options.policy,
             Policy::of_nodes(),
         );
-        return wrong("policy", reason);
+        let field = "policy";
+        return Err(PlacedError::Options { field, reason });
     }
-    if !(1..=100).contains(&options.near_percent) {
-        return wrong("near-share", "give a percentage from 1 to 100".to_owned());
-    }
-    if options.batch == 0 || options.threads == 0 {
-        return wrong("threads and batch", "give at least 1".to_owned());
-    }
-    if options.slice.is_zero() || options.measured < options.slice {
-        let reason = "give a time that is not longer than the measured time";
-        return wrong("slice", reason.to_owned());
-    }
-    if let Some((every, share)) = options.shift
-        && (every < options.slice || !(0.0..1.0).contains(&share))
-    {
-        let reason = "give a time of at least a slice, and a share below 1";
-        return wrong("shift", reason.to_owned());
-    }
-    Ok(())
+    options.check()
 }
 
 struct Run<'r, S> {
-    options: &'r PacedOptions,
+    options: &'r PlacedOptions,
     keys: &'r S,
     tier: Arc<PacedTier>,
     tree_bytes: u64,
@@ -152,7 +105,7 @@ struct Run<'r, S> {
 }
 
 impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
-    type Output = Result<ModelledOutcome, ModelledError>;
+    type Output = Result<PlacedOutcome, PlacedError>;
 
     fn visit<M: PlacedMap<S::Key>>(mut self, map: M) -> Self::Output {
         let began = Instant::now();
@@ -166,7 +119,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
             keys: self.keys,
             board: &board,
             tally: &board.tallies[thread],
-            requests: self.requests(thread),
+            requests: self.options.requests(self.keys, thread),
             batch: self.options.batch,
             probe: PacedProbe::new(far.clone()),
             charging: Charging::new(lane.clone(), Pacer::new(&self.tier)),
@@ -186,39 +139,34 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
         });
         drop(workers);
         let contestant = self.options.contestant;
-        let left = left.map_err(|error| ModelledError::Map { contestant, error })?;
+        let left = left.map_err(|error| PlacedError::Map { contestant, error })?;
         Ok(self.outcome((watched, left), tree, began))
     }
 }
 
 impl<S: KeySpace> Run<'_, S> {
-    fn requests(&self, thread: usize) -> Requests {
-        let threads = (thread as u64, self.options.threads as u64);
-        let keys = (self.keys.count(), self.keys.count());
-        Requests::new(&self.options.workload, keys, threads, self.options.seed)
-    }
-
     /// Loads the tree. Gives the threads that place it during the run, where a policy has some.
     fn load<M: PlacedMap<S::Key>>(
         &self,
         map: &M,
-    ) -> Result<Option<Workers<Arc<M::Tree>>>, ModelledError> {
+    ) -> Result<Option<Workers<Arc<M::Tree>>>, PlacedError> {
         let contestant = self.options.contestant;
-        let failed = |error| ModelledError::Map { contestant, error };
+        let failed = |error| PlacedError::Map { contestant, error };
         let placer = match self.options.policy.framework() {
             Some(framework) => Some(Placer::new(Arc::clone(map.tree()), framework)?),
             None => None,
         };
         if self.options.policy == Policy::Oracle {
             store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
-            oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
+            oracle::learn::<S, M>(map, self.keys, self.options.requests(self.keys, 0))
+                .map_err(failed)?;
             if let Some(placer) = placer {
                 oracle::place(&placer);
             }
             return Ok(None);
         }
         let workers = placer.map(Workers::start).transpose();
-        let workers = workers.map_err(ModelledError::Workers)?;
+        let workers = workers.map_err(PlacedError::Workers)?;
         store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
         map.tree().memory().quiesce();
         Ok(workers)
@@ -290,7 +238,7 @@ impl<S: KeySpace> Run<'_, S> {
         (watched, left): (Watched, Vec<Left>),
         tree: &T,
         began: Instant,
-    ) -> ModelledOutcome {
+    ) -> PlacedOutcome {
         let (end, done, moved) = &watched.end;
         let none = (Duration::ZERO, Vec::new(), Moved::default());
         let (start, done_before, moved_before) = watched.start.as_ref().unwrap_or(&none);
@@ -318,7 +266,7 @@ impl<S: KeySpace> Run<'_, S> {
         let background_s = (moved.busy - moved_before.busy).as_secs_f64();
         let all_s = measured.as_secs_f64() * self.options.threads as f64 + background_s;
         let policy = self.options.policy;
-        ModelledOutcome {
+        PlacedOutcome {
             operations_per_s: rate(done_before, done),
             latencies_ns,
             scale: Scale { factor: 1.0 },

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::Policy;
+use nearfar_index_bench::placed::Policy;
 use nearfar_measure::Kind;
 use nearfar_measure::results::{Header, ResultsWriter, read};
 use nearfar_topology::Profile;

@@ -4,17 +4,16 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{
-    ModelledError, ModelledOptions, ModelledOutcome, Policy, ScaleRule, run,
-};
+use nearfar_index_bench::modelled::{ModelledMachine, ScaleRule, run};
+use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
 
 const KEYS: u64 = 20_000;
 
-fn options(contestant: Contestant, policy: Policy) -> ModelledOptions {
-    ModelledOptions {
+fn options(contestant: Contestant, policy: Policy) -> PlacedOptions {
+    PlacedOptions {
         contestant,
         policy,
         workload: Workload::named("hotspot-read-only").unwrap(),
@@ -25,15 +24,21 @@ fn options(contestant: Contestant, policy: Policy) -> ModelledOptions {
         measured: Duration::from_micros(500),
         slice: Duration::from_micros(100),
         shift: None,
-        machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
-        scale: ScaleRule::Bytes,
         value_bytes: 8,
         seed: 1,
     }
 }
 
-fn outcome(options: &ModelledOptions) -> ModelledOutcome {
-    let outcome = run(options, &Rc::new(Integers::new(KEYS)), |_| ()).unwrap();
+fn try_run(options: &PlacedOptions) -> Result<PlacedOutcome, PlacedError> {
+    let modelled = ModelledMachine {
+        machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
+        scale: ScaleRule::Bytes,
+    };
+    run(options, &modelled, &Rc::new(Integers::new(KEYS)), |_| ())
+}
+
+fn outcome(options: &PlacedOptions) -> PlacedOutcome {
+    let outcome = try_run(options).unwrap();
     assert_eq!(outcome.lost, 0, "{}", options.policy);
     assert_eq!(outcome.series.len(), 10);
     outcome
@@ -68,7 +73,7 @@ fn batches_hide_latency() {
     for tree in [Contestant::Art, Contestant::BPlusTree { node_bytes: 1024 }] {
         let mut single = options(tree, Policy::AllFar);
         single.workload = Workload::named("ycsb-c").unwrap().with_zipf(0.0);
-        let batched = ModelledOptions {
+        let batched = PlacedOptions {
             batch: 32,
             ..single.clone()
         };
@@ -82,13 +87,13 @@ fn batches_hide_latency() {
 fn options_that_mean_nothing_are_named() {
     let mut bad = options(Contestant::Art, Policy::Sidle);
     bad.near_percent = 0;
-    let error = run(&bad, &Rc::new(Integers::new(KEYS)), |_| ()).unwrap_err();
+    let error = try_run(&bad).unwrap_err();
     assert!(error.to_string().starts_with("near-share"), "{error}");
     let rival = options(Contestant::Congee, Policy::Sidle);
-    let error = run(&rival, &Rc::new(Integers::new(KEYS)), |_| ()).unwrap_err();
-    assert!(matches!(error, ModelledError::Open(_)), "{error}");
+    let error = try_run(&rival).unwrap_err();
+    assert!(matches!(error, PlacedError::Open(_)), "{error}");
     let mut crowded = options(Contestant::Art, Policy::Sidle);
     crowded.threads = 64;
-    let error = run(&crowded, &Rc::new(Integers::new(KEYS)), |_| ()).unwrap_err();
-    assert!(matches!(error, ModelledError::Machine(_)), "{error}");
+    let error = try_run(&crowded).unwrap_err();
+    assert!(matches!(error, PlacedError::Machine(_)), "{error}");
 }

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ModelledError, ModelledOutcome, Policy};
-use nearfar_index_bench::paced::{PacedOptions, loaded_bytes, run};
+use nearfar_index_bench::paced::{loaded_bytes, run};
+use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::PacedParameters;
 use nearfar_topology::Profile;
 
 const KEYS: u64 = 20_000;
 
-fn options(contestant: Contestant, policy: Policy) -> PacedOptions {
-    let profile = Profile::builtin("cxl-card").unwrap();
-    PacedOptions {
+fn options(contestant: Contestant, policy: Policy) -> PlacedOptions {
+    PlacedOptions {
         contestant,
         policy,
         workload: Workload::named("ycsb-c").unwrap().with_zipf(0.0),
@@ -24,27 +23,31 @@ fn options(contestant: Contestant, policy: Policy) -> PacedOptions {
         measured: Duration::from_millis(60),
         slice: Duration::from_millis(20),
         shift: None,
-        // No room for far lines in caches but for the last 512.
-        parameters: PacedParameters {
-            cache_bytes: None,
-            ..PacedParameters::try_from(&profile).unwrap()
-        },
         value_bytes: 8,
         seed: 1,
     }
 }
 
-fn outcome(options: &PacedOptions) -> ModelledOutcome {
+/// Far memory, without room for its lines in caches but for the last 512.
+fn far() -> PacedParameters {
+    let profile = Profile::builtin("cxl-card").unwrap();
+    PacedParameters {
+        cache_bytes: None,
+        ..PacedParameters::try_from(&profile).unwrap()
+    }
+}
+
+fn outcome(options: &PlacedOptions, far: &PacedParameters) -> PlacedOutcome {
     let keys = Integers::new(KEYS);
     let bytes = loaded_bytes(options.contestant, options.value_bytes, &keys).unwrap();
-    let outcome = run(options, &keys, bytes, &mut |_| ()).unwrap();
+    let outcome = run(options, far, (&keys, bytes), &mut |_| ()).unwrap();
     assert_eq!(outcome.lost, 0, "{}", options.policy);
     outcome
 }
 
 /// What an operation is charged: latency in nanoseconds, and lines.
-fn per_operation(options: &PacedOptions) -> (f64, f64) {
-    let paced = outcome(options).paced.unwrap();
+fn per_operation(options: &PlacedOptions, far: &PacedParameters) -> (f64, f64) {
+    let paced = outcome(options, far).paced.unwrap();
     assert!(paced.operations > 0);
     let per = |sum: u64| sum as f64 / paced.operations as f64;
     (per(paced.charged.latency_ns), per(paced.charged.lines_read))
@@ -54,11 +57,13 @@ fn per_operation(options: &PacedOptions) -> (f64, f64) {
 #[test]
 fn twice_the_latency_is_charged_twice() {
     let single = options(Contestant::Art, Policy::AllFar);
-    let mut twice = single.clone();
-    let difference_ns = single.parameters.latency_ns - single.parameters.near_latency_ns;
-    twice.parameters.latency_ns += difference_ns;
-    let ((once_ns, lines), (twice_ns, same_lines)) =
-        (per_operation(&single), per_operation(&twice));
+    let (once, mut twice) = (far(), far());
+    let difference_ns = once.latency_ns - once.near_latency_ns;
+    twice.latency_ns += difference_ns;
+    let ((once_ns, lines), (twice_ns, same_lines)) = (
+        per_operation(&single, &once),
+        per_operation(&single, &twice),
+    );
     assert!(
         (twice_ns / once_ns - 2.0).abs() < 0.05,
         "{once_ns} {twice_ns}"
@@ -75,10 +80,10 @@ fn twice_the_latency_is_charged_twice() {
 /// A lookup takes a hundred times its own time here, so that nothing else on the machine matters.
 #[test]
 fn who_is_charged_waits() {
-    let mut slow = options(Contestant::Art, Policy::AllFar);
-    slow.parameters.latency_ns += 50_000.0;
-    let near = options(Contestant::Art, Policy::AllNear);
-    let rates = [&near, &slow].map(|options| outcome(options).operations_per_s);
+    let mut slow = far();
+    slow.latency_ns += 50_000.0;
+    let rate = |policy| outcome(&options(Contestant::Art, policy), &slow).operations_per_s;
+    let rates = [Policy::AllNear, Policy::AllFar].map(rate);
     assert!(rates[0] > 5.0 * rates[1], "{rates:?}");
 }
 
@@ -89,14 +94,14 @@ fn near_memory_is_not_charged_and_a_share_is_charged_less_than_all() {
         Contestant::BPlusTree { node_bytes: 512 },
         Contestant::Masstree,
     ] {
-        let near = outcome(&options(contestant, Policy::AllNear))
-            .paced
-            .unwrap();
+        let far = far();
+        let near = outcome(&options(contestant, Policy::AllNear), &far);
+        let near = near.paced.unwrap();
         assert_eq!(near.charged.far_accesses, 0);
         assert_eq!((near.charged.latency_ns, near.charged.lines_read), (0, 0));
         assert!(near.charged.near_accesses >= near.operations);
-        let (far_ns, far_lines) = per_operation(&options(contestant, Policy::AllFar));
-        let (some_ns, some_lines) = per_operation(&options(contestant, Policy::Interleave));
+        let (far_ns, far_lines) = per_operation(&options(contestant, Policy::AllFar), &far);
+        let (some_ns, some_lines) = per_operation(&options(contestant, Policy::Interleave), &far);
         assert!(some_ns < far_ns && some_lines < far_lines, "{contestant}");
     }
 }
@@ -104,22 +109,28 @@ fn near_memory_is_not_charged_and_a_share_is_charged_less_than_all() {
 #[test]
 fn larger_values_are_more_lines() {
     let words = options(Contestant::Masstree, Policy::AllFar);
-    let larger = PacedOptions {
+    let larger = PlacedOptions {
         value_bytes: 1000,
         ..words.clone()
     };
-    let (of_words, of_larger) = (per_operation(&words).1, per_operation(&larger).1);
+    let (of_words, of_larger) = (
+        per_operation(&words, &far()).1,
+        per_operation(&larger, &far()).1,
+    );
     assert!(of_larger > of_words + 14.0, "{of_words} {of_larger}");
 }
 
 #[test]
 fn a_batch_waits_for_many_lines_at_once() {
     let single = options(Contestant::Art, Policy::AllFar);
-    let batched = PacedOptions {
+    let batched = PlacedOptions {
         batch: 64,
         ..single.clone()
     };
-    let (single_ns, batched_ns) = (per_operation(&single).0, per_operation(&batched).0);
+    let (single_ns, batched_ns) = (
+        per_operation(&single, &far()).0,
+        per_operation(&batched, &far()).0,
+    );
     assert!(batched_ns < single_ns / 2.0, "{single_ns} {batched_ns}");
 }
 
@@ -130,7 +141,7 @@ fn every_policy_of_nodes_keeps_its_share_and_loses_nothing() {
         let mut options = options(Contestant::Art, policy);
         options.workload = Workload::named("hotspot-update-heavy").unwrap();
         options.shift = Some((Duration::from_millis(20), 0.05));
-        let outcome = outcome(&options);
+        let outcome = outcome(&options, &far());
         let last = outcome.series.last().unwrap();
         assert!(last.near_bytes_share <= 0.27, "{policy}: {last:?}");
         assert!(outcome.traffic[0].is_none() && outcome.traffic[1].is_some());
@@ -139,10 +150,16 @@ fn every_policy_of_nodes_keeps_its_share_and_loses_nothing() {
 
 #[test]
 fn options_that_mean_nothing_are_named() {
-    let refused = |change: fn(&mut PacedOptions)| {
+    let refused = |change: fn(&mut PlacedOptions)| {
         let mut options = options(Contestant::Art, Policy::Sidle);
         change(&mut options);
-        run(&options, &Integers::new(KEYS), 1 << 20, &mut |_| ()).unwrap_err()
+        run(
+            &options,
+            &far(),
+            (&Integers::new(KEYS), 1 << 20),
+            &mut |_| (),
+        )
+        .unwrap_err()
     };
     let pages = refused(|options| options.policy = "tpp-4k".parse().unwrap()).to_string();
     assert!(
@@ -153,13 +170,17 @@ fn options_that_mean_nothing_are_named() {
     let share = refused(|options| options.near_percent = 0).to_string();
     assert!(share.starts_with("near-share"), "{share}");
     let rival = refused(|options| options.contestant = Contestant::Congee);
-    assert!(matches!(rival, ModelledError::Open(_)), "{rival}");
-    let slow = refused(|options| options.parameters.latency_ns = f64::NAN);
-    assert!(matches!(slow, ModelledError::Pacing(_)), "{slow}");
-    let small = options(Contestant::Art, Policy::Sidle);
-    let error = run(&small, &Integers::new(KEYS), 0, &mut |_| ()).unwrap_err();
+    assert!(matches!(rival, PlacedError::Open(_)), "{rival}");
+    let (small, keys) = (options(Contestant::Art, Policy::Sidle), Integers::new(KEYS));
+    let nowhere = PacedParameters {
+        latency_ns: f64::NAN,
+        ..far()
+    };
+    let error = run(&small, &nowhere, (&keys, 1 << 20), &mut |_| ()).unwrap_err();
+    assert!(matches!(error, PlacedError::Pacing(_)), "{error}");
+    let error = run(&small, &far(), (&keys, 0), &mut |_| ()).unwrap_err();
     assert!(
-        matches!(error, ModelledError::Placement(_)),
+        matches!(error, PlacedError::Placement(_)),
         "no near budget: {error}"
     );
 }

@@ -2,19 +2,22 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
-use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::{
-    Allocation, Frontend, Mechanisms, PlacementOptions, Selection, Thresholds, Tracking,
+    Allocation, Mechanisms, PlacementOptions, Selection, Thresholds, Tracking,
 };
-use nearfar_memory::{
-    Budgets, HeapError, HeapOptions, MemorySystem, SystemError, TierHeap, TierId, TierKind,
-    TierSpec,
-};
+use nearfar_memory::TierId;
 
-use super::pages::PageRule;
-use crate::map::Ground;
+/// How pages are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PageRule {
+    /// In the manner of TPP (Maruf et al., ASPLOS 2023): a far page that was used in two looks
+    /// running is promoted; near pages that were not used since the last look make room.
+    Recency,
+    /// In the manner of MEMTIS (Lee et al., SOSP 2023): sampled uses are counted and halved from
+    /// time to time; the most used pages that fit are near.
+    Frequency,
+}
 
 /// Who decides where nodes lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -211,7 +214,7 @@ impl Policy {
     }
 
     /// The bytes of a page, where pages are moved.
-    pub(super) const fn page(self) -> Option<(PageRule, u32)> {
+    pub(crate) const fn page(self) -> Option<(PageRule, u32)> {
         match self {
             Self::Pages { rule, is_huge } => Some((rule, if is_huge { 21 } else { 12 })),
             _ => None,
@@ -233,62 +236,5 @@ impl FromStr for Policy {
         found.ok_or_else(|| PolicyError {
             name: name.to_owned(),
         })
-    }
-}
-
-/// Two heaps on this machine's memory, which stand for the model's tiers.
-pub(crate) struct PolicyGround {
-    pub(crate) system: Arc<MemorySystem>,
-    pub(crate) policy: Policy,
-    pub(crate) near_percent: u8,
-    /// The most bytes of the tree that may be near; none for as many as there are.
-    pub(crate) near_bytes: Option<u64>,
-    pub(crate) huge_pages: bool,
-}
-
-/// Address space of each heap.
-const RESERVE_BYTES: usize = 8 << 30;
-
-impl PolicyGround {
-    /// Heaps of any size under a policy, on pages of the usual size.
-    pub(crate) fn new(system: &Arc<MemorySystem>, policy: Policy, near_percent: u8) -> Self {
-        Self {
-            system: Arc::clone(system),
-            policy,
-            near_percent,
-            near_bytes: None,
-            huge_pages: false,
-        }
-    }
-}
-
-/// A system of two tiers that share this machine's first node.
-pub(super) fn two_tiers() -> Result<Arc<MemorySystem>, SystemError> {
-    let capacity_bytes = RESERVE_BYTES as u64;
-    let tier = |name, kind| TierSpec::new(name, kind, [0], capacity_bytes);
-    let near = tier("near", TierKind::LocalDram);
-    let tiers = vec![near, tier("far", TierKind::Modelled)];
-    MemorySystem::from_specs(tiers, &Budgets::new())
-}
-
-impl Ground for PolicyGround {
-    fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
-        let options = HeapOptions {
-            reserve_bytes: Some(RESERVE_BYTES),
-            huge_pages: self.huge_pages,
-            ..HeapOptions::default()
-        };
-        let unlimited = u64::MAX >> 1;
-        let near = TierHeap::new(&self.system, TierId::NEAR, options)?;
-        let far_tier = TierId::from_index(1).unwrap_or(TierId::NEAR);
-        let far = TierHeap::new(&self.system, far_tier, options)?;
-        let near_bytes = match self.policy {
-            Policy::AllNear | Policy::Pages { .. } => unlimited,
-            _ => self.near_bytes.unwrap_or(unlimited),
-        };
-        let memory = NodeMemory::on_heaps(vec![(near, near_bytes), (far, unlimited)]);
-        let allocation = self.policy.allocation(self.near_percent);
-        let frontend = Frontend::new(allocation, Tracking::Off, far_tier);
-        Ok((memory, frontend))
     }
 }

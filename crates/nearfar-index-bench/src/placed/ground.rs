@@ -1,0 +1,75 @@
+//! Memory of this machine that stands in for modelled tiers.
+
+use std::sync::Arc;
+
+use nearfar_index::memory::NodeMemory;
+use nearfar_index::placement::{Frontend, Tracking};
+use nearfar_memory::{
+    Budgets, HeapError, HeapOptions, MemorySystem, SystemError, TierHeap, TierId, TierKind,
+    TierSpec,
+};
+
+use super::policy::Policy;
+use crate::map::Ground;
+
+/// Two heaps on this machine's memory, which stand for the model's tiers.
+pub(crate) struct PolicyGround {
+    pub(crate) system: Arc<MemorySystem>,
+    pub(crate) policy: Policy,
+    pub(crate) near_percent: u8,
+    /// The most bytes of the tree that may be near; none for as many as there are.
+    pub(crate) near_bytes: Option<u64>,
+    pub(crate) huge_pages: bool,
+}
+
+/// Address space of each heap.
+const RESERVE_BYTES: usize = 8 << 30;
+
+impl PolicyGround {
+    /// Heaps of any size under a policy, on pages of the usual size.
+    pub(crate) fn new(system: &Arc<MemorySystem>, policy: Policy, near_percent: u8) -> Self {
+        Self {
+            system: Arc::clone(system),
+            policy,
+            near_percent,
+            near_bytes: None,
+            huge_pages: false,
+        }
+    }
+
+    /// For a tree that lies on one modelled tier.
+    pub(crate) fn near(system: &Arc<MemorySystem>) -> Self {
+        Self::new(system, Policy::AllNear, 100)
+    }
+}
+
+/// A system of two tiers, which stand for modelled ones and share this machine's first node.
+pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
+    let capacity_bytes = RESERVE_BYTES as u64;
+    let tier = |name, kind| TierSpec::new(name, kind, [0], capacity_bytes);
+    let near = tier("near", TierKind::LocalDram);
+    let tiers = vec![near, tier("far", TierKind::Modelled)];
+    MemorySystem::from_specs(tiers, &Budgets::new())
+}
+
+impl Ground for PolicyGround {
+    fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
+        let options = HeapOptions {
+            reserve_bytes: Some(RESERVE_BYTES),
+            huge_pages: self.huge_pages,
+            ..HeapOptions::default()
+        };
+        let unlimited = u64::MAX >> 1;
+        let near = TierHeap::new(&self.system, TierId::NEAR, options)?;
+        let far_tier = TierId::from_index(1).unwrap_or(TierId::NEAR);
+        let far = TierHeap::new(&self.system, far_tier, options)?;
+        let near_bytes = match self.policy {
+            Policy::AllNear | Policy::Pages { .. } => unlimited,
+            _ => self.near_bytes.unwrap_or(unlimited),
+        };
+        let memory = NodeMemory::on_heaps(vec![(near, near_bytes), (far, unlimited)]);
+        let allocation = self.policy.allocation(self.near_percent);
+        let frontend = Frontend::new(allocation, Tracking::Off, far_tier);
+        Ok((memory, frontend))
+    }
+}

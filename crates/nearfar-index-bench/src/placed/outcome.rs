@@ -1,0 +1,64 @@
+//! What a run under a placement policy gave.
+
+use std::time::Duration;
+
+use crate::modelled::Scale;
+use crate::paced::PacedFigures;
+
+/// The state over one slice.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moment {
+    /// Its end, since the run began.
+    pub at: Duration,
+    /// Operations per second in it.
+    pub operations_per_s: f64,
+    /// Share of the tree's bytes that are near.
+    pub near_bytes_share: f64,
+    /// Share of the accesses that went to near memory, before any cache.
+    pub near_accesses_share: f64,
+}
+
+/// What a tier's memory served, behind all caches.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct TierTraffic {
+    /// Lines of 64 bytes.
+    pub lines_read: u64,
+    /// Lines of 64 bytes.
+    pub lines_written: u64,
+    /// Share of the time in which its devices transferred.
+    pub busy_share: f64,
+}
+
+/// What a run gave, in virtual time or paced.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacedOutcome {
+    /// Operations per second, over the measured time.
+    pub operations_per_s: f64,
+    /// Latencies of sampled operations, ascending: in virtual time the sums of their dependent accesses,
+    /// without the core's own time; in paced runs their time on this machine and what they were charged.
+    pub latencies_ns: Vec<f64>,
+    /// How much smaller the run was than the published experiment.
+    pub scale: Scale,
+    /// Bytes of the loaded tree.
+    pub tree_bytes: u64,
+    /// The most of them that may be near.
+    pub near_bytes_max: Option<u64>,
+    /// Bytes that placement moved in the measured time, both ways.
+    pub moved_bytes: u64,
+    /// Share of the processor time of all cores that placement took in the measured time, but for
+    /// pages.
+    pub background_share: f64,
+    /// Bytes of leaves that count uses, over the bytes of the loaded tree.
+    pub counter_bytes_share: f64,
+    /// Slice by slice, with what of the warm-up is simulated.
+    pub series: Vec<Moment>,
+    /// Keys that were asked for, are in the map, and were not found.
+    pub lost: u64,
+    /// What near and far memory served over the measured time, in virtual time with placement's part;
+    /// none where nobody counts it.
+    pub traffic: [Option<TierTraffic>; 2],
+    /// What only paced runs give.
+    pub paced: Option<PacedFigures>,
+    /// Time that the run took on this machine.
+    pub took: Duration,
+}
