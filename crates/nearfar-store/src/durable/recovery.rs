@@ -43,6 +43,9 @@ impl OpenedLog {
         let files = LogFiles::open(&folder, term.earlier(savepoint)?, savepoint, faults)?;
         let shared = SharedFiles(Arc::clone(&files));
         let wal = open(directory, options, &shared, savepoint)?;
+        // An earlier process may have ended before the kernel had written all of it: what a term says of
+        // where it begins must not be on disk before that.
+        files.sync_all()?;
         term.begin(wal.len(), newest.map_or(0, |newest| newest.number))?;
         term.remove_others(files.earlier());
         Ok(Self {
@@ -85,8 +88,6 @@ impl OpenedLog {
             ..RecoveryProgress::default()
         };
         let definitions = replay(options, database, definitions, &wal, start, &mut progress)?;
-        // An earlier process may have ended before the kernel had written all of it.
-        files.sync_all()?;
         if progress.total_bytes > 0 || progress.cut_bytes > 0 {
             let RecoveryProgress {
                 bytes,

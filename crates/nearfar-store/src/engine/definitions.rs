@@ -45,13 +45,6 @@ impl Slot {
         }
     }
 
-    fn check(&self) -> Result<(), StoreError> {
-        match self.is_taken() {
-            true => Err(self.taken().into()),
-            false => Ok(()),
-        }
-    }
-
     /// Has the log forget what is replaced.
     fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), StoreError> {
         match self.schema.get(&self.name) {
@@ -139,19 +132,34 @@ impl Engine {
         Ok(apply())
     }
 
+    /// Whether a table or view can be entered: its schema can have been dropped since the statement
+    /// began, and be another one now.
+    fn check(&self, slot: &Slot) -> Result<(), SqlError> {
+        let schema = self.catalog.schema(&slot.schema_name);
+        let is_there = schema.is_some_and(|schema| Arc::ptr_eq(&schema, &slot.schema));
+        if !slot.is_temporary && !is_there {
+            let schema = slot.schema_name.clone();
+            return Err(SqlError::UnknownSchema { schema });
+        }
+        match slot.is_taken() {
+            true => Err(slot.taken()),
+            false => Ok(()),
+        }
+    }
+
     /// Enters a table with its rows.
     ///
     /// # Errors
     /// A name that is taken; a log that can't be written.
     pub(super) fn create_table(&self, slot: &Slot, table: Arc<Table>) -> Result<(), StoreError> {
         if slot.is_temporary {
-            slot.check()?;
+            self.check(slot)?;
             slot.schema.replace(slot.name.clone(), self.provider(table));
             return Ok(());
         }
         let system = self.system();
         self.define(
-            || slot.check(),
+            || Ok(self.check(slot)?),
             |log| {
                 slot.forget_replaced(log)?;
                 log.create_table((&slot.schema_name, &slot.name), &table, system)
@@ -174,13 +182,13 @@ impl Engine {
                 .replace(slot.name.clone(), Arc::clone(&view) as _)
         };
         if slot.is_temporary {
-            slot.check()?;
+            self.check(slot)?;
             enter();
             return Ok(());
         }
         let sql = view.definition().map_or("", String::as_str);
         self.define(
-            || slot.check(),
+            || Ok(self.check(slot)?),
             |log| {
                 slot.forget_replaced(log)?;
                 log.create_view(&slot.schema_name, &slot.name, sql)
@@ -240,12 +248,17 @@ impl Engine {
     pub(super) fn record_placements(&self, table: &Table) -> Result<(), StoreError> {
         self.define(
             || Ok(()),
-            |log| match table.is_kept() {
+            |log| match self.is_logged(table) {
                 true => log.place(table, self.system()),
                 false => Ok(()),
             },
             || (),
         )
+    }
+
+    /// Whether the log knows of a table: not of one that was dropped since the statement began.
+    fn is_logged(&self, table: &Table) -> bool {
+        table.is_kept() && self.database.version().snapshot(table).is_some()
     }
 
     /// Says which columns of a table are brought to memory before a query needs them, and begins
@@ -258,7 +271,7 @@ impl Engine {
         table.set_preload(preload);
         let recorded = self.define(
             || Ok(()),
-            |log| match table.is_kept() {
+            |log| match self.is_logged(table) {
                 true => log.preload(table),
                 false => Ok(()),
             },

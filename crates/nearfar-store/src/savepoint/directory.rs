@@ -82,11 +82,14 @@ pub fn write_in_term(
         segments: Vec::new(),
         bytes: 0,
     };
+    let mut is_named = false;
     let written = new.write(image).and_then(|files| {
         sync_folder(&segments)?;
         let manifest = manifest(image, &files, storage)?;
         check_owner()?;
         write_manifest(folder, number, &manifest)?;
+        is_named = true;
+        sync_folder(folder)?;
         let all: u64 = files.iter().map(|file| file.bytes()).sum();
         Ok(SavepointInfo {
             number,
@@ -97,7 +100,8 @@ pub fn write_in_term(
         })
     });
     for (segment, file) in new.segments {
-        match written.is_ok() {
+        match is_named {
+            // Where the folder could not be written, the manifest may be on disk all the same.
             true => segment.set_file(file),
             // It would have been the first to have it.
             false => drop(fs::remove_file(file.path())),
@@ -329,9 +333,8 @@ fn write_manifest(folder: &Path, number: u64, bytes: &[u8]) -> Result<(), Savepo
             let _ = fs::remove_file(&unfinished);
         })?;
     let path = manifest_path(folder, number);
-    fs::rename(&unfinished, &path)
-        .map_err(|source| SavepointError::of_io(&path, "written", source))?;
-    sync_folder(folder)
+    let named = fs::rename(&unfinished, &path);
+    named.map_err(|source| SavepointError::of_io(&path, "written", source))
 }
 
 fn sync_folder(folder: &Path) -> Result<(), SavepointError> {

@@ -329,7 +329,8 @@ impl PendingCommit {
         let database = &self.database;
         if let Some((position, log)) = self.position.zip(database.log()) {
             if let Err(error) = log.sync_to(position) {
-                database.take_back(self.changes.values().map(|change| &change.table));
+                let tables = self.changes.values().map(|change| &change.table);
+                database.take_back(log.durable(), tables);
                 return Err(error.into());
             }
             database.publish(log.durable());

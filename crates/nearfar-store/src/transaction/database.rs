@@ -62,6 +62,17 @@ impl Versions {
         before
     }
 
+    /// Forgets what waits and is not on disk. Returns what is no longer needed.
+    fn take_back(&mut self, durable: u64) -> Vec<Arc<Version>> {
+        let mut before = self.publish(durable);
+        before.extend(self.waiting.drain(..).map(|(_, version)| version));
+        before.push(std::mem::replace(
+            &mut self.newest,
+            Arc::clone(&self.visible),
+        ));
+        before
+    }
+
     fn all_mut(&mut self) -> impl Iterator<Item = &mut Arc<Version>> {
         let waiting = self.waiting.iter_mut().map(|(_, version)| version);
         [&mut self.visible, &mut self.newest]
@@ -201,15 +212,15 @@ impl Database {
         drop(before);
     }
 
-    /// Takes back what waits for a log that can't be written any more. `tables` are those that a
-    /// commit of it has changed; every commit that waits does the same for its own.
-    pub(super) fn take_back<'a>(&self, tables: impl Iterator<Item = &'a Arc<Table>>) {
+    /// Takes back what waits for a log that can't be written any more, and is on disk up to `durable`
+    /// only: commits before that may have been acknowledged. `tables` are those that a commit of it has
+    /// changed; every commit that waits does the same for its own.
+    pub(super) fn take_back<'a>(&self, durable: u64, tables: impl Iterator<Item = &'a Arc<Table>>) {
         let commits = self.lock();
         let (visible, before) = {
             let mut versions = self.versions.write();
-            let visible = Arc::clone(&versions.visible);
-            versions.newest = Arc::clone(&visible);
-            (visible, std::mem::take(&mut versions.waiting))
+            let before = versions.take_back(durable);
+            (Arc::clone(&versions.visible), before)
         };
         let replaced: Vec<Snapshot> = tables
             .filter_map(|table| Some(table.install(visible.snapshot(table)?.clone())))
@@ -327,5 +338,23 @@ impl Commits<'_> {
             }
         });
         self.replaced.borrow_mut().push((before, replaced));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_disk_is_not_taken_back() {
+        let mut versions = Versions::default();
+        let made: Vec<Arc<Version>> = (0..3).map(|_| Arc::default()).collect();
+        for (version, position) in made.iter().zip([10, 20, 30]) {
+            versions.push(Arc::clone(version), Some(position));
+        }
+        versions.take_back(10);
+        assert!(Arc::ptr_eq(&versions.visible, &made[0]));
+        assert!(Arc::ptr_eq(&versions.newest, &made[0]));
+        assert!(versions.waiting.is_empty());
     }
 }

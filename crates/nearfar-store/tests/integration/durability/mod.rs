@@ -1,6 +1,7 @@
 //! Data directories: what is committed is there when the directory is opened again.
 
 mod damage;
+mod definitions;
 mod preload;
 mod reopen;
 
