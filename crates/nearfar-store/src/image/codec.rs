@@ -68,6 +68,13 @@ impl Encoder {
         self.bytes(value.as_bytes());
     }
 
+    /// Words with their number.
+    pub fn words(&mut self, values: &[u64]) {
+        self.count(values.len());
+        self.0.reserve(size_of_val(values));
+        values.iter().for_each(|value| self.u64(*value));
+    }
+
     /// Whether there is a value, and the value.
     pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.flag(value.is_some());
@@ -183,6 +190,13 @@ impl<'a> Decoder<'a> {
         let bytes = self.bytes(what)?;
         let text = std::str::from_utf8(bytes).map_err(|_| ImageError::Invalid { what })?;
         Ok(text.to_owned())
+    }
+
+    /// Words with their number.
+    pub fn words(&mut self, what: &'static str) -> Result<Vec<u64>, ImageError> {
+        let bytes = self.count(what)? * size_of::<u64>();
+        let (words, _) = self.raw(bytes, what)?.as_chunks();
+        Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
     }
 
     /// A value that need not be there.

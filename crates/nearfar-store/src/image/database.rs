@@ -9,11 +9,12 @@ use std::sync::Arc;
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::schema::{decode_schema, encode_schema};
+use super::summary::{encode_summary, read_summary};
 use crate::placement::ColumnPlacements;
 use crate::segment::ZONE_ROWS;
 use crate::table::{
     MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment,
-    Snapshot, Table,
+    Snapshot, Table, TableSummary,
 };
 
 const TABLE: &str = "a table";
@@ -107,6 +108,7 @@ pub struct TableEntry {
     next_row: RowId,
     parts: Vec<PartImage>,
     main: usize,
+    summary: TableSummary,
 }
 
 impl TableEntry {
@@ -154,8 +156,9 @@ impl TableEntry {
             }
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
+        let schema = Arc::clone(&self.schema);
         Ok(TableImage {
-            snapshot: Snapshot::restored(Arc::clone(&self.schema), parts, self.main),
+            snapshot: Snapshot::restored(schema, parts, self.main, self.summary),
             identity: self.identity,
             schema_name: self.schema_name,
             name: self.name,
@@ -198,6 +201,7 @@ pub fn encode_database(
             });
             out.option(part.marks.as_deref(), marks);
         });
+        encode_summary(out, table.snapshot.main_summary());
     }
     out.list(image.views.iter(), |out, view| {
         out.text(&view.schema);
@@ -235,18 +239,23 @@ pub fn decode_database(
 }
 
 fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEntry, ImageError> {
+    let (identity, schema_name, name) = (bytes.u64(TABLE)?, bytes.text(TABLE)?, bytes.text(TABLE)?);
+    let schema = decode_schema(bytes)?;
     let entry = TableEntry {
-        identity: bytes.u64(TABLE)?,
-        schema_name: bytes.text(TABLE)?,
-        name: bytes.text(TABLE)?,
-        schema: decode_schema(bytes)?,
+        identity,
+        schema_name,
+        name,
         placements: decode_placements(bytes, system)?,
         preload: decode_preload(bytes)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,
         parts: bytes.list("a part of a table", read_part)?,
+        summary: read_summary(bytes, schema.fields().len())?,
+        schema,
     };
-    match entry.main <= entry.parts.len() {
+    let main = entry.parts.get(..entry.main);
+    let main_rows = main.map(|parts| parts.iter().map(|part| part.ids.rows()).sum());
+    match main_rows == Some(entry.summary.rows) {
         true => Ok(entry),
         false => Err(ImageError::Invalid { what: TABLE }),
     }

@@ -5,10 +5,11 @@
 //! puts them, and used without being encoded anew. What is encoded says how to read them:
 //!
 //! * [`encode_segment`] and [`decode_segment`]: one segment, written once and shared by savepoints;
+//! * [`encode_sketches`] and [`decode_sketches`]: what numbers of distinct values in it come from;
 //! * [`encode_database`] and [`decode_database`]: tables, their parts with identities of rows and
-//!   marks of deleted ones, views, schemas.
+//!   marks of deleted ones, what is known of their main storage as a whole, views, schemas.
 //!
-//! Both are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
+//! All are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
 //! bytes are read, an [`ImageError`] says what is wrong with them, and nothing is allocated that is
 //! larger than they are. `docs/restart-format.md` describes the encoding.
 
@@ -18,6 +19,7 @@ mod error;
 mod frame;
 mod schema;
 mod segment;
+mod summary;
 
 pub use codec::{Decoder, Encoder};
 pub use database::{
@@ -28,3 +30,4 @@ pub use error::ImageError;
 pub use frame::{checksum, open, seal};
 pub use schema::{decode_schema, encode_schema};
 pub use segment::{ColumnEntry, SegmentForm, decode_segment, encode_segment};
+pub use summary::{decode_sketches, encode_sketches};

@@ -3,8 +3,9 @@
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::frame::{open, seal};
+use super::summary::{encode_bounds, encode_order, read_bounds, read_order};
 use crate::segment::{ArrayForm, BufferForm, CodeRange, ColumnForm, DEPTH_MAX, ValuesForm, Zones};
-use crate::table::{ColumnFacts, DistinctSketch, Order};
+use crate::table::ColumnFacts;
 
 const MAGIC: &[u8; 8] = b"NFARSEGM";
 const FORM: &str = "the form of a column";
@@ -209,42 +210,17 @@ fn read_zones(bytes: &mut Decoder<'_>) -> Result<Zones, ImageError> {
 }
 
 fn facts(out: &mut Encoder, facts: &ColumnFacts) {
-    out.option(facts.bounds, |out, (low, high)| {
-        out.i128(low);
-        out.i128(high);
-    });
-    out.option(facts.string_bounds.as_ref(), |out, (low, high)| {
-        out.text(low);
-        out.text(high);
-    });
+    encode_bounds(out, facts.bounds, facts.string_bounds.as_ref());
     out.count(facts.null_count);
-    out.u8(match facts.order {
-        Order::Unordered => 0,
-        Order::Ascending => 1,
-        Order::Rising => 2,
-    });
-    out.option(facts.distinct.as_ref(), |out, sketch| {
-        let (hashes, limit) = sketch.parts();
-        out.option(limit, Encoder::u64);
-        out.list(hashes.into_iter(), Encoder::u64);
-    });
+    encode_order(out, facts.order);
 }
 
 fn read_facts(bytes: &mut Decoder<'_>) -> Result<ColumnFacts, ImageError> {
+    let (bounds, string_bounds) = read_bounds(bytes, FACTS)?;
     Ok(ColumnFacts {
-        bounds: bytes.option(FACTS, |bytes| Ok((bytes.i128(FACTS)?, bytes.i128(FACTS)?)))?,
-        string_bounds: bytes.option(FACTS, |bytes| Ok((bytes.text(FACTS)?, bytes.text(FACTS)?)))?,
+        bounds,
+        string_bounds,
         null_count: bytes.count(FACTS)?,
-        order: match bytes.u8(FACTS)? {
-            0 => Order::Unordered,
-            1 => Order::Ascending,
-            2 => Order::Rising,
-            _ => return Err(ImageError::Invalid { what: FACTS }),
-        },
-        distinct: bytes.option(FACTS, |bytes| {
-            let limit = bytes.option(FACTS, |bytes| bytes.u64(FACTS))?;
-            let hashes = bytes.list(FACTS, |bytes| bytes.u64(FACTS))?;
-            Ok(DistinctSketch::of_parts(hashes, limit))
-        })?,
+        order: read_order(bytes, FACTS)?,
     })
 }

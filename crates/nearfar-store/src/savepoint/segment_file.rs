@@ -1,7 +1,7 @@
 //! Files of segments.
 //!
 //! ```text
-//! column 0 | column 1 | … | what is known of the segment (a frame)
+//! column 0 | column 1 | … | sketches (a frame) | what is known of the segment (a frame)
 //! ```
 //!
 //! Columns begin at multiples of 4 KiB. A file is written once; what has its checksum and where it
@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,11 +22,13 @@ use super::error::{ColumnError, SavepointError};
 use crate::error::StoreError;
 use crate::image::{
     ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
-    encode_segment,
+    decode_sketches, encode_segment, encode_sketches,
 };
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
-use crate::table::{ColumnSlot, Segment, StoredColumn};
+use crate::table::{
+    ColumnSketches, ColumnSlot, Segment, SegmentSketches, StoredColumn, StoredSketches,
+};
 
 /// Columns begin at multiples of this: pages.
 const COLUMN_GRAIN: u64 = 4096;
@@ -35,6 +38,8 @@ const COLUMN_GRAIN: u64 = 4096;
 pub struct SegmentFile {
     path: PathBuf,
     bytes: u64,
+    /// Where sketches begin, behind all columns.
+    sketches_offset: u64,
     /// Where it says what is known of the segment, up to its end.
     form_offset: u64,
     form_checksum: u64,
@@ -44,18 +49,14 @@ pub struct SegmentFile {
 static IN_USE: Mutex<Option<HashMap<PathBuf, usize>>> = Mutex::new(None);
 
 impl SegmentFile {
-    fn new(path: PathBuf, bytes: u64, form_offset: u64, form_checksum: u64) -> Arc<Self> {
+    /// Counted as in use.
+    fn counted(self) -> Arc<Self> {
         let mut in_use = IN_USE.lock();
         *in_use
             .get_or_insert_default()
-            .entry(path.clone())
+            .entry(self.path.clone())
             .or_default() += 1;
-        Arc::new(Self {
-            path,
-            bytes,
-            form_offset,
-            form_checksum,
-        })
+        Arc::new(self)
     }
 
     /// The file.
@@ -126,11 +127,20 @@ impl SegmentFile {
             shares_memory: is_delta,
             columns,
         });
-        file.write_all(&form)
+        let sketches = encode_sketches(segment.sketches().all());
+        file.write_all(&sketches)
+            .and_then(|()| file.write_all(&form))
             .and_then(|()| file.sync_all())
             .map_err(failed)?;
-        let bytes = at + form.len() as u64;
-        Ok(Self::new(path.to_path_buf(), bytes, at, checksum(&form)))
+        let form_offset = at + sketches.len() as u64;
+        let file = Self {
+            path: path.to_path_buf(),
+            bytes: form_offset + form.len() as u64,
+            sketches_offset: at,
+            form_offset,
+            form_checksum: checksum(&form),
+        };
+        Ok(file.counted())
     }
 
     /// Writes which file it is.
@@ -138,6 +148,7 @@ impl SegmentFile {
         let name = self.path.file_name().unwrap_or_default();
         out.text(&name.to_string_lossy());
         out.u64(self.bytes);
+        out.u64(self.sketches_offset);
         out.u64(self.form_offset);
         out.u64(self.form_checksum);
     }
@@ -146,20 +157,23 @@ impl SegmentFile {
     pub(super) fn decode(bytes: &mut Decoder<'_>, folder: &Path) -> Result<Arc<Self>, ImageError> {
         const WHAT: &str = "the name of a segment's file";
         let name = bytes.text(WHAT)?;
-        let (all, form_offset) = (bytes.count(WHAT)? as u64, bytes.count(WHAT)? as u64);
+        let mut offset = || bytes.count(WHAT).map(|offset| offset as u64);
+        let (all, sketches_offset, form_offset) = (offset()?, offset()?, offset()?);
         let form_checksum = bytes.u64(WHAT)?;
         let is_plain = Path::new(&name)
             .file_name()
             .is_some_and(|file| file == name.as_str());
-        if !is_plain || form_offset > all {
+        if !is_plain || sketches_offset > form_offset || form_offset > all {
             return Err(ImageError::Invalid { what: WHAT });
         }
-        Ok(Self::new(
-            folder.join(name),
-            all,
+        let file = Self {
+            path: folder.join(name),
+            bytes: all,
+            sketches_offset,
             form_offset,
             form_checksum,
-        ))
+        };
+        Ok(file.counted())
     }
 
     /// The segment, which is part `index` of the table of this name. Columns of main storage are
@@ -206,7 +220,8 @@ impl SegmentFile {
                 }
             });
         }
-        let segment = Segment::new(form.rows, columns);
+        let sketches = SegmentSketches::stored(Arc::clone(self) as Arc<dyn StoredSketches>);
+        let segment = Segment::new(form.rows, columns, sketches);
         segment.set_file(Arc::clone(self));
         Ok(Arc::new(segment))
     }
@@ -235,16 +250,7 @@ impl SegmentFile {
     }
 
     fn read_form(&self) -> Result<SegmentForm, SavepointError> {
-        let failed = |source| SavepointError::of_io(&self.path, "read", source);
-        let file = File::open(&self.path).map_err(failed)?;
-        let found = file.metadata().map_err(failed)?.len();
-        if found != self.bytes {
-            let expected = self.bytes;
-            return Err(self.damaged(ImageError::Length { found, expected }));
-        }
-        let mut bytes = vec![0; (self.bytes - self.form_offset) as usize];
-        file.read_exact_at(&mut bytes, self.form_offset)
-            .map_err(failed)?;
+        let bytes = self.read(self.form_offset..self.bytes)?;
         let (found, expected) = (checksum(&bytes), self.form_checksum);
         if found != expected {
             return Err(self.damaged(ImageError::Checksum { found, expected }));
@@ -253,7 +259,7 @@ impl SegmentFile {
         let is_within = |column: &ColumnEntry| {
             let end = column.offset.checked_add(column.form.bytes() as u64);
             let is_aligned = column.offset.is_multiple_of(COLUMN_GRAIN);
-            is_aligned && end.is_some_and(|end| end <= self.form_offset)
+            is_aligned && end.is_some_and(|end| end <= self.sketches_offset)
         };
         match form.columns.iter().all(is_within) {
             true => Ok(form),
@@ -263,13 +269,28 @@ impl SegmentFile {
         }
     }
 
+    /// Bytes of the file, which must be as long as it should.
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, SavepointError> {
+        let failed = |source| SavepointError::of_io(&self.path, "read", source);
+        let file = File::open(&self.path).map_err(failed)?;
+        let found = file.metadata().map_err(failed)?.len();
+        if found != self.bytes {
+            let expected = self.bytes;
+            return Err(self.damaged(ImageError::Length { found, expected }));
+        }
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        file.read_exact_at(&mut bytes, range.start)
+            .map_err(failed)?;
+        Ok(bytes)
+    }
+
     /// All columns of a segment of the delta, in one region.
     fn read_shared(
         &self,
         form: &SegmentForm,
         storage: &Storage,
     ) -> Result<SegmentMemory, StoreError> {
-        let bytes = self.form_offset as usize;
+        let bytes = self.sketches_offset as usize;
         let memory = self.read_into(
             0,
             bytes,
@@ -311,6 +332,13 @@ impl SegmentFile {
             path: self.path.clone(),
             source,
         }
+    }
+}
+
+impl StoredSketches for SegmentFile {
+    fn load(&self) -> Result<ColumnSketches, StoreError> {
+        let bytes = self.read(self.sketches_offset..self.form_offset)?;
+        Ok(decode_sketches(&bytes).map_err(|source| self.damaged(source))?)
     }
 }
 

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
+use super::sketch::DistinctSketch;
+use super::sketches::SegmentSketches;
 use crate::error::StoreError;
 use crate::load::batch_bytes;
 use crate::placement::{ColumnPlacements, Storage};
@@ -115,8 +117,9 @@ impl TableBuilder {
         self.pending_bytes = 0;
         let columns = (0..self.schema.fields().len())
             .map(|column| self.seal_column(column, &batches))
-            .collect::<Result<_, _>>()?;
-        let segment = Segment::new(rows, columns);
+            .collect::<Result<Vec<_>, _>>()?;
+        let (columns, sketches) = columns.into_iter().unzip();
+        let segment = Segment::new(rows, columns, SegmentSketches::of(sketches));
         let budget = self.storage.temporary.as_ref();
         let segment = match self.replaces {
             true => segment.charged_anyway(budget),
@@ -130,7 +133,7 @@ impl TableBuilder {
         &self,
         column: usize,
         batches: &[RecordBatch],
-    ) -> Result<ColumnSlot, StoreError> {
+    ) -> Result<(ColumnSlot, Option<DistinctSketch>), StoreError> {
         let field = self.schema.field(column);
         let strict = CastOptions {
             safe: false,
@@ -142,7 +145,7 @@ impl TableBuilder {
             .collect::<Result<_, _>>()?;
         let target = self.storage.target(self.placements.of(field.name()));
         let segment = encode_column(&arrays, field.data_type(), target)?;
-        let facts = ColumnFacts::of(&segment);
-        Ok(ColumnSlot::new(segment, facts))
+        let (facts, sketch) = ColumnFacts::of(&segment);
+        Ok((ColumnSlot::new(segment, facts), sketch))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::facts::ColumnFacts;
 use super::row_ids::RowIdsBuilder;
 use super::segment::{ColumnSlot, Segment};
+use super::sketches::SegmentSketches;
 use super::snapshot::{Part, Snapshot};
 use crate::error::StoreError;
 use crate::placement::Storage;
@@ -64,10 +65,11 @@ fn near_segment(
     };
     let columns = encode_together(columns, target)?;
     let slot = |column| {
-        let facts = ColumnFacts::of(&column);
-        ColumnSlot::new(column, facts)
+        let (facts, sketch) = ColumnFacts::of(&column);
+        (ColumnSlot::new(column, facts), sketch)
     };
-    Ok(Segment::new(rows, columns.into_iter().map(slot).collect()))
+    let (slots, sketches) = columns.into_iter().map(slot).unzip();
+    Ok(Segment::new(rows, slots, SegmentSketches::of(sketches)))
 }
 
 /// `snapshot` with its last small parts put together, if it is time to.

@@ -25,19 +25,17 @@ pub struct ColumnFacts {
     pub null_count: usize,
     /// Order of an integer-like column without nulls.
     pub order: Order,
-    /// Distinct values; nothing where they were not looked at.
-    pub distinct: Option<DistinctSketch>,
 }
 
 impl ColumnFacts {
-    /// Looks at every value of `segment`.
-    pub fn of(segment: &ColumnSegment) -> Self {
+    /// Looks at every value of `segment`. Also which values there are, unless they are of a type that is
+    /// not looked at.
+    pub fn of(segment: &ColumnSegment) -> (Self, Option<DistinctSketch>) {
         let mut facts = Self {
             bounds: None,
             string_bounds: None,
             null_count: segment.null_count(),
             order: Order::Unordered,
-            distinct: None,
         };
         let mut distinct = DistinctSketch::default();
         match segment.encoding() {
@@ -75,14 +73,13 @@ impl ColumnFacts {
             }
             Encoding::Plain { values } => return facts.of_plain(values),
         }
-        facts.distinct = Some(distinct);
-        facts
+        (facts, Some(distinct))
     }
 }
 
 impl ColumnFacts {
     /// The same with what the values themselves tell, where they are integer-like or strings.
-    fn of_plain(mut self, values: &ArrayRef) -> Self {
+    fn of_plain(mut self, values: &ArrayRef) -> (Self, Option<DistinctSketch>) {
         let mut distinct = DistinctSketch::default();
         let mut bounds: Option<(i128, i128)> = None;
         let is_integer_like = for_each_integer(values, |value| {
@@ -96,11 +93,10 @@ impl ColumnFacts {
             let bounds = present().min().zip(present().max());
             self.string_bounds = bounds.map(|(low, high)| (low.to_owned(), high.to_owned()));
         } else if !is_integer_like {
-            return self;
+            return (self, None);
         }
         self.bounds = bounds;
-        self.distinct = Some(distinct);
-        self
+        (self, Some(distinct))
     }
 }
 

@@ -226,6 +226,9 @@ impl Table {
             };
             now.merged(sources, parts)
         });
+        drop(commits);
+        // Found out here and not while the next query is planned.
+        self.snapshot().main_summary();
         Ok(rows)
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
+use super::sketches::SegmentSketches;
 use super::temporary::{TemporaryBudget, TemporaryBytes};
 use crate::error::StoreError;
 use crate::savepoint::SegmentFile;
@@ -19,6 +20,7 @@ use crate::sql::SqlError;
 pub struct Segment {
     rows: usize,
     columns: Vec<ColumnSlot>,
+    sketches: SegmentSketches,
     /// The file of a data directory that has its bytes.
     file: Mutex<Option<Arc<SegmentFile>>>,
     /// What it takes of a session's budget.
@@ -28,10 +30,11 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(rows: usize, columns: Vec<ColumnSlot>) -> Self {
+    pub(crate) fn new(rows: usize, columns: Vec<ColumnSlot>, sketches: SegmentSketches) -> Self {
         Self {
             rows,
             columns,
+            sketches,
             file: Mutex::default(),
             charged: None,
             pooled: Mutex::default(),
@@ -71,6 +74,11 @@ impl Segment {
     /// Its columns, in the order of the table's schema.
     pub fn columns(&self) -> &[ColumnSlot] {
         &self.columns
+    }
+
+    /// What numbers of distinct values come from, column by column.
+    pub fn sketches(&self) -> &SegmentSketches {
+        &self.sketches
     }
 
     /// The file that has its bytes, once a savepoint has written one.

@@ -75,7 +75,8 @@ struct Contents {
     /// How often rows have been added or deleted; merges change nothing.
     changes: u64,
     rows: usize,
-    main_summary: Arc<TableSummary>,
+    /// Shared by all versions with this main storage.
+    main_summary: Arc<OnceLock<Arc<TableSummary>>>,
     summary: OnceLock<Arc<TableSummary>>,
 }
 
@@ -86,7 +87,14 @@ pub struct RowIsGone;
 impl Snapshot {
     /// A table of nothing but main storage.
     pub fn of_main(schema: SchemaRef, parts: Vec<Part>) -> Self {
-        let main_summary = Arc::new(TableSummary::of(&schema, &parts));
+        Self::of_main_with(schema, parts, OnceLock::new())
+    }
+
+    fn of_main_with(
+        schema: SchemaRef,
+        parts: Vec<Part>,
+        summary: OnceLock<Arc<TableSummary>>,
+    ) -> Self {
         let main = parts.len();
         Self::assemble(Contents {
             schema,
@@ -95,14 +103,22 @@ impl Snapshot {
             merging: 0,
             changes: 0,
             rows: 0,
-            main_summary,
+            main_summary: Arc::new(summary),
             summary: OnceLock::new(),
         })
     }
 
-    /// A table of these parts, of which the first `main` are the main storage.
-    pub fn restored(schema: SchemaRef, parts: Vec<Part>, main: usize) -> Self {
-        Self::of_main(schema, parts[..main].to_vec()).appended(&[], &parts[main..])
+    /// A table of these parts, of which the first `main` are the main storage, with what is known of
+    /// that.
+    pub fn restored(
+        schema: SchemaRef,
+        parts: Vec<Part>,
+        main: usize,
+        summary: TableSummary,
+    ) -> Self {
+        let (main, delta) = parts.split_at(main);
+        let known = OnceLock::from(Arc::new(summary));
+        Self::of_main_with(schema, main.to_vec(), known).appended(&[], delta)
     }
 
     fn assemble(contents: Contents) -> Self {
@@ -123,7 +139,7 @@ impl Snapshot {
                 .all(|(new, old)| Arc::ptr_eq(&new.segment, &old.segment));
         let main_summary = match same {
             true => Arc::clone(&old.main_summary),
-            false => Arc::new(TableSummary::of(&old.schema, &parts[..main])),
+            false => Arc::default(),
         };
         Self::assemble(Contents {
             schema: Arc::clone(&old.schema),
@@ -187,12 +203,18 @@ impl Snapshot {
         let contents = &self.0;
         contents.summary.get_or_init(|| {
             if self.delta().is_empty() && self.deleted_rows() == 0 {
-                Arc::clone(&contents.main_summary)
+                Arc::clone(self.main_summary())
             } else {
-                let main = (contents.main_summary.as_ref(), self.main());
+                let main = (&**self.main_summary(), self.main());
                 Arc::new(TableSummary::changed(main, self.delta(), contents.rows))
             }
         })
+    }
+
+    /// What is known of the main storage, with its deleted rows.
+    pub fn main_summary(&self) -> &Arc<TableSummary> {
+        let of_main = || Arc::new(TableSummary::of(self.schema(), self.main()));
+        self.0.main_summary.get_or_init(of_main)
     }
 
     /// Nothing.

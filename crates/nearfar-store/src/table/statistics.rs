@@ -31,7 +31,7 @@ pub struct ColumnSummary {
     /// Order over the whole table, segment after segment.
     pub order: Order,
     /// Nothing where the values of a segment were not looked at.
-    sketch: Option<DistinctSketch>,
+    pub sketch: Option<DistinctSketch>,
 }
 
 impl TableSummary {
@@ -86,7 +86,7 @@ impl ColumnSummary {
         let facts = || facts(column, parts);
         let order = overall_order(parts, column);
         let bounds = merge(facts().map(|f| f.bounds));
-        let sketch = add_sketches(Some(DistinctSketch::default()), facts());
+        let sketch = add_sketches(Some(DistinctSketch::default()), column, parts);
         let (distinct, distinct_exact) = distinct(sketch.as_ref(), order, bounds, rows);
         Self {
             bounds,
@@ -109,7 +109,7 @@ impl ColumnSummary {
         );
         let main_strings = main.map(|m| m.string_bounds.clone());
         let strings = facts().map(|f| f.string_bounds.clone());
-        let sketch = add_sketches(self.sketch.clone(), facts());
+        let sketch = add_sketches(self.sketch.clone(), column, delta);
         let order = match delta.is_empty() {
             true => self.order,
             false => Order::Unordered,
@@ -154,14 +154,15 @@ fn facts(column: usize, parts: &[Part]) -> impl Iterator<Item = &ColumnFacts> {
         .map(move |part| part.segment.columns()[column].facts())
 }
 
-/// `sketch` and what `facts` add to it; nothing where one of them is unknown.
-fn add_sketches<'a>(
+/// `sketch` and what a column of `parts` adds to it; nothing where one of them is unknown.
+fn add_sketches(
     sketch: Option<DistinctSketch>,
-    facts: impl Iterator<Item = &'a ColumnFacts>,
+    column: usize,
+    parts: &[Part],
 ) -> Option<DistinctSketch> {
     let mut all = sketch?;
-    for facts in facts {
-        all.merge(facts.distinct.as_ref()?);
+    for part in parts {
+        all.merge(part.segment.sketches().of_column(column)?);
     }
     Some(all)
 }

@@ -19,8 +19,8 @@ use nearfar_store::placement::{ColumnPlacements, Storage};
 use nearfar_store::savepoint::{SavepointError, directory};
 use nearfar_store::segment::RowSet;
 use nearfar_store::table::{
-    Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder, delta_segment,
-    stored_schema,
+    DistinctSketch, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder,
+    TableSummary, delta_segment, stored_schema,
 };
 use proptest::prelude::*;
 use std::num::NonZeroU32;
@@ -220,7 +220,8 @@ fn database(
         let batches = [batch(rows, null)];
         part(delta_segment(&schema, &batches, storage).expect("a delta"));
     }
-    let snapshot = Snapshot::restored(Arc::clone(&schema), parts, main_parts);
+    let summary = TableSummary::of(&schema, &parts[..main_parts]);
+    let snapshot = Snapshot::restored(Arc::clone(&schema), parts, main_parts, summary);
     let rows = contents(&schema, &snapshot);
     let table = TableImage {
         identity: 42,
@@ -305,12 +306,22 @@ fn assert_same(read: &DatabaseImage, made: &Made) {
             );
             assert_eq!(now.facts().string_bounds, before.facts().string_bounds);
             assert_eq!(now.facts().order, before.facts().order);
-            let distinct = |of: &nearfar_store::table::ColumnSlot| {
-                of.facts().distinct.as_ref().map(|d| d.count())
-            };
-            assert_eq!(distinct(now), distinct(before));
         }
+        let distinct = |of: &Part| -> Vec<_> {
+            let sketches = of.segment.sketches().all().iter();
+            sketches
+                .map(|known| known.as_ref().map(DistinctSketch::count))
+                .collect()
+        };
+        assert_eq!(distinct(now), distinct(before));
     }
+    let known = |summary: &TableSummary| -> Vec<_> {
+        let columns = summary.columns.iter().cloned();
+        let known = columns.map(|c| (c.bounds, c.string_bounds, c.null_count, c.distinct, c.order));
+        known.collect()
+    };
+    let found_out = TableSummary::of(&read.schema, now.main());
+    assert_eq!(known(now.main_summary()), known(&found_out));
     assert_eq!(contents(&read.schema, now), made.rows);
     for (now, before) in now.main().iter().zip(before.main()) {
         for (now, before) in now.segment.columns().iter().zip(before.segment.columns()) {
@@ -402,7 +413,8 @@ fn a_later_savepoint_shares_the_segments_and_the_old_ones_can_go() {
     let mut merged = read.clone();
     let table = &mut merged.tables[0];
     let parts = table.snapshot.parts()[1..].to_vec();
-    table.snapshot = Snapshot::restored(Arc::clone(&table.schema), parts, 1);
+    let summary = TableSummary::of(&table.schema, &parts[..1]);
+    table.snapshot = Snapshot::restored(Arc::clone(&table.schema), parts, 1, summary);
     let third = directory::write(folder.path(), &merged, &storage).expect("written");
     assert!(region_bytes(&storage) > 0);
     directory::delete_old(folder.path(), &third).expect("deleted");
@@ -565,7 +577,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 3).then_some(ImageError::Version { found: version, known: 3 }));
+        prop_assert_eq!(found, (version != 4).then_some(ImageError::Version { found: version, known: 4 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ImageError::ByteOrder));

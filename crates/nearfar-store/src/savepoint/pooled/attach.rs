@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nearfar_memory::pool::{ExtentHandle, PoolError};
 
-use super::column::PoolColumn;
+use super::column::{PoolColumn, PoolSketches};
 use super::options::{DataLink, Verify};
 use super::publish::{MAGIC, PooledSegment};
 use super::table_pool::TablePool;
@@ -15,7 +15,7 @@ use crate::image::{
 };
 use crate::placement::Storage;
 use crate::savepoint::{SavepointError, SegmentFile};
-use crate::table::{ColumnSlot, Segment};
+use crate::table::{ColumnSlot, Segment, SegmentSketches};
 
 /// What an earlier process has published.
 #[derive(Debug)]
@@ -57,7 +57,8 @@ impl TablePool {
         let mut rest = &published.extents[..];
         let mut segments = Vec::with_capacity(lengths.len());
         for (columns, file) in lengths {
-            let split = rest.split_at_checked(columns + 1);
+            // What is known of the segment, its columns, its sketches.
+            let split = rest.split_at_checked(columns + 2);
             let (own, after) = split.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
             segments.push((own, file));
             rest = after;
@@ -96,7 +97,7 @@ impl TablePool {
         (extents, file): &(&[Arc<ExtentHandle>], Option<Arc<SegmentFile>>),
         storage: &Storage,
     ) -> Result<Arc<Segment>, StoreError> {
-        let [form_extent, columns @ ..] = *extents else {
+        let [form_extent, columns @ .., sketches] = *extents else {
             return Err(self
                 .failed(PoolError::Catalog {
                     reason: "a segment has no extents",
@@ -151,11 +152,16 @@ impl TablePool {
                 }
             });
         }
-        let segment = Segment::new(form.rows, slots);
+        let kept = Arc::new(PoolSketches {
+            pool: Arc::clone(self),
+            extent: Arc::clone(sketches),
+        });
+        let segment = Segment::new(form.rows, slots, SegmentSketches::stored(kept));
         segment.set_pooled(PooledSegment {
             pool_id: self.pool_id,
             form: Arc::clone(form_extent),
             columns: columns.to_vec(),
+            sketches: Arc::clone(sketches),
         });
         if let Some(file) = file {
             segment.set_file(Arc::clone(file));

@@ -1,4 +1,4 @@
-//! A column in a pool, before it is looked at.
+//! A column in a pool, and the sketches of a segment, before they are looked at.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use nearfar_memory::pool::ExtentHandle;
 
 use super::table_pool::TablePool;
 use crate::error::StoreError;
-use crate::image::ColumnEntry;
+use crate::image::{ColumnEntry, decode_sketches};
 use crate::placement::Storage;
 use crate::savepoint::{ColumnError, SavepointError, SegmentFile};
 use crate::segment::{ColumnForm, ColumnSegment};
-use crate::table::StoredColumn;
+use crate::table::{ColumnSketches, StoredColumn, StoredSketches};
 
 /// A column in an extent that nobody has looked at yet.
 #[derive(Debug)]
@@ -103,5 +103,24 @@ impl StoredColumn for PoolColumn {
             }
             (checked, _) => Ok(checked?),
         }
+    }
+}
+
+/// Sketches in an extent that nobody has looked at yet.
+#[derive(Debug)]
+pub(super) struct PoolSketches {
+    pub(super) pool: Arc<TablePool>,
+    pub(super) extent: Arc<ExtentHandle>,
+}
+
+impl StoredSketches for PoolSketches {
+    fn load(&self) -> Result<ColumnSketches, StoreError> {
+        let bytes = self.extent.verified();
+        let bytes = bytes.map_err(|source| self.pool.failed(source))?;
+        let sketches = decode_sketches(bytes).map_err(|source| SavepointError::Image {
+            path: self.pool.path.clone(),
+            source,
+        });
+        Ok(sketches?)
     }
 }

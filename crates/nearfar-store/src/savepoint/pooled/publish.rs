@@ -9,7 +9,7 @@ use super::options::DataLink;
 use super::table_pool::TablePool;
 use crate::error::StoreError;
 use crate::image::{
-    ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, seal,
+    ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, encode_sketches, seal,
 };
 use crate::savepoint::publisher::TakeCommitted;
 use crate::savepoint::{SavepointError, SegmentFile};
@@ -28,6 +28,7 @@ pub struct PooledSegment {
     pub(super) pool_id: u128,
     pub(super) form: Arc<ExtentHandle>,
     pub(super) columns: Vec<Arc<ExtentHandle>>,
+    pub(super) sketches: Arc<ExtentHandle>,
 }
 
 impl TablePool {
@@ -88,6 +89,7 @@ impl TablePool {
                 ));
                 extents.push(pooled.form);
                 extents.extend(pooled.columns);
+                extents.push(pooled.sketches);
             }
         }
         let numbers: Vec<usize> = (0..segments.len()).collect();
@@ -140,6 +142,7 @@ impl TablePool {
             pool_id: self.pool_id,
             form: self.write_extent(&[&form])?,
             columns,
+            sketches: self.write_extent(&[&encode_sketches(segment.sketches().all())])?,
         };
         segment.set_pooled(pooled.clone());
         Ok(pooled)
