@@ -189,6 +189,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Owned`] when there is another owner and the claim does not end its time;
+    /// [`PoolError::Fenced`] when somebody took the pool over in the midst of the claim;
     /// [`PoolError::Catalog`] when what was published cannot be read.
     pub fn claim(&self, claim: &Claim) -> Result<Owner, PoolError> {
         Owner::claim(self, claim)

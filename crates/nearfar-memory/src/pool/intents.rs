@@ -84,14 +84,8 @@ impl Intents {
             .show_words(first, FIELDS + 1)
             .map_err(|source| system_error_at(self.pool.path(), source, "written"))?;
         fence(Ordering::SeqCst);
-        let by_epoch = self.pool.ownership().epoch();
-        if by_epoch == self.epoch {
-            return Ok(intent);
-        }
-        Err(PoolError::Fenced {
-            epoch: self.epoch,
-            by_epoch,
-        })
+        self.pool.ownership().check(self.epoch)?;
+        Ok(intent)
     }
 
     fn take_slot(&self) -> Result<usize, PoolError> {
