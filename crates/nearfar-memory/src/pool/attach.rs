@@ -60,8 +60,11 @@ impl Pool {
     /// memory as extents are written, not before. One that was begun like this, and not made for want
     /// of room or because the process was killed, is made now.
     ///
+    /// Of processes of one host that make it at once, one does. Two hosts that make it on one device
+    /// do not see each other.
+    ///
     /// # Errors
-    /// [`PoolError`]: a size that cannot be, a pool that is there already, or the kernel's.
+    /// [`PoolError`]: a size that cannot be, a pool that is there already or in use, or the kernel's.
     pub fn create(path: &Path, bytes: u64, options: PoolOptions) -> Result<Self, PoolError> {
         if bytes < BYTES_MIN || !bytes.is_multiple_of(GRAIN_BYTES) {
             return Err(PoolError::Size { bytes });
@@ -71,6 +74,13 @@ impl Pool {
             path: path.to_path_buf(),
         };
         let file = SharedFile::open(path, true).map_err(doing)?;
+        // From the first look at what is there until it is a pool; the lock ends with the file where
+        // this fails.
+        if !file.try_lock().map_err(doing)? {
+            return Err(PoolError::InUse {
+                path: path.to_path_buf(),
+            });
+        }
         let there = file.bytes().map_err(doing)?;
         if file.kind() == SharedKind::DaxDevice {
             if there < bytes {
@@ -88,7 +98,9 @@ impl Pool {
             return Err(exists());
         }
         memory.reserve(0..EXTENTS_START).map_err(doing)?;
-        Self::create_in(memory, path)
+        let pool = Self::create_in(memory, path)?;
+        pool.memory.unlock();
+        Ok(pool)
     }
 
     /// Makes a pool in all of `memory`.
@@ -189,6 +201,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Owned`] when there is another owner and the claim does not end its time;
+    /// [`PoolError::Fenced`] when somebody took the pool over in the midst of the claim;
     /// [`PoolError::Catalog`] when what was published cannot be read.
     pub fn claim(&self, claim: &Claim) -> Result<Owner, PoolError> {
         Owner::claim(self, claim)

@@ -37,6 +37,15 @@ pub enum PoolError {
         /// The file or device.
         path: PathBuf,
     },
+    /// A pool cannot be made where somebody else has the file's lock.
+    #[error(
+        "another process is making or using the pool at {} just now: attach it, or try again",
+        path.display()
+    )]
+    InUse {
+        /// The file or device.
+        path: PathBuf,
+    },
     /// The memory holds no pool.
     #[error("{} holds no pool: {reason}", path.display())]
     NotAPool {

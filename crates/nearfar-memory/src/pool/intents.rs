@@ -84,14 +84,8 @@ impl Intents {
             .show_words(first, FIELDS + 1)
             .map_err(|source| system_error_at(self.pool.path(), source, "written"))?;
         fence(Ordering::SeqCst);
-        let by_epoch = self.pool.ownership().epoch();
-        if by_epoch == self.epoch {
-            return Ok(intent);
-        }
-        Err(PoolError::Fenced {
-            epoch: self.epoch,
-            by_epoch,
-        })
+        self.pool.ownership().check(self.epoch)?;
+        Ok(intent)
     }
 
     fn take_slot(&self) -> Result<usize, PoolError> {
@@ -129,7 +123,9 @@ impl Intents {
     }
 
     /// What owners before that of `epoch` may still change, now that it has claimed the pool. One
-    /// that is known to be gone changes nothing any more.
+    /// that is known to be gone changes nothing any more. What it had written to a range and not
+    /// written back may still be in this host's caches, though, which would write it back some day,
+    /// over what another host has written by then: these lines are dropped while the range is not used.
     pub(super) fn of_earlier(pool: &Pool, epoch: u64, is_last_gone: bool) -> Vec<Range<u64>> {
         fence(Ordering::SeqCst);
         let memory = &pool.memory;
@@ -141,11 +137,15 @@ impl Intents {
             let is_over = earlier + OWNERS == epoch || (earlier + 1 == epoch && is_last_gone);
             for slot in 0..SLOTS_PER_OWNER {
                 let first = word_of(earlier, slot);
-                if is_over {
-                    forget(memory, first, earlier);
-                } else {
-                    ranges.extend(read(pool, first, earlier));
+                let range = read(pool, first, earlier);
+                if !is_over {
+                    ranges.extend(range);
+                    continue;
                 }
+                if let Some(range) = range {
+                    memory.drop_cached(range);
+                }
+                forget(memory, first, earlier);
             }
         }
         ranges
@@ -177,13 +177,16 @@ fn forget(memory: &PoolMemory, first: usize, epoch: u64) {
     }
 }
 
-/// The range in a slot of the owner of `epoch`. One that is not whole was not said to its end: its
-/// owner will find that it was fenced.
+/// The range in a slot of the owner of `epoch`, as far as it lies in extents. One that is not whole
+/// was not said to its end: its owner will find that it was fenced.
 fn read(pool: &Pool, first: usize, epoch: u64) -> Option<Range<u64>> {
     let load = |field: usize| pool.memory.load(first + field);
     let fields = [load(0), load(1), load(2)];
     let is_whole = load(FIELDS) == checksum::of_words(pool.identity.id, &fields);
-    (is_whole && fields[0] == epoch).then(|| fields[1]..fields[1].saturating_add(fields[2]))
+    let extents = pool.extents();
+    let inside = |offset: u64| offset.clamp(extents.start, extents.end);
+    let end = fields[1].saturating_add(fields[2]);
+    (is_whole && fields[0] == epoch).then(|| inside(fields[1])..inside(end))
 }
 
 #[cfg(test)]
@@ -252,6 +255,57 @@ mod tests {
         let refused = first.intents().begin(range.clone()).expect_err("over");
         assert_eq!(refused, PoolError::GivenBack);
         assert!(is_used(&claim(&pool, TakeOver::Never), &range));
+    }
+
+    #[test]
+    fn lines_that_a_dead_owner_has_left_in_the_cache_are_dropped() {
+        let pool = pool();
+        let other = pool.memory.of_another_host();
+        other.expect("a host without coherent caches");
+        let dead = claim(&pool, TakeOver::Never);
+        let range = 128 << 10..256 << 10;
+        let under_way = dead.intents().begin(range.clone()).expect("an intent");
+        let words = [range.start as usize / 8, range.end as usize / 8 - 1];
+        for word in words {
+            pool.memory.store(word, &[1]);
+        }
+        // Its process is killed: its lock is free, and nothing was written back. Simulated lines that
+        // are dropped are lost.
+        pool.memory.unlock();
+        let next = claim(&pool, TakeOver::Never);
+        assert_eq!(words.map(|word| pool.memory.load(word)), [0, 0]);
+        assert!(is_used(&next, &range), "nobody changes it any more");
+        drop((under_way, next));
+    }
+
+    #[test]
+    fn an_intent_that_lies_outside_of_the_pool_does_no_harm() {
+        let pool = pool();
+        let dead = claim(&pool, TakeOver::Never);
+        // Intents of a process that is killed do not end.
+        for range in [
+            0..4096,
+            0..u64::MAX,
+            BYTES..2 * BYTES,
+            u64::MAX - 1..u64::MAX,
+        ] {
+            std::mem::forget(dead.intents().begin(range).expect("an intent"));
+        }
+        let epoch = dead.record().epoch + 1;
+        let kept = Intents::of_earlier(&pool, epoch, false);
+        let all = pool.extents();
+        let wanted = [
+            all.start..all.start,
+            all.clone(),
+            all.end..all.end,
+            all.end..all.end,
+        ];
+        assert_eq!(kept, wanted);
+        assert!(Intents::of_earlier(&pool, epoch, true).is_empty());
+        assert!(
+            Intents::of_earlier(&pool, epoch, false).is_empty(),
+            "forgotten"
+        );
     }
 
     #[test]

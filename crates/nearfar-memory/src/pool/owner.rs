@@ -239,12 +239,9 @@ impl Owner {
     /// # Errors
     /// [`PoolError::Fenced`]: somebody has taken over.
     pub fn renew(&self) -> Result<(), PoolError> {
-        let epoch = self.core.record.epoch;
-        let by_epoch = self.core.pool.ownership().epoch();
-        if by_epoch != epoch {
-            return Err(PoolError::Fenced { epoch, by_epoch });
-        }
-        self.core.pool.ownership().beat()?;
+        let ownership = self.core.pool.ownership();
+        ownership.check(self.core.record.epoch)?;
+        ownership.beat()?;
         *self
             .core
             .renewed
@@ -301,13 +298,7 @@ impl Owner {
         if self.silent_for() > self.core.record.lease / 2 {
             return self.renew();
         }
-        let epoch = self.core.record.epoch;
-        let by_epoch = self.core.pool.ownership().epoch();
-        if by_epoch == epoch {
-            Ok(())
-        } else {
-            Err(PoolError::Fenced { epoch, by_epoch })
-        }
+        self.core.pool.ownership().check(self.core.record.epoch)
     }
 }
 

@@ -29,13 +29,17 @@ pub(super) const CLAIM_WORD: usize = 512;
 pub(super) const HEARTBEAT_WORD: usize = CLAIM_WORD + 8;
 /// The last epoch whose owner gave the pool back.
 const RELEASED_WORD: usize = CLAIM_WORD + 16;
-/// The first word of each of the two records, a page each.
-const RECORD_WORDS: [usize; 2] = [2 * 512, 3 * 512];
+/// The first word of the first record, and words from one record to the next.
+const RECORDS_WORD: usize = 2 * 512;
+const RECORD_WORDS: usize = 128;
 
 const HOST_BYTES: usize = 64;
 /// Words of a record before the host's name.
 const HOST_FIELD: usize = 7;
 const RECORD_FIELDS: usize = HOST_FIELD + HOST_BYTES / 8;
+
+const _: () = assert!(RECORD_FIELDS < RECORD_WORDS);
+const _: () = assert!(RECORDS_WORD + OWNERS as usize * RECORD_WORDS <= super::root::FIRST_WORD);
 
 /// How long the other side may take to see a claim on memory without coherent caches.
 const SETTLE: Duration = Duration::from_millis(50);
@@ -185,8 +189,10 @@ impl OwnerRecord {
         }
     }
 
+    /// Writes the record where that of the sixth owner before was, so that one that is late or not
+    /// whole leaves those of the others alone.
     fn write(&self, pool_id: u128, memory: &PoolMemory) -> Result<(), SysError> {
-        let first = RECORD_WORDS[(self.epoch % 2) as usize];
+        let first = record_word(self.epoch % OWNERS);
         let words = self.words();
         memory.store(first, &words);
         memory.store(
@@ -196,22 +202,23 @@ impl OwnerRecord {
         memory.write_back_words(first, RECORD_FIELDS + 1)
     }
 
-    fn read(slot: usize, pool_id: u128, memory: &PoolMemory) -> Option<Self> {
-        let first = RECORD_WORDS[slot];
+    fn read(slot: u64, pool_id: u128, memory: &PoolMemory) -> Option<Self> {
+        let first = record_word(slot);
         let mut words = [0; RECORD_FIELDS];
         for (index, word) in words.iter_mut().enumerate() {
             *word = memory.load(first + index);
         }
         let is_whole = memory.load(first + RECORD_FIELDS) == checksum::of_words(pool_id, &words);
-        (is_whole && words[0] > 0).then(|| Self::from_words(&words))
+        let is_here = words[0] > 0 && words[0] % OWNERS == slot;
+        (is_whole && is_here).then(|| Self::from_words(&words))
     }
 
-    /// The last owner that wrote its record; one that died before it had has published nothing.
+    /// The last owner that wrote its record; one that died before it had has published nothing. The
+    /// claim word is raised first: where it is smaller than the epoch of a record, a late claim of
+    /// another host has put it back, and the record is right.
     pub(super) fn last(pool_id: u128, memory: &PoolMemory) -> Option<Self> {
-        for first in RECORD_WORDS {
-            memory.drop_cached(bytes_of(first, RECORD_FIELDS + 1));
-        }
-        let records = (0..2).filter_map(|slot| Self::read(slot, pool_id, memory));
+        memory.drop_cached(bytes_of(RECORDS_WORD, OWNERS as usize * RECORD_WORDS));
+        let records = (0..OWNERS).filter_map(|slot| Self::read(slot, pool_id, memory));
         records.max_by_key(|record| record.epoch)
     }
 }
@@ -227,6 +234,17 @@ impl Ownership<'_> {
     pub(super) fn epoch(&self) -> u64 {
         self.memory.drop_cached(bytes_of(CLAIM_WORD, 1));
         self.memory.word(CLAIM_WORD).load(Ordering::Acquire)
+    }
+
+    /// Whether the last claim is that of `epoch`.
+    ///
+    /// # Errors
+    /// [`PoolError::Fenced`].
+    pub(super) fn check(&self, epoch: u64) -> Result<(), PoolError> {
+        match self.epoch() {
+            by_epoch if by_epoch == epoch => Ok(()),
+            by_epoch => Err(PoolError::Fenced { epoch, by_epoch }),
+        }
     }
 
     /// The last epoch whose owner gave the pool back.
@@ -343,10 +361,14 @@ impl Ownership<'_> {
         Ok(self.epoch() == epoch + 1 && !is_taken)
     }
 
-    /// Writes who the owner of `epoch` is, once it knows where it begins. On memory without coherent
-    /// caches the record is read again: of two hosts whose claims have not seen each other, the one
-    /// whose record is there is the owner.
+    /// Writes who the owner is, once it knows where it begins, unless it is fenced already. On memory
+    /// without coherent caches the record is read again: of two hosts whose claims have not seen each
+    /// other, the one whose record is there is the owner.
+    ///
+    /// # Errors
+    /// [`PoolError::Fenced`], [`PoolError::Owned`] by the other host, or the kernel's.
     pub(super) fn write_record(&self, record: &OwnerRecord) -> Result<(), PoolError> {
+        self.check(record.epoch)?;
         record
             .write(self.pool_id, self.memory)
             .map_err(|source| super::attach::system_error(source, "claimed"))?;
@@ -384,7 +406,109 @@ impl Ownership<'_> {
     }
 }
 
+/// The first word of a record.
+fn record_word(slot: u64) -> usize {
+    RECORDS_WORD + slot as usize * RECORD_WORDS
+}
+
 /// The bytes of so many words.
 fn bytes_of(first: usize, count: usize) -> std::ops::Range<u64> {
     (first * 8) as u64..((first + count) * 8) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::pool::root::Root;
+    use crate::pool::{Owner, Pool};
+
+    fn pool() -> Pool {
+        let memory = PoolMemory::simulated(2 << 20);
+        Pool::create_in(memory, Path::new("simulated")).expect("a pool")
+    }
+
+    fn by_force() -> Claim {
+        Claim {
+            take_over: TakeOver::Now,
+            ..Claim::of_this_process()
+        }
+    }
+
+    fn claim(pool: &Pool) -> Owner {
+        pool.claim(&by_force()).expect("an owner")
+    }
+
+    fn found(pool: &Pool) -> Vec<u8> {
+        let owner = claim(pool);
+        owner.published().expect("something").catalog.clone()
+    }
+
+    /// A claim that is stopped before it writes its record.
+    fn stopped_claim(pool: &Pool) -> OwnerRecord {
+        let epoch = pool.ownership().take(&by_force(), false).expect("a claim");
+        let root = Root::newest(pool.id(), &pool.memory);
+        OwnerRecord {
+            epoch,
+            name: OwnerName::of_this_process(),
+            lease: Duration::from_secs(5),
+            accepted_generation: root.map_or(0, |root| root.generation),
+            has_lock: false,
+        }
+    }
+
+    #[test]
+    fn a_record_that_comes_late_takes_nothing_from_later_owners() {
+        for later in 1..OWNERS as usize {
+            let pool = pool();
+            claim(&pool).publish(&[], b"first").expect("published");
+            let late = stopped_claim(&pool);
+            let owners: Vec<_> = (0..later).map(|_| claim(&pool)).collect();
+            let last = owners.last().expect("an owner");
+            last.publish(&[], b"last").expect("published");
+            // It had looked at the claim word when it was stopped.
+            late.write(pool.id(), &pool.memory).expect("written");
+            let known = pool.last_owner().expect("an owner");
+            assert_eq!(&known, last.record(), "after {later}");
+            assert_eq!(found(&pool), b"last", "after {later}");
+        }
+    }
+
+    #[test]
+    fn an_owner_that_is_fenced_already_writes_no_record() {
+        let pool = pool();
+        let late = stopped_claim(&pool);
+        let owner = claim(&pool);
+        let before = pool.memory.write_backs_done();
+        let refused = pool.ownership().write_record(&late).expect_err("fenced");
+        let (epoch, by_epoch) = (late.epoch, owner.record().epoch);
+        assert_eq!(refused, PoolError::Fenced { epoch, by_epoch });
+        assert_eq!(pool.memory.write_backs_done(), before);
+    }
+
+    #[test]
+    fn owners_that_die_while_they_claim_take_no_publication_with_them() {
+        let most = OWNERS - 1;
+        for torn in 0..1_u32 << most {
+            let pool = pool();
+            let owners: Vec<_> = (0..=OWNERS)
+                .map(|number| {
+                    let owner = claim(&pool);
+                    let catalog = number.to_string();
+                    owner.publish(&[], catalog.as_bytes()).expect("published");
+                    owner
+                })
+                .collect();
+            for dead in 0..most {
+                let words = stopped_claim(&pool).words();
+                if torn >> dead & 1 == 1 {
+                    let first = record_word(words[0] % OWNERS);
+                    pool.memory.store(first, &words[..RECORD_FIELDS / 2]);
+                }
+            }
+            assert_eq!(found(&pool), OWNERS.to_string().as_bytes(), "{torn:b}");
+            drop(owners);
+        }
+    }
 }

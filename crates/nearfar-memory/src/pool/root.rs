@@ -11,7 +11,7 @@ const WORDS: usize = 7;
 /// Slots of roots, two of each owner: they take what is left before the extents.
 const SLOTS: usize = 2 * OWNERS as usize;
 /// The first word of the first slot, and words of a slot, which is a page.
-const FIRST_WORD: usize = 4 * PAGE_WORDS;
+pub(super) const FIRST_WORD: usize = 4 * PAGE_WORDS;
 const PAGE_WORDS: usize = 512;
 
 const _: () = assert!((FIRST_WORD + SLOTS * PAGE_WORDS) as u64 * 8 == super::attach::EXTENTS_START);

@@ -1,7 +1,7 @@
 //! Pools outlive their owners: crashes, losses of power, take-overs and damage.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use nearfar_memory::pool::{
@@ -373,6 +373,57 @@ fn a_pool_that_was_not_made_to_its_end_can_be_made_again() {
             "{foreign:?}"
         );
     }
+}
+
+#[test]
+fn of_many_that_make_a_pool_at_once_one_does() {
+    for round in 0..100_u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let together = Barrier::new(8);
+        let make = |number: u64| {
+            together.wait();
+            // Of more than one size, so that nobody makes the file shorter under another.
+            let bytes = (1 + number % 2) * BYTES as u64;
+            Pool::create(&path, bytes, PoolOptions::default())
+        };
+        let made: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|number| scope.spawn(move || make(number)))
+                .collect();
+            let joined = threads.into_iter().map(|thread| thread.join().unwrap());
+            joined.collect()
+        });
+        let pools: Vec<_> = made.iter().flatten().collect();
+        assert_eq!(pools.len(), 1, "round {round}");
+        for refused in made.iter().filter_map(|made| made.as_ref().err()) {
+            let is_known = matches!(refused, PoolError::Exists { .. } | PoolError::InUse { .. });
+            assert!(is_known, "{refused}");
+        }
+        let attached = Pool::attach(&path, PoolOptions::default()).unwrap();
+        assert_eq!(attached.id(), pools[0].id());
+        let owner = attached.claim(&Claim::of_this_process()).unwrap();
+        assert_eq!((owner.record().epoch, owner.record().has_lock), (1, true));
+        publish(&owner, 1, None).unwrap();
+        drop(owner);
+        assert_eq!(
+            check(&pools[0].claim(&Claim::of_this_process()).unwrap()),
+            1
+        );
+    }
+}
+
+#[test]
+fn a_pool_in_use_is_not_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pool");
+    let create = || Pool::create(&path, BYTES as u64, PoolOptions::default());
+    let owner = create().unwrap().claim(&Claim::of_this_process()).unwrap();
+    let refused = create().unwrap_err();
+    assert!(matches!(refused, PoolError::InUse { .. }), "{refused}");
+    drop(owner);
+    let refused = create().unwrap_err();
+    assert!(matches!(refused, PoolError::Exists { .. }), "{refused}");
 }
 
 /// A file with a pool and two publications.
