@@ -1,5 +1,7 @@
 //! Asking the kernel where every page is.
 
+use std::time::Duration;
+
 use crate::layout::Layout;
 use crate::region::RegionError;
 use crate::region::populate::PolicyOutcome;
@@ -54,13 +56,24 @@ pub(super) fn check_pages(
     kind: MappingKind,
     layout: &Layout,
 ) -> Result<Result<(), SysError>, RegionError> {
-    let mut tally = Tally::default();
-    let asked = tally.count(system, map, kind, layout, |_, _, _| {});
-    match asked {
-        Ok(()) => tally.judge(system, layout).map(Ok),
-        Err(error) => Ok(Err(error)),
+    let mut tries = 0;
+    loop {
+        let mut tally = Tally::default();
+        if let Err(error) = tally.count(system, map, kind, layout, |_, _, _| {}) {
+            return Ok(Err(error));
+        }
+        tries += 1;
+        if !tally.lacks_absent_only() || tries == TRIES {
+            return tally.judge(system, layout).map(Ok);
+        }
+        std::thread::sleep(PAUSE);
     }
 }
+
+/// A page that the kernel moves, to make a huge page say, is nowhere for a moment: it is asked for so
+/// often, with a pause in between.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Base pages by tier: expected, found and absent.
 #[derive(Default)]
@@ -105,6 +118,13 @@ impl Tally {
                 }
             }
         })
+    }
+
+    /// Whether pages are not in memory, and all others where they should be.
+    fn lacks_absent_only(&self) -> bool {
+        let there = self.found.iter().zip(&self.absent);
+        let there = there.map(|(found, absent)| found + absent);
+        self.absent.iter().any(|absent| *absent > 0) && there.eq(self.expected)
     }
 
     /// An error for the first tier that lacks pages.

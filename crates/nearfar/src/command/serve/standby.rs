@@ -125,7 +125,9 @@ pub fn serve(
 /// Whether somebody else has the pool.
 fn is_owned(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
-        let owned = |source: &PoolError| matches!(source, PoolError::Owned { .. });
+        let owned = |source: &PoolError| {
+            matches!(source, PoolError::Owned { .. } | PoolError::Fenced { .. })
+        };
         let savepoint = match cause.downcast_ref::<StoreError>() {
             Some(StoreError::Savepoint(error)) => Some(error.as_ref()),
             _ => None,
