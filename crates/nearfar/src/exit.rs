@@ -274,12 +274,12 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
         IndexBenchError::Trace(_) => Some(Exit::Input),
         IndexBenchError::Machine(_) | IndexBenchError::Pacing(_) => Some(Exit::Unavailable),
         IndexBenchError::Native(NativeError::Open(error))
-        | IndexBenchError::Modelled {
+        | IndexBenchError::Placed {
             source: PlacedError::Open(error),
             ..
         } => Some(of_open(error)),
         IndexBenchError::Native(_) => Some(Exit::Memory),
-        IndexBenchError::Modelled { source, .. } => match source {
+        IndexBenchError::Placed { source, .. } => match source {
             PlacedError::Options { .. } | PlacedError::Placement(_) => Some(Exit::Usage),
             PlacedError::Machine(_) | PlacedError::Pacing(_) => Some(Exit::Unavailable),
             _ => Some(Exit::Memory),

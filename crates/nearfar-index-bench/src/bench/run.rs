@@ -44,7 +44,7 @@ pub enum IndexBenchError {
     Pacing(#[from] ParameterError),
     /// A run under a policy.
     #[error("{contestant} under {policy}")]
-    Modelled {
+    Placed {
         /// The tree.
         contestant: Contestant,
         /// The policy.
@@ -376,7 +376,7 @@ fn run_placed(
         };
         watch(0.0);
         let outcome = run(planned, policy, &mut watch);
-        let outcome = outcome.map_err(|source| IndexBenchError::Modelled {
+        let outcome = outcome.map_err(|source| IndexBenchError::Placed {
             contestant,
             policy,
             source,

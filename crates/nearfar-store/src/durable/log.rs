@@ -53,6 +53,8 @@ pub struct Log {
     /// Held for reading by who appends a transaction of several records, so that no savepoint comes
     /// between its first and its last.
     whole: RwLock<()>,
+    /// Held for reading from a write to disk until [`Self::durable`] says so.
+    syncing: RwLock<()>,
     records: AtomicU64,
     /// The position of the savepoint that the log begins behind.
     savepoint: AtomicU64,
@@ -99,6 +101,7 @@ impl Log {
             // Larger than any number in the log: each has taken more than one byte of it.
             next_transaction: AtomicU64::new(end),
             whole: RwLock::new(()),
+            syncing: RwLock::new(()),
             records: AtomicU64::new(0),
             savepoint: AtomicU64::new(savepoint),
         }
@@ -293,6 +296,7 @@ impl Log {
             if let Some(message) = self.stopped.get() {
                 return Err(not_synced(message));
             }
+            let under_way = self.syncing.read();
             let target = self.end();
             let synced = self.wal.read().sync();
             match synced {
@@ -309,6 +313,10 @@ impl Log {
                 Err(error) => {
                     let message = self.message_of(&error);
                     self.stop(&mut self.end.lock(), message.clone());
+                    drop(under_way);
+                    // What others have written meanwhile is known to be on disk before anything is
+                    // taken back.
+                    drop(self.syncing.write());
                     return Err(not_synced(&message));
                 }
             }

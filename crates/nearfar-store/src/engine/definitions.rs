@@ -95,30 +95,30 @@ fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &
 
 impl Engine {
     /// Changes the catalog: checks that it can be, writes that to the log, waits for the disk, and
-    /// does it. Changes of the catalog follow each other.
-    fn define<T>(
+    /// does it, both with what the check has found. Changes of the catalog follow each other.
+    fn define<F, T>(
         &self,
-        check: impl FnOnce() -> Result<(), StoreError>,
-        write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
-        apply: impl FnOnce() -> T,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        apply: impl FnOnce(F) -> T,
     ) -> Result<T, StoreError> {
         let applied = self.define_alone(check, write, apply)?;
         self.database.main_changed();
         Ok(applied)
     }
 
-    fn define_alone<T>(
+    fn define_alone<F, T>(
         &self,
-        check: impl FnOnce() -> Result<(), StoreError>,
-        write: impl FnOnce(&mut LogTransaction<'_>) -> Result<(), StoreError>,
-        apply: impl FnOnce() -> T,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        apply: impl FnOnce(F) -> T,
     ) -> Result<T, StoreError> {
         let _alone = self.definitions.unplanned_views.lock();
-        check()?;
+        let found = check()?;
         self.database.check_owner()?;
         if let Some(log) = self.database.log() {
             let mut record = LogTransaction::new(log)?;
-            write(&mut record)?;
+            write(&mut record, &found)?;
             if !record.is_empty() {
                 let position = {
                     let _commits = self.database.lock();
@@ -129,7 +129,7 @@ impl Engine {
                 }
             }
         }
-        Ok(apply())
+        Ok(apply(found))
     }
 
     /// Whether a table or view can be entered: its schema can have been dropped since the statement
@@ -160,11 +160,11 @@ impl Engine {
         let system = self.system();
         self.define(
             || Ok(self.check(slot)?),
-            |log| {
+            |log, ()| {
                 slot.forget_replaced(log)?;
                 log.create_table((&slot.schema_name, &slot.name), &table, system)
             },
-            || {
+            |()| {
                 table.keep();
                 let provider = self.provider(Arc::clone(&table));
                 slot.schema.replace(slot.name.clone(), provider);
@@ -177,19 +177,19 @@ impl Engine {
     /// # Errors
     /// As [`Self::create_table`].
     pub(super) fn create_view(&self, slot: &Slot, view: Arc<ViewTable>) -> Result<(), StoreError> {
-        let enter = || {
+        let enter = |()| {
             slot.schema
                 .replace(slot.name.clone(), Arc::clone(&view) as _)
         };
         if slot.is_temporary {
             self.check(slot)?;
-            enter();
+            enter(());
             return Ok(());
         }
         let sql = view.definition().map_or("", String::as_str);
         self.define(
             || Ok(self.check(slot)?),
-            |log| {
+            |log, ()| {
                 slot.forget_replaced(log)?;
                 log.create_view(&slot.schema_name, &slot.name, sql)
             },
@@ -202,16 +202,13 @@ impl Engine {
     /// # Errors
     /// A log that can't be written.
     pub(super) fn drop_relation(&self, schema: &str, name: &str) -> Result<bool, StoreError> {
-        let Some(map) = self.catalog.schema(schema) else {
-            return Ok(false);
-        };
         self.define(
-            || Ok(()),
-            |log| match map.get(name) {
+            || Ok(self.catalog.schema(schema)),
+            |log, map| match map.as_ref().and_then(|map| map.get(name)) {
                 Some(provider) => forget(log, schema, name, &provider),
                 None => Ok(()),
             },
-            || map.remove(name).is_some(),
+            |map| map.is_some_and(|map| map.remove(name).is_some()),
         )
     }
 
@@ -222,23 +219,34 @@ impl Engine {
     pub(super) fn create_schema(&self, name: &str) -> Result<(), StoreError> {
         self.define(
             || Ok(()),
-            |log| log.create_schema(name),
-            || self.catalog.add_schema(name),
+            |log, ()| log.create_schema(name),
+            |()| self.catalog.add_schema(name),
         )?;
         Ok(())
     }
 
-    /// Takes a schema out with all that is in it.
+    /// Takes a schema out, which is empty or goes with all that is in it; whether it was.
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn drop_schema(&self, name: &str) -> Result<(), StoreError> {
+    pub(super) fn drop_schema(&self, name: &str, with_contents: bool) -> Result<bool, StoreError> {
+        let is_droppable = || {
+            let schema = self.catalog.schema(name);
+            schema.is_some_and(|map| with_contents || map.all().is_empty())
+        };
         self.define(
-            || Ok(()),
-            |log| log.drop_schema(name),
-            || self.catalog.remove_schema(name),
-        )?;
-        Ok(())
+            || Ok(is_droppable()),
+            |log, is_droppable| match is_droppable {
+                true => log.drop_schema(name),
+                false => Ok(()),
+            },
+            |is_droppable| {
+                if is_droppable {
+                    self.catalog.remove_schema(name);
+                }
+                is_droppable
+            },
+        )
     }
 
     /// Has the log know where the columns of a table lie now.
@@ -248,11 +256,11 @@ impl Engine {
     pub(super) fn record_placements(&self, table: &Table) -> Result<(), StoreError> {
         self.define(
             || Ok(()),
-            |log| match self.is_logged(table) {
+            |log, ()| match self.is_logged(table) {
                 true => log.place(table, self.system()),
                 false => Ok(()),
             },
-            || (),
+            |()| (),
         )
     }
 
@@ -271,11 +279,11 @@ impl Engine {
         table.set_preload(preload);
         let recorded = self.define(
             || Ok(()),
-            |log| match self.is_logged(table) {
+            |log, ()| match self.is_logged(table) {
                 true => log.preload(table),
                 false => Ok(()),
             },
-            || self.preloader.start(&self.catalog),
+            |()| self.preloader.start(&self.catalog),
         );
         recorded.inspect_err(|_| table.set_preload(before))
     }

@@ -248,10 +248,10 @@ impl QueryMemory {
 
     /// Waits until all is given back by operators that are being dropped, which their threads do when
     /// they next let go. Not for long: what else holds memory may hold it until the query ends.
-    pub(super) async fn given_back(&self) {
+    pub(super) async fn wait_for_operators(&self) {
         let began = Instant::now();
         while self.used_bytes.load(Relaxed) > 0 && began.elapsed() < GIVING_BACK {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::schema::{decode_schema, encode_schema};
-use super::summary::{encode_summary, read_summary};
 use crate::placement::ColumnPlacements;
 use crate::segment::ZONE_ROWS;
 use crate::table::{
-    MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment,
-    Snapshot, Table, TableSummary,
+    DistinctCount, MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder,
+    Segment, Snapshot, Table,
 };
 
 const TABLE: &str = "a table";
@@ -108,7 +107,8 @@ pub struct TableEntry {
     next_row: RowId,
     parts: Vec<PartImage>,
     main: usize,
-    summary: TableSummary,
+    /// Of the main storage, column by column.
+    distinct: Option<Vec<DistinctCount>>,
 }
 
 impl TableEntry {
@@ -158,7 +158,7 @@ impl TableEntry {
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let schema = Arc::clone(&self.schema);
         Ok(TableImage {
-            snapshot: Snapshot::restored(schema, parts, self.main, self.summary),
+            snapshot: Snapshot::restored(schema, parts, self.main, self.distinct.as_deref()),
             identity: self.identity,
             schema_name: self.schema_name,
             name: self.name,
@@ -201,7 +201,13 @@ pub fn encode_database(
             });
             out.option(part.marks.as_deref(), marks);
         });
-        encode_summary(out, table.snapshot.main_summary());
+        let distinct = table.snapshot.main_summary().distinct();
+        out.option(distinct, |out, counts| {
+            out.list(counts.into_iter(), |out, (values, is_exact)| {
+                out.count(values);
+                out.flag(is_exact);
+            });
+        });
     }
     out.list(image.views.iter(), |out, view| {
         out.text(&view.schema);
@@ -239,26 +245,33 @@ pub fn decode_database(
 }
 
 fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEntry, ImageError> {
-    let (identity, schema_name, name) = (bytes.u64(TABLE)?, bytes.text(TABLE)?, bytes.text(TABLE)?);
-    let schema = decode_schema(bytes)?;
     let entry = TableEntry {
-        identity,
-        schema_name,
-        name,
+        identity: bytes.u64(TABLE)?,
+        schema_name: bytes.text(TABLE)?,
+        name: bytes.text(TABLE)?,
+        schema: decode_schema(bytes)?,
         placements: decode_placements(bytes, system)?,
         preload: decode_preload(bytes)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,
         parts: bytes.list("a part of a table", read_part)?,
-        summary: read_summary(bytes, schema.fields().len())?,
-        schema,
+        distinct: bytes.option(TABLE, |bytes| bytes.list(TABLE, read_distinct))?,
     };
-    let main = entry.parts.get(..entry.main);
-    let main_rows = main.map(|parts| parts.iter().map(|part| part.ids.rows()).sum());
-    match main_rows == Some(entry.summary.rows) {
+    let columns = entry.schema.fields().len();
+    let is_whole = entry.main <= entry.parts.len()
+        && entry
+            .distinct
+            .as_ref()
+            .is_none_or(|counts| counts.len() == columns);
+    match is_whole {
         true => Ok(entry),
         false => Err(ImageError::Invalid { what: TABLE }),
     }
+}
+
+fn read_distinct(bytes: &mut Decoder<'_>) -> Result<DistinctCount, ImageError> {
+    const WHAT: &str = "a number of distinct values";
+    Ok((bytes.count(WHAT)?, bytes.flag(WHAT)?))
 }
 
 fn read_part(bytes: &mut Decoder<'_>) -> Result<PartImage, ImageError> {

@@ -7,7 +7,7 @@
 //! * [`encode_segment`] and [`decode_segment`]: one segment, written once and shared by savepoints;
 //! * [`encode_sketches`] and [`decode_sketches`]: what numbers of distinct values in it come from;
 //! * [`encode_database`] and [`decode_database`]: tables, their parts with identities of rows and
-//!   marks of deleted ones, what is known of their main storage as a whole, views, schemas.
+//!   marks of deleted ones, numbers of distinct values, views, schemas.
 //!
 //! All are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
 //! bytes are read, an [`ImageError`] says what is wrong with them, and nothing is allocated that is
@@ -19,7 +19,7 @@ mod error;
 mod frame;
 mod schema;
 mod segment;
-mod summary;
+mod sketches;
 
 pub use codec::{Decoder, Encoder};
 pub use database::{
@@ -30,4 +30,4 @@ pub use error::ImageError;
 pub use frame::{checksum, open, seal};
 pub use schema::{decode_schema, encode_schema};
 pub use segment::{ColumnEntry, SegmentForm, decode_segment, encode_segment};
-pub use summary::{decode_sketches, encode_sketches};
+pub use sketches::{decode_sketches, encode_sketches};

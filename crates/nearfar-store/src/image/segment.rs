@@ -3,9 +3,8 @@
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::frame::{open, seal};
-use super::summary::{encode_bounds, encode_order, read_bounds, read_order};
 use crate::segment::{ArrayForm, BufferForm, CodeRange, ColumnForm, DEPTH_MAX, ValuesForm, Zones};
-use crate::table::ColumnFacts;
+use crate::table::{ColumnFacts, Order};
 
 const MAGIC: &[u8; 8] = b"NFARSEGM";
 const FORM: &str = "the form of a column";
@@ -210,17 +209,32 @@ fn read_zones(bytes: &mut Decoder<'_>) -> Result<Zones, ImageError> {
 }
 
 fn facts(out: &mut Encoder, facts: &ColumnFacts) {
-    encode_bounds(out, facts.bounds, facts.string_bounds.as_ref());
+    out.option(facts.bounds, |out, (low, high)| {
+        out.i128(low);
+        out.i128(high);
+    });
+    out.option(facts.string_bounds.as_ref(), |out, (low, high)| {
+        out.text(low);
+        out.text(high);
+    });
     out.count(facts.null_count);
-    encode_order(out, facts.order);
+    out.u8(match facts.order {
+        Order::Unordered => 0,
+        Order::Ascending => 1,
+        Order::Rising => 2,
+    });
 }
 
 fn read_facts(bytes: &mut Decoder<'_>) -> Result<ColumnFacts, ImageError> {
-    let (bounds, string_bounds) = read_bounds(bytes, FACTS)?;
     Ok(ColumnFacts {
-        bounds,
-        string_bounds,
+        bounds: bytes.option(FACTS, |bytes| Ok((bytes.i128(FACTS)?, bytes.i128(FACTS)?)))?,
+        string_bounds: bytes.option(FACTS, |bytes| Ok((bytes.text(FACTS)?, bytes.text(FACTS)?)))?,
         null_count: bytes.count(FACTS)?,
-        order: read_order(bytes, FACTS)?,
+        order: match bytes.u8(FACTS)? {
+            0 => Order::Unordered,
+            1 => Order::Ascending,
+            2 => Order::Rising,
+            _ => return Err(ImageError::Invalid { what: FACTS }),
+        },
     })
 }

@@ -73,7 +73,8 @@ pub fn rows_unfiltered(plan: &LogicalPlan) -> f64 {
 }
 
 /// Distinct values of `key` in the tables that `plan` reads, before any filter: the domain that a
-/// join over the key meets. Nothing where it can't be traced to a column of a Nearfar table.
+/// join over the key meets. Nothing where it can't be traced to a column of a Nearfar table, or is not known
+/// of that.
 pub fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
     let Expr::Column(column) = key else {
         return None;
@@ -82,7 +83,8 @@ pub fn distinct(plan: &LogicalPlan, key: &Expr) -> Option<f64> {
         LogicalPlan::TableScan(scan) => {
             let (table, _) = nearfar_table(scan)?;
             let index = table.schema().index_of(&column.name).ok()?;
-            Some(table.snapshot().summary().columns[index].distinct as f64)
+            let known = table.snapshot().summary().columns[index].distinct;
+            (known > 0).then_some(known as f64)
         }
         LogicalPlan::SubqueryAlias(alias) => distinct(
             &alias.input,

@@ -10,7 +10,7 @@ use nearfar_memory::sys::yield_to_others;
 use super::pooled::TablePool;
 use crate::error::StoreError;
 use crate::image::DatabaseImage;
-use crate::table::Snapshot;
+use crate::table::{ColumnSlot, Snapshot};
 
 /// What is committed, all of which is in the log on disk if there is one.
 pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, StoreError> + Send + Sync>;
@@ -78,13 +78,17 @@ impl Verifier {
             if let Err(error) = yield_to_others() {
                 tracing::debug!(%error, "the pool is verified at the priority of queries");
             }
-            let parts = tables.iter().flat_map(|table| table.parts());
-            for slot in parts.flat_map(|part| part.segment.columns()) {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                if let Err(error) = slot.verify() {
-                    tracing::error!(error = &error as &dyn std::error::Error, "damage was found");
+            for part in tables.iter().flat_map(|table| table.parts()) {
+                let columns = part.segment.columns().iter().map(ColumnSlot::verify);
+                let sketches = std::iter::once_with(|| part.segment.sketches().verify());
+                for verified in columns.chain(sketches) {
+                    if let Err(error) = verified {
+                        let error: &dyn std::error::Error = &error;
+                        tracing::error!(error, "damage was found");
+                    }
+                    if stop.load(Ordering::Relaxed) {
+                        return;
+                    }
                 }
             }
             tracing::info!("everything in the pool is verified");

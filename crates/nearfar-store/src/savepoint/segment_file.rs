@@ -127,7 +127,7 @@ impl SegmentFile {
             shares_memory: is_delta,
             columns,
         });
-        let sketches = encode_sketches(segment.sketches().all());
+        let sketches = encode_sketches(segment.sketches().all()?);
         file.write_all(&sketches)
             .and_then(|()| file.write_all(&form))
             .and_then(|()| file.sync_all())

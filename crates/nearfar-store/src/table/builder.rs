@@ -119,7 +119,7 @@ impl TableBuilder {
             .map(|column| self.seal_column(column, &batches))
             .collect::<Result<Vec<_>, _>>()?;
         let (columns, sketches) = columns.into_iter().unzip();
-        let segment = Segment::new(rows, columns, SegmentSketches::of(sketches));
+        let segment = Segment::new(rows, columns, SegmentSketches::InMemory(sketches));
         let budget = self.storage.temporary.as_ref();
         let segment = match self.replaces {
             true => segment.charged_anyway(budget),

@@ -69,7 +69,11 @@ fn near_segment(
         (ColumnSlot::new(column, facts), sketch)
     };
     let (slots, sketches) = columns.into_iter().map(slot).unzip();
-    Ok(Segment::new(rows, slots, SegmentSketches::of(sketches)))
+    Ok(Segment::new(
+        rows,
+        slots,
+        SegmentSketches::InMemory(sketches),
+    ))
 }
 
 /// `snapshot` with its last small parts put together, if it is time to.

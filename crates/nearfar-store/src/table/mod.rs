@@ -39,7 +39,7 @@ pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 pub use snapshot::{Part, RowIsGone, Snapshot};
-pub use statistics::{ColumnSummary, TableSummary};
+pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
 pub use temporary::{SessionId, TemporaryBudget};
 
 use arrow::datatypes::SchemaRef;

@@ -16,50 +16,65 @@ pub trait StoredSketches: fmt::Debug + Send + Sync {
     /// # Errors
     /// Bytes that are gone or damaged.
     fn load(&self) -> Result<ColumnSketches, StoreError>;
+
+    /// Checks their bytes where they are, if that brings nothing to memory.
+    ///
+    /// # Errors
+    /// Damaged bytes.
+    fn verify(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
-/// The sketches of a segment. They are two thirds of what is known of it, and as long as the main
-/// storage of a table does not change, its summary has them already.
+/// The sketches of a segment. They are most of what is known of it, and as long as the rows of a
+/// table do not change, nobody needs them: the numbers of distinct values are kept with the table.
 #[derive(Debug)]
-pub struct SegmentSketches {
-    known: OnceLock<ColumnSketches>,
-    stored: Option<Arc<dyn StoredSketches>>,
+pub enum SegmentSketches {
+    /// Of values that this process has looked at.
+    InMemory(ColumnSketches),
+    /// Kept elsewhere.
+    Stored {
+        /// Where.
+        stored: Arc<dyn StoredSketches>,
+        /// What was read.
+        read: OnceLock<ColumnSketches>,
+    },
 }
 
 impl SegmentSketches {
-    pub(crate) fn of(known: ColumnSketches) -> Self {
-        Self {
-            known: OnceLock::from(known),
-            stored: None,
-        }
-    }
-
     /// Sketches that are read when somebody first asks.
     pub(crate) fn stored(stored: Arc<dyn StoredSketches>) -> Self {
-        Self {
-            known: OnceLock::new(),
-            stored: Some(stored),
+        Self::Stored {
+            stored,
+            read: OnceLock::new(),
         }
     }
 
-    /// All of them; none where they can't be read: the planner then knows less, and no answer is
-    /// wrong.
-    pub fn all(&self) -> &[Option<DistinctSketch>] {
-        self.known.get_or_init(|| {
-            let loaded = self.stored.as_ref().map(|stored| stored.load());
-            loaded.transpose().map_or_else(
-                |error| {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(error, "numbers of distinct values are not known");
-                    Vec::new()
-                },
-                Option::unwrap_or_default,
-            )
-        })
+    /// All of them.
+    ///
+    /// # Errors
+    /// Bytes that are gone or damaged. It is tried again by whoever asks next.
+    pub fn all(&self) -> Result<&[Option<DistinctSketch>], StoreError> {
+        match self {
+            Self::InMemory(sketches) => Ok(sketches),
+            Self::Stored { stored, read } => {
+                if let Some(sketches) = read.get() {
+                    return Ok(sketches);
+                }
+                let loaded = stored.load()?;
+                Ok(read.get_or_init(|| loaded))
+            }
+        }
     }
 
-    /// That of a column, if it is known.
-    pub fn of_column(&self, column: usize) -> Option<&DistinctSketch> {
-        self.all().get(column)?.as_ref()
+    /// Checks those that have not been read yet.
+    ///
+    /// # Errors
+    /// Damaged ones.
+    pub fn verify(&self) -> Result<(), StoreError> {
+        match self {
+            Self::Stored { stored, read } if read.get().is_none() => stored.verify(),
+            _ => Ok(()),
+        }
     }
 }

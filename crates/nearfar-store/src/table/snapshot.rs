@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::marks::Marks;
 use super::row_ids::{RowId, RowIds};
 use super::segment::Segment;
-use super::statistics::TableSummary;
+use super::statistics::{DistinctCount, TableSummary};
 use crate::segment::RowSet;
 
 /// Rows of a table that lie in one segment: which they are, and which of them are deleted.
@@ -108,16 +108,17 @@ impl Snapshot {
         })
     }
 
-    /// A table of these parts, of which the first `main` are the main storage, with what is known of
-    /// that.
+    /// A table of these parts, of which the first `main` are the main storage, with the numbers of
+    /// distinct values in that, where they are known.
     pub fn restored(
         schema: SchemaRef,
         parts: Vec<Part>,
         main: usize,
-        summary: TableSummary,
+        distinct: Option<&[DistinctCount]>,
     ) -> Self {
         let (main, delta) = parts.split_at(main);
-        let known = OnceLock::from(Arc::new(summary));
+        let summary = |counts| Arc::new(TableSummary::with_distinct(main, counts));
+        let known = distinct.map_or_else(OnceLock::new, |counts| OnceLock::from(summary(counts)));
         Self::of_main_with(schema, main.to_vec(), known).appended(&[], delta)
     }
 

@@ -3,11 +3,16 @@
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use std::sync::OnceLock;
 
 use super::facts::{ColumnFacts, Order};
 use super::sketch::DistinctSketch;
+use super::sketches::ColumnSketches;
 use super::snapshot::Part;
 use crate::segment::scalar;
+
+/// A number of distinct values that are not null, 0 where it is unknown, and whether it is exact.
+pub type DistinctCount = (usize, bool);
 
 /// Facts about all rows of a table.
 #[derive(Debug, Clone)]
@@ -16,6 +21,10 @@ pub struct TableSummary {
     /// Whether the columns' facts are about just these rows, and not about deleted ones as well.
     pub is_exact: bool,
     pub columns: Vec<ColumnSummary>,
+    /// Those of all parts together, once they are needed.
+    sketches: OnceLock<ColumnSketches>,
+    /// Whether the sketches of all parts could be read when distinct values were counted.
+    is_whole: bool,
 }
 
 /// Facts about all values of one column.
@@ -30,35 +39,69 @@ pub struct ColumnSummary {
     pub distinct_exact: bool,
     /// Order over the whole table, segment after segment.
     pub order: Order,
-    /// Nothing where the values of a segment were not looked at.
-    pub sketch: Option<DistinctSketch>,
 }
 
 impl TableSummary {
     /// The summary of `parts`, with their deleted rows.
     pub fn of(schema: &SchemaRef, parts: &[Part]) -> Self {
-        let rows = parts.iter().map(|part| part.segment.rows()).sum();
+        let empty = vec![Some(DistinctSketch::default()); schema.fields().len()];
+        let (sketches, is_whole) = add_sketches(empty, parts);
+        let counted = |column: usize| count(sketches[column].as_ref());
+        let columns = columns(parts, sketches.len(), counted);
         Self {
-            rows,
+            rows: rows(parts),
             is_exact: true,
-            columns: (0..schema.fields().len())
-                .map(|column| ColumnSummary::of(column, parts, rows))
-                .collect(),
+            columns,
+            sketches: OnceLock::from(sketches),
+            is_whole,
         }
+    }
+
+    /// The same where distinct values were counted before.
+    pub fn with_distinct(parts: &[Part], distinct: &[DistinctCount]) -> Self {
+        Self {
+            rows: rows(parts),
+            is_exact: true,
+            columns: columns(parts, distinct.len(), |column| distinct[column]),
+            sketches: OnceLock::new(),
+            is_whole: true,
+        }
+    }
+
+    /// The numbers of distinct values, for [`Self::with_distinct`]; nothing where sketches could not
+    /// be read.
+    pub fn distinct(&self) -> Option<Vec<DistinctCount>> {
+        let columns = self.columns.iter();
+        let counts = columns.map(|column| (column.distinct, column.distinct_exact));
+        self.is_whole.then(|| counts.collect())
     }
 
     /// The summary of a table of `rows` rows: `main` is that of its main storage, of which rows may
     /// be deleted, and `delta` is what was written since.
     pub fn changed((main, parts): (&Self, &[Part]), delta: &[Part], rows: usize) -> Self {
+        let added = (!delta.is_empty()).then(|| add_sketches(main.sketches(parts), delta).0);
         let of = |(index, column): (usize, &ColumnSummary)| {
-            let has_main = !parts.is_empty();
-            column.changed(index, has_main, delta, rows)
+            let main = (!parts.is_empty()).then_some(column);
+            let estimate = match &added {
+                Some(sketches) => count(sketches[index].as_ref()),
+                None => (column.distinct, column.distinct_exact),
+            };
+            ColumnSummary::changed((main, column.order), index, delta, (rows, estimate))
         };
         Self {
             rows,
             is_exact: parts.iter().chain(delta).all(|part| part.marks.is_none()),
             columns: main.columns.iter().enumerate().map(of).collect(),
+            sketches: OnceLock::new(),
+            is_whole: main.is_whole,
         }
+    }
+
+    /// The sketches of `parts`, whose summary this is.
+    fn sketches(&self, parts: &[Part]) -> ColumnSketches {
+        let empty = || vec![Some(DistinctSketch::default()); self.columns.len()];
+        let known = self.sketches.get_or_init(|| add_sketches(empty(), parts).0);
+        known.clone()
     }
 
     /// The same for DataFusion's planner, columns as in `schema`; of those that `schema` has besides,
@@ -82,12 +125,11 @@ impl TableSummary {
 }
 
 impl ColumnSummary {
-    fn of(column: usize, parts: &[Part], rows: usize) -> Self {
+    fn of(column: usize, parts: &[Part], estimate: DistinctCount) -> Self {
         let facts = || facts(column, parts);
         let order = overall_order(parts, column);
         let bounds = merge(facts().map(|f| f.bounds));
-        let sketch = add_sketches(Some(DistinctSketch::default()), column, parts);
-        let (distinct, distinct_exact) = distinct(sketch.as_ref(), order, bounds, rows);
+        let (distinct, distinct_exact) = distinct(estimate, order, bounds, rows(parts));
         Self {
             bounds,
             string_bounds: merge(facts().map(|f| f.string_bounds.clone())),
@@ -95,13 +137,16 @@ impl ColumnSummary {
             distinct,
             distinct_exact,
             order,
-            sketch,
         }
     }
 
-    fn changed(&self, column: usize, has_main: bool, delta: &[Part], rows: usize) -> Self {
+    fn changed(
+        (main, order): (Option<&Self>, Order),
+        column: usize,
+        delta: &[Part],
+        (rows, estimate): (usize, DistinctCount),
+    ) -> Self {
         let facts = || facts(column, delta);
-        let main = has_main.then_some(self);
         let bounds = merge(
             main.map(|m| m.bounds)
                 .into_iter()
@@ -109,20 +154,19 @@ impl ColumnSummary {
         );
         let main_strings = main.map(|m| m.string_bounds.clone());
         let strings = facts().map(|f| f.string_bounds.clone());
-        let sketch = add_sketches(self.sketch.clone(), column, delta);
         let order = match delta.is_empty() {
-            true => self.order,
+            true => order,
             false => Order::Unordered,
         };
-        let (distinct, distinct_exact) = distinct(sketch.as_ref(), order, bounds, rows);
+        let (distinct, distinct_exact) = distinct(estimate, order, bounds, rows);
+        let main_nulls = main.map_or(0, |main| main.null_count);
         Self {
             bounds,
             string_bounds: merge(main_strings.into_iter().chain(strings)),
-            null_count: self.null_count + facts().map(|f| f.null_count).sum::<usize>(),
+            null_count: main_nulls + facts().map(|f| f.null_count).sum::<usize>(),
             distinct,
             distinct_exact,
             order,
-            sketch,
         }
     }
 
@@ -154,30 +198,54 @@ fn facts(column: usize, parts: &[Part]) -> impl Iterator<Item = &ColumnFacts> {
         .map(move |part| part.segment.columns()[column].facts())
 }
 
-/// `sketch` and what a column of `parts` adds to it; nothing where one of them is unknown.
-fn add_sketches(
-    sketch: Option<DistinctSketch>,
-    column: usize,
-    parts: &[Part],
-) -> Option<DistinctSketch> {
-    let mut all = sketch?;
-    for part in parts {
-        all.merge(part.segment.sketches().of_column(column)?);
-    }
-    Some(all)
+fn rows(parts: &[Part]) -> usize {
+    parts.iter().map(|part| part.segment.rows()).sum()
 }
 
-/// Distinct values of a column of `rows` rows, and whether the number is exact.
+fn columns(
+    parts: &[Part],
+    count: usize,
+    distinct: impl Fn(usize) -> DistinctCount,
+) -> Vec<ColumnSummary> {
+    let of = |column| ColumnSummary::of(column, parts, distinct(column));
+    (0..count).map(of).collect()
+}
+
+/// `sketches` and what `parts` add to them, column by column; nothing where that is unknown of a part.
+/// Also whether those of all could be read.
+fn add_sketches(mut sketches: ColumnSketches, parts: &[Part]) -> (ColumnSketches, bool) {
+    let mut is_whole = true;
+    for part in parts {
+        let own = part.segment.sketches().all().unwrap_or_else(|error| {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "numbers of distinct values are not known");
+            is_whole = false;
+            &[]
+        });
+        for (column, all) in sketches.iter_mut().enumerate() {
+            match (all.as_mut(), own.get(column).and_then(Option::as_ref)) {
+                (Some(all), Some(own)) => all.merge(own),
+                _ => *all = None,
+            }
+        }
+    }
+    (sketches, is_whole)
+}
+
+fn count(sketch: Option<&DistinctSketch>) -> DistinctCount {
+    sketch.map_or((0, false), DistinctSketch::count)
+}
+
+/// Distinct values of a column of `rows` rows, of which `estimate` is known.
 fn distinct(
-    sketch: Option<&DistinctSketch>,
+    (estimate, exact): DistinctCount,
     order: Order,
     bounds: Option<(i128, i128)>,
     rows: usize,
-) -> (usize, bool) {
+) -> DistinctCount {
     if order == Order::Rising {
         return (rows, true);
     }
-    let (estimate, exact) = sketch.map_or((0, false), DistinctSketch::count);
     let possible = bounds.map_or(rows, |(low, high)| {
         let span = high
             .checked_sub(low)

@@ -7,6 +7,7 @@ use nearfar_store::engine::{Engine, EngineOptions, Origin};
 use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::SavepointError;
 use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
+use nearfar_store::scan::table_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -231,6 +232,75 @@ async fn what_is_damaged_in_the_pool_comes_from_the_directory() {
         drop(engine);
         assert_eq!(sum(&place.open()).await, wanted);
     }
+}
+
+/// Flips a bit in every frame of sketches that a pool has; how many there are.
+fn flip_sketches(path: &Path) -> usize {
+    let mut open = std::fs::File::options();
+    let file = open.read(true).write(true).open(path).expect("the pool");
+    let bytes = file.metadata().expect("metadata").len();
+    let mut magic = [0_u8; 8];
+    let frames = (65_536..bytes).step_by(4096).filter(|offset| {
+        file.read_exact_at(&mut magic, *offset).expect("read");
+        magic == *b"NFARSKET"
+    });
+    let flip = |offset: u64| file.write_all_at(b"nfarsket", offset).expect("written");
+    frames.map(flip).count()
+}
+
+/// The distinct values of `c` in `t` that the planner knows of.
+async fn distinct(engine: &Arc<Engine>) -> usize {
+    let session = engine.session();
+    let provider = session.context().table_provider("t").await;
+    let provider = provider.expect("a table");
+    let table = table_of(provider.as_ref()).expect("in memory").snapshot();
+    table.summary().columns[2].distinct
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn damaged_sketches_come_from_the_directory_and_are_mended() {
+    for verify in [Verify::Background, Verify::All] {
+        let place = Place::new();
+        let engine = place.open();
+        run(&engine.session(), LARGE).await;
+        run(&engine.session(), "CHECKPOINT").await;
+        drop(engine);
+        assert!(flip_sketches(&place.pool()) > 0);
+        for wanted in [11, 12, 13] {
+            let mut options = place.with_both("data");
+            options.pool.as_mut().expect("a pool").verify = verify;
+            let engine = Engine::new(options).expect("an engine");
+            assert_eq!(distinct(&engine).await, wanted, "kept with the table");
+            let session = engine.session();
+            let insert = format!("INSERT INTO t VALUES (0, 0, 'text {wanted}')");
+            run(&session, &insert).await;
+            assert_eq!(distinct(&engine).await, wanted + 1, "from sketches");
+            run(&session, "CALL nearfar.merge('t')").await;
+            assert_eq!(distinct(&engine).await, wanted + 1, "after a merge");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_sketches_lose_no_rows() {
+    let place = Place::new();
+    let alone = || EngineOptions {
+        data: None,
+        ..place.with_both("data")
+    };
+    let engine = Engine::new(alone()).expect("an engine");
+    run(&engine.session(), LARGE).await;
+    let wanted = sum(&engine).await;
+    drop(engine);
+    assert!(flip_sketches(&place.pool()) > 0);
+    let engine = Engine::new(alone()).expect("an engine");
+    assert_eq!(distinct(&engine).await, 11, "kept with the table");
+    run(&engine.session(), "INSERT INTO t VALUES (0, 0, 'text 1')").await;
+    assert_eq!(distinct(&engine).await, 0, "unknown");
+    assert_eq!(sum(&engine).await, wanted);
+    drop(engine);
+    let engine = Engine::new(alone()).expect("an engine");
+    assert_eq!(sum(&engine).await, wanted);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

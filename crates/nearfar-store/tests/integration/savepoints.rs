@@ -13,7 +13,7 @@ use nearfar_memory::{
 };
 use nearfar_store::error::StoreError;
 use nearfar_store::image::{
-    DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, open,
+    DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, decode_sketches, open,
 };
 use nearfar_store::placement::{ColumnPlacements, Storage};
 use nearfar_store::savepoint::{SavepointError, directory};
@@ -220,8 +220,7 @@ fn database(
         let batches = [batch(rows, null)];
         part(delta_segment(&schema, &batches, storage).expect("a delta"));
     }
-    let summary = TableSummary::of(&schema, &parts[..main_parts]);
-    let snapshot = Snapshot::restored(Arc::clone(&schema), parts, main_parts, summary);
+    let snapshot = Snapshot::restored(Arc::clone(&schema), parts, main_parts, None);
     let rows = contents(&schema, &snapshot);
     let table = TableImage {
         identity: 42,
@@ -308,8 +307,9 @@ fn assert_same(read: &DatabaseImage, made: &Made) {
             assert_eq!(now.facts().order, before.facts().order);
         }
         let distinct = |of: &Part| -> Vec<_> {
-            let sketches = of.segment.sketches().all().iter();
+            let sketches = of.segment.sketches().all().expect("sketches");
             sketches
+                .iter()
                 .map(|known| known.as_ref().map(DistinctSketch::count))
                 .collect()
         };
@@ -317,7 +317,10 @@ fn assert_same(read: &DatabaseImage, made: &Made) {
     }
     let known = |summary: &TableSummary| -> Vec<_> {
         let columns = summary.columns.iter().cloned();
-        let known = columns.map(|c| (c.bounds, c.string_bounds, c.null_count, c.distinct, c.order));
+        let known = columns.map(|c| {
+            let distinct = (c.distinct, c.distinct_exact);
+            (c.bounds, c.string_bounds, c.null_count, distinct, c.order)
+        });
         known.collect()
     };
     let found_out = TableSummary::of(&read.schema, now.main());
@@ -413,8 +416,7 @@ fn a_later_savepoint_shares_the_segments_and_the_old_ones_can_go() {
     let mut merged = read.clone();
     let table = &mut merged.tables[0];
     let parts = table.snapshot.parts()[1..].to_vec();
-    let summary = TableSummary::of(&table.schema, &parts[..1]);
-    table.snapshot = Snapshot::restored(Arc::clone(&table.schema), parts, 1, summary);
+    table.snapshot = Snapshot::restored(Arc::clone(&table.schema), parts, 1, None);
     let third = directory::write(folder.path(), &merged, &storage).expect("written");
     assert!(region_bytes(&storage) > 0);
     directory::delete_old(folder.path(), &third).expect("deleted");
@@ -574,6 +576,7 @@ proptest! {
         let magic = b"NFARSEGM";
         let sealed = nearfar_store::image::seal(magic, |out| out.raw(&body));
         let _ = decode_segment(&sealed);
+        let _ = decode_sketches(&nearfar_store::image::seal(b"NFARSKET", |out| out.raw(&body)));
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();

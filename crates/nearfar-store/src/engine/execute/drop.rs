@@ -8,7 +8,7 @@ use datafusion::logical_expr::{DdlStatement, DropTable, DropView, LogicalPlan, T
 use std::sync::Arc;
 
 use super::done;
-use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY, TableMap};
+use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 use crate::engine::definitions::view_sql;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
@@ -95,13 +95,11 @@ impl Session {
                 let name = cmd.name.schema_name();
                 let is_other = matches!(&cmd.name, SchemaReference::Full { catalog, .. }
                     if catalog.as_ref() != CATALOG);
-                let known = catalog.schema(name).filter(|_| !is_other && name != PUBLIC);
-                let is_empty = |map: &Arc<TableMap>| map.all().is_empty();
-                if known.is_none_or(|map| !cmd.cascade && !is_empty(&map)) {
+                if is_other || name == PUBLIC || catalog.schema(name).is_none() {
                     return Ok(None);
                 }
-                self.engine().drop_schema(name)?;
-                Ok(Some(done("DROP SCHEMA")))
+                let is_dropped = self.engine().drop_schema(name, cmd.cascade)?;
+                Ok(is_dropped.then(|| done("DROP SCHEMA")))
             }
             _ => Ok(None),
         }

@@ -33,7 +33,7 @@ pub(super) fn without_hash_joins(
     let again = async move {
         plan_without(&mut state);
         let plan = state.create_physical_plan(&logical).await?;
-        memory.given_back().await;
+        memory.wait_for_operators().await;
         let batches = execute_stream(Arc::clone(&plan), context)?;
         Ok(analyze::with_summary(&engine, &plan, &memory, batches))
     };

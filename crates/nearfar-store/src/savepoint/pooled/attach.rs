@@ -155,6 +155,7 @@ impl TablePool {
         let kept = Arc::new(PoolSketches {
             pool: Arc::clone(self),
             extent: Arc::clone(sketches),
+            file: file.clone(),
         });
         let segment = Segment::new(form.rows, slots, SegmentSketches::stored(kept));
         segment.set_pooled(PooledSegment {
@@ -183,7 +184,7 @@ fn segment_entry(
     Ok((columns, file.filter(|file| file.is_there())))
 }
 
-/// Checks every column segment of `image` that has not been read yet.
+/// Checks all of the segments of `image` that has not been read yet.
 ///
 /// # Errors
 /// The first that is damaged.
@@ -193,6 +194,7 @@ pub fn verify(image: &DatabaseImage) -> Result<(), StoreError> {
             for slot in part.segment.columns() {
                 slot.verify()?;
             }
+            part.segment.sketches().verify()?;
         }
     }
     Ok(())

@@ -46,22 +46,13 @@ impl PoolColumn {
         verified.map_err(|source| self.wrong(ColumnError::Pool(source)))
     }
 
-    /// Says that the data directory is used instead, and has the next publication write the segment
-    /// anew.
-    fn note(&self, file: &SegmentFile, damage: &SavepointError) {
-        if self.pool.damaged.lock().insert(self.extent.extent().offset) {
-            let file = file.path().display();
-            tracing::warn!(%damage, %file, "damaged in the pool, and read from the data directory");
-        }
-    }
-
     fn load_from(
         &self,
         file: &Arc<SegmentFile>,
         damage: &SavepointError,
         placement: &Placement,
     ) -> Result<ColumnSegment, StoreError> {
-        self.note(file, damage);
+        self.pool.note_damaged(&self.extent, file, damage);
         let name = (self.table.as_str(), self.segment);
         let column = (self.column, self.name.as_str(), &self.data_type);
         file.column(name, column, placement, &self.storage)
@@ -98,7 +89,7 @@ impl StoredColumn for PoolColumn {
         match (self.checked(), &self.file) {
             // Its first use reads the file.
             (Err(damage), Some(file)) => {
-                self.note(file, &damage);
+                self.pool.note_damaged(&self.extent, file, &damage);
                 Ok(())
             }
             (checked, _) => Ok(checked?),
@@ -111,16 +102,44 @@ impl StoredColumn for PoolColumn {
 pub(super) struct PoolSketches {
     pub(super) pool: Arc<TablePool>,
     pub(super) extent: Arc<ExtentHandle>,
+    /// The file that has them too.
+    pub(super) file: Option<Arc<SegmentFile>>,
+}
+
+impl PoolSketches {
+    fn in_place(&self) -> Result<ColumnSketches, SavepointError> {
+        let bytes = self.extent.verified();
+        let bytes = bytes.map_err(|source| self.pool.failed(source))?;
+        decode_sketches(bytes).map_err(|source| SavepointError::Image {
+            path: self.pool.path.clone(),
+            source,
+        })
+    }
 }
 
 impl StoredSketches for PoolSketches {
     fn load(&self) -> Result<ColumnSketches, StoreError> {
-        let bytes = self.extent.verified();
-        let bytes = bytes.map_err(|source| self.pool.failed(source))?;
-        let sketches = decode_sketches(bytes).map_err(|source| SavepointError::Image {
-            path: self.pool.path.clone(),
-            source,
-        });
-        Ok(sketches?)
+        match (self.in_place(), &self.file) {
+            (Err(damage), Some(file)) => {
+                self.pool.note_damaged(&self.extent, file, &damage);
+                file.load()
+            }
+            (sketches, _) => Ok(sketches?),
+        }
+    }
+
+    fn verify(&self) -> Result<(), StoreError> {
+        let checked = self.extent.verify();
+        let checked = checked.map_err(|source| self.pool.failed(source));
+        match (checked, &self.file) {
+            // Its first use reads the file.
+            (Err(damage), Some(file)) => self.pool.note_damaged(&self.extent, file, &damage),
+            (Err(damage), None) => {
+                let damage: &dyn std::error::Error = &damage;
+                tracing::warn!(damage, "sketches of distinct values are lost, and no rows");
+            }
+            (Ok(()), _) => {}
+        }
+        Ok(())
     }
 }

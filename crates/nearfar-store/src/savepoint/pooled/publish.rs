@@ -116,7 +116,7 @@ impl TablePool {
     /// Whether an extent of a segment was found damaged.
     fn is_damaged(&self, pooled: &PooledSegment) -> bool {
         let damaged = self.damaged.lock();
-        let mut extents = pooled.columns.iter();
+        let mut extents = pooled.columns.iter().chain([&pooled.sketches]);
         extents.any(|extent| damaged.contains(&extent.extent().offset))
     }
 
@@ -142,7 +142,7 @@ impl TablePool {
             pool_id: self.pool_id,
             form: self.write_extent(&[&form])?,
             columns,
-            sketches: self.write_extent(&[&encode_sketches(segment.sketches().all())])?,
+            sketches: self.write_extent(&[&encode_sketches(segment.sketches().all()?)])?,
         };
         segment.set_pooled(pooled.clone());
         Ok(pooled)

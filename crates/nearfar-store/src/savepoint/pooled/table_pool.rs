@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::options::{DataLink, TablePoolOptions, Verify};
 use crate::error::StoreError;
-use crate::savepoint::{Lease, SavepointError};
+use crate::savepoint::{Lease, SavepointError, SegmentFile};
 use crate::segment::{PoolBytes, SegmentMemory};
 
 /// A pool that tables are in, which this process owns.
@@ -197,6 +197,20 @@ impl TablePool {
         let bytes = PoolBytes::of(extent, &self.system, self.tier);
         let bytes = bytes.map_err(|source| self.failed(source))?;
         Ok(SegmentMemory::Pool(bytes))
+    }
+
+    /// Says that the data directory is used instead of an extent, and has the next publication write the
+    /// segment anew.
+    pub(super) fn note_damaged(
+        &self,
+        extent: &ExtentHandle,
+        file: &SegmentFile,
+        damage: &SavepointError,
+    ) {
+        if self.damaged.lock().insert(extent.extent().offset) {
+            let file = file.path().display();
+            tracing::warn!(%damage, %file, "damaged in the pool, and read from the data directory");
+        }
     }
 
     pub(super) fn failed(&self, source: PoolError) -> SavepointError {
