@@ -97,20 +97,9 @@ impl TablePool {
         (extents, file): &(&[Arc<ExtentHandle>], Option<Arc<SegmentFile>>),
         storage: &Storage,
     ) -> Result<Arc<Segment>, StoreError> {
-        let [form_extent, columns @ .., sketches] = *extents else {
-            return Err(self
-                .failed(PoolError::Catalog {
-                    reason: "a segment has no extents",
-                })
-                .into());
-        };
-        for extent in *extents {
-            let charged = extent.charge_to(&self.system, self.tier);
-            charged.map_err(|source| self.failed(source))?;
-        }
-        let bytes = form_extent
-            .verified()
-            .map_err(|source| self.failed(source))?;
+        let pooled = self.pooled_segment(extents)?;
+        let bytes = pooled.form.verified();
+        let bytes = bytes.map_err(|source| self.failed(source))?;
         let wrong = |source| SavepointError::Image {
             path: self.path.clone(),
             source,
@@ -122,7 +111,7 @@ impl TablePool {
             form.columns.len()
         };
         let fields = entry.schema().fields();
-        if columns.len() != wanted || form.columns.len() != fields.len() {
+        if pooled.columns.len() != wanted || form.columns.len() != fields.len() {
             return Err(wrong(ImageError::Invalid {
                 what: "the columns",
             })
@@ -130,7 +119,7 @@ impl TablePool {
         }
         let mut slots = Vec::with_capacity(fields.len());
         for (column, (known, field)) in form.columns.into_iter().zip(fields).enumerate() {
-            let extent = &columns[if form.shares_memory { 0 } else { column }];
+            let extent = &pooled.columns[if form.shares_memory { 0 } else { column }];
             let facts = known.facts.clone();
             let stored = PoolColumn {
                 pool: Arc::clone(self),
@@ -152,22 +141,39 @@ impl TablePool {
                 }
             });
         }
-        let kept = Arc::new(PoolSketches {
+        let sketches = SegmentSketches::stored(Arc::new(PoolSketches {
             pool: Arc::clone(self),
-            extent: Arc::clone(sketches),
+            extent: Arc::clone(&pooled.sketches),
             file: file.clone(),
-        });
-        let segment = Segment::new(form.rows, slots, SegmentSketches::stored(kept));
-        segment.set_pooled(PooledSegment {
-            pool_id: self.pool_id,
-            form: Arc::clone(form_extent),
-            columns: columns.to_vec(),
-            sketches: Arc::clone(sketches),
-        });
+        }));
+        let segment = Segment::new(form.rows, slots, sketches);
+        segment.set_pooled(pooled);
         if let Some(file) = file {
             segment.set_file(Arc::clone(file));
         }
         Ok(Arc::new(segment))
+    }
+
+    /// What of a segment is in which of its extents, all of which are charged.
+    fn pooled_segment(
+        &self,
+        extents: &[Arc<ExtentHandle>],
+    ) -> Result<PooledSegment, SavepointError> {
+        let [form, columns @ .., sketches] = extents else {
+            return Err(self.failed(PoolError::Catalog {
+                reason: "a segment has no extents",
+            }));
+        };
+        for extent in extents {
+            let charged = extent.charge_to(&self.system, self.tier);
+            charged.map_err(|source| self.failed(source))?;
+        }
+        Ok(PooledSegment {
+            pool_id: self.pool_id,
+            form: Arc::clone(form),
+            columns: columns.to_vec(),
+            sketches: Arc::clone(sketches),
+        })
     }
 }
 
@@ -184,7 +190,7 @@ fn segment_entry(
     Ok((columns, file.filter(|file| file.is_there())))
 }
 
-/// Checks all of the segments of `image` that has not been read yet.
+/// Checks what has not been read yet of all segments of `image`.
 ///
 /// # Errors
 /// The first that is damaged.
