@@ -10,6 +10,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,9 @@ use crate::durable::DurabilityError;
 use crate::error::StoreError;
 use crate::savepoint::pooled::TablePool;
 use crate::transaction::Transaction;
+
+/// What a poll of a query gives.
+type Polled = Poll<Option<Result<RecordBatch, DataFusionError>>>;
 
 /// The result of one statement.
 #[derive(Debug)]
@@ -114,6 +118,22 @@ impl RowStream {
         }
     }
 
+    /// The next rows. An operator that panics over values that a later owner of the pool has put in
+    /// place of this one's has found no bug.
+    fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
+        let batches = &mut self.batches;
+        // Nothing of the stream is used after a panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| batches.poll_next_unpin(cx)));
+        polled.unwrap_or_else(|panic| {
+            let pool = self.pool.as_ref();
+            if pool.is_none_or(|pool| pool.check_owner().is_ok()) {
+                resume_unwind(panic);
+            }
+            let message = "an operator has panicked".to_owned();
+            Poll::Ready(Some(Err(DataFusionError::Execution(message))))
+        })
+    }
+
     /// Rows that were read while the pool was this process's: a later owner uses its memory for
     /// something else.
     fn checked(
@@ -166,7 +186,7 @@ impl Stream for RowStream {
     type Item = Result<RecordBatch, StoreError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = self.batches.poll_next_unpin(cx);
+        let next = self.poll_batches(cx);
         next.map(|next| next.map(|batch| self.checked(batch)))
     }
 }
