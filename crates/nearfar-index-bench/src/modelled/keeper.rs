@@ -91,7 +91,7 @@ impl<T: PlacedTree> Keeper<T> {
         heaps: Vec<Range<usize>>,
         (map, keys): (&M, &Rc<S>),
         (share, look_every): (f64, Duration),
-    ) -> Space {
+    ) -> Rc<Space> {
         let all = heaps[0].len().div_ceil(1 << shift);
         let table = PageTable {
             shift,
@@ -101,7 +101,7 @@ impl<T: PlacedTree> Keeper<T> {
         let space = Rc::new(Space::new(heaps, Some(table)));
         touch_all(map, keys, &space);
         let Some(pages) = space.pages() else {
-            return Rc::into_inner(space).expect("the recorder is gone");
+            return space;
         };
         let table = pages.borrow();
         let used: Vec<usize> = (0..all)
@@ -129,7 +129,7 @@ impl<T: PlacedTree> Keeper<T> {
             near_pages,
             pages: used.len(),
         }));
-        Rc::into_inner(space).expect("the recorder is gone")
+        space
     }
 
     /// Does what is due at `now`, and leaves its accesses to the virtual core.

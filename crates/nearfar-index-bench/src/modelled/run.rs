@@ -89,7 +89,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let memory = map.tree().memory();
         let heaps = (0..memory.tiers()).filter_map(TierId::from_index);
         let heaps = heaps.filter_map(|tier| memory.addresses(tier)).collect();
-        let space = Rc::new(self.space(heaps, &*map, &mut keeper));
+        let space = self.space(heaps, &*map, &mut keeper);
         let traffic = Rc::new(Traffic::default());
         let board = Rc::new(Board::default());
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
@@ -211,9 +211,9 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         heaps: Vec<std::ops::Range<usize>>,
         map: &M,
         keeper: &mut Keeper<M::Tree>,
-    ) -> Space {
+    ) -> Rc<Space> {
         let Some((rule, shift)) = self.options.policy.page() else {
-            return Space::new(heaps, None);
+            return Rc::new(Space::new(heaps, None));
         };
         let share = f64::from(self.options.near_percent) / 100.0;
         let look_every = self.scale.interval(Keeper::<M::Tree>::PAGE_LOOK);

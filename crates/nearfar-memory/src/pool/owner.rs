@@ -59,8 +59,11 @@ struct State {
 
 impl Owner {
     pub(super) fn claim(pool: &Pool, claim: &Claim) -> Result<Self, PoolError> {
-        let (owner, in_the_way) = Self::take(pool, claim)?;
-        owner.adopt(&in_the_way)
+        let (mut owner, in_the_way) = Self::take(pool, claim)?;
+        owner.adopt()?;
+        owner.core.set_aside(&in_the_way);
+        owner.core.release_free();
+        Ok(owner)
     }
 
     /// Claims the pool; its space is all free but for what earlier owners may still change.
@@ -114,11 +117,9 @@ impl Owner {
     }
 
     /// Reads what was published and counts its space.
-    fn adopt(mut self, in_the_way: &[Range<u64>]) -> Result<Self, PoolError> {
+    fn adopt(&mut self) -> Result<(), PoolError> {
         let Some(root) = self.core.state().root else {
-            self.core.set_aside(in_the_way);
-            self.core.release_free();
-            return Ok(self);
+            return Ok(());
         };
         let (extents, catalog) = self.core.read_catalog(root)?;
         let mut state = self.core.state();
@@ -134,15 +135,13 @@ impl Owner {
             });
         }
         drop(state);
-        self.core.set_aside(in_the_way);
-        self.core.release_free();
         let handles = extents.iter().map(|extent| self.core.handle(*extent));
         self.published = Some(Arc::new(Published {
             generation: root.generation,
             extents: handles.collect(),
             catalog,
         }));
-        Ok(self)
+        Ok(())
     }
 
     /// What was published when this owner began; `None` when nothing was.
