@@ -13,6 +13,7 @@
 //!
 //! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
 
+mod access;
 mod headroom;
 mod heap;
 mod layout;
@@ -25,6 +26,7 @@ pub mod sys;
 mod system;
 mod tier;
 
+pub use access::FileAccess;
 pub use heap::{
     Exhaustion, GlobalHeaps, HeapError, HeapOptions, NearHeap, NearfarAllocator, ThreadTier,
     ThreadTierGuard, TierHeap,

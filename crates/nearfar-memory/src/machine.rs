@@ -128,6 +128,15 @@ impl MachineRoots {
         }
     }
 
+    /// The most address space that this process may have (`RLIMIT_AS`), if that is limited.
+    #[must_use]
+    pub fn address_space_bytes(&self) -> Option<u64> {
+        let text = self.read(&self.proc.join("self/limits"))?;
+        let mut lines = text.lines();
+        let soft = lines.find_map(|line| line.strip_prefix("Max address space"))?;
+        soft.split_whitespace().next()?.parse().ok()
+    }
+
     /// The machine's memory in bytes, if it says.
     #[must_use]
     pub fn total_bytes(&self) -> Option<u64> {
@@ -256,6 +265,21 @@ mod tests {
             cgroup: at("cgroup"),
         };
         (folder, roots)
+    }
+
+    #[test]
+    fn limits_of_address_space_are_read() {
+        let limits = |limit: &str| {
+            let text = format!(
+                "Limit                     Soft Limit           Hard Limit           Units     \n\
+                 Max locked memory         8388608              8388608              bytes     \n\
+                 Max address space         {limit}              unlimited            bytes     \n"
+            );
+            let (_folder, roots) = machine(&[("proc/self/limits", &text)]);
+            roots.address_space_bytes()
+        };
+        assert_eq!(limits("4096000000"), Some(4_096_000_000));
+        assert_eq!(limits("unlimited"), None);
     }
 
     #[test]

@@ -15,6 +15,11 @@ use crate::region::RegionError;
 use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
 use crate::tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
 
+/// Where the address space of the process is limited, a tier may take one in so many parts of it, unless
+/// a budget is given: stacks, code and what the program allocates for itself need some too, and a
+/// program that is refused a small block ends.
+const ADDRESS_SPACE_PARTS: u64 = 2;
+
 /// How many bytes each tier may be used for.
 ///
 /// A tier that is not named may be used up to its capacity or, where that is less, up to the memory
@@ -240,9 +245,17 @@ impl MemorySystem {
             .roots
             .memory_limit()
             .map_or(u64::MAX, |limit| limit.limit_bytes);
+        let address_space_bytes = budgets
+            .roots
+            .address_space_bytes()
+            .map_or(u64::MAX, |bytes| bytes / ADDRESS_SPACE_PARTS);
         let mut allowed: Vec<u64> = tiers
             .iter()
-            .map(|tier| tier.capacity_bytes.min(limit_bytes))
+            .map(|tier| {
+                tier.capacity_bytes
+                    .min(limit_bytes)
+                    .min(address_space_bytes)
+            })
             .collect();
         for (name, &budget_bytes) in &budgets.by_tier_bytes {
             let index = find_tier(&tiers, name)?.index();

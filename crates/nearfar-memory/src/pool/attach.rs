@@ -10,6 +10,7 @@ use super::medium::Medium;
 use super::memory::PoolMemory;
 use super::owner::Owner;
 use super::ownership::{Claim, OwnerRecord, Ownership};
+use crate::access::FileAccess;
 use crate::sys::{Durability, SharedFile, SharedKind, SharedMapping, SysError};
 
 /// Sizes of pools are multiples of this, the alignment of DAX devices.
@@ -25,6 +26,8 @@ pub struct PoolOptions {
     /// What its memory is. Unless told: tmpfs is memory of this host, a DAX device or a file that
     /// can be mapped with `MAP_SYNC` is lines, and everything else a file on a disk.
     pub medium: Option<Medium>,
+    /// Who may read the file, where one is made.
+    pub access: FileAccess,
 }
 
 /// Memory that outlives a process, attached to this one. See [`crate::pool`].
@@ -73,7 +76,7 @@ impl Pool {
         let exists = || PoolError::Exists {
             path: path.to_path_buf(),
         };
-        let file = SharedFile::open(path, true).map_err(doing)?;
+        let file = SharedFile::open_or_make(path, options.access.file_mode()).map_err(doing)?;
         // From the first look at what is there until it is a pool; the lock ends with the file where
         // this fails.
         if !file.try_lock().map_err(doing)? {
@@ -139,7 +142,8 @@ impl Pool {
     /// [`PoolError`]: no pool, one that this program cannot read, or the kernel's.
     pub fn attach(path: &Path, options: PoolOptions) -> Result<Self, PoolError> {
         let doing = |source| system_error_at(path, source, "attached");
-        let file = SharedFile::open(path, false).map_err(doing)?;
+        let file = SharedFile::open(path).map_err(doing)?;
+        file.close_to_others().map_err(doing)?;
         let bytes = file.bytes().map_err(doing)?;
         if bytes < BYTES_MIN || !bytes.is_multiple_of(GRAIN_BYTES) {
             return Err(PoolError::NotAPool {

@@ -27,5 +27,5 @@ pub use nodes::NodeSet;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
 pub use policy::{Policy, bind_range, interleave_weight};
 pub use shared::{Durability, SharedMapping};
-pub use shared_file::{SharedFile, SharedKind};
+pub use shared_file::{NO_FOLLOW, SharedFile, SharedKind};
 pub use threads::{allowed_cpus, pin_thread, yield_to_others};

@@ -1,12 +1,16 @@
 //! The file or device behind shared memory: its size, its pages, and who holds it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use super::SysError;
+
+/// A flag of `open`: what is at the path is no symbolic link, or opening it fails (open(2), `O_NOFOLLOW`).
+pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
 
 /// `f_type` of tmpfs (linux/magic.h).
 const TMPFS_MAGIC: i64 = 0x0102_1994;
@@ -37,18 +41,34 @@ fn error(call: &'static str, source: &std::io::Error) -> SysError {
 }
 
 impl SharedFile {
-    /// Opens what is at `path`; a file is made where there is none and `create` says so.
+    /// Opens what is at `path`.
     ///
     /// # Errors
     /// Those of `open`, `fstat` and `fstatfs`.
-    pub fn open(path: &Path, create: bool) -> Result<Self, SysError> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(create)
-            .truncate(false)
-            .open(path)
-            .map_err(|source| error("open", &source))?;
+    pub fn open(path: &Path) -> Result<Self, SysError> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        Self::of(file.map_err(|source| error("open", &source))?)
+    }
+
+    /// The same; a file of this mode, whatever the umask, is made where there is none.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and that of `fchmod`.
+    pub fn open_or_make(path: &Path, mode: u32) -> Result<Self, SysError> {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create_new(true).mode(mode);
+        match options.open(path) {
+            Ok(made) => {
+                let restricted = made.set_permissions(Permissions::from_mode(mode));
+                restricted.map_err(|source| error("fchmod", &source))?;
+                Self::of(made)
+            }
+            Err(source) if source.kind() == ErrorKind::AlreadyExists => Self::open(path),
+            Err(source) => Err(error("open", &source)),
+        }
+    }
+
+    fn of(file: File) -> Result<Self, SysError> {
         let metadata = file.metadata().map_err(|source| error("fstat", &source))?;
         let kind = if metadata.file_type().is_char_device() {
             SharedKind::DaxDevice
@@ -58,6 +78,27 @@ impl SharedFile {
             SharedKind::Regular
         };
         Ok(Self { file, kind })
+    }
+
+    /// Takes from a file what others than its owner may do, but for its group to read it. Nothing for
+    /// a device, or for a file of another user.
+    ///
+    /// # Errors
+    /// Those of `fstat` and `fchmod`.
+    pub fn close_to_others(&self) -> Result<(), SysError> {
+        const ALLOWED: u32 = 0o640;
+        let metadata = self.file.metadata();
+        let mode = metadata.map_err(|source| error("fstat", &source))?.mode() & 0o777;
+        if self.kind == SharedKind::DaxDevice || mode & !ALLOWED & 0o077 == 0 {
+            return Ok(());
+        }
+        let closed = Permissions::from_mode(mode & ALLOWED);
+        match self.file.set_permissions(closed) {
+            Err(source) if source.kind() != ErrorKind::PermissionDenied => {
+                Err(error("fchmod", &source))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What it is.
@@ -182,8 +223,8 @@ mod tests {
     fn a_lock_is_held_by_one() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");
-        let first = SharedFile::open(&path, true).unwrap();
-        let second = SharedFile::open(&path, false).unwrap();
+        let first = SharedFile::open_or_make(&path, 0o600).unwrap();
+        let second = SharedFile::open(&path).unwrap();
         assert!(first.try_lock().unwrap());
         assert!(!second.try_lock().unwrap());
         first.unlock();
@@ -193,7 +234,7 @@ mod tests {
     #[test]
     fn pages_come_and_go() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        let file = SharedFile::open(&folder.path().join("pool"), true).unwrap();
+        let file = SharedFile::open_or_make(&folder.path().join("pool"), 0o600).unwrap();
         assert_eq!(file.kind(), SharedKind::Tmpfs);
         file.set_bytes(1 << 20).unwrap();
         let allocated = || file.allocated_bytes().unwrap();
