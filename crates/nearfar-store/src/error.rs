@@ -10,10 +10,13 @@ use std::sync::Arc;
 
 use crate::durable::DurabilityError;
 use crate::engine::Refusal;
+use crate::foreign::Damage;
 use crate::placement::StrategyError;
 use crate::savepoint::SavepointError;
 use crate::sql::SqlError;
 use crate::transaction::TransactionError;
+
+pub use crate::full::is_disk_full;
 
 /// Errors of tables, their loading and their placement, and of statements.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +66,9 @@ pub enum StoreError {
         /// What is wrong with it.
         source: Box<StoreError>,
     },
+    /// What is wrong with a file that others have written.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
     /// A file whose format can't be told.
     #[error("`{}` names no format by its ending; .parquet, .csv, .arrow and .ipc are read", path.display())]
     UnknownFormat {
@@ -140,7 +146,10 @@ impl From<DataFusionError> for StoreError {
                 Ok(own) => *own,
                 Err(other) => match other.downcast::<DataFusionError>() {
                     Ok(inner) => (*inner).into(),
-                    Err(other) => Self::DataFusion(DataFusionError::External(other)),
+                    Err(other) => match other.downcast_ref::<regex::Error>() {
+                        Some(error) => SqlError::pattern(error).into(),
+                        None => Self::DataFusion(DataFusionError::External(other)),
+                    },
                 },
             },
             DataFusionError::ArrowError(inner, trace) => match Self::from(*inner) {

@@ -14,6 +14,7 @@ use super::error::DurabilityError;
 use super::log::{PREFIX_BYTES, RECORD_BYTES_MAX, config};
 use super::record::{Frame, MAGIC};
 use super::store::{FILE_BYTES, SharedFiles, unreadable};
+use crate::private;
 
 /// Bytes that are searched at a time.
 const WINDOW: usize = 1 << 20;
@@ -165,7 +166,7 @@ pub(super) fn keep_rest(
         let path = path.to_owned();
         move |error| DurabilityError::io("cannot keep the damaged log in", path, &error)
     };
-    std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+    private::make_folder(&folder).map_err(failed(&folder))?;
     let first = damaged / FILE_BYTES;
     let files = files.0.all_files()?.into_iter();
     for (_, path) in files.filter(|(number, _)| *number >= first) {

@@ -7,6 +7,7 @@
 //! | `log/` | the log, in files of 16 MiB; `log/term-N/` where there is a pool |
 //! | `savepoint/` | savepoints |
 
+use nearfar_memory::FileAccess;
 use std::fs::{self, File, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::DurabilityError;
 use super::term::last_pool;
+use crate::private;
 use crate::savepoint::pooled::DataLink;
 
 /// The version of the layout.
@@ -34,22 +36,30 @@ pub(crate) struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Opens the directory, or makes it where there is none. A process that owns the pool which the
+    /// [`Self::open_for`] its owner alone.
+    #[cfg(test)]
+    pub fn open(path: &Path, pool: Option<u128>) -> Result<Self, DurabilityError> {
+        Self::open_for(path, pool, FileAccess::Owner)
+    }
+
+    /// Opens the directory, or makes it for `access` where there is none. A process that owns the pool which the
     /// directory was last written with shares it with earlier owners, who may not know yet that
     /// they are none.
     ///
     /// # Errors
     /// [`DurabilityError::InUse`], [`DurabilityError::NotADataDirectory`],
-    /// [`DurabilityError::Version`], and the kernel's.
-    pub fn open(path: &Path, pool: Option<u128>) -> Result<Self, DurabilityError> {
+    /// [`DurabilityError::TooOpen`], [`DurabilityError::Version`], and the kernel's.
+    pub fn open_for(
+        path: &Path,
+        pool: Option<u128>,
+        access: FileAccess,
+    ) -> Result<Self, DurabilityError> {
         fs::create_dir_all(path)
             .map_err(|error| DurabilityError::io("cannot make data directory", path, &error))?;
         let path = path
             .canonicalize()
             .map_err(|error| DurabilityError::io("cannot open data directory", path, &error))?;
-        if !path.join(IDENTITY).exists() && !is_new(&path)? {
-            return Err(DurabilityError::NotADataDirectory { path });
-        }
+        check_folder(&path, access)?;
         let last_pool = last_pool(&path.join(LOG))?;
         let lock = lock(&path, pool.is_some() && pool == last_pool)?;
         let mut directory = Self {
@@ -59,7 +69,7 @@ impl DataDirectory {
         };
         directory.identity = directory.identify()?;
         for folder in [directory.log(), directory.savepoints()] {
-            fs::create_dir_all(&folder)
+            private::make_folder(&folder)
                 .map_err(|error| DurabilityError::io("cannot make folder", &folder, &error))?;
         }
         sync_folder(&directory.path)?;
@@ -140,6 +150,26 @@ pub(super) fn random_identity() -> u64 {
     RandomState::new().build_hasher().finish().max(1)
 }
 
+/// A new directory is made private; one that others may read or change is refused.
+fn check_folder(path: &Path, access: FileAccess) -> Result<(), DurabilityError> {
+    let failed = |error: io::Error| DurabilityError::io("cannot make private", path, &error);
+    if !path.join(IDENTITY).exists() {
+        return match is_new(path)? {
+            true => private::restrict_folder(path, access).map_err(failed),
+            false => Err(DurabilityError::NotADataDirectory {
+                path: path.to_owned(),
+            }),
+        };
+    }
+    match private::too_open(path).map_err(failed)? {
+        None => Ok(()),
+        Some(mode) => Err(DurabilityError::TooOpen {
+            path: path.to_owned(),
+            mode,
+        }),
+    }
+}
+
 /// Whether nothing is in the folder but what a directory begins with, and `lost+found`, which is in
 /// every new file system.
 fn is_new(path: &Path) -> Result<bool, DurabilityError> {
@@ -157,13 +187,7 @@ fn is_new(path: &Path) -> Result<bool, DurabilityError> {
 fn lock(directory: &Path, is_shared: bool) -> Result<File, DurabilityError> {
     let path = directory.join(LOCK);
     let failed = |error: io::Error| DurabilityError::io("cannot lock", &path, &error);
-    let mut file = File::options()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&path)
-        .map_err(failed)?;
+    let mut file = private::open_or_create(&path).map_err(failed)?;
     try_lock(directory, &file, is_shared)?;
     // Always as long, so that nothing is cut off first: that can wait for the disk.
     file.write_all(format!("{:<10}\n", std::process::id()).as_bytes())
@@ -195,7 +219,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), DurabilityErr
     let failed = |error: io::Error| DurabilityError::io("cannot write", path, &error);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
-    let mut file = File::create(&temporary).map_err(failed)?;
+    let mut file = private::create_anew(Path::new(&temporary)).map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
     file.sync_all().map_err(failed)?;
     fs::rename(&temporary, path).map_err(failed)?;

@@ -46,7 +46,7 @@ impl Durability {
         pooled: Option<Publication>,
     ) -> Result<(Self, Definitions), StoreError> {
         let pool = database.storage().pool.as_deref();
-        let term = Term::new(&directory, pool)?;
+        let term = Term::new(&directory, pool, options.recover_until_damage)?;
         let folder = directory.savepoints();
         let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
         let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
@@ -143,6 +143,9 @@ impl Durability {
             && let Err(error) = self.log.sync_to(self.log.end())
         {
             tracing::error!(%error, "the log could not be written at the end");
+        }
+        if self.log.check().is_ok() {
+            self.log.note_reached();
         }
         self.log.finish();
         let writer = self.writer.lock().take();

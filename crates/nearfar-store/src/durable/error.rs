@@ -43,6 +43,17 @@ pub enum DurabilityError {
         /// The folder.
         path: PathBuf,
     },
+    /// A directory that others may read or change.
+    #[error(
+        "data directory `{}` can be read or changed by others (its mode is {mode:04o}): chmod it to \
+         700, or to 750 if its group may read it", path.display()
+    )]
+    TooOpen {
+        /// The directory.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// A directory of another version.
     #[error(
         "data directory `{}` has version {found}, but this program reads version {expected}: open it \
@@ -75,6 +86,17 @@ pub enum DurabilityError {
         /// What is lost without it.
         lost: String,
     },
+    /// A term of the log has lost the file that says where it begins.
+    #[error(
+        "`{}` is missing, which says where this part of the log begins: what was committed from there \
+         on can't be read without it. Nothing was changed. Put the file back, restore the directory \
+         from a backup, or open it with --recover-until-damage to go on with what was committed \
+         before; what is left of the rest is kept beside it", path.display()
+    )]
+    LostTerm {
+        /// The file.
+        path: PathBuf,
+    },
     /// A record that is whole but can't be carried out.
     #[error("the record at position {position} of the log can't be carried out: {what}")]
     Replay {
@@ -88,6 +110,8 @@ pub enum DurabilityError {
     NotLogged {
         /// What the kernel says.
         message: String,
+        /// The kind of that, where it was the kernel.
+        kind: Option<io::ErrorKind>,
     },
     /// It is not known whether a change is on disk.
     #[error(

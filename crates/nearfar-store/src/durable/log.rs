@@ -238,10 +238,13 @@ impl Log {
                 Ok(*end)
             }
             Err(error) => {
-                self.undo(&mut end);
-                Err(DurabilityError::NotLogged {
-                    message: self.message_of(&error),
-                })
+                let message = self.message_of(&error);
+                let kind = kind_of(&error);
+                match self.undo(&mut end) {
+                    // The record may be whole on the disk.
+                    false if is_last => Err(not_synced(&message)),
+                    _ => Err(DurabilityError::NotLogged { message, kind }),
+                }
             }
         }
     }
@@ -259,8 +262,8 @@ impl Log {
     }
 
     /// Makes the log end where it ended before a write that failed. What `wal-db` knows of the gap
-    /// is gone with it.
-    fn undo(&self, locked: &mut u64) {
+    /// is gone with it. False where it can't be, and the log has stopped.
+    fn undo(&self, locked: &mut u64) -> bool {
         let end = *locked;
         let mut wal = self.wal.write();
         let undone = (|| {
@@ -276,8 +279,12 @@ impl Log {
         match undone {
             Ok(()) => {
                 self.durable.fetch_max(end, Ordering::SeqCst);
+                true
             }
-            Err(error) => self.stop(locked, self.message_of(&error)),
+            Err(error) => {
+                self.stop(locked, self.message_of(&error));
+                false
+            }
         }
     }
 
@@ -306,6 +313,7 @@ impl Log {
                         drop(self.end.lock());
                         return Err(DurabilityError::InDoubt { by });
                     }
+                    self.files.note_reached(target);
                     self.durable.fetch_max(target, Ordering::SeqCst);
                 }
                 // An append has failed meanwhile: the log goes on once it is undone.
@@ -321,6 +329,11 @@ impl Log {
                 }
             }
         }
+    }
+
+    /// Notes where the log ends, all of which is on disk.
+    pub(super) fn note_reached(&self) {
+        self.files.note_end(self.durable());
     }
 
     /// Forgets what comes before `position`, which a savepoint holds.
@@ -351,6 +364,14 @@ impl Log {
         let _sync = self.sync.lock();
         self.is_closing.store(true, Ordering::SeqCst);
         self.changed.notify_all();
+    }
+}
+
+/// The kind of an error of the kernel's.
+fn kind_of(error: &WalError) -> Option<ErrorKind> {
+    match error {
+        WalError::Io { source, .. } => Some(source.kind()),
+        _ => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a data directory is opened.
 
+use nearfar_memory::FileAccess;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub struct DataOptions {
     pub recover_until_damage: bool,
     /// Told how far reading the log is.
     pub progress: Option<RecoveryObserver>,
+    /// Who may read the directory, where it is made.
+    pub access: FileAccess,
     /// Failures of the log's files, for tests.
     pub faults: Arc<LogFaults>,
 }
@@ -45,6 +48,7 @@ impl DataOptions {
             savepoint_at_end: true,
             recover_until_damage: false,
             progress: None,
+            access: FileAccess::Owner,
             faults: Arc::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! From a data directory to a database: the newest savepoint, and then the log behind it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use wal_db::{Lsn, OpenPolicy, Wal, WalError};
 
@@ -8,6 +9,7 @@ use super::directory::DataDirectory;
 use super::error::DurabilityError;
 use super::log::{Log, PREFIX_BYTES, config};
 use super::options::{DataOptions, RecoveryProgress};
+use super::reached::Reached;
 use super::record::Frame;
 use super::replay::{Definitions, Replay, Unfinished};
 use super::store::{LogFiles, SharedFiles, unreadable};
@@ -40,14 +42,19 @@ impl OpenedLog {
     ) -> Result<Self, DurabilityError> {
         let savepoint = newest.map_or(0, |newest| newest.log_position);
         let (folder, faults) = (term.folder(), Arc::clone(&options.faults));
-        let files = LogFiles::open(&folder, term.earlier(savepoint)?, savepoint, faults)?;
+        let own = Reached::of(directory.path(), term.number);
+        let place = (folder.as_path(), own.clone());
+        let files = LogFiles::open(place, term.earlier(savepoint)?, savepoint, faults)?;
         let shared = SharedFiles(Arc::clone(&files));
-        let wal = open(directory, options, &shared, savepoint)?;
+        let reached = term.reached_before(directory)?;
+        let (wal, kept) = open(directory, options, &shared, (savepoint, reached))?;
         // An earlier process may have ended before the kernel had written all of it: what a term says of
         // where it begins must not be on disk before that.
         files.sync_all()?;
         term.begin(wal.len(), newest.map_or(0, |newest| newest.number))?;
-        term.remove_others(files.earlier());
+        // Behind the term's begin, and before anything of earlier ones is removed.
+        begin_note(&own, wal.len())?;
+        term.remove_others(files.earlier(), kept.as_deref());
         Ok(Self {
             files,
             wal,
@@ -150,29 +157,41 @@ fn replay(
     Ok(replay.definitions)
 }
 
-/// Opens the log, and cuts off what is torn at its end.
+/// Opens the log, and cuts off what is torn at its end. It is known to have been on disk up to
+/// `reached`. Where it was damaged and is used up to there, also the folder that has the rest.
 fn open(
     directory: &DataDirectory,
     options: &DataOptions,
     files: &SharedFiles,
-    savepoint: u64,
-) -> Result<Wal<SharedFiles>, DurabilityError> {
+    (savepoint, reached): (u64, Option<u64>),
+) -> Result<(Wal<SharedFiles>, Option<PathBuf>), DurabilityError> {
+    let reached = reached.unwrap_or(0);
+    let failed = |error| unreadable(files.0.folder(), error);
+    let mut kept = None;
+    let short = |end: u64| {
+        let what = "the log ends there, but was on disk up to position";
+        (end, format!("{what} {reached}"))
+    };
     let damage = match missing(files, savepoint)? {
         Some(damage) => damage,
-        None => match Wal::with_store_and_config(files.clone(), config(OpenPolicy::Strict)) {
+        None if files.0.end() < reached => short(files.0.end()),
+        // Nothing is cut before it is known that nothing is lost.
+        None => match files.0.without_cuts(|| strictly(files)) {
+            Ok(wal) if wal.len() < reached => short(wal.len()),
             Ok(wal) => {
                 if wal.truncated_on_open() > 0 {
                     note_torn(wal.len(), wal.truncated_on_open());
                 }
-                return Ok(wal);
+                files.0.cut_deferred().map_err(failed)?;
+                return Ok((wal, None));
             }
             Err(WalError::Corruption { offset, reason }) => (offset, reason.to_owned()),
-            Err(error) => return Err(unreadable(files.0.folder(), error)),
+            Err(error) => return Err(failed(error)),
         },
     };
     let (position, what) = damage;
     let lost = damage::search(files, position)?;
-    let is_missing = files.0.end() <= position;
+    let is_missing = files.0.end() <= position || position < reached;
     if lost.was_on_disk || is_missing {
         if !options.recover_until_damage {
             let (path, file_offset) = files.0.place(position);
@@ -184,13 +203,36 @@ fn open(
                 lost: lost.describe(),
             });
         }
-        let kept = damage::keep_rest(files, directory.path(), position)?;
-        tracing::warn!(position, kept = %kept.display(), "{}", lost.describe());
+        let rest = damage::keep_rest(files, directory.path(), position)?;
+        tracing::warn!(position, kept = %rest.display(), "{}", lost.describe());
+        kept = Some(rest);
     } else {
         note_torn(position, lost.bytes);
     }
-    Wal::with_store_and_config(files.clone(), config(OpenPolicy::TruncateTail))
-        .map_err(|error| unreadable(files.0.folder(), error))
+    let wal = Wal::with_store_and_config(files.clone(), config(OpenPolicy::TruncateTail));
+    Ok((wal.map_err(failed)?, kept))
+}
+
+/// Notes that the log ends at `end`, behind the begin of its term.
+fn begin_note(own: &Reached, end: u64) -> Result<(), DurabilityError> {
+    match own.read()? {
+        // What was lost is set aside, and must not be missed again.
+        Some(known) if known > end => own.write(end)?,
+        Some(known) if known == end => {}
+        // A full disk is no reason not to read what is there.
+        _ => {
+            if let Err(error) = own.write(end) {
+                tracing::warn!(%error, "how far the log has come is not noted");
+                return Ok(());
+            }
+        }
+    }
+    own.remove_earlier();
+    Ok(())
+}
+
+fn strictly(files: &SharedFiles) -> Result<Wal<SharedFiles>, WalError> {
+    Wal::with_store_and_config(files.clone(), config(OpenPolicy::Strict))
 }
 
 fn note_torn(position: u64, bytes: u64) {

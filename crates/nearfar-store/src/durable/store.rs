@@ -16,7 +16,11 @@ use wal_db::{SegmentedStore, WalError, WalStore};
 use super::directory::sync_folder;
 use super::error::DurabilityError;
 use super::faults::LogFaults;
+use super::reached::Reached;
+use crate::private;
 
+/// Where `wal-db` notes how much it has removed.
+const HEAD: &str = "head";
 /// Bytes of one file of the log.
 pub(super) const FILE_BYTES: u64 = 16 << 20;
 
@@ -126,18 +130,27 @@ pub(super) struct LogFiles {
     head: AtomicU64,
     /// The number of the last file whose name is on disk.
     named: Mutex<Option<u64>>,
+    /// Files before this number are for those who may read their folder.
+    restricted: AtomicU64,
     is_broken: AtomicBool,
     syncs: AtomicU64,
     faults: Arc<LogFaults>,
+    /// Where the owner notes how far it has come, and the last note of this process.
+    reached: Reached,
+    noted: Mutex<Option<u64>>,
+    /// Whether cuts wait, and the one that does.
+    cuts_wait: AtomicBool,
+    waiting_cut: Mutex<Option<u64>>,
 }
 
 impl LogFiles {
     pub fn open(
-        folder: &Path,
+        (folder, reached): (&Path, Reached),
         earlier: Vec<Part>,
         head: u64,
         faults: Arc<LogFaults>,
     ) -> Result<Arc<Self>, DurabilityError> {
+        refuse_links(folder)?;
         let inner =
             SegmentedStore::open(folder, FILE_BYTES).map_err(|error| unreadable(folder, error))?;
         Ok(Arc::new(Self {
@@ -147,10 +160,51 @@ impl LogFiles {
             folder: folder.to_owned(),
             head: AtomicU64::new(head),
             named: Mutex::new(None),
+            restricted: AtomicU64::new(head / FILE_BYTES),
             is_broken: AtomicBool::new(false),
             syncs: AtomicU64::new(0),
             faults,
+            reached,
+            noted: Mutex::new(None),
+            cuts_wait: AtomicBool::new(false),
+            waiting_cut: Mutex::new(None),
         }))
+    }
+
+    /// Runs `open`, which finds out where the log ends, without anything being cut there.
+    pub fn without_cuts<T>(&self, open: impl FnOnce() -> T) -> T {
+        self.cuts_wait.store(true, Ordering::SeqCst);
+        let opened = open();
+        self.cuts_wait.store(false, Ordering::SeqCst);
+        opened
+    }
+
+    /// Does what [`Self::without_cuts`] has put off.
+    pub fn cut_deferred(&self) -> Result<(), WalError> {
+        let cut = self.waiting_cut.lock().take();
+        cut.map_or(Ok(()), |len| self.truncate(len))
+    }
+
+    /// Notes that the log is on disk up to `position`, if nothing was noted yet for that file.
+    pub fn note_reached(&self, position: u64) {
+        let mut noted = self.noted.lock();
+        let is_noted = |at: u64| at / FILE_BYTES == position / FILE_BYTES || at >= position;
+        if !noted.is_some_and(is_noted) {
+            self.note(&mut noted, position);
+        }
+    }
+
+    /// Notes that the log is on disk up to `position`, its end.
+    pub fn note_end(&self, position: u64) {
+        self.note(&mut self.noted.lock(), position);
+    }
+
+    fn note(&self, noted: &mut Option<u64>, position: u64) {
+        match self.reached.write(position) {
+            Ok(()) => *noted = Some(position),
+            // It only helps to notice that files are lost.
+            Err(error) => tracing::warn!(%error, "how far the log has come is not noted"),
+        }
     }
 
     /// The bytes that the files hold, whatever the head.
@@ -231,7 +285,11 @@ impl LogFiles {
                 }
             }
         }
-        self.inner.truncate_before(position).map(drop)
+        self.inner.truncate_before(position)?;
+        match private::restrict_file(&self.folder.join(HEAD)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, WalError> {
@@ -269,6 +327,20 @@ impl LogFiles {
         self.syncs.load(Ordering::Relaxed)
     }
 
+    /// Has the files up to `end` be for those who may read their folder.
+    fn restrict(&self, end: u64) -> Result<(), WalError> {
+        let last = end.saturating_sub(1) / FILE_BYTES;
+        let first = self.restricted.load(Ordering::Relaxed);
+        for number in first..=last {
+            match private::restrict_file(&file_of(&self.folder, number)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        self.restricted.fetch_max(last + 1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Bytes of files that are kept.
     pub fn kept_bytes(&self) -> u64 {
         let first = self.first_position().ok().flatten();
@@ -286,6 +358,19 @@ impl LogFiles {
         }
         Ok(())
     }
+}
+
+/// Refuses files that are links: who writes the log would write to where they lead.
+fn refuse_links(folder: &Path) -> Result<(), DurabilityError> {
+    let files = numbers(folder)?.into_iter();
+    let files = files.map(|number| file_of(folder, number));
+    for path in files.chain([folder.join(HEAD)]) {
+        if path.is_symlink() {
+            let error = io::Error::other("it is a symbolic link");
+            return Err(DurabilityError::io("cannot write", &path, &error));
+        }
+    }
+    Ok(())
 }
 
 /// A log that its files can't be read of.
@@ -308,7 +393,8 @@ impl WalStore for SharedFiles {
             files.inner.write_at(offset, &bytes[..room as usize])?;
             return Err(error.into());
         }
-        files.inner.write_at(offset, bytes)
+        files.inner.write_at(offset, bytes)?;
+        files.restrict(offset + bytes.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, WalError> {
@@ -316,6 +402,10 @@ impl WalStore for SharedFiles {
     }
 
     fn truncate(&self, len: u64) -> Result<(), WalError> {
+        if self.0.cuts_wait.load(Ordering::SeqCst) {
+            *self.0.waiting_cut.lock() = Some(len);
+            return Ok(());
+        }
         self.0.truncate(len)
     }
 

@@ -13,13 +13,17 @@
 //! contents. So a term also has an identity, drawn at random, which is published in the pool with the
 //! position of the log: a publication counts only if the log up to there was written in the same terms.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::{DataDirectory, random_identity, sync_folder, write_whole};
 use super::error::DurabilityError;
+use super::lost::{lost_terms, set_aside};
+use super::reached::Reached;
 use super::store::Part;
+use crate::private;
 use crate::savepoint::pooled::TablePool;
 
 const FOLDER: &str = "term-";
@@ -63,16 +67,29 @@ pub(super) struct Term {
 
 impl Term {
     /// A new term after the last one that has begun. The caller has the directory's lock, and the
-    /// pool where there is one.
+    /// pool where there is one. Terms that have lost where they begin are set aside if `recovers` says
+    /// so.
     ///
     /// # Errors
-    /// [`DurabilityError::Fenced`]; the kernel's.
+    /// [`DurabilityError::LostTerm`], and nothing is changed; [`DurabilityError::Fenced`]; the
+    /// kernel's.
     pub fn new(
         directory: &DataDirectory,
         pool: Option<&TablePool>,
+        recovers: bool,
     ) -> Result<Self, DurabilityError> {
         let log = directory.log();
-        let last = numbers(&log)?.into_iter().max();
+        let folders = numbers(&log)?;
+        let lost = lost_since_begun(directory, &folders)?;
+        let last = folders.iter().chain(&lost).max().copied();
+        for term in lost {
+            if !recovers {
+                let path = folder_of(&log, term).join(BEGIN);
+                return Err(DurabilityError::LostTerm { path });
+            }
+            let kept = set_aside(directory, term)?;
+            tracing::warn!(term, kept = %kept.display(), "the log of a term without BEGIN was set aside");
+        }
         let number = match (pool, last) {
             (None, None) => 0,
             (_, last) => make_folder(&log, last.unwrap_or(0) + 1)?,
@@ -194,17 +211,54 @@ impl Term {
         identities
     }
 
-    /// Removes what is left of terms that are no part of the log `in_use` any more.
-    pub fn remove_others(&self, in_use: &[Part]) {
+    /// How far the log was on disk at least that this term goes on from, as far as that is known.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn reached_before(
+        &self,
+        directory: &DataDirectory,
+    ) -> Result<Option<u64>, DurabilityError> {
+        let before = match self.number {
+            0 => 0,
+            _ => self.previous,
+        };
+        Reached::of(directory.path(), before).read()
+    }
+
+    /// Removes what is left of terms that are no part of the log `in_use` any more; or moves it to
+    /// `kept`, where something of the log was lost.
+    pub fn remove_others(&self, in_use: &[Part], kept: Option<&Path>) {
         for number in numbers(&self.log).unwrap_or_default() {
             let folder = folder_of(&self.log, number);
             let is_used = in_use.iter().any(|part| part.folder() == folder);
+            let remove = || match (kept, folder.file_name()) {
+                (Some(kept), Some(name)) => fs::rename(&folder, kept.join(name)),
+                _ => fs::remove_dir_all(&folder),
+            };
             if number < self.number
                 && !is_used
-                && let Err(error) = fs::remove_dir_all(&folder)
+                && let Err(error) = remove()
             {
                 tracing::warn!(%error, "the log of an earlier owner can't be removed");
             }
+        }
+    }
+}
+
+/// The terms among `folders`, and others of which something is there, that have lost their `BEGIN`.
+fn lost_since_begun(
+    directory: &DataDirectory,
+    folders: &[u64],
+) -> Result<BTreeSet<u64>, DurabilityError> {
+    let log = directory.log();
+    let begun = || Ok(newest(&log, u64::MAX)?.map_or(0, |(number, _)| number));
+    loop {
+        let before = begun()?;
+        let lost = lost_terms(directory, folders, before)?;
+        // An earlier owner that was stopped may have begun meanwhile.
+        if lost.is_empty() || begun()? == before {
+            return Ok(lost);
         }
     }
 }
@@ -218,7 +272,7 @@ pub(super) fn last_pool(log: &Path) -> Result<Option<u128>, DurabilityError> {
     Ok(newest(log, u64::MAX)?.map(|(_, begin)| begin.pool))
 }
 
-fn folder_of(log: &Path, number: u64) -> PathBuf {
+pub(super) fn folder_of(log: &Path, number: u64) -> PathBuf {
     match number {
         0 => log.to_owned(),
         number => log.join(format!("{FOLDER}{number:08x}")),
@@ -229,7 +283,7 @@ fn folder_of(log: &Path, number: u64) -> PathBuf {
 fn make_folder(log: &Path, mut number: u64) -> Result<u64, DurabilityError> {
     loop {
         let folder = folder_of(log, number);
-        match fs::create_dir(&folder) {
+        match private::make_new_folder(&folder) {
             Ok(()) => break,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
             Err(error) => return Err(DurabilityError::io("cannot make folder", folder, &error)),
@@ -317,7 +371,6 @@ impl Begin {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
 
     /// A data directory whose log has, of term zero, 1,000 bytes; of term 1, which began at 800, the
     /// bytes up to 1,200; of term 3 the bytes from 1,100 to 1,500; and of term 2 a folder.
@@ -352,7 +405,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = DataDirectory::open(folder.path(), None).expect("a directory");
         for _ in 0..2 {
-            let term = Term::new(&directory, None).expect("a term");
+            let term = Term::new(&directory, None, false).expect("a term");
             assert_eq!((term.number, term.folder()), (0, directory.log()));
             term.begin(100, 3).expect("nothing to do");
             assert!(term.earlier(0).expect("none").is_empty());
@@ -366,13 +419,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = directory(folder.path());
         assert_eq!(last_pool(&directory.log()).expect("read"), Some(9));
-        let term = Term::new(&directory, None).expect("a term");
+        let term = Term::new(&directory, None, false).expect("a term");
         assert_eq!((term.number, term.previous), (4, 3));
         // One that was given up leaves a folder.
-        let term = Term::new(&directory, None).expect("a term");
+        let term = Term::new(&directory, None, false).expect("a term");
         assert_eq!((term.number, term.previous), (5, 3));
         term.begin(1400, 3 << 32 | 2).expect("begun");
-        let next = Term::new(&directory, None).expect("a term");
+        let next = Term::new(&directory, None, false).expect("a term");
         assert_eq!((next.number, next.previous), (6, 5));
         assert_eq!(last_pool(&directory.log()).expect("read"), Some(0));
     }
@@ -380,7 +433,7 @@ mod tests {
     #[test]
     fn savepoints_count_that_were_written_in_their_time() {
         let folder = tempfile::tempdir().expect("a folder");
-        let term = Term::new(&directory(folder.path()), None).expect("a term");
+        let term = Term::new(&directory(folder.path()), None, false).expect("a term");
         let counted = [5, 1 << 32 | 6, 1 << 32 | 7, 3 << 32 | 1, 3 << 32 | 900];
         // Of a fenced owner; of one that never began.
         let late = [1 << 32 | 8, 2 << 32 | 1, 4 << 32 | 1];
@@ -392,7 +445,7 @@ mod tests {
     fn the_log_is_that_of_each_owner_up_to_the_next() {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = directory(folder.path());
-        let term = Term::new(&directory, None).expect("a term");
+        let term = Term::new(&directory, None, false).expect("a term");
         let parts = |position| {
             let parts = term.earlier(position).expect("parts");
             let of = |part: &Part| (part.folder().to_owned(), part.range());
@@ -406,7 +459,7 @@ mod tests {
         assert_eq!(parts(1100), std::slice::from_ref(&three));
         // What is no part of the log any more goes, and nothing of later terms.
         fs::create_dir(folder_of(&directory.log(), 8)).expect("made");
-        term.remove_others(&term.earlier(1100).expect("parts"));
+        term.remove_others(&term.earlier(1100).expect("parts"), None);
         let left = numbers(&directory.log()).expect("numbers");
         assert_eq!(BTreeSet::from_iter(left), BTreeSet::from([3, 4, 8]));
     }
@@ -415,7 +468,7 @@ mod tests {
     fn a_position_counts_in_the_terms_that_the_log_was_written_in() {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = directory(folder.path());
-        let term = Term::new(&directory, None).expect("a term");
+        let term = Term::new(&directory, None, false).expect("a term");
         let follows = |identity, position| term.follows(identity, position, 1500).expect("read");
         // Term zero had up to 800, term 1 up to 1,100, term 3 up to the end.
         assert!(follows(103, 1500) && follows(103, 1100) && !follows(103, 1501));
@@ -433,12 +486,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let directory = directory(folder.path());
         for _ in 0..5 {
-            let term = Term::new(&directory, None).expect("a term");
+            let term = Term::new(&directory, None, false).expect("a term");
             assert!(term.follows(103, 1500, 1500).expect("read"));
             assert!(!term.follows(101, 1500, 1500).expect("read"));
             fs::create_dir_all(term.folder()).expect("made");
             term.begin(1500, 3 << 32 | 1).expect("begun");
-            term.remove_others(&[]);
+            term.remove_others(&[], None);
         }
     }
 
@@ -476,7 +529,7 @@ mod tests {
             // A last number that is cut is a number, which is why the file is renamed when it is whole.
             let last = "previous-identities ";
             let is_number = end > text.find(last).expect("there") + last.len();
-            match Term::new(&directory, None) {
+            match Term::new(&directory, None, false) {
                 Ok(_) => assert!(is_number, "{end}"),
                 Err(error) => assert!(error.to_string().contains(BEGIN), "{error}"),
             }

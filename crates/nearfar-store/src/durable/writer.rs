@@ -13,6 +13,7 @@ use crate::error::StoreError;
 use crate::image::{Encoder, ImageError, encode_placements};
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::{Part, Preload, RowId, Table, TableId};
+use crate::transaction::CommitGate;
 
 /// A record that has so many bytes is appended, and another one begun.
 const RECORD_BYTES: usize = 4 << 20;
@@ -27,6 +28,8 @@ const IDS_MAX: usize = 1 << 18;
 #[derive(Debug)]
 pub(crate) struct LogTransaction<'a> {
     log: &'a Log,
+    /// Closed when nobody wants the transaction any more.
+    gate: &'a CommitGate,
     number: u64,
     record: Encoder,
     /// There from the first of several records on.
@@ -38,10 +41,11 @@ impl<'a> LogTransaction<'a> {
     ///
     /// # Errors
     /// [`DurabilityError::Stopped`].
-    pub fn new(log: &'a Log) -> Result<Self, DurabilityError> {
+    pub fn new(log: &'a Log, gate: &'a CommitGate) -> Result<Self, DurabilityError> {
         log.check()?;
         Ok(Self {
             log,
+            gate,
             number: log.next_transaction(),
             record: empty(),
             several: None,
@@ -179,6 +183,7 @@ impl<'a> LogTransaction<'a> {
 
     fn push(&mut self, table: &str, operation: &Operation<'_>) -> Result<(), StoreError> {
         if self.record.len() >= RECORD_BYTES {
+            self.gate.check()?;
             self.several
                 .get_or_insert_with(|| self.log.several_records());
             let mut record = std::mem::replace(&mut self.record, empty()).finish();
@@ -192,6 +197,7 @@ impl<'a> LogTransaction<'a> {
                 },
                 other => DurabilityError::NotLogged {
                     message: other.to_string(),
+                    kind: None,
                 },
             })?;
         let (bytes, max) = (self.record.len(), RECORD_BYTES_MAX as usize);

@@ -2,7 +2,9 @@
 //! before it runs, and the state of the transaction.
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use std::sync::Arc;
 
 use super::Engine;
@@ -28,6 +30,9 @@ pub enum TransactionState {
 pub struct Described {
     /// The types of `$1` and so on, where its place in the statement tells.
     pub parameters: Vec<Option<DataType>>,
+    /// The types that they are cast to where they stand, as in `CAST($1 AS INT)`: a client that gives
+    /// no type for one has that in mind.
+    pub casts: Vec<Option<DataType>>,
     /// The columns of its rows, if it is a query.
     pub columns: Option<SchemaRef>,
 }
@@ -70,10 +75,12 @@ impl Session {
         };
         let transaction = self.current_transaction()?;
         let state = super::execute::within(&transaction, self.context().state());
-        let plan = state.statement_to_plan(parsed.as_ref().clone()).await?;
+        let plan = super::execute::plan(&state, parsed).await?;
+        let parameters = parameters(&plan)?;
         Ok(Described {
-            parameters: parameters(&plan)?,
-            columns: columns(&plan).filter(|_| is_query),
+            casts: casts(&plan, parameters.len())?,
+            parameters,
+            columns: columns(&settled(&state, &plan)).filter(|_| is_query),
         })
     }
 }
@@ -98,6 +105,35 @@ fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, StoreError> {
     Ok(types)
 }
 
+/// The types that parameters are cast to, the first where there are several.
+fn casts(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>, StoreError> {
+    let mut types = vec![None; count];
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Cast(cast) = expr
+                    && let Expr::Placeholder(parameter) = cast.expr.as_ref()
+                    && let Ok(number) = parameter.id.trim_start_matches('$').parse::<usize>()
+                    && let Some(slot) = types.get_mut(number.wrapping_sub(1))
+                {
+                    slot.get_or_insert_with(|| cast.field.data_type().clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(types)
+}
+
+/// The plan with the types that its columns will have, where its parameters let it be known.
+fn settled(state: &SessionState, plan: &LogicalPlan) -> LogicalPlan {
+    let analyzed =
+        state
+            .analyzer()
+            .execute_and_check(plan.clone(), state.config_options(), |_, _| {});
+    analyzed.unwrap_or_else(|_| plan.clone())
+}
+
 fn columns(plan: &LogicalPlan) -> Option<SchemaRef> {
     let is_query = !matches!(
         plan,
@@ -107,7 +143,7 @@ fn columns(plan: &LogicalPlan) -> Option<SchemaRef> {
             | LogicalPlan::Statement(_)
     );
     let schema: &Schema = plan.schema().as_arrow();
-    is_query.then(|| Arc::new(schema.clone()))
+    is_query.then(|| super::execute::shown_schema(&Arc::new(schema.clone())))
 }
 
 impl Engine {

@@ -13,7 +13,7 @@ use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
 use crate::sql::SqlError;
 use crate::table::{Preload, Table};
-use crate::transaction::Version;
+use crate::transaction::{CommitGate, Version};
 
 /// Held by the one change of the catalog that is under way, or by who takes a savepoint.
 #[derive(Debug, Default)]
@@ -94,21 +94,38 @@ fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &
 }
 
 impl Engine {
-    /// Changes the catalog: checks that it can be, writes that to the log, waits for the disk, and
-    /// does it, both with what the check has found. Changes of the catalog follow each other.
+    /// Changes the catalog: checks that it can be, passes `gate`, writes that to the log, waits for the
+    /// disk, and does it, both with what the check has found. Changes of the catalog follow each other.
     fn define<F, T>(
         &self,
+        gate: &CommitGate,
         check: impl FnOnce() -> Result<F, StoreError>,
         write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
         apply: impl FnOnce(F) -> T,
     ) -> Result<T, StoreError> {
-        let applied = self.define_alone(check, write, apply)?;
+        let applied = self.define_alone(gate, check, write, apply)?;
         self.database.main_changed();
         Ok(applied)
     }
 
+    /// The same for rows that are new: where nothing but a pool would have them, it has to.
+    fn define_rows<F>(
+        &self,
+        gate: &CommitGate,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        apply: impl FnOnce(F),
+    ) -> Result<(), StoreError> {
+        if self.durability.is_some() {
+            return self.define(gate, check, write, apply);
+        }
+        self.define_alone(gate, check, write, apply)?;
+        self.publish()
+    }
+
     fn define_alone<F, T>(
         &self,
+        gate: &CommitGate,
         check: impl FnOnce() -> Result<F, StoreError>,
         write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
         apply: impl FnOnce(F) -> T,
@@ -117,8 +134,9 @@ impl Engine {
         let found = check()?;
         self.database.check_owner()?;
         if let Some(log) = self.database.log() {
-            let mut record = LogTransaction::new(log)?;
+            let mut record = LogTransaction::new(log, gate)?;
             write(&mut record, &found)?;
+            gate.pass()?;
             if !record.is_empty() {
                 let position = {
                     let _commits = self.database.lock();
@@ -129,6 +147,7 @@ impl Engine {
                 }
             }
         }
+        gate.pass()?;
         Ok(apply(found))
     }
 
@@ -151,14 +170,21 @@ impl Engine {
     ///
     /// # Errors
     /// A name that is taken; a log that can't be written.
-    pub(super) fn create_table(&self, slot: &Slot, table: Arc<Table>) -> Result<(), StoreError> {
+    pub(super) fn create_table(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        table: Arc<Table>,
+    ) -> Result<(), StoreError> {
         if slot.is_temporary {
             self.check(slot)?;
+            gate.pass()?;
             slot.schema.replace(slot.name.clone(), self.provider(table));
             return Ok(());
         }
-        let system = self.system();
-        self.define(
+        let (system, replaced) = (self.system(), slot.schema.get(&slot.name));
+        let entered = self.define_rows(
+            gate,
             || Ok(self.check(slot)?),
             |log, ()| {
                 slot.forget_replaced(log)?;
@@ -169,25 +195,57 @@ impl Engine {
                 let provider = self.provider(Arc::clone(&table));
                 slot.schema.replace(slot.name.clone(), provider);
             },
-        )
+        );
+        entered.inspect_err(|_| self.undo_create(slot, &table, replaced))
+    }
+
+    /// Takes a table out again, if it was entered, and puts in what it has replaced.
+    fn undo_create(
+        &self,
+        slot: &Slot,
+        table: &Arc<Table>,
+        replaced: Option<Arc<dyn TableProvider>>,
+    ) {
+        let entered = slot.schema.get(&slot.name);
+        let is_entered = entered
+            .as_ref()
+            .and_then(|entered| table_of(entered.as_ref()));
+        if !is_entered.is_some_and(|entered| Arc::ptr_eq(entered, table)) {
+            return;
+        }
+        slot.schema.remove(&slot.name);
+        if let Some(replaced) = replaced {
+            let again = match table_of(replaced.as_ref()) {
+                Some(table) => self.provider(Arc::clone(table)) as _,
+                None => replaced,
+            };
+            slot.schema.replace(slot.name.clone(), again);
+        }
     }
 
     /// Enters a view.
     ///
     /// # Errors
     /// As [`Self::create_table`].
-    pub(super) fn create_view(&self, slot: &Slot, view: Arc<ViewTable>) -> Result<(), StoreError> {
+    pub(super) fn create_view(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        view: Arc<ViewTable>,
+    ) -> Result<(), StoreError> {
         let enter = |()| {
             slot.schema
                 .replace(slot.name.clone(), Arc::clone(&view) as _)
         };
         if slot.is_temporary {
             self.check(slot)?;
+            gate.pass()?;
             enter(());
             return Ok(());
         }
         let sql = view.definition().map_or("", String::as_str);
         self.define(
+            gate,
             || Ok(self.check(slot)?),
             |log, ()| {
                 slot.forget_replaced(log)?;
@@ -201,8 +259,14 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn drop_relation(&self, schema: &str, name: &str) -> Result<bool, StoreError> {
+    pub(super) fn drop_relation(
+        &self,
+        gate: &CommitGate,
+        schema: &str,
+        name: &str,
+    ) -> Result<bool, StoreError> {
         self.define(
+            gate,
             || Ok(self.catalog.schema(schema)),
             |log, map| match map.as_ref().and_then(|map| map.get(name)) {
                 Some(provider) => forget(log, schema, name, &provider),
@@ -216,8 +280,9 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn create_schema(&self, name: &str) -> Result<(), StoreError> {
+    pub(super) fn create_schema(&self, gate: &CommitGate, name: &str) -> Result<(), StoreError> {
         self.define(
+            gate,
             || Ok(()),
             |log, ()| log.create_schema(name),
             |()| self.catalog.add_schema(name),
@@ -229,12 +294,18 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn drop_schema(&self, name: &str, with_contents: bool) -> Result<bool, StoreError> {
+    pub(super) fn drop_schema(
+        &self,
+        gate: &CommitGate,
+        name: &str,
+        with_contents: bool,
+    ) -> Result<bool, StoreError> {
         let is_droppable = || {
             let schema = self.catalog.schema(name);
             schema.is_some_and(|map| with_contents || map.all().is_empty())
         };
         self.define(
+            gate,
             || Ok(is_droppable()),
             |log, is_droppable| match is_droppable {
                 true => log.drop_schema(name),
@@ -253,8 +324,13 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn record_placements(&self, table: &Table) -> Result<(), StoreError> {
+    pub(super) fn record_placements(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+    ) -> Result<(), StoreError> {
         self.define(
+            gate,
             || Ok(()),
             |log, ()| match self.is_logged(table) {
                 true => log.place(table, self.system()),
@@ -274,10 +350,16 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn set_preload(&self, table: &Table, preload: Preload) -> Result<(), StoreError> {
+    pub(super) fn set_preload(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        preload: Preload,
+    ) -> Result<(), StoreError> {
         let before = table.preload();
         table.set_preload(preload);
         let recorded = self.define(
+            gate,
             || Ok(()),
             |log, ()| match self.is_logged(table) {
                 true => log.preload(table),

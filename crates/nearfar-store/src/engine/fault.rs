@@ -8,7 +8,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::path::PathBuf;
 
 use super::memory::QueryMemory;
-use crate::error::StoreError;
+use crate::error::{StoreError, is_disk_full};
+use crate::optimize::is_of_several_rows;
+use crate::sql::SqlError;
 
 /// Files named in one message.
 const NAMED_FILES_MAX: usize = 3;
@@ -25,7 +27,8 @@ pub fn query_error(
     };
     match (inner.find_root(), memory.refusal()) {
         (DataFusionError::ResourcesExhausted(_), Some(refusal)) => refusal.into(),
-        (root, _) if is_of_files(root) => match files(plan) {
+        (root, _) if is_of_several_rows(root) => SqlError::SeveralRows.into(),
+        (root, _) if is_of_files(root) && !is_disk_full(inner) => match files(plan) {
             Some(path) => StoreError::Unreadable {
                 path,
                 source: Box::new(error),

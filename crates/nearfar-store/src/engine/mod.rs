@@ -5,36 +5,46 @@
 
 mod catalog;
 mod client;
+mod compact;
 mod definitions;
 mod execute;
 mod fault;
 pub mod heap;
+pub(crate) mod interrupt;
+mod lanes;
 mod loading;
 mod memory;
+mod metering;
 mod options;
+mod planning;
 mod pool;
 mod preload;
 mod refusal;
 mod session;
 mod settings;
+mod slicing;
 mod spill;
 mod stream;
 mod system;
 mod tablespaces;
-mod transparent;
+pub(crate) mod transparent;
 mod yielding;
 
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
-pub use execute::ClientRows;
+pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
+pub use interrupt::{Interrupt, PlanningTurns};
+pub use lanes::Lanes;
 pub use loading::Loading;
 pub use memory::{EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory};
+pub use metering::{Charge, StatementMemory};
 pub use options::{EngineOptions, Origin, SessionOptions};
 pub use refusal::{LimitOf, Refusal};
 pub use session::Session;
-pub use settings::Settings;
-pub(crate) use settings::setting_names;
+pub(crate) use settings::is_own_setting;
+pub use settings::{Scope, SettingInfo, Settings, all_settings};
 pub use spill::SpillAccount;
+use spill::SpillFolder;
 pub use stream::{CommandTag, RowStream, StatementResult};
 pub use tablespaces::Tablespaces;
 
@@ -54,7 +64,7 @@ use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use crate::table::{Table, TemporaryBudget};
-use crate::transaction::{Database, MergeLimits};
+use crate::transaction::{CommitGate, Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
 use preload::Preloader;
@@ -81,6 +91,9 @@ pub struct Engine {
     verifier: Mutex<Option<Verifier>>,
     preloader: Preloader,
     runtime: Arc<RuntimeEnv>,
+    /// Where queries run, if not where their statements do.
+    lanes: OnceLock<Lanes>,
+    planning_turns: Arc<PlanningTurns>,
     /// Sessions so far.
     sessions: AtomicU64,
     temp_limit_bytes: u64,
@@ -149,7 +162,9 @@ impl Engine {
             publisher: OnceLock::new(),
             verifier: Mutex::new(opened.verifier),
             preloader: Preloader::default(),
-            runtime: Arc::default(),
+            lanes: OnceLock::new(),
+            planning_turns: PlanningTurns::new(threads),
+            runtime: SpillFolder::runtime()?,
             sessions: AtomicU64::new(1),
             temp_limit_bytes: options
                 .temp_limit_bytes
@@ -258,6 +273,21 @@ impl Engine {
         &self.query_memory
     }
 
+    /// Has queries run on `lanes` by how long they are expected to take, and not where their statements
+    /// do. Once.
+    pub fn set_lanes(&self, lanes: Lanes) {
+        self.lanes.get_or_init(|| lanes);
+    }
+
+    fn lanes(&self) -> Option<&Lanes> {
+        self.lanes.get()
+    }
+
+    /// The turns that statements take whose planning takes long.
+    pub fn planning_turns(&self) -> &Arc<PlanningTurns> {
+        &self.planning_turns
+    }
+
     /// A new session.
     pub fn session(self: &Arc<Self>) -> Session {
         self.session_with(SessionOptions::default())
@@ -274,7 +304,7 @@ impl Engine {
     /// A name that is taken; a log that can't be written.
     pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
         let slot = self.public_slot(table.name());
-        self.create_table(&slot, table)
+        self.create_table(&CommitGate::default(), &slot, table)
     }
 
     fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {
@@ -313,6 +343,7 @@ impl Engine {
         let log = self.database.log().cloned();
         let memory_limit_bytes = options.memory_limit_bytes;
         let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
+        let memory = (Arc::clone(&self.query_memory), memory);
         Settings::new(self.tablespaces(), limits, log, temporary, memory)
     }
 }
@@ -335,7 +366,8 @@ impl Opened {
     ) -> Result<Self, StoreError> {
         let storage = pool::open(pool, data.is_some(), storage)?;
         let pool_id = storage.pool.as_deref().map(TablePool::id);
-        let directory = data.map(|data| DataDirectory::open(&data.directory, pool_id));
+        let directory =
+            data.map(|data| DataDirectory::open_for(&data.directory, pool_id, data.access));
         let directory = directory.transpose()?;
         let link = directory.as_ref().map(DataDirectory::link);
         let attached = pool::attach(&storage, link.as_ref())?;

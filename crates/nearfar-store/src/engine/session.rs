@@ -3,28 +3,39 @@
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::TableReference;
 use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use nearfar_memory::TierId;
 use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
+use super::compact::CompactViews;
 use super::heap::HeapRule;
 use super::loading::Loading;
 use super::memory::QueryMemory;
+use super::metering::{
+    Charge, GuardedCalls, Metering, batch_rows, guarded_functions, parsed_bytes,
+};
 use super::options::SessionOptions;
-use super::settings::Settings;
+use super::settings::{Settings, library_values};
+use super::slicing::SlicedInputs;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
 use super::yielding::YieldingJoins;
 use crate::error::StoreError;
-use crate::optimize::{logical_rules, physical_rules, settings};
+use crate::foreign::GuardedFiles;
+use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
 use crate::sql::{SqlError, Statement, statements};
 use crate::table::Table;
-use crate::transaction::Transaction;
+use crate::transaction::{CommitGate, Transaction};
+use crate::values::{self, ValuePlanner};
 
 /// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
 ///
@@ -55,30 +66,68 @@ pub struct Session {
     context: SessionContext,
     catalog: Arc<SessionCatalog>,
     pub(super) temporary: Arc<TableMap>,
+    /// What the client keeps of it.
+    kept: Arc<QueryMemory>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
     /// The transaction that `BEGIN` began.
     pub(super) open: Arc<Mutex<Option<Arc<Transaction>>>>,
+    /// What the commit of the statement has to pass that runs in this clone.
+    pub(super) gate: Arc<CommitGate>,
+    /// What settings of the library were at first.
+    pub(super) library_defaults: Arc<BTreeMap<&'static str, Option<String>>>,
+    /// The names under which `PREPARE` has prepared statements.
+    pub(super) prepared: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Session {
     pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
-        let state = SessionStateBuilder::new()
-            .with_config(config(&engine, options))
+        let config = config(&engine, options);
+        let library_defaults = Arc::new(library_values(config.options()));
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
             .with_runtime_env(Arc::clone(engine.runtime()))
+            .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
             .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
             .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(GuardedFiles))
             .with_physical_optimizer_rule(Arc::new(YieldingJoins))
+            .with_physical_optimizer_rule(Arc::new(SlicedInputs))
+            .with_physical_optimizer_rule(Arc::new(CompactViews))
+            .with_physical_optimizer_rule(Arc::new(Metering))
             .with_physical_optimizer_rule(Arc::new(heap_rule(&engine)))
             .build();
+        if let Err(error) = datafusion_functions_json::register_all(&mut state) {
+            tracing::warn!(%error, "functions of JSON are missing");
+        }
+        guard(&mut state);
         let context = SessionContext::new_with_state(state);
+        for function in values::functions() {
+            context.register_udf(function);
+        }
+        for function in values::aggregates() {
+            context.register_udaf(function);
+        }
         let temporary = Arc::new(TableMap::default());
         let system = Arc::new(SystemTables::new(&engine, &temporary));
         let shared = Arc::clone(engine.catalog());
         let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
         let catalog = Arc::new(catalog);
         context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
+        let settings = context
+            .state_ref()
+            .read()
+            .config_options()
+            .extensions
+            .get::<Settings>()
+            .cloned();
+        let settings = settings.unwrap_or_else(|| engine.default_settings(options));
+        let kept = engine
+            .query_memory()
+            .query(settings.memory(), TierId::NEAR, None);
         Self {
+            kept,
             engine,
             options,
             context,
@@ -86,6 +135,17 @@ impl Session {
             temporary,
             loading: Arc::default(),
             open: Arc::default(),
+            gate: Arc::default(),
+            library_defaults,
+            prepared: Arc::default(),
+        }
+    }
+
+    /// The same session for one statement, whose commit has to pass `gate`.
+    pub(super) fn behind(&self, gate: &Arc<CommitGate>) -> Self {
+        Self {
+            gate: Arc::clone(gate),
+            ..self.clone()
         }
     }
 
@@ -118,7 +178,8 @@ impl Session {
     }
 
     /// Runs a script: its statements one after another, each to its end but for queries, of which
-    /// the caller reads the rows. Dropping the future, or a stream of rows, ends the work.
+    /// the caller reads the rows. Dropping the future, or a stream of rows, ends the work, as
+    /// [`Self::run`] says.
     ///
     /// # Errors
     /// The first statement that fails; nothing has run if it is not SQL. To keep the results of
@@ -135,13 +196,39 @@ impl Session {
     /// open has failed then.
     ///
     /// # Errors
-    /// The first statement that is not SQL, or that is known not to be supported.
-    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, SqlError> {
-        statements(sql).inspect_err(|_| {
+    /// The first statement that is not SQL, or that is known not to be supported; a text that the
+    /// session has no memory for.
+    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+        self.read_within_limits(sql).inspect_err(|_| {
             if let Some(transaction) = self.open.lock().as_ref() {
                 transaction.fail();
             }
         })
+    }
+
+    fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+        let charge = Arc::new(self.charge("the text of a statement", parsed_bytes(sql))?);
+        let statements = statements(sql)?.into_iter();
+        Ok(statements
+            .map(|statement| statement.charged(&charge))
+            .collect())
+    }
+
+    /// Takes memory of the session for something that its client keeps, until what is returned is
+    /// dropped.
+    ///
+    /// # Errors
+    /// More than the session, or the engine, may take.
+    pub fn charge(&self, what: &str, bytes: u64) -> Result<Charge, StoreError> {
+        Charge::new(&self.kept, what, bytes)
+    }
+
+    /// Has errors of the planner come with their place in the statement.
+    pub fn tell_places(&self) {
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        options.sql_parser.collect_spans = true;
     }
 
     /// The table that is being filled at this moment by a statement of this session.
@@ -154,7 +241,7 @@ impl Session {
         self.settings_in(&self.context.state_ref().read())
     }
 
-    fn settings_in(&self, state: &SessionState) -> Settings {
+    pub(super) fn settings_in(&self, state: &SessionState) -> Settings {
         let extensions = &state.config_options().extensions;
         let own = extensions.get::<Settings>().cloned();
         own.unwrap_or_else(|| self.engine.default_settings(self.options))
@@ -169,10 +256,11 @@ impl Session {
         self.context.sql(sql).await
     }
 
-    /// The context in which one query runs, and its memory.
+    /// The context in which one query runs that has `plan`, and its memory.
     pub(super) fn query_context(
         &self,
         state: &SessionState,
+        plan: &dyn ExecutionPlan,
     ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
         let settings = self.settings_in(state);
         let memory = self.engine.query_memory().query(
@@ -193,7 +281,10 @@ impl Session {
             Ok(store) => runtime.disk_manager = store,
             Err(error) => tracing::warn!(%error, "the query spills to disk alone"),
         }
-        let config = memory.fitted(state.config());
+        let mut config = memory.fitted(state.config());
+        if let Some(rows) = batch_rows(plan).filter(|rows| *rows < config.batch_size()) {
+            config = config.with_batch_size(rows);
+        }
         let context = TaskContext::from(state)
             .with_session_config(config)
             .with_runtime(Arc::new(runtime));
@@ -226,6 +317,18 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
         .with_option_extension(engine.default_settings(options))
+}
+
+/// Puts functions and operators that ask for memory in the place of those that do not.
+fn guard(state: &mut SessionState) {
+    for function in guarded_functions() {
+        // What is replaced is DataFusion's own, and nothing refuses it.
+        let _replaced = state.register_udf(Arc::clone(function));
+    }
+    let rewritten = state.register_function_rewrite(Arc::new(GuardedCalls));
+    if let Err(error) = rewritten {
+        tracing::warn!(%error, "some expressions take memory without asking");
+    }
 }
 
 /// The rule for the query heap. It comes last: other rules look for the operators that it wraps.

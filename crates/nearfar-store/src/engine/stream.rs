@@ -1,11 +1,12 @@
 //! What statements give back.
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::EmptyRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
@@ -15,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::execute::shown_schema;
 use super::fault::{is_of_hash_join, query_error};
 use super::memory::{CancelOnDrop, QueryMemory};
 use crate::durable::DurabilityError;
@@ -81,9 +83,8 @@ impl RowStream {
         transaction: Arc<Transaction>,
         pool: Option<Arc<TablePool>>,
     ) -> Self {
-        let schema = batches.schema();
-        let mut receiver =
-            RecordBatchReceiverStream::builder(Arc::clone(&schema), BUFFERED_BATCHES);
+        let schema = shown_schema(&batches.schema());
+        let mut receiver = RecordBatchReceiverStream::builder(batches.schema(), BUFFERED_BATCHES);
         let sender = receiver.tx();
         receiver.spawn(async move {
             while let Some(mut batch) = batches.next().await {
@@ -142,13 +143,27 @@ impl RowStream {
     ) -> Result<RecordBatch, StoreError> {
         let owner = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
         let checked = match (owner, batch) {
-            (Ok(()), Ok(batch)) => return Ok(batch),
+            (Ok(()), Ok(batch)) => return self.shown(batch),
             // Whatever became of it: values that nobody has encoded are no reason to blame the query.
             (Err(by), _) => DurabilityError::fenced(&by).into(),
             (Ok(()), Err(error)) => query_error(error.into(), &self.memory.0, self.plan.as_ref()),
         };
         self.transaction.fail();
         Err(checked)
+    }
+
+    /// A batch with the names of columns that are shown.
+    fn shown(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+        let has_names = |(own, other): (&Arc<Field>, &Arc<Field>)| own.name() == other.name();
+        let fields = self.schema.fields().iter();
+        if fields.zip(batch.schema_ref().fields()).all(has_names) {
+            return Ok(batch);
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = shown_schema(batch.schema_ref());
+        let columns = batch.columns().to_vec();
+        let batch = RecordBatch::try_new_with_options(schema, columns, &rows);
+        Ok(batch?)
     }
 
     /// The columns' names and types.
@@ -159,6 +174,22 @@ impl RowStream {
     /// The memory of the query.
     pub fn memory(&self) -> &Arc<QueryMemory> {
         &self.memory.0
+    }
+
+    /// The same rows, all of which are there.
+    ///
+    /// # Errors
+    /// What ended the query early.
+    pub(super) async fn buffered(mut self) -> Result<Self, StoreError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        let schema = Arc::clone(&self.schema);
+        self.batches = Box::pin(MemoryStream::try_new(batches, schema, None)?);
+        // They are no rows of the pool's.
+        self.pool = None;
+        Ok(self)
     }
 
     /// All rows that are left.

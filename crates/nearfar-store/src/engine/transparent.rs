@@ -78,4 +78,4 @@ macro_rules! transparent {
     };
 }
 
-pub(super) use transparent;
+pub(crate) use transparent;

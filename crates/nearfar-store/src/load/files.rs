@@ -2,6 +2,7 @@
 
 use datafusion::common::DataFusionError;
 use datafusion::datasource::file_format::options::ArrowReadOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::error::StoreError;
+use crate::foreign::{GuardedFiles, reading};
 
 /// A file format that tables are loaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,20 +70,32 @@ pub async fn file_plan(
         .execution
         .enable_file_stream_work_stealing = false;
     let context = SessionContext::new_with_config(config);
-    let unreadable = |source: DataFusionError| StoreError::Unreadable {
-        path: path.to_owned(),
-        source: Box::new(source.into()),
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    let ending = ending.map_or_else(String::new, |ending| format!(".{ending}"));
+    let plan = async {
+        let frame = match format {
+            FileFormat::Parquet => {
+                let options = ParquetReadOptions {
+                    file_extension: &ending,
+                    ..Default::default()
+                };
+                context.read_parquet(text, options).await?
+            }
+            FileFormat::Csv => {
+                let options = CsvReadOptions::new().file_extension(&ending);
+                context.read_csv(text, options).await?
+            }
+            FileFormat::Arrow => {
+                let options = ArrowReadOptions {
+                    file_extension: &ending,
+                    ..Default::default()
+                };
+                context.read_arrow(text, options).await?
+            }
+        };
+        let plan = frame.create_physical_plan().await?;
+        GuardedFiles.optimize(plan, context.state().config_options())
     };
-    let frame = match format {
-        FileFormat::Parquet => {
-            context
-                .read_parquet(text, ParquetReadOptions::default())
-                .await
-        }
-        FileFormat::Csv => context.read_csv(text, CsvReadOptions::default()).await,
-        FileFormat::Arrow => context.read_arrow(text, ArrowReadOptions::default()).await,
-    };
-    let frame = frame.map_err(unreadable)?;
-    let plan = frame.create_physical_plan().await.map_err(unreadable)?;
+    let plan = reading(&[path.to_owned()], Some(format), path, plan).await?;
     Ok((plan, context))
 }

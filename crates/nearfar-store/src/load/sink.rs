@@ -1,6 +1,6 @@
 //! Rows that are added to a table.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::datasource::sink::DataSink;
@@ -16,7 +16,8 @@ use crate::error::StoreError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::sql::SqlError;
 use crate::table::{Table, TableBuilder};
-use crate::transaction::{NewRows, Transaction};
+use crate::transaction::{CommitGate, NewRows, Transaction};
+use crate::values::declared::assigned;
 
 /// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;
@@ -54,9 +55,10 @@ impl RowWriter {
     /// Adds rows, columns in the order of the table's and of types that cast to them.
     ///
     /// # Errors
-    /// A null where none may be; a value that does not cast; a region that is refused.
+    /// A null where none may be; a text that is too long; a value that does not cast; a region that is refused.
     pub fn push(&mut self, batch: RecordBatch) -> Result<(), StoreError> {
         self.check_nulls(&batch)?;
+        let batch = self.with_lengths(batch)?;
         self.rows += batch.num_rows();
         if let Some(builder) = &mut self.builder {
             return builder.push(&batch);
@@ -91,6 +93,21 @@ impl RowWriter {
         Ok(())
     }
 
+    /// The rows with texts as long as their columns were declared.
+    fn with_lengths(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+        let mut changed: Option<Vec<ArrayRef>> = None;
+        let fields = self.table.schema().fields().iter();
+        for (at, (field, column)) in fields.zip(batch.columns()).enumerate() {
+            if let Some(kept) = assigned(field, column)? {
+                changed.get_or_insert_with(|| batch.columns().to_vec())[at] = kept;
+            }
+        }
+        match changed {
+            Some(columns) => Ok(RecordBatch::try_new(batch.schema(), columns)?),
+            None => Ok(batch),
+        }
+    }
+
     /// All rows that were added, and how many they are.
     ///
     /// # Errors
@@ -113,13 +130,15 @@ pub struct TableSink {
     table: Arc<Table>,
     storage: Storage,
     transaction: Arc<Transaction>,
+    /// Whether nobody else commits.
+    is_alone: bool,
     /// The table's schema with nulls everywhere: DataFusion checks nulls by this schema too, but
     /// does not say in which column one is.
     schema: SchemaRef,
 }
 
 impl TableSink {
-    /// A sink into `table` as part of `transaction`, which it commits if that has no other statement.
+    /// A sink into `table` as part of `transaction`, which whoever runs the statement commits.
     pub fn new(table: Arc<Table>, storage: Storage, transaction: Arc<Transaction>) -> Self {
         let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
         let fields: Vec<Field> = table.schema().fields().iter().map(nullable).collect();
@@ -127,8 +146,15 @@ impl TableSink {
             table,
             storage,
             transaction,
+            is_alone: false,
             schema: Arc::new(Schema::new(fields)),
         }
+    }
+
+    /// The same where there is nobody else to commit, who could be told of it.
+    pub fn committing(mut self) -> Self {
+        self.is_alone = true;
+        self
     }
 }
 
@@ -160,7 +186,10 @@ impl DataSink for TableSink {
         }
         let (rows, count) = writer.finish()?;
         self.transaction.insert(&self.table, rows)?;
-        self.transaction.end_statement().await?;
+        if self.is_alone {
+            let gate = CommitGate::default();
+            self.transaction.end_statement(&gate).await?;
+        }
         Ok(count)
     }
 }

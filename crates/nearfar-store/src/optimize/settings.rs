@@ -14,6 +14,13 @@ pub fn settings(threads: usize) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_information_schema(true);
+    // Numbers with a point are exact.
+    config.options_mut().sql_parser.parse_float_as_decimal = true;
+    // Rules may find out that a value is never null, which the operators below do not know.
+    config
+        .options_mut()
+        .execution
+        .skip_physical_aggregate_schema_check = true;
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = COLLECT_BUILD_BYTES;
     optimizer.hash_join_single_partition_threshold_rows = COLLECT_BUILD_ROWS;

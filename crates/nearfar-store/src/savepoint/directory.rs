@@ -10,7 +10,7 @@
 //! and never a reason to take an older one.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use crate::image::{
     DatabaseImage, Decoder, ImageError, decode_database, encode_database, open, seal,
 };
 use crate::placement::Storage;
+use crate::private;
 use crate::table::Segment;
 
 const MAGIC: &[u8; 8] = b"NFARSAVE";
@@ -73,7 +74,7 @@ pub fn write_in_term(
 ) -> Result<SavepointInfo, StoreError> {
     let segments = folder.join(SEGMENTS);
     let failed = |source| SavepointError::of_io(&segments, "made", source);
-    fs::create_dir_all(&segments).map_err(failed)?;
+    private::make_folder(&segments).map_err(failed)?;
     let segments = segments.canonicalize().map_err(failed)?;
     let number = next_number(folder, &segments, term)?;
     let mut new = New {
@@ -126,8 +127,8 @@ pub fn newest_of(
     folder: &Path,
     counts: impl Fn(u64) -> bool,
 ) -> Result<Option<SavepointInfo>, SavepointError> {
-    let numbers = manifests(folder)?.into_iter();
-    let Some(number) = numbers.filter(|number| counts(*number)).max() else {
+    let all = numbers(folder)?.into_iter();
+    let Some(number) = all.filter(|number| counts(*number)).max() else {
         return Ok(None);
     };
     let manifest = Manifest::read(folder, number)?;
@@ -179,7 +180,7 @@ pub fn read(
 pub fn delete_old(folder: &Path, kept: &SavepointInfo) -> Result<u64, SavepointError> {
     let manifest = Manifest::read(folder, kept.number)?;
     let mut deleted = 0;
-    for number in manifests(folder)?.into_iter().filter(|n| *n < kept.number) {
+    for number in numbers(folder)?.into_iter().filter(|n| *n < kept.number) {
         deleted += remove(&manifest_path(folder, number))?;
     }
     sync_folder(folder)?;
@@ -323,9 +324,7 @@ impl Manifest {
 fn write_manifest(folder: &Path, number: u64, bytes: &[u8]) -> Result<(), SavepointError> {
     let unfinished = folder.join(format!("{UNFINISHED}{number:016x}"));
     let failed = |source| SavepointError::of_io(&unfinished, "written", source);
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    let mut file = options.open(&unfinished).map_err(failed)?;
+    let mut file = private::create_anew(&unfinished).map_err(failed)?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .map_err(failed)
@@ -360,16 +359,19 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, SavepointError> {
     Ok(found)
 }
 
-/// The numbers of all savepoints.
-fn manifests(folder: &Path) -> Result<Vec<u64>, SavepointError> {
+/// The numbers of all savepoints of `folder`.
+///
+/// # Errors
+/// A folder that can't be read.
+pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>, SavepointError> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
-    let numbers = entries(folder)?.into_iter().filter_map(|(name, _)| {
+    let found = entries(folder)?.into_iter().filter_map(|(name, _)| {
         let number = name.strip_prefix(MANIFEST)?;
         u64::from_str_radix(number, 16).ok()
     });
-    Ok(numbers.collect())
+    Ok(found.collect())
 }
 
 /// A number of this term that no savepoint and no file of one has, not even one that was never
@@ -380,7 +382,7 @@ fn next_number(folder: &Path, segments: &Path, term: u64) -> Result<u64, Savepoi
         u64::from_str_radix(number, 16).ok()
     };
     let of_files = entries(segments)?.into_iter().filter_map(of_file);
-    let all = manifests(folder)?.into_iter().chain(of_files);
+    let all = numbers(folder)?.into_iter().chain(of_files);
     let last = all.filter(|number| number >> 32 == term).max();
     Ok(last.unwrap_or(term << 32) + 1)
 }

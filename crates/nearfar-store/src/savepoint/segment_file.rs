@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Schema};
 use nearfar_memory::Placement;
 use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -25,6 +25,7 @@ use crate::image::{
     decode_sketches, encode_segment, encode_sketches,
 };
 use crate::placement::{ColumnPlacements, Storage};
+use crate::private;
 use crate::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
 use crate::table::{
     ColumnSketches, ColumnSlot, Segment, SegmentSketches, StoredColumn, StoredSketches,
@@ -99,11 +100,7 @@ impl SegmentFile {
 
     fn write_new(path: &Path, segment: &Segment, is_delta: bool) -> Result<Arc<Self>, StoreError> {
         let failed = |source| SavepointError::of_io(path, "written", source);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(path)
-            .map_err(failed)?;
+        let mut file = private::create_new(path).map_err(failed)?;
         let mut columns = Vec::with_capacity(segment.columns().len());
         let mut at = 0;
         for slot in segment.columns() {

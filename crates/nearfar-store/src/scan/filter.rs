@@ -1,7 +1,8 @@
 //! Filters, bound to the encoding of each segment they meet.
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, StringViewArray,
+    new_null_array,
 };
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -12,7 +13,9 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, s
 use std::sync::Arc;
 
 use super::like::LikePattern;
+use super::steps::dictionary_bytes;
 use crate::error::StoreError;
+use crate::optimize::is_costly;
 use crate::segment::{
     CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, literal, with_codes,
 };
@@ -28,6 +31,7 @@ pub struct Filter {
     compact_schema: SchemaRef,
     kind: FilterKind,
     like: Option<Arc<LikePattern>>,
+    is_costly: bool,
 }
 
 /// How a filter can be decided.
@@ -79,6 +83,7 @@ impl Filter {
             compact_schema,
             kind,
             like: LikePattern::of(expr).map(Arc::new),
+            is_costly: is_costly(expr),
         })
     }
 
@@ -90,6 +95,11 @@ impl Filter {
     /// The columns it reads.
     pub fn columns(&self) -> &[usize] {
         &self.columns
+    }
+
+    /// Whether trying it on a value may take long.
+    pub fn is_costly(&self) -> bool {
+        self.is_costly
     }
 
     /// How it can be decided.
@@ -121,7 +131,7 @@ impl Filter {
                         return Bound::Zone(ZoneFilter { segment, accept });
                     }
                 }
-                (_, Encoding::Dictionary { values, .. }) => {
+                (_, Encoding::Dictionary { values, .. }) if self.may_try_all(values) => {
                     // A value that the filter fails on need not be that of a row it is asked of.
                     if let Ok(accept) = self.accept_table(Arc::new(values.clone())) {
                         return Bound::Zone(ZoneFilter { segment, accept });
@@ -145,7 +155,11 @@ impl Filter {
     pub fn domain(&self, bounds: (i128, i128), data_type: &DataType) -> Option<Domain> {
         let (low, high) = bounds;
         let size = usize::try_from(high.checked_sub(low)?).ok()?;
-        if self.columns.len() != 1 || size >= DOMAIN_VALUES_MAX {
+        let most = match self.is_costly {
+            true => COSTLY_VALUES_MAX,
+            false => DOMAIN_VALUES_MAX,
+        };
+        if self.columns.len() != 1 || size >= most {
             return None;
         }
         let mut table = Vec::with_capacity(size + 1);
@@ -160,6 +174,12 @@ impl Filter {
             table: table.into(),
             null: null[0],
         })
+    }
+
+    /// Whether the filter is tried on all of these values in one go.
+    fn may_try_all(&self, values: &StringViewArray) -> bool {
+        !self.is_costly
+            || values.len() <= COSTLY_VALUES_MAX && dictionary_bytes(values) <= COSTLY_BYTES_MAX
     }
 
     /// For each value of the filter's one column 1 where it passes, else 0.
@@ -215,6 +235,10 @@ impl Filter {
 
 /// More values than this are never tried one by one.
 const DOMAIN_VALUES_MAX: usize = 1 << 24;
+
+/// The same for values and their bytes where trying one may take long.
+const COSTLY_VALUES_MAX: usize = 1 << 18;
+const COSTLY_BYTES_MAX: usize = 8 << 20;
 
 /// Values that are tried in one batch.
 const DOMAIN_VALUES_AT_ONCE: usize = 1 << 16;

@@ -14,6 +14,7 @@ mod provider;
 mod rows;
 mod selectivity;
 mod source;
+mod steps;
 mod stream;
 
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
@@ -21,3 +22,4 @@ pub use filter::{Filter, FilterKind};
 pub use provider::{NearfarTable, provider_of, table_of};
 pub use selectivity::selectivity;
 pub use source::{ROW_ID, TableScan};
+pub(crate) use steps::{STEP, fitted_rows, rows_by_bytes};

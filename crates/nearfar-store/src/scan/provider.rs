@@ -155,11 +155,14 @@ impl TableProvider for NearfarTable {
         };
         match (&self.database, insert_op) {
             (Some(database), InsertOp::Append) => {
-                let transaction = state.config().get_extension::<Transaction>();
-                let transaction =
-                    transaction.unwrap_or_else(|| Transaction::of_statement(database));
-                let storage = database.storage().clone();
-                let sink = TableSink::new(Arc::clone(&self.table), storage, transaction);
+                let (table, storage) = (Arc::clone(&self.table), database.storage().clone());
+                let sink = match state.config().get_extension::<Transaction>() {
+                    Some(transaction) => TableSink::new(table, storage, transaction),
+                    None => {
+                        let own = Transaction::of_statement(database);
+                        TableSink::new(table, storage, own).committing()
+                    }
+                };
                 Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
             }
             (Some(_), _) => unsupported(

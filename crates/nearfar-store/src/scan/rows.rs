@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::charge::PartitionCosts;
 use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
+use super::steps::{rows_by_bytes, text_bytes};
 use crate::error::StoreError;
 use crate::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
 use crate::table::{ColumnSlot, Marks, Part, Segment, TableSummary};
@@ -118,6 +119,8 @@ pub struct BoundSegment {
     read_by_filters: Vec<Range<usize>>,
     zones: Vec<(usize, ZoneFilter)>,
     rows: Vec<usize>,
+    /// Rows whose texts may be looked at in one step.
+    step_rows: usize,
     mask: Vec<u8>,
 }
 
@@ -134,6 +137,7 @@ impl BoundSegment {
             part,
             zones: Vec::new(),
             rows: Vec::new(),
+            step_rows: ZONE_ROWS,
             mask: Vec::new(),
         };
         for (index, active) in filters.iter().enumerate() {
@@ -141,7 +145,11 @@ impl BoundSegment {
                 continue;
             }
             for column in active.filter.columns() {
-                bound.column(*column)?;
+                let segment = bound.column(*column)?;
+                if active.filter.is_costly() {
+                    let row_bytes = text_bytes(&segment, bound.segment().rows());
+                    bound.step_rows = bound.step_rows.min(rows_by_bytes(row_bytes));
+                }
             }
             let of = |column: usize| bound.current[column].clone();
             match active.filter.bind(of, active.domain.as_ref()) {
@@ -150,6 +158,11 @@ impl BoundSegment {
             }
         }
         Ok(bound)
+    }
+
+    /// Rows whose texts may be looked at in one step, of a zone at most.
+    pub fn step_rows(&self) -> usize {
+        self.step_rows
     }
 
     fn segment(&self) -> &Segment {

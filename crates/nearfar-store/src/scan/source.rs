@@ -33,6 +33,9 @@ use crate::table::{Snapshot, Table};
 /// The column of a row's identity, which no table has and statements that change rows read.
 pub const ROW_ID: &str = "nearfar row id";
 
+/// Bytes of columns that count as another row.
+const BYTES_PER_ROW: u64 = 64;
+
 /// Share of the rows that pass filters which can't be tried while planning.
 const UNKNOWN_SELECTIVITY: f64 = 0.2;
 
@@ -114,6 +117,23 @@ impl TableScan {
     pub fn bounds(&self, column: usize) -> Option<(i128, i128)> {
         let columns = &self.snapshot.summary().columns;
         columns.get(self.projection[column])?.bounds
+    }
+
+    /// What reading the scan's columns takes: its rows, and more for long texts.
+    pub fn work_rows(&self) -> u64 {
+        let mut columns = self.projection.clone();
+        columns.extend(self.filters.iter().flat_map(Filter::columns));
+        columns.sort_unstable();
+        columns.dedup();
+        let parts = self.snapshot.parts().iter();
+        let bytes = parts.map(|part| {
+            // The column behind the last is made of nothing.
+            let slots = columns
+                .iter()
+                .filter_map(|c| part.segment.columns().get(*c));
+            slots.map(|slot| slot.bytes() as u64).sum::<u64>()
+        });
+        self.snapshot.rows() as u64 + bytes.sum::<u64>() / BYTES_PER_ROW
     }
 
     fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), StoreError> {

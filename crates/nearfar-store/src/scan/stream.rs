@@ -9,20 +9,23 @@ use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use super::charge::PartitionCosts;
 use super::filter::Filter;
 use super::partitions::Piece;
 use super::rows::{ActiveFilter, BoundSegment, Selected};
+use super::steps::Steps;
 use crate::error::StoreError;
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::Snapshot;
 
-/// Zones looked at in one poll when none yields rows, so that a query can be cancelled.
-const ZONES_PER_POLL: usize = 64;
+/// Steps in one poll when none yields rows, so that a query can be cancelled.
+const STEPS_PER_POLL: usize = 64;
 
 /// A filter that changes while the query runs, and the filters it last stood for.
 pub struct DynamicFilter {
@@ -77,12 +80,24 @@ pub struct ScanStream {
     /// Rows of the open piece that passed and wait for a full batch.
     pending: Vec<u32>,
     rows_left: usize,
+    steps: Steps,
 }
 
 struct OpenPiece {
     bound: BoundSegment,
     piece: Piece,
-    zone: usize,
+    /// The first row that was not looked at yet.
+    next: usize,
+}
+
+impl OpenPiece {
+    /// Rows of one zone that come next, `rows_max` of them at most.
+    fn next_rows(&mut self, rows_max: usize) -> Range<usize> {
+        let zone_end = (self.next / ZONE_ROWS + 1) * ZONE_ROWS;
+        let end = zone_end.min(self.piece.rows.end).min(self.next + rows_max);
+        let start = std::mem::replace(&mut self.next, end);
+        start..end
+    }
 }
 
 /// What one step brought.
@@ -96,6 +111,7 @@ impl ScanStream {
     pub fn new(mut scan: PartitionScan) -> Self {
         let filters = std::mem::take(&mut scan.filters);
         let static_filters = filters.len();
+        let is_costly = filters.iter().any(Filter::is_costly);
         let active = filters
             .into_iter()
             .map(|filter| ActiveFilter::new(filter, false));
@@ -106,6 +122,7 @@ impl ScanStream {
             open: None,
             pending: Vec::new(),
             rows_left: scan.fetch.unwrap_or(usize::MAX),
+            steps: Steps::new(is_costly),
             scan,
         }
     }
@@ -120,9 +137,11 @@ impl ScanStream {
         if changed {
             self.active.truncate(self.static_filters);
             for expr in self.scan.dynamic.iter().filter_map(|d| d.seen.as_ref()) {
-                for filter in Filter::conjuncts(expr, &self.scan.table_schema)? {
-                    self.active.push(ActiveFilter::new(filter, true));
-                }
+                let filters = Filter::conjuncts(expr, &self.scan.table_schema)?.into_iter();
+                // Who gave the filter looks at each row all the same: what takes long is done once.
+                let cheap = filters.filter(|filter| !filter.is_costly());
+                self.active
+                    .extend(cheap.map(|filter| ActiveFilter::new(filter, true)));
             }
         }
         for active in &mut self.active {
@@ -150,20 +169,20 @@ impl ScanStream {
         if changed {
             open.bound = BoundSegment::new(open.bound.part.clone(), &self.active)?;
         }
-        let last = open.piece.rows.end.div_ceil(ZONE_ROWS);
-        if open.zone == last {
+        if open.next >= open.piece.rows.end {
             return self.flush(&mut open.bound);
         }
-        let zone = open.zone;
-        open.zone += 1;
+        let began = Instant::now();
+        let rows = open.next_rows(self.steps.rows(open.bound.step_rows()));
         let schema = Arc::clone(&self.scan.table_schema);
         let selected = open.bound.select(
-            zone,
-            &open.piece.rows,
+            rows.start / ZONE_ROWS,
+            &rows,
             &mut self.active,
             &schema,
             &mut self.scan.costs,
         )?;
+        self.steps.done(rows.len(), began);
         let step = self.take(selected, &mut open.bound)?;
         self.open = Some(open);
         Ok(step)
@@ -176,7 +195,7 @@ impl ScanStream {
         let part = self.scan.snapshot.parts()[piece.part].clone();
         Ok(Some(OpenPiece {
             bound: BoundSegment::new(part, &self.active)?,
-            zone: piece.rows.start / ZONE_ROWS,
+            next: piece.rows.start,
             piece,
         }))
     }
@@ -255,7 +274,10 @@ impl Stream for ScanStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let elapsed = self.scan.metrics.elapsed_compute().clone();
         let _timer = elapsed.timer();
-        for _ in 0..ZONES_PER_POLL {
+        for _ in 0..STEPS_PER_POLL {
+            if self.steps.is_over() {
+                break;
+            }
             match self.step() {
                 Ok(Step::Nothing) => {}
                 Ok(Step::Done) => return Poll::Ready(None),

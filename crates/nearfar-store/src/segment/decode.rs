@@ -20,6 +20,9 @@ use crate::error::StoreError;
 /// Positions are gathered from a converted span when they are at least this share of it.
 const DENSE_SHARE: usize = 4;
 
+/// The longest string that lies in its view, in Arrow's format.
+const INLINE_BYTES_MAX: i32 = 12;
+
 impl ColumnSegment {
     /// The values of `rows` as an array of the column's `data_type`. Runs of plain segments and
     /// the bytes of strings are handed out without a copy.
@@ -79,7 +82,7 @@ impl ColumnSegment {
             len: rows.len(),
         });
         let run = StringArray::try_new(OffsetBuffer::new(rebased.into()), self.own(&bytes), nulls)?;
-        Ok(StringViewArray::from(&run))
+        Ok(own_views(&run))
     }
 
     /// A run of a plain segment, over buffers of no more than its bytes where the type allows it.
@@ -102,6 +105,22 @@ impl ColumnSegment {
                 }))
             }
         })
+    }
+}
+
+/// Views of `strings`, over their bytes only where some string is too long to lie in its view.
+///
+/// Joins put the buffers of all their input's batches into each batch that they make, whether a view
+/// needs them or not.
+pub(super) fn own_views(strings: &StringArray) -> StringViewArray {
+    let views = StringViewArray::from(strings);
+    let are_inline = strings
+        .value_offsets()
+        .windows(2)
+        .all(|ends| ends[1] - ends[0] <= INLINE_BYTES_MAX);
+    match are_inline {
+        true => views.gc(),
+        false => views,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The form of a column segment: all that must be known to use its bytes where they lie.
 
-use arrow::array::{Array, ArrayData, StringArray, StringViewArray, make_array};
+use arrow::array::{Array, ArrayData, StringArray, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
 use std::ops::Range;
 
 use super::codes::{Code, Codes, with_codes};
 use super::column::{ColumnSegment, Encoding, EncodingKind};
+use super::decode::own_views;
 use super::layout::{ALIGNMENT_BYTES, Layout};
 use super::memory::SegmentMemory;
 use super::zones::{ZONE_ROWS, Zones};
@@ -318,7 +319,7 @@ impl Restored<'_> {
                     return Err(format!("code {largest} of {strings} strings"));
                 }
                 let values = self.strings(parts.offsets, parts.data, strings, None)?;
-                let values = StringViewArray::from(&values);
+                let values = own_views(&values);
                 Encoding::Dictionary { codes, values }
             }
             ValuesForm::Strings { .. } if is_string => {

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
+use super::depth::PARSER_STEPS_MAX;
 use super::rewrite;
 use super::script::DIALECT;
 use super::statement::{StatementKind, expect_end, syntax};
@@ -88,7 +89,9 @@ pub struct CopyOptions {
 /// # Errors
 /// A clause that is not supported.
 pub(super) fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
-    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
+    let mut parser = Parser::new(&DIALECT)
+        .with_tokens_with_locations(tokens)
+        .with_recursion_limit(PARSER_STEPS_MAX);
     let parsed = parser.parse_statement().map_err(syntax)?;
     expect_end(&mut parser)?;
     let Ast::Copy {

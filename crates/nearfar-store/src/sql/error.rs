@@ -10,6 +10,15 @@ pub enum SqlError {
         /// What was expected and where.
         message: String,
     },
+    /// A statement that is too deep for the stacks of its parser and planner.
+    #[error(
+        "the statement is too complex: more than {limit} operators, joins or parentheses within each \
+         other"
+    )]
+    TooDeep {
+        /// As deep as it may be.
+        limit: usize,
+    },
     /// SQL that Nearfar does not carry out.
     #[error("{statement} is not supported: {instead}")]
     Unsupported {
@@ -87,6 +96,15 @@ pub enum SqlError {
         /// The name.
         column: String,
     },
+    /// A name of several columns.
+    #[error("column `{column}` is ambiguous: several columns have this name")]
+    AmbiguousColumn {
+        /// The name.
+        column: String,
+    },
+    /// A query in the place of a value that gives several rows.
+    #[error("a query that stands for a value gave more than one row")]
+    SeveralRows,
     /// A table that can't be dropped or replaced yet.
     #[error("table `{table}` is read by view `{view}`: drop the view first")]
     InUse {
@@ -121,6 +139,23 @@ pub enum SqlError {
     TableExists {
         /// The table.
         table: String,
+    },
+    /// A select list or a result of too many columns.
+    #[error("{columns} columns are too many: a query gives {columns_max} at most")]
+    TooManyColumns {
+        /// Its columns.
+        columns: usize,
+        /// The most that there may be.
+        columns_max: usize,
+    },
+    /// A plan of too many steps.
+    #[error(
+        "the statement is too complex: its plan has more than {steps_max} steps, where everything \
+         that a WITH or a view names counts as often as it is used"
+    )]
+    TooManySteps {
+        /// The most that there may be.
+        steps_max: usize,
     },
     /// A null in a column that allows none.
     #[error("column `{column}` of table `{table}` does not allow nulls, but {nulls} rows have one")]
@@ -159,6 +194,40 @@ pub enum SqlError {
         /// What it can be.
         why: String,
     },
+    /// A setting that there is not.
+    #[error("there is no setting `{name}`; there are: {}", known.join(", "))]
+    UnknownSetting {
+        /// The name given.
+        name: String,
+        /// The engine's own settings.
+        known: Vec<String>,
+    },
+    /// A setting of the library below, which is not for users.
+    #[error("setting `{name}` can't be changed: {instead}")]
+    FixedSetting {
+        /// The name given.
+        name: String,
+        /// What to do instead.
+        instead: String,
+    },
+    /// A prepared statement that there is not.
+    #[error("prepared statement \"{name}\" does not exist")]
+    UnknownPrepared {
+        /// The name given.
+        name: String,
+    },
+    /// A prepared statement that there is already.
+    #[error("prepared statement \"{name}\" already exists")]
+    PreparedExists {
+        /// The name given.
+        name: String,
+    },
+    /// More prepared statements than a session may have.
+    #[error("too many prepared statements: DEALLOCATE some of the {limit}")]
+    TooManyPrepared {
+        /// How many it may have.
+        limit: usize,
+    },
     /// A value that a setting can't have.
     #[error("setting `{name}` can't be `{value}`: {allowed}")]
     SettingValue {
@@ -169,9 +238,24 @@ pub enum SqlError {
         /// What it can be.
         allowed: String,
     },
+    /// A regular expression that can't be compiled, or is too large when it is.
+    #[error("invalid regular expression: {reason}")]
+    Pattern {
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl SqlError {
+    /// What is wrong with a regular expression, without the drawing of the place.
+    pub(crate) fn pattern(error: &regex::Error) -> Self {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default();
+        Self::Pattern {
+            reason: last.strip_prefix("error: ").unwrap_or(last).to_owned(),
+        }
+    }
+
     pub(crate) fn unsupported(statement: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::Unsupported {
             statement: statement.into(),

@@ -10,7 +10,8 @@
 //! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
-//! | `SHOW` and `RESET` of these, `SHOW TABLESPACES` | |
+//! | `SHOW` and `RESET` of these, `RESET ALL`, `SHOW TABLESPACES` | |
+//! | `DEALLOCATE [name\|ALL]`, `DISCARD ALL` | what the session has prepared, and all of it |
 //! | `BEGIN`, `START TRANSACTION`, `COMMIT`, `END`, `ROLLBACK`, `ABORT` | transactions of several statements |
 //! | `CALL nearfar.merge('t')` | turns what was written to a table into main storage |
 //! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
@@ -21,11 +22,16 @@
 mod alter;
 mod call;
 mod copy;
+mod depth;
+mod dialect;
 mod error;
+mod forms;
+mod limits;
 mod parameters;
 mod postgres;
 mod rewrite;
 mod script;
+mod session;
 mod statement;
 mod transaction;
 
@@ -33,8 +39,13 @@ pub use alter::{AlterTable, AlteredColumn, ColumnOptions, Place};
 pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub use error::SqlError;
+pub use forms::array_elements;
+pub(crate) use forms::{shown, with_unique_names};
+pub(crate) use limits::check_plan;
+pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub use postgres::{CATALOGS, PG_CATALOG};
 pub use script::Completeness;
+pub use session::SessionCommand;
 pub(crate) use statement::{CreateClauses, StatementKind};
 pub use statement::{Statement, statements};
 pub use transaction::TransactionCommand;

@@ -1,23 +1,24 @@
 //! Syntax trees as DataFusion's planner takes them, and what had to be taken out.
 
-use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
+use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, CreateTable, CreateTableOptions, Ident, ObjectName, Set, SqlOption,
-    Statement as Ast,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, Ident, SqlOption, Statement as Ast,
 };
 
 use super::SqlError;
 use super::alter::{ColumnOptions, Place, column_options};
-use super::postgres::rewrite_catalogs;
+use super::forms::rewrite_forms;
+use super::postgres::{length_of, rewrite_catalogs};
 use super::statement::CreateClauses;
-use crate::engine::setting_names;
+use crate::engine::is_own_setting;
+use crate::values::Declared;
 
 /// The query behind `SHOW TABLESPACES`.
 const SHOW_TABLESPACES: &str = "SELECT name, kind, capacity_bytes, budget_bytes, free_bytes, \
      modelled FROM nearfar.nearfar.tiers ORDER BY tier";
 
 /// Takes out of `statement` what DataFusion's planner does not know, and spells the names of
-/// Nearfar's settings in full.
+/// Nearfar's settings in full where they are shown.
 ///
 /// # Errors
 /// A statement that is known not to be supported.
@@ -30,9 +31,6 @@ pub(super) fn rewrite(statement: DfStatement) -> Result<(DfStatement, CreateClau
                 return Ok((parse_query(SHOW_TABLESPACES)?, clauses));
             }
             DfStatement::Statement(Box::new(rewrite_ast(ast, &mut clauses)?))
-        }
-        DfStatement::Reset(ResetStatement::Variable(name)) => {
-            DfStatement::Reset(ResetStatement::Variable(in_full(name)))
         }
         DfStatement::CreateExternalTable(create) if create.temporary => {
             return Err(SqlError::unsupported(
@@ -68,27 +66,12 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
 
 fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
     rewrite_catalogs(&mut ast);
+    rewrite_forms(&mut ast)?;
     match ast {
         Ast::CreateTable(create) => Ok(Ast::CreateTable(take_clauses(create, clauses)?)),
         Ast::CreateView(mut view) => {
             clauses.temporary = std::mem::take(&mut view.temporary);
             Ok(Ast::CreateView(view))
-        }
-        Ast::Set(Set::SingleAssignment {
-            hivevar,
-            variable,
-            values,
-            ..
-        }) => {
-            // SESSION and LOCAL mean the same as nothing: settings are the session's, whatever
-            // becomes of its transaction.
-            let assignment = Set::SingleAssignment {
-                scope: None,
-                hivevar,
-                variable: in_full(variable),
-                values,
-            };
-            Ok(Ast::Set(assignment))
         }
         Ast::ShowVariable { variable } => Ok(Ast::ShowVariable {
             variable: in_full_idents(variable),
@@ -119,6 +102,7 @@ fn take_clauses(
     clauses: &mut CreateClauses,
 ) -> Result<CreateTable, SqlError> {
     clauses.temporary = std::mem::take(&mut create.temporary);
+    clauses.declared = declared(&create.columns)?;
     clauses.options = match std::mem::take(&mut create.table_options) {
         CreateTableOptions::None => ColumnOptions::default(),
         CreateTableOptions::With(options) => column_options(&options)?,
@@ -165,19 +149,35 @@ fn take_clauses(
     }
 }
 
-/// The full name of a setting of Nearfar, which may be written without its namespace.
-fn in_full(name: ObjectName) -> ObjectName {
-    let idents = name
-        .0
-        .iter()
-        .map(|part| part.as_ident().cloned())
-        .collect::<Option<Vec<_>>>();
-    match idents {
-        Some(idents) => ObjectName::from(in_full_idents(idents)),
-        None => name,
-    }
+/// The columns whose texts have a declared length.
+fn declared(columns: &[ColumnDef]) -> Result<Vec<(String, Declared)>, SqlError> {
+    let declared = columns.iter().filter_map(|column| {
+        let (function, length) = length_of(&column.data_type)?;
+        Some((column, function, length))
+    });
+    let one = |(column, function, length): (&ColumnDef, &str, u64)| {
+        let possible = u32::try_from(length).ok();
+        let length = possible
+            .filter(|length| Declared::is_possible((*length).into()))
+            .ok_or_else(|| SqlError::SettingValue {
+                name: column.name.value.clone(),
+                value: column.data_type.to_string(),
+                allowed: "a length is a number from 1 to 10485760".to_owned(),
+            })?;
+        let declared = match function {
+            "bpchar" => Declared::Char(length),
+            _ => Declared::Varchar(length),
+        };
+        let name = match column.name.quote_style {
+            Some(_) => column.name.value.clone(),
+            None => column.name.value.to_ascii_lowercase(),
+        };
+        Ok((name, declared))
+    };
+    declared.map(one).collect()
 }
 
+/// The full name of a setting of Nearfar, which may be written without its namespace.
 fn in_full_idents(idents: Vec<Ident>) -> Vec<Ident> {
     let parts: Vec<String> = idents
         .iter()
@@ -185,12 +185,8 @@ fn in_full_idents(idents: Vec<Ident>) -> Vec<Ident> {
         .collect();
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts[..] {
-        [name] if setting_names().contains(&name) => {
+        [name] if is_own_setting(name) => {
             vec![Ident::new("nearfar"), Ident::new(name)]
-        }
-        // DataFusion's own setting would be without effect: every query has a budget of its own.
-        ["datafusion", "runtime", "memory_limit"] => {
-            vec![Ident::new("nearfar"), Ident::new("memory_limit")]
         }
         _ => idents,
     }
@@ -234,29 +230,18 @@ mod tests {
                 options: ColumnOptions {
                     place,
                     preload: None
-                }
+                },
+                declared: Vec::new(),
             }
         );
     }
 
     #[test]
-    fn settings_are_spelt_in_full() {
+    fn settings_are_shown_by_their_full_names() {
         let of = |sql| rewritten(sql).expect(sql).0;
-        assert_eq!(
-            of("set session heap_tablespace to far"),
-            "SET nearfar.heap_tablespace = far"
-        );
         assert_eq!(
             of("SHOW Default_Tablespace"),
             "SHOW nearfar default_tablespace"
-        );
-        assert_eq!(
-            of("reset temp_tablespaces"),
-            "RESET nearfar.temp_tablespaces"
-        );
-        assert_eq!(
-            of("set datafusion.execution.batch_size = 1"),
-            "SET datafusion.execution.batch_size = 1"
         );
     }
 

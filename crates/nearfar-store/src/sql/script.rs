@@ -1,12 +1,12 @@
 //! A script, cut into statements by its tokens: quotes and comments are the tokenizer's business.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use super::SqlError;
+use super::dialect::NearfarDialect;
 
 /// The SQL dialect that is read.
-pub(super) static DIALECT: GenericDialect = GenericDialect {};
+pub(super) static DIALECT: NearfarDialect = NearfarDialect;
 
 /// How far a user who types a statement has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +65,18 @@ pub(super) fn pieces(sql: &str) -> Result<Vec<Piece>, SqlError> {
             let text = sql.get(offsets.at(first.span.start)..offsets.at(last.span.end))?;
             Some(Piece {
                 text: text.to_owned(),
-                tokens: tokens.to_vec(),
+                tokens: tokens.iter().cloned().map(question).collect(),
             })
         });
     Ok(pieces.collect())
+}
+
+/// Parameters have numbers: a question mark alone is an operator.
+fn question(mut token: TokenWithSpan) -> TokenWithSpan {
+    if matches!(&token.token, Token::Placeholder(name) if name == "?") {
+        token.token = Token::Question;
+    }
+    token
 }
 
 pub(super) fn is_space(token: &Token) -> bool {

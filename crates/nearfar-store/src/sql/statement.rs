@@ -1,7 +1,7 @@
 //! Statements, read from their tokens.
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::DataType;
+use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -10,16 +10,25 @@ use super::SqlError;
 use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::depth::{self, PARSER_STEPS_MAX};
+use super::forms::check_locks;
+use super::limits::check_statement;
 use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
+use super::session::{SessionCommand, parse_session};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
+use crate::engine::Charge;
+use crate::values::Declared;
+use std::sync::Arc;
 
 /// One statement of a script, read but not yet planned.
 #[derive(Debug, Clone)]
 pub struct Statement {
     text: String,
     kind: StatementKind,
+    /// The memory that it takes while it is kept.
+    charge: Option<Arc<Charge>>,
 }
 
 impl Statement {
@@ -45,12 +54,43 @@ impl Statement {
         };
         let statement = cast_parameters(statement, of)?;
         Some(Self {
+            charge: self.charge.clone(),
             text: self.text.clone(),
             kind: StatementKind::DataFusion {
                 statement: Box::new(statement),
                 create: create.clone(),
             },
         })
+    }
+
+    /// The same, which keeps what its text and trees are charged with.
+    pub(crate) fn charged(self, charge: &Arc<Charge>) -> Self {
+        Self {
+            charge: Some(Arc::clone(charge)),
+            ..self
+        }
+    }
+
+    /// What the statement does to the session itself, if it is about that.
+    pub fn session_command(&self) -> Option<&SessionCommand> {
+        match &self.kind {
+            StatementKind::Session(command) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// The name under which the statement prepares another, if it is a `PREPARE`.
+    pub fn prepared_name(&self) -> Option<String> {
+        match &self.kind {
+            StatementKind::DataFusion { statement, .. } => match statement.as_ref() {
+                DfStatement::Statement(ast) => match ast.as_ref() {
+                    Ast::Prepare { name, .. } => Some(normalised(name)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     pub(crate) fn kind(&self) -> &StatementKind {
@@ -74,6 +114,8 @@ pub(crate) enum StatementKind {
     Call(Call),
     /// `CHECKPOINT`: a savepoint.
     Checkpoint,
+    /// What is about the session itself.
+    Session(SessionCommand),
 }
 
 /// What a `CREATE` says that DataFusion's planner does not know.
@@ -81,6 +123,8 @@ pub(crate) enum StatementKind {
 pub(crate) struct CreateClauses {
     pub temporary: bool,
     pub options: ColumnOptions,
+    /// Columns whose texts have a declared length.
+    pub declared: Vec<(String, Declared)>,
 }
 
 /// Reads a script. Nothing of it has run when a statement in it is wrong.
@@ -92,7 +136,17 @@ pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
 }
 
 fn statement(piece: Piece) -> Result<Statement, SqlError> {
-    let kind = match leading_keywords(&piece.tokens) {
+    depth::check(&piece.tokens)?;
+    check_locks(&piece.tokens)?;
+    let leading = leading_keywords(&piece.tokens);
+    if let Some(command) = parse_session(leading[0], &piece.tokens)? {
+        return Ok(Statement {
+            text: piece.text,
+            kind: StatementKind::Session(command),
+            charge: None,
+        });
+    }
+    let kind = match leading {
         [Keyword::ALTER, Keyword::TABLE] => StatementKind::Alter(parse_alter(piece.tokens)?),
         [Keyword::COPY, _] if is_read_here(&piece.tokens) => parse_copy(piece.tokens)?,
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
@@ -103,6 +157,7 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
     Ok(Statement {
         text: piece.text,
         kind,
+        charge: None,
     })
 }
 
@@ -115,12 +170,14 @@ fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, Sql
     };
     let mut parser = DFParserBuilder::new(tokens)
         .with_dialect(&DIALECT)
+        .with_recursion_limit(PARSER_STEPS_MAX)
         .build()
         .map_err(syntax)?;
     let mut parsed = parser.parse_statements().map_err(syntax)?;
     let statement = parsed.pop_front().ok_or_else(|| SqlError::Syntax {
         message: "an empty statement".to_owned(),
     })?;
+    check_statement(&statement)?;
     if let DfStatement::Statement(ast) = &statement
         && let Some(command) = transaction_command(ast)?
     {
@@ -131,6 +188,14 @@ fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, Sql
         statement: Box::new(statement),
         create,
     })
+}
+
+/// A name as PostgreSQL keeps it: in lower case where it is not quoted.
+fn normalised(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
 }
 
 /// Whether the statement is nothing but `CHECKPOINT`.

@@ -30,7 +30,10 @@ pub(super) fn transaction_command(ast: &Ast) -> Result<Option<TransactionCommand
     match ast {
         Ast::StartTransaction {
             modes, statements, ..
-        } if statements.is_empty() => begin(modes).map(Some),
+        } if statements.is_empty() => {
+            let is_read_only = transaction_modes(modes)?;
+            Ok(Some(TransactionCommand::Begin { is_read_only }))
+        }
         Ast::StartTransaction { .. } => Err(SqlError::unsupported(
             "BEGIN with statements",
             "end BEGIN with a semicolon",
@@ -52,7 +55,11 @@ pub(super) fn transaction_command(ast: &Ast) -> Result<Option<TransactionCommand
     }
 }
 
-fn begin(modes: &[TransactionMode]) -> Result<TransactionCommand, SqlError> {
+/// Whether a transaction of these modes is to be read-only.
+///
+/// # Errors
+/// An isolation level that there is not.
+pub(super) fn transaction_modes(modes: &[TransactionMode]) -> Result<bool, SqlError> {
     let mut is_read_only = false;
     for mode in modes {
         match mode {
@@ -68,7 +75,7 @@ fn begin(modes: &[TransactionMode]) -> Result<TransactionCommand, SqlError> {
             TransactionMode::IsolationLevel(_) => {}
         }
     }
-    Ok(TransactionCommand::Begin { is_read_only })
+    Ok(is_read_only)
 }
 
 /// `ABORT` as the `ROLLBACK` that it means, which is all that the parser reads.

@@ -52,7 +52,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use crate::error::StoreError;
 use crate::image::TableImage;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::transaction::Database;
+use crate::transaction::{CommitGate, Database};
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -309,11 +309,12 @@ impl Table {
         placements: &ColumnPlacements,
         storage: &Storage,
     ) -> Result<(), StoreError> {
-        self.migrate_while(placements, storage, || true)
+        self.migrate_while(placements, storage, || true, &CommitGate::default())
     }
 
     /// As [`Self::migrate`], for as long as `go_on` says so, which is asked before every column
-    /// segment.
+    /// segment. The table's placements change when `gate` is passed; what was moved before stays
+    /// where it is.
     ///
     /// # Errors
     /// As [`Self::migrate`], and [`StoreError::Cancelled`].
@@ -322,6 +323,7 @@ impl Table {
         placements: &ColumnPlacements,
         storage: &Storage,
         go_on: impl Fn() -> bool,
+        gate: &CommitGate,
     ) -> Result<(), StoreError> {
         let _alone = self.moving.lock();
         loop {
@@ -335,6 +337,7 @@ impl Table {
                 known.any(|moved| Arc::ptr_eq(&moved.segment, &part.segment))
             };
             if now.main().iter().all(is_moved) {
+                gate.pass()?;
                 *self.placements.write() = placements.clone();
                 return Ok(());
             }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Database, Version};
 use super::error::TransactionError;
+use super::gate::CommitGate;
 use crate::durable::{Log, LogTransaction};
 use crate::error::StoreError;
 use crate::placement::ColumnPlacements;
@@ -210,11 +211,11 @@ impl Transaction {
     /// Commits where the statement is all there is.
     ///
     /// # Errors
-    /// As [`Self::commit`].
-    pub async fn end_statement(&self) -> Result<(), StoreError> {
+    /// As [`Self::commit_async`].
+    pub async fn end_statement(&self, gate: &CommitGate) -> Result<(), StoreError> {
         match self.is_explicit {
             true => Ok(()),
-            false => self.commit_async().await,
+            false => self.commit_async(gate).await,
         }
     }
 
@@ -225,16 +226,18 @@ impl Transaction {
     /// [`TransactionError`] where another transaction was first; a region that a tier has no room
     /// for; [`DurabilityError`](crate::durable::DurabilityError).
     pub fn commit(&self) -> Result<(), StoreError> {
-        self.append()?.finish()
+        self.append(&CommitGate::default())?.finish()
     }
 
-    /// The same without holding on to a thread of the runtime while the disk writes. A caller that
-    /// does not wait for the end has committed nevertheless.
+    /// The same without holding on to a thread of the runtime while the disk writes, and only if
+    /// `gate` lets it through. From there on the commit comes to its end whether or not the future is
+    /// polled again.
     ///
     /// # Errors
-    /// As [`Self::commit`].
-    pub async fn commit_async(&self) -> Result<(), StoreError> {
-        let commit = self.append()?;
+    /// As [`Self::commit`]; [`StoreError::Cancelled`], and nothing is changed.
+    pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), StoreError> {
+        // Nothing is awaited between the gate and the thread that waits for the disk.
+        let commit = self.append(gate)?;
         if commit.position.is_none() {
             return commit.finish();
         }
@@ -245,7 +248,8 @@ impl Transaction {
     }
 
     /// Commits, but for what waits for the disk.
-    fn append(&self) -> Result<PendingCommit, StoreError> {
+    fn append(&self, gate: &CommitGate) -> Result<PendingCommit, StoreError> {
+        gate.check()?;
         let changes = self.changes.lock().take().unwrap_or_default();
         let mut pending = PendingCommit {
             database: Arc::clone(&self.database),
@@ -256,7 +260,7 @@ impl Transaction {
             return Ok(pending);
         }
         self.database.check_owner()?;
-        let mut record = self.record(&pending.changes)?;
+        let mut record = self.record(&pending.changes, gate)?;
         loop {
             for change in pending.changes.values_mut() {
                 change.settle(&self.database)?;
@@ -276,6 +280,7 @@ impl Transaction {
                     ))
                 })
                 .collect::<Result<Vec<_>, StoreError>>()?;
+            gate.pass()?;
             // Who changes nothing that is kept must not be seen before those that wait.
             pending.position = commits.last_wait();
             if let Some((log, record)) = record.take() {
@@ -289,10 +294,11 @@ impl Transaction {
     }
 
     /// What the log is told of `changes`; nothing where there is no log, or none of them are kept.
-    fn record(
-        &self,
+    fn record<'a>(
+        &'a self,
         changes: &BTreeMap<TableId, Change>,
-    ) -> Result<Option<(&Log, LogTransaction<'_>)>, StoreError> {
+        gate: &'a CommitGate,
+    ) -> Result<Option<(&'a Log, LogTransaction<'a>)>, StoreError> {
         let Some(log) = self.database.log() else {
             return Ok(None);
         };
@@ -300,7 +306,7 @@ impl Transaction {
         if kept.peek().is_none() {
             return Ok(None);
         }
-        let mut record = LogTransaction::new(log)?;
+        let mut record = LogTransaction::new(log, gate)?;
         for change in kept {
             let table = &change.table;
             if change.is_truncated {

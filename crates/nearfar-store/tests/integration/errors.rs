@@ -53,7 +53,7 @@ async fn names_that_are_taken_or_missing() {
         ("INSERT INTO t VALUES (1, 2)", "Inconsistent data length"),
         (
             "CREATE TABLE u AS SELECT 1 AS a, 2 AS a",
-            "unique expression names",
+            "two columns named `a`",
         ),
         ("COPY u FROM 'x.csv'", "table `u` does not exist"),
     ] {

@@ -184,7 +184,8 @@ async fn columns_that_do_not_fit_are_told() {
 async fn rows_keep_the_order_of_their_file() {
     let (folder, session) = (folder(), two_tiers().session());
     let file = path(&folder, "sorted.parquet");
-    let out = format!("COPY ({ROWS}) TO '{file}' OPTIONS ('format.max_row_group_size' 1000)");
+    let out =
+        format!("COPY ({ROWS} ORDER BY id) TO '{file}' OPTIONS ('format.max_row_group_size' 1000)");
     run(&session, &out).await;
     let load = format!(
         "SET datafusion.optimizer.repartition_file_min_size = 1;

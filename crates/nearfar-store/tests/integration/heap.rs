@@ -207,7 +207,7 @@ async fn a_join_out_of_memory_runs_as_one_that_spills() {
     // Statements that add rows add each of them once.
     run(&session, &format!("CREATE TABLE j AS {sql}")).await;
     run(&session, &format!("INSERT INTO j {sql}")).await;
-    let all = "SELECT count(*), min(rows), max(sum) FROM j AS j(rows, sum, s)";
+    let all = "SELECT count(*), min(rows), CAST(max(sum) AS BIGINT) FROM j AS j(rows, sum, s)";
     let text = run(&session, all).await;
     let numbers = |text: &str| -> Vec<u64> {
         let digits = |c: char| !c.is_ascii_digit();
@@ -235,7 +235,8 @@ async fn the_limit_follows_from_the_budget() {
     let message = error(&session, wide).await;
     for part in [
         "AggregateStream",
-        "of which others hold 0 B",
+        // The text of the statement, too.
+        "of which others hold",
         "raise the budget of tier near",
     ] {
         assert!(message.contains(part), "{part} is not in {message}");

@@ -151,7 +151,7 @@ async fn columns_on_another_tier_are_copied_from_the_pool_when_they_are_needed()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pool_without_room_refuses_nothing_but_the_restart() {
+async fn a_pool_without_room_refuses_new_tables_and_says_what_is_not_kept() {
     let folder = folder();
     let path = folder.path().join("pool");
     let mut small = pooled(&path);
@@ -164,8 +164,13 @@ async fn a_pool_without_room_refuses_nothing_but_the_restart() {
     )
     .await;
     run(&session, LARGE).await;
-    run(&session, "CREATE TABLE u AS SELECT * FROM t").await;
-    assert_eq!(value(&session, "SELECT count(*) FROM u").await, "200000");
+    let refused = crate::support::error(&session, "CREATE TABLE u AS SELECT * FROM t").await;
+    assert!(refused.contains("has no room"), "{refused}");
+    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_name = 'u'";
+    assert_eq!(value(&session, tables).await, "0");
+    // Rows of tables that are there are in memory, and missed at the end.
+    run(&session, "INSERT INTO t SELECT * FROM t").await;
+    assert_eq!(value(&session, "SELECT count(*) FROM t").await, "400000");
     assert!(region_bytes(&engine) > 0);
     let error = engine.publish().unwrap_err().to_string();
     assert!(

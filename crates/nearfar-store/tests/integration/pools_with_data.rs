@@ -124,6 +124,8 @@ async fn a_pool_that_has_fallen_behind_is_not_used() {
 /// Copies a data directory.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("made");
+    let permissions = std::fs::metadata(from).expect("metadata").permissions();
+    std::fs::set_permissions(to, permissions).expect("set");
     for entry in std::fs::read_dir(from).expect("listed") {
         let entry = entry.expect("an entry");
         let (from, to) = (entry.path(), to.join(entry.file_name()));

@@ -1,19 +1,138 @@
-//! What a session may do.
+//! What a session may do: every statement is one or several [`Action`]s, each of which needs a right.
+//!
+//! Kinds of statements and of plans are matched without a wildcard, so that a kind that is new is
+//! given a right before anything can be built.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Planned, WriteOp};
 
+use super::modify::is_into_own;
+use super::transaction::within;
 use crate::engine::session::Session;
+use crate::engine::settings::{Known, Scope};
 use crate::error::StoreError;
-use crate::sql::SqlError;
+use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind};
 use crate::transaction::Transaction;
 
-/// Settings that are those of all sessions.
-const SHARED_SETTINGS: [&str; 2] = ["nearfar.merge_rows", "nearfar.merge_bytes"];
+/// What an [`Action`] needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// Nothing: every session may.
+    Read,
+    /// The right to write: refused to read-only sessions and in read-only transactions.
+    Write,
+    /// The right to files of this machine, and the right to write.
+    Files,
+    /// It is refused to every session.
+    Nobody,
+}
+
+macro_rules! actions {
+    ($($name:ident => $right:ident, $statement:literal;)*) => {
+        /// What a statement does, as far as rights go.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action {
+            $(#[doc = concat!("`", $statement, "`.")] $name,)*
+        }
+
+        impl Action {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// What it needs.
+            pub fn right(self) -> Right {
+                match self {
+                    $(Self::$name => Right::$right,)*
+                }
+            }
+
+            /// How it is named where it is refused.
+            pub fn statement(self) -> &'static str {
+                match self {
+                    $(Self::$name => $statement,)*
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    Query => Read, "a query";
+    Describe => Read, "DESCRIBE";
+    Begin => Read, "BEGIN";
+    End => Read, "COMMIT or ROLLBACK";
+    SetOwn => Read, "SET of a setting of the session";
+    SetShared => Write, "SET of a setting of all sessions";
+    ResetAll => Read, "RESET ALL";
+    Prepare => Read, "PREPARE";
+    Execute => Read, "EXECUTE";
+    Deallocate => Read, "DEALLOCATE";
+    Discard => Read, "DISCARD";
+    Nothing => Read, "a statement without effect";
+    CopyOut => Read, "COPY … TO STDOUT";
+    Load => Read, "CALL nearfar.load";
+    CopyIn => Write, "COPY … FROM STDIN";
+    Insert => Write, "INSERT";
+    Update => Write, "UPDATE";
+    Delete => Write, "DELETE";
+    Truncate => Write, "TRUNCATE";
+    MergeInto => Write, "MERGE";
+    CreateTable => Write, "CREATE TABLE";
+    CreateView => Write, "CREATE VIEW";
+    CreateSchema => Write, "CREATE SCHEMA";
+    CreateDatabase => Write, "CREATE DATABASE";
+    CreateIndex => Write, "CREATE INDEX";
+    CreateFunction => Write, "CREATE FUNCTION";
+    DropTable => Write, "DROP TABLE";
+    DropView => Write, "DROP VIEW";
+    DropSchema => Write, "DROP SCHEMA";
+    DropFunction => Write, "DROP FUNCTION";
+    AlterTable => Write, "ALTER TABLE";
+    Merge => Write, "CALL nearfar.merge";
+    Checkpoint => Write, "CHECKPOINT";
+    CreateExternalTable => Files, "CREATE EXTERNAL TABLE";
+    InsertIntoFile => Files, "INSERT into a table that is not in memory";
+    CopyToFile => Files, "COPY … TO a file";
+    CopyFromFile => Files, "COPY … FROM a file";
+    Nested => Nobody, "a setting, a transaction or another kind of change within a statement";
+}
 
 impl Session {
-    /// Refuses a plan that does what the session may not. Statements that change rows are checked
-    /// where they do.
+    /// What a statement does, as far as rights go; of one that is planned, with what is planned of it.
+    ///
+    /// # Errors
+    /// A statement that can't be planned; a setting that there is not.
+    pub async fn actions(&self, statement: &Statement) -> Result<Vec<Action>, StoreError> {
+        let StatementKind::DataFusion {
+            statement: parsed, ..
+        } = statement.kind()
+        else {
+            return Ok(vec![of_kind(statement.kind())?]);
+        };
+        let transaction = self.current_transaction()?;
+        let state = within(&transaction, self.context().state());
+        let plan = super::plan(&state, parsed).await?;
+        let mut actions = Vec::new();
+        plan.apply_with_subqueries(|node| {
+            actions.push(of_node(node)?);
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        actions.sort_unstable();
+        actions.dedup();
+        Ok(actions)
+    }
+
+    /// Refuses a statement that does what the session may not, before anything else is looked at.
+    /// What is planned is checked by its plan ([`Self::check_access`]).
+    pub(super) fn check_kind(
+        &self,
+        transaction: &Transaction,
+        kind: &StatementKind,
+    ) -> Result<(), StoreError> {
+        self.check(transaction, of_kind(kind)?)
+    }
+
+    /// Refuses a plan that does what the session may not.
     pub(super) fn check_access(
         &self,
         transaction: &Transaction,
@@ -21,7 +140,7 @@ impl Session {
     ) -> Result<(), StoreError> {
         let mut refused = Ok(());
         plan.apply_with_subqueries(|node| {
-            refused = self.check_node(transaction, node);
+            refused = self.check(transaction, of_node(node)?);
             Ok(match refused {
                 Ok(()) => TreeNodeRecursion::Continue,
                 Err(_) => TreeNodeRecursion::Stop,
@@ -30,45 +149,122 @@ impl Session {
         refused
     }
 
-    fn check_node(&self, transaction: &Transaction, node: &LogicalPlan) -> Result<(), StoreError> {
-        match node {
-            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(_)) => {
-                self.check_files("CREATE EXTERNAL TABLE")?;
+    /// Refuses what the session may not do. The right to files comes first, so that nothing else is
+    /// told of a statement that names some.
+    pub(super) fn check(
+        &self,
+        transaction: &Transaction,
+        action: Action,
+    ) -> Result<(), StoreError> {
+        let statement = action.statement();
+        match action.right() {
+            Right::Read => Ok(()),
+            Right::Write => Ok(transaction.check_writable(statement)?),
+            Right::Files if !self.options().may_use_files => {
+                Err(SqlError::FilesRefused { statement }.into())
             }
-            LogicalPlan::Copy(_) => {
-                self.check_files("COPY … TO a file")?;
-                transaction.check_writable("COPY … TO a file")?;
-            }
-            _ => {}
-        }
-        match node {
-            LogicalPlan::Ddl(_) => {
-                Ok(transaction.check_writable("a statement that creates or drops something")?)
-            }
-            // Of statements that EXPLAIN runs too.
-            LogicalPlan::Dml(_) => Ok(transaction.check_writable("a statement that changes rows")?),
-            LogicalPlan::Statement(Statement::SetVariable(set)) => {
-                self.check_setting(transaction, &set.variable)
-            }
-            LogicalPlan::Statement(Statement::ResetVariable(reset)) => {
-                self.check_setting(transaction, &reset.variable)
-            }
-            _ => Ok(()),
+            Right::Files => Ok(transaction.check_writable(statement)?),
+            Right::Nobody => Err(SqlError::unsupported(statement, "run it by itself").into()),
         }
     }
+}
 
-    /// Refuses a statement that uses files where the session may not.
-    pub(super) fn check_files(&self, statement: &'static str) -> Result<(), StoreError> {
-        match self.options().may_use_files {
-            true => Ok(()),
-            false => Err(SqlError::FilesRefused { statement }.into()),
-        }
+/// What a statement does; for one that DataFusion plans, only that it is planned.
+fn of_kind(kind: &StatementKind) -> Result<Action, StoreError> {
+    use crate::sql::TransactionCommand::{Begin, Commit, Rollback};
+    Ok(match kind {
+        StatementKind::DataFusion { .. } => Action::Query,
+        StatementKind::Alter(_) => Action::AlterTable,
+        StatementKind::CopyFrom(_) => Action::CopyFromFile,
+        StatementKind::CopyIn(_) => Action::CopyIn,
+        StatementKind::CopyOut(_) => Action::CopyOut,
+        StatementKind::Transaction(Begin { .. }) => Action::Begin,
+        StatementKind::Transaction(Commit | Rollback) => Action::End,
+        StatementKind::Call(call) => match call.procedure {
+            Procedure::Merge => Action::Merge,
+            Procedure::Load => Action::Load,
+        },
+        StatementKind::Checkpoint => Action::Checkpoint,
+        StatementKind::Session(command) => match command {
+            SessionCommand::Set { name, .. } | SessionCommand::Reset { name } => of_setting(name)?,
+            SessionCommand::ResetAll => Action::ResetAll,
+            SessionCommand::Deallocate { .. } | SessionCommand::DeallocateAll => Action::Deallocate,
+            SessionCommand::DiscardAll | SessionCommand::DiscardTemporary => Action::Discard,
+            SessionCommand::Nothing { .. } => Action::Nothing,
+        },
+    })
+}
+
+/// What it is to set or reset a setting.
+pub(super) fn of_setting(name: &str) -> Result<Action, SqlError> {
+    match Known::find(name)? {
+        Known::Own(setting) if setting.scope == Scope::Shared => Ok(Action::SetShared),
+        Known::Own(_) | Known::Library(_) => Ok(Action::SetOwn),
     }
+}
 
-    fn check_setting(&self, transaction: &Transaction, name: &str) -> Result<(), StoreError> {
-        if SHARED_SETTINGS.contains(&name) {
-            transaction.check_writable("SET of a setting of all sessions")?;
-        }
-        Ok(())
+/// What one node of a plan does.
+fn of_node(node: &LogicalPlan) -> datafusion::error::Result<Action> {
+    Ok(match node {
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Window(_)
+        | LogicalPlan::Aggregate(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Join(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::TableScan(_)
+        | LogicalPlan::EmptyRelation(_)
+        | LogicalPlan::Subquery(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Values(_)
+        | LogicalPlan::Explain(_)
+        | LogicalPlan::Analyze(_)
+        | LogicalPlan::Extension(_)
+        | LogicalPlan::Distinct(_)
+        | LogicalPlan::Unnest(_)
+        | LogicalPlan::RecursiveQuery(_) => Action::Query,
+        LogicalPlan::DescribeTable(_) => Action::Describe,
+        LogicalPlan::Copy(_) => Action::CopyToFile,
+        LogicalPlan::Dml(dml) => match &dml.op {
+            WriteOp::Insert(_) if is_into_own(node)? => Action::Insert,
+            WriteOp::Insert(_) => Action::InsertIntoFile,
+            WriteOp::Delete => Action::Delete,
+            WriteOp::Update => Action::Update,
+            WriteOp::Ctas => Action::CreateTable,
+            WriteOp::Truncate => Action::Truncate,
+            WriteOp::MergeInto(_) => Action::MergeInto,
+            // The list is open; what it gets is refused until it is given a right.
+            _ => Action::Nested,
+        },
+        LogicalPlan::Ddl(ddl) => of_definition(ddl),
+        LogicalPlan::Statement(statement) => match statement {
+            Planned::Prepare(_) => Action::Prepare,
+            Planned::Execute(_) => Action::Execute,
+            Planned::Deallocate(_) => Action::Deallocate,
+            // Those that stand by themselves are not planned.
+            Planned::SetVariable(_)
+            | Planned::ResetVariable(_)
+            | Planned::TransactionStart(_)
+            | Planned::TransactionEnd(_) => Action::Nested,
+        },
+    })
+}
+
+fn of_definition(ddl: &DdlStatement) -> Action {
+    match ddl {
+        DdlStatement::CreateExternalTable(_) => Action::CreateExternalTable,
+        DdlStatement::CreateMemoryTable(_) => Action::CreateTable,
+        DdlStatement::CreateView(_) => Action::CreateView,
+        DdlStatement::CreateCatalogSchema(_) => Action::CreateSchema,
+        DdlStatement::CreateCatalog(_) => Action::CreateDatabase,
+        DdlStatement::CreateIndex(_) => Action::CreateIndex,
+        DdlStatement::DropTable(_) => Action::DropTable,
+        DdlStatement::DropView(_) => Action::DropView,
+        DdlStatement::DropCatalogSchema(_) => Action::DropSchema,
+        DdlStatement::CreateFunction(_) => Action::CreateFunction,
+        DdlStatement::DropFunction(_) => Action::DropFunction,
     }
 }

@@ -1,9 +1,8 @@
-//! `ALTER TABLE`, and `RESET` of settings.
+//! `ALTER TABLE`.
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::TableType;
-use datafusion::sql::parser::ResetStatement;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::done;
 use crate::engine::catalog::CATALOG;
 use crate::engine::session::Session;
-use crate::engine::setting_names;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
 use crate::placement::ColumnPlacements;
@@ -37,14 +35,15 @@ impl Session {
         let storage = self.engine().storage().clone();
         let cancelled = CancelOnDrop::default();
         let stop = Arc::clone(&cancelled.0);
-        let engine = Arc::clone(self.engine());
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         let moved = tokio::task::spawn_blocking(move || {
             if let Some(placements) = placements {
-                table.migrate_while(&placements, &storage, || !stop.load(Ordering::Relaxed))?;
-                engine.record_placements(&table)?;
+                let go_on = || !stop.load(Ordering::Relaxed);
+                table.migrate_while(&placements, &storage, go_on, &gate)?;
+                engine.record_placements(&gate, &table)?;
             }
             match preload {
-                Some(preload) => engine.set_preload(&table, preload),
+                Some(preload) => engine.set_preload(&gate, &table, preload),
                 None => Ok(()),
             }
         });
@@ -119,28 +118,6 @@ impl Session {
             Some(schema) => Ok(schema.table(&table).await?),
             None => Ok(None),
         }
-    }
-
-    /// `RESET` of a setting of Nearfar, which DataFusion resets only its own of.
-    pub(super) fn reset_setting(
-        &self,
-        reset: &ResetStatement,
-    ) -> Result<Option<StatementResult>, StoreError> {
-        let ResetStatement::Variable(name) = reset;
-        let name = name.to_string();
-        let Some(own) = name
-            .strip_prefix("nearfar.")
-            .filter(|n| setting_names().contains(n))
-        else {
-            return Ok(None);
-        };
-        let state = self.context().state_ref();
-        let mut state = state.write();
-        state
-            .config_mut()
-            .options_mut()
-            .set(&format!("nearfar.{own}"), "default")?;
-        Ok(Some(done("RESET")))
     }
 }
 

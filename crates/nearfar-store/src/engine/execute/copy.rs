@@ -12,6 +12,7 @@ use super::transaction::within;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
+use crate::foreign::reading;
 use crate::load::FileFormat;
 use crate::sql::{CopyFrom, SqlError};
 use crate::transaction::Transaction;
@@ -71,32 +72,31 @@ impl Session {
             .map(|e| format!(".{e}"));
         let ending = ending.as_deref().unwrap_or_default();
         let context = self.context();
-        let frame = match format {
-            FileFormat::Parquet => {
-                let options = ParquetReadOptions {
-                    file_extension: ending,
-                    ..Default::default()
-                };
-                context.read_parquet(&copy.path, options).await
-            }
-            FileFormat::Csv => {
-                let options = CsvReadOptions::new()
-                    .file_extension(ending)
-                    .has_header(copy.header)
-                    .delimiter(copy.delimiter as u8);
-                context.read_csv(&copy.path, options).await
-            }
-            FileFormat::Arrow => {
-                let options = ArrowReadOptions {
-                    file_extension: ending,
-                    ..Default::default()
-                };
-                context.read_arrow(&copy.path, options).await
+        let frame = async {
+            match format {
+                FileFormat::Parquet => {
+                    let options = ParquetReadOptions {
+                        file_extension: ending,
+                        ..Default::default()
+                    };
+                    context.read_parquet(&copy.path, options).await
+                }
+                FileFormat::Csv => {
+                    let options = CsvReadOptions::new()
+                        .file_extension(ending)
+                        .has_header(copy.header)
+                        .delimiter(copy.delimiter as u8);
+                    context.read_csv(&copy.path, options).await
+                }
+                FileFormat::Arrow => {
+                    let options = ArrowReadOptions {
+                        file_extension: ending,
+                        ..Default::default()
+                    };
+                    context.read_arrow(&copy.path, options).await
+                }
             }
         };
-        frame.map_err(|error| StoreError::Unreadable {
-            path: path.to_owned(),
-            source: Box::new(error.into()),
-        })
+        reading(&[path.to_owned()], Some(format), path, frame).await
     }
 }

@@ -20,12 +20,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::alter::{normalised, table_reference};
+use super::patterns::check_patterns;
 use super::transaction::{FailOnDrop, within};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::sql::{ClientCopy, CopyIn, SqlError, Statement};
 use crate::table::Table;
+use crate::transaction::{CloseOnDrop, CommitGate};
 
 /// The rows of a client.
 pub type ClientRows = BoxStream<'static, Result<RecordBatch, StoreError>>;
@@ -54,13 +56,19 @@ impl Session {
     /// [`Self::copied_columns`], when the last one is there. How many they were.
     ///
     /// # Errors
-    /// As [`Self::copied_columns`] and [`Self::run`], and the first error among `rows`; the table has
-    /// none of them then.
+    /// As [`Self::copied_columns`] and [`Self::run_behind`], and the first error among `rows`; the
+    /// table has none of them then.
     pub async fn copy_in(
         &self,
+        gate: &Arc<CommitGate>,
         statement: &Statement,
         rows: ClientRows,
     ) -> Result<u64, StoreError> {
+        let _closing = CloseOnDrop(Arc::clone(gate));
+        self.behind(gate).copy_here(statement, rows).await
+    }
+
+    async fn copy_here(&self, statement: &Statement, rows: ClientRows) -> Result<u64, StoreError> {
         let Some(ClientCopy::In(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
@@ -101,8 +109,9 @@ impl Session {
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let state = within(&transaction, self.context().state());
-        let plan = state.statement_to_plan(copy.query.as_ref().clone()).await?;
+        let plan = super::plan(&state, &copy.query).await?;
         self.check_access(&transaction, &plan)?;
+        check_patterns(&plan)?;
         let rows = self.query(&transaction, &state, &plan).await?;
         failing.forget();
         Ok(rows)

@@ -1,17 +1,19 @@
 //! `CREATE TABLE`, `CREATE VIEW`, `CREATE EXTERNAL TABLE`.
 
-use datafusion::common::TableReference;
+use arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{TableReference, ToDFSchema};
 use datafusion::datasource::{ViewTable, source_as_provider};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
-    CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, LogicalPlan,
+    CreateExternalTable, CreateMemoryTable, CreateView, DdlStatement, EmptyRelation, LogicalPlan,
 };
 use datafusion::optimizer::Analyzer;
-use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use nearfar_memory::Placement;
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{done, rejoin};
@@ -20,13 +22,18 @@ use crate::engine::definitions::Slot;
 use crate::engine::fault::{is_of_hash_join, query_error};
 use crate::engine::loading::Loading;
 use crate::engine::memory::CancelOnDrop;
+use crate::engine::planning::physical_plan;
 use crate::engine::session::Session;
 use crate::engine::stream::{CommandTag, StatementResult};
 use crate::error::StoreError;
+use crate::foreign::reading;
 use crate::load::{Load, Progress};
+use crate::optimize::analyzer_rules;
 use crate::placement::ColumnPlacements;
-use crate::sql::{CreateClauses, SqlError};
+use crate::sql::{CreateClauses, SqlError, shown};
 use crate::table::{Preload, Table, TemporaryBudget};
+use crate::values::Declared;
+use crate::values::stored::with_room;
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -52,9 +59,11 @@ impl Session {
             None => self.settings().table_placement(clauses.temporary).clone(),
         };
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
+        let input = with_lengths(&cmd.input, &clauses.declared)?;
+        let input = with_room(&input)?;
         let temporary = slot.is_temporary.then(|| self.settings());
         let temporary = temporary.map(|settings| Arc::clone(settings.temporary()));
-        let table = self.load(state, &slot.name, &cmd.input, placement, temporary);
+        let table = self.load(state, &slot.name, &input, placement, temporary);
         let table = table.await?;
         if let Some(priority) = clauses.options.preload {
             let mut preload = Preload::default();
@@ -62,9 +71,9 @@ impl Session {
             table.set_preload(preload);
         }
         let rows = table.snapshot().rows() as u64;
-        let engine = Arc::clone(self.engine());
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         // The rows go to the log, if there is one.
-        let entered = tokio::task::spawn_blocking(move || engine.create_table(&slot, table));
+        let entered = tokio::task::spawn_blocking(move || engine.create_table(&gate, &slot, table));
         entered.await.map_err(|error| StoreError::Internal {
             message: error.to_string(),
         })??;
@@ -99,8 +108,8 @@ impl Session {
                 placements: ColumnPlacements::all(placement.clone()),
                 progress,
             };
-            let plan = state.create_physical_plan(input).await?;
-            let (context, memory) = self.query_context(&state);
+            let plan = physical_plan(&state, input).await?;
+            let (context, memory) = self.query_context(&state, plan.as_ref());
             let _given_up = CancelOnDrop(Arc::clone(&memory));
             let loaded = load.plan_charged(Arc::clone(&plan), context, temporary.clone());
             let loaded = loaded.await;
@@ -136,11 +145,11 @@ impl Session {
         }
         self.check_replaced(&slot)?;
         check_columns(&slot, &cmd.input)?;
-        let coercion = Analyzer::with_rules(vec![Arc::new(TypeCoercion::new())]);
+        let coercion = Analyzer::with_rules(analyzer_rules());
         let input = Arc::unwrap_or_clone(cmd.input);
         let input = coercion.execute_and_check(input, &ConfigOptions::default(), |_, _| {})?;
         let view = Arc::new(ViewTable::new(input, cmd.definition));
-        self.engine().create_view(&slot, view)?;
+        self.engine().create_view(&self.gate, &slot, view)?;
         Ok(done("CREATE VIEW"))
     }
 
@@ -194,13 +203,12 @@ impl Session {
             let what = "CREATE OR REPLACE EXTERNAL TABLE with a data directory";
             return Err(SqlError::unsupported(what, "DROP the old one first").into());
         }
-        let path = cmd.locations.join(", ").into();
+        let paths = cmd.locations.iter().map(PathBuf::from).collect::<Vec<_>>();
+        let format = cmd.file_type.parse().ok();
+        let named: PathBuf = cmd.locations.join(", ").into();
         let plan = LogicalPlan::Ddl(DdlStatement::CreateExternalTable(cmd));
-        let created = self.context().execute_logical_plan(plan).await;
-        created.map_err(|error| StoreError::Unreadable {
-            path,
-            source: Box::new(error.into()),
-        })?;
+        let created = self.context().execute_logical_plan(plan);
+        reading(&paths, format, &named, created).await?;
         Ok(done("CREATE EXTERNAL TABLE"))
     }
 
@@ -241,14 +249,45 @@ impl Session {
 /// A query may yield two columns of one name, from two tables; a table can't have them.
 fn check_columns(slot: &Slot, input: &LogicalPlan) -> Result<(), SqlError> {
     let mut names = HashSet::new();
-    let mut columns = input.schema().fields().iter().map(|field| field.name());
+    let mut columns = input
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| shown(field.name()));
     match columns.find(|name| !names.insert(*name)) {
         Some(column) => Err(SqlError::DuplicateColumn {
             table: slot.name.clone(),
-            column: column.clone(),
+            column: column.to_owned(),
         }),
         None => Ok(()),
     }
+}
+
+/// The columns of a new table with the lengths that they were declared with.
+fn with_lengths<'a>(
+    input: &'a LogicalPlan,
+    declared: &[(String, Declared)],
+) -> Result<Cow<'a, LogicalPlan>, StoreError> {
+    if declared.is_empty() {
+        return Ok(Cow::Borrowed(input));
+    }
+    let LogicalPlan::EmptyRelation(empty) = input else {
+        let what = "a length of a column in CREATE TABLE … AS";
+        return Err(SqlError::unsupported(what, "cast in the query, to varchar(n)").into());
+    };
+    let fields = empty.schema.fields().iter().map(|field| {
+        let field = field.as_ref().clone();
+        let length = declared.iter().find(|(name, _)| name == field.name());
+        match length {
+            Some((_, declared)) => declared.mark(field),
+            None => field,
+        }
+    });
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    Ok(Cow::Owned(LogicalPlan::EmptyRelation(EmptyRelation {
+        schema: Arc::new(schema.to_dfschema()?),
+        ..empty.clone()
+    })))
 }
 
 struct OnDrop<F: FnMut()>(F);

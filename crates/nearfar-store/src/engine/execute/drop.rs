@@ -66,10 +66,13 @@ impl Session {
     fn drop_provider(&self, name: &TableReference) -> Result<(), StoreError> {
         let (schema, name) = self.resolve(name)?;
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        if is_own && self.temporary.remove(&name).is_some() {
+        let is_temporary = is_own && self.temporary.get(&name).is_some();
+        if is_temporary {
+            self.gate.pass()?;
+            self.temporary.remove(&name);
             return Ok(());
         }
-        self.engine().drop_relation(&schema, &name)?;
+        self.engine().drop_relation(&self.gate, &schema, &name)?;
         Ok(())
     }
 
@@ -88,7 +91,7 @@ impl Session {
                 if of != CATALOG || is_reserved || catalog.schema(name).is_some() {
                     return Ok(None);
                 }
-                self.engine().create_schema(name)?;
+                self.engine().create_schema(&self.gate, name)?;
                 Ok(Some(done("CREATE SCHEMA")))
             }
             DdlStatement::DropCatalogSchema(cmd) => {
@@ -98,7 +101,8 @@ impl Session {
                 if is_other || name == PUBLIC || catalog.schema(name).is_none() {
                     return Ok(None);
                 }
-                let is_dropped = self.engine().drop_schema(name, cmd.cascade)?;
+                let (engine, gate) = (self.engine(), &self.gate);
+                let is_dropped = engine.drop_schema(gate, name, cmd.cascade)?;
                 Ok(is_dropped.then(|| done("DROP SCHEMA")))
             }
             _ => Ok(None),

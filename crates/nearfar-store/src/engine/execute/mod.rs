@@ -9,7 +9,11 @@ mod copy_client;
 mod create;
 mod drop;
 mod modify;
+mod noted_store;
+mod patterns;
+mod plan;
 mod rejoin;
+mod session;
 mod transaction;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -25,22 +29,30 @@ use std::sync::Arc;
 
 use super::loading::Loading;
 use super::memory::QueryMemory;
+use super::metering::planned_bytes;
+use super::planning::physical_plan;
 use super::session::Session;
 use super::stream::{CommandTag, Retry, RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::load::Progress;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
-use crate::transaction::Transaction;
+use crate::transaction::{CloseOnDrop, CommitGate, Transaction};
+pub use access::{Action, Right};
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
 use modify::explained;
+use noted_store::FullNote;
+use patterns::check_patterns;
+pub(super) use plan::{plan, shown_schema};
 use rejoin::without_hash_joins;
+pub use session::PREPARED_MAX;
 pub(super) use transaction::within;
 use transaction::{FailOnDrop, alone};
 
 impl Session {
     /// Runs one statement: a query up to its first rows, anything else to its end. Dropping the
-    /// future, or the stream of rows, ends the work and leaves no part of a table behind. Outside of
+    /// future, or the stream of rows, ends the work and leaves no part of a table behind; a commit
+    /// that is under way by then comes to its end, which is told by [`Self::run_behind`]. Outside of
     /// a transaction that `BEGIN` began, the statement is one of its own; within one, it fails the
     /// transaction if it fails or is given up.
     ///
@@ -55,6 +67,30 @@ impl Session {
     /// # Errors
     /// As [`Self::run`]; a parameter without a value.
     pub async fn run_with(
+        &self,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<StatementResult, StoreError> {
+        self.run_behind(&Arc::default(), statement, parameters)
+            .await
+    }
+
+    /// The same for who may give the statement up and has to know what becomes of it: closes `gate`
+    /// first, and drops the future only where that says that nothing is committed.
+    ///
+    /// # Errors
+    /// As [`Self::run_with`]; [`StoreError::Cancelled`] once the gate is closed.
+    pub async fn run_behind(
+        &self,
+        gate: &Arc<CommitGate>,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<StatementResult, StoreError> {
+        let _closing = CloseOnDrop(Arc::clone(gate));
+        self.behind(gate).run_here(statement, parameters).await
+    }
+
+    async fn run_here(
         &self,
         statement: &Statement,
         parameters: &[ScalarValue],
@@ -75,24 +111,18 @@ impl Session {
         statement: &Statement,
         parameters: &[ScalarValue],
     ) -> Result<StatementResult, StoreError> {
+        self.check_kind(transaction, statement.kind())?;
         match statement.kind() {
             StatementKind::Alter(alter) => {
                 alone(transaction, "ALTER TABLE")?;
-                transaction.check_writable("ALTER TABLE")?;
                 self.alter_table(alter).await
             }
-            StatementKind::CopyFrom(copy) => {
-                self.check_files("COPY … FROM")?;
-                self.copy_from(transaction, copy).await
-            }
+            StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
             StatementKind::CopyIn(_) | StatementKind::CopyOut(_) => Err(no_copy().into()),
             StatementKind::Call(call) => {
                 alone(transaction, &format!("CALL {}", call.procedure.name()))?;
                 match call.procedure {
-                    Procedure::Merge => {
-                        transaction.check_writable("CALL nearfar.merge")?;
-                        self.merge_table(&call.table).await
-                    }
+                    Procedure::Merge => self.merge_table(&call.table).await,
                     Procedure::Load => self.load_table(&call.table).await,
                 }
             }
@@ -100,11 +130,12 @@ impl Session {
                 alone(transaction, "CHECKPOINT")?;
                 self.checkpoint().await
             }
+            StatementKind::Session(command) => self.run_session_command(transaction, command).await,
             StatementKind::DataFusion {
                 statement: parsed,
                 create,
             } => {
-                let given = (parsed.as_ref().clone(), parameters);
+                let given = (parsed.as_ref(), parameters);
                 self.run_planned(transaction, statement.text(), given, create)
                     .await
             }
@@ -116,20 +147,18 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         text: &str,
-        (statement, parameters): (DfStatement, &[ScalarValue]),
+        (statement, parameters): (&DfStatement, &[ScalarValue]),
         create: &CreateClauses,
     ) -> Result<StatementResult, StoreError> {
-        if let DfStatement::Reset(reset) = &statement
-            && let Some(result) = self.reset_setting(reset)?
-        {
-            return Ok(result);
-        }
         let state = within(transaction, self.context().state());
-        let mut plan = state.statement_to_plan(statement).await?;
+        let values = parameters.iter().map(|value| value.size() as u64);
+        self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
+        let mut plan = plan(&state, statement).await?;
         if !parameters.is_empty() {
             plan = plan.with_param_values(parameters.to_vec())?;
         }
         self.check_access(transaction, &plan)?;
+        check_patterns(&plan)?;
         if let LogicalPlan::Ddl(_) = &plan {
             let words: Vec<String> = text
                 .split_whitespace()
@@ -160,6 +189,17 @@ impl Session {
         }
     }
 
+    /// Takes `bytes` of a statement's memory, to its end.
+    fn keep(&self, state: &SessionState, bytes: u64) -> Result<(), StoreError> {
+        let settings = self.settings_in(state);
+        match settings.statement() {
+            Some(statement) => {
+                Ok(statement.keep(usize::try_from(bytes).unwrap_or(usize::MAX >> 4))?)
+            }
+            None => Ok(()),
+        }
+    }
+
     /// What reads and changes rows.
     async fn run_plan(
         &self,
@@ -177,6 +217,14 @@ impl Session {
             query => {
                 let query = explained(query)?;
                 let rows = self.query(transaction, state, &query).await?;
+                let rows = match &*query {
+                    LogicalPlan::Analyze(run) if matches!(*run.input, LogicalPlan::Dml(_)) => {
+                        let rows = rows.buffered().await?;
+                        transaction.end_statement(&self.gate).await?;
+                        rows
+                    }
+                    _ => rows,
+                };
                 Ok(StatementResult::Rows(rows))
             }
         }
@@ -189,8 +237,8 @@ impl Session {
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<RowStream, StoreError> {
-        let physical = state.create_physical_plan(plan).await?;
-        let (context, memory) = self.query_context(state);
+        let physical = physical_plan(state, plan).await?;
+        let (context, memory) = self.query_context(state, physical.as_ref());
         let engine = self.engine();
         let retry = without_hash_joins(engine, state, plan, &physical, (&context, &memory));
         self.start(transaction, physical, (context, memory), retry)
@@ -203,6 +251,7 @@ impl Session {
         (context, memory): (Arc<TaskContext>, Arc<QueryMemory>),
         retry: Option<Retry>,
     ) -> Result<RowStream, StoreError> {
+        let _lane = self.engine().lanes().map(|lanes| lanes.enter(&plan));
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
         let transaction = Arc::clone(transaction);
@@ -224,13 +273,18 @@ impl Session {
         if table.is_some() {
             transaction.check_writable(command)?;
         }
-        let physical = state.create_physical_plan(plan).await?;
+        let physical = physical_plan(state, plan).await?;
         let progress = Arc::new(Progress::default());
         let _shown = table.map(|table| self.show_loading(Loading::new(table, &progress)));
-        let (context, memory) = self.query_context(state);
+        let (context, memory) = self.query_context(state, physical.as_ref());
         let config = context.session_config().clone().with_extension(progress);
+        let full = FullNote::default();
+        let runtime = match plan {
+            LogicalPlan::Copy(_) => full.watch(&context.runtime_env())?,
+            _ => context.runtime_env(),
+        };
         let context = TaskContext::from(state)
-            .with_runtime(context.runtime_env())
+            .with_runtime(runtime)
             .with_session_config(config);
         let context = (Arc::new(context), memory);
         let retry = match modify::is_into_own(plan)? {
@@ -244,24 +298,31 @@ impl Session {
         let mut rows = self.start(transaction, physical, context, retry)?;
         let mut count = 0;
         while let Some(batch) = rows.next().await {
-            count += counted_rows(&batch?);
+            count += counted_rows(&batch.map_err(|error| full.told(error))?);
         }
+        // Behind the last check of the rows: what is committed is not refused any more.
+        transaction.end_statement(&self.gate).await?;
         Ok(counted(command, count))
     }
 
-    /// Settings, schemas, prepared statements, and queries that were prepared.
+    /// Schemas, prepared statements, and queries that were prepared.
     async fn run_by_datafusion(
         &self,
         transaction: &Arc<Transaction>,
         plan: LogicalPlan,
     ) -> Result<StatementResult, StoreError> {
         use datafusion::logical_expr::Statement as Planned;
+        let mut prepared = None;
         let command = match &plan {
-            LogicalPlan::Statement(Planned::Execute(_)) => None,
-            LogicalPlan::Statement(Planned::Prepare(_)) => Some("PREPARE"),
-            LogicalPlan::Statement(Planned::Deallocate(_)) => Some("DEALLOCATE"),
-            LogicalPlan::Statement(Planned::ResetVariable(_)) => Some("RESET"),
-            LogicalPlan::Statement(_) => Some("SET"),
+            LogicalPlan::Statement(Planned::Execute(execute)) => {
+                self.check_prepared(&execute.name)?;
+                None
+            }
+            LogicalPlan::Statement(Planned::Prepare(prepare)) => {
+                self.check_new_prepared(&prepare.name)?;
+                prepared = Some(prepare.name.clone());
+                Some("PREPARE")
+            }
             LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(_)) => Some("CREATE SCHEMA"),
             LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(_)) => Some("DROP SCHEMA"),
             LogicalPlan::Ddl(DdlStatement::CreateFunction(_)) => Some("CREATE FUNCTION"),
@@ -273,10 +334,14 @@ impl Session {
             .execute_logical_plan(plan)
             .await?
             .into_parts();
+        if let Some(name) = prepared {
+            self.prepared.lock().insert(name);
+        }
         match (command, &plan) {
             (Some(command), _) => Ok(done(command)),
             (None, _) => {
                 self.check_access(transaction, &plan)?;
+                check_patterns(&plan)?;
                 let state = within(transaction, state);
                 self.run_plan(transaction, &state, &plan).await
             }

@@ -38,7 +38,7 @@ impl Session {
             WriteOp::Truncate => {
                 transaction.check_writable("TRUNCATE")?;
                 transaction.truncate(&table)?;
-                transaction.end_statement().await?;
+                transaction.end_statement(&self.gate).await?;
                 Ok(done("TRUNCATE TABLE"))
             }
             WriteOp::Delete => {
@@ -67,7 +67,7 @@ impl Session {
         }
         let count = ids.len() as u64;
         transaction.delete(table, ids)?;
-        transaction.end_statement().await?;
+        transaction.end_statement(&self.gate).await?;
         Ok(counted("DELETE", count))
     }
 
@@ -88,7 +88,7 @@ impl Session {
         }
         let (rows, count) = writer.finish()?;
         transaction.replace(table, ids, rows)?;
-        transaction.end_statement().await?;
+        transaction.end_statement(&self.gate).await?;
         Ok(counted("UPDATE", count))
     }
 }

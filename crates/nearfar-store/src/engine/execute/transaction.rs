@@ -4,6 +4,7 @@ use datafusion::execution::context::SessionState;
 use std::sync::Arc;
 
 use super::done;
+use crate::engine::Settings;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
@@ -38,7 +39,7 @@ impl Session {
                 match ended {
                     Some(transaction) if transaction.has_failed() => Ok(done("ROLLBACK")),
                     Some(transaction) => {
-                        transaction.commit_async().await?;
+                        transaction.commit_async(&self.gate).await?;
                         Ok(done("COMMIT"))
                     }
                     None => {
@@ -71,12 +72,21 @@ impl Session {
     }
 }
 
-/// `state`, whose scans read what `transaction` reads and whose rows become part of it.
+/// `state` for one statement: its scans read what `transaction` reads, its rows become part of it, and
+/// it has memory of its own.
 pub(in crate::engine) fn within(
     transaction: &Arc<Transaction>,
     mut state: SessionState,
 ) -> SessionState {
-    state.config_mut().set_extension(Arc::clone(transaction));
+    let config = state.config_mut();
+    config.set_extension(Arc::clone(transaction));
+    let extensions = &mut config.options_mut().extensions;
+    if let Some(settings) = extensions.get_mut::<Settings>() {
+        settings.begin_statement();
+    }
+    // Expressions are made with these options.
+    let options = Arc::clone(state.config().options());
+    state.execution_props_mut().config_options = Some(options);
     state
 }
 

@@ -7,13 +7,13 @@ use futures::{Stream, StreamExt};
 use nearfar_memory::{OverBudget, PageSize, Placement, Region, RegionError, RegionOptions};
 use nearfar_model::Stream as PacedStream;
 use parking_lot::Mutex;
-use std::error::Error;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::store::SpillStore;
+use crate::error::is_disk_full;
 
 /// Bytes of a region, and of what a writer holds before it makes one.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -69,15 +69,16 @@ impl Shared {
 
     /// What is wrong with the disk, where that is, and what to do if it is full.
     fn told(&self, error: io::Error) -> io::Error {
-        let remedy = match is_full(&error) {
-            true => "; make room there, name another folder by TMPDIR, or raise memory_limit",
-            false => "",
+        let (kind, remedy) = match is_disk_full(&error) {
+            true => (
+                io::ErrorKind::StorageFull,
+                "; make room there, name another folder by TMPDIR, or raise memory_limit",
+            ),
+            false => (error.kind(), ""),
         };
-        let folders = self.store.disk.temp_dir_paths();
-        let folders = folders.iter().map(|folder| folder.display().to_string());
-        let folders = folders.collect::<Vec<_>>().join(", ");
-        let text = format!("cannot spill to `{folders}`: {error}{remedy}");
-        io::Error::new(error.kind(), text)
+        let folder = std::env::temp_dir();
+        let text = format!("cannot spill to `{}`: {error}{remedy}", folder.display());
+        io::Error::new(kind, text)
     }
 
     /// A region with `bytes` in it; nothing where no tier is tried.
@@ -94,20 +95,6 @@ impl Shared {
         region.as_mut_slice().copy_from_slice(bytes);
         Ok(Some(region))
     }
-}
-
-/// Whether a full disk is the reason.
-fn is_full(error: &io::Error) -> bool {
-    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(known) = cause {
-        let kind = known.downcast_ref().map(io::Error::kind);
-        if kind.is_some_and(|kind| full.contains(&kind)) {
-            return true;
-        }
-        cause = known.source();
-    }
-    false
 }
 
 impl SpillFile for StoredFile {

@@ -8,7 +8,9 @@
 
 mod account;
 mod file;
+mod folder;
 mod store;
 
 pub use account::SpillAccount;
+pub use folder::SpillFolder;
 pub use store::{SpillStore, SpillTier};

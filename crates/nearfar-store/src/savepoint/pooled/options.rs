@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use nearfar_memory::FileAccess;
 use nearfar_memory::pool::{Claim, Pool};
 
 use crate::savepoint::directory;
@@ -31,6 +32,8 @@ pub struct TablePoolOptions {
     pub verify: Verify,
     /// How it is taken from whoever has it.
     pub claim: Claim,
+    /// Who may read its file, where one is made.
+    pub access: FileAccess,
 }
 
 /// The data directory whose log goes on where what is published in a pool ends.
@@ -59,6 +62,7 @@ impl TablePoolOptions {
             tier: "near".to_owned(),
             verify: Verify::default(),
             claim: Claim::of_this_process(),
+            access: FileAccess::Owner,
         }
     }
 }

@@ -228,29 +228,58 @@ fn attach_or_create(options: &TablePoolOptions, has_data: bool) -> Result<Pool, 
         use std::os::unix::fs::FileTypeExt;
         metadata.len() > 0 || metadata.file_type().is_char_device()
     });
+    let none = |reason: &str| {
+        let (path, reason) = (path.clone(), reason.to_owned());
+        PoolError::NotAPool { path, reason }
+    };
     let attached = match is_there {
         true => Pool::attach(path, PoolOptions::default()),
-        false => Err(PoolError::NotAPool {
-            path: path.clone(),
-            reason: "there is no such file; say how large the pool is to be".to_owned(),
-        }),
+        // Nothing else has what was in it.
+        false if path.exists() && !has_data => {
+            return Err(none(
+                "the file is empty. If it had tables, they are lost: put it back from a copy, or \
+                 remove it to have a new pool made",
+            ));
+        }
+        false => Err(none(
+            "there is no such file; say how large the pool is to be",
+        )),
+    };
+    let made = PoolOptions {
+        access: options.access,
+        ..PoolOptions::default()
     };
     match (attached, options.bytes) {
         (Err(PoolError::NotAPool { .. }), Some(bytes)) => {
-            Pool::create(path, bytes, PoolOptions::default())
+            let pool = Pool::create(path, bytes, made)?;
+            let path = path.display();
+            match has_data {
+                true => {
+                    tracing::info!(%path, "a new pool is made, and filled from the data directory")
+                }
+                false => {
+                    tracing::warn!(%path, "there was no pool: a new one is made, without tables")
+                }
+            }
+            Ok(pool)
         }
         // What was in it is in the data directory.
         (Err(error @ (PoolError::Version { .. } | PoolError::ByteOrder { .. })), bytes)
             if has_data =>
         {
-            replace(path, bytes, error)
+            replace(path, bytes, made, error)
         }
         (attached, _) => attached,
     }
 }
 
 /// A new pool in place of one that this program can't read, of as many bytes if none are given.
-fn replace(path: &Path, bytes: Option<u64>, error: PoolError) -> Result<Pool, PoolError> {
+fn replace(
+    path: &Path,
+    bytes: Option<u64>,
+    made: PoolOptions,
+    error: PoolError,
+) -> Result<Pool, PoolError> {
     tracing::warn!(%error, "the pool is made anew, and filled from the data directory");
     let is_file = |found: &std::fs::Metadata| found.is_file();
     let Some(found) = std::fs::metadata(path).ok().filter(is_file) else {
@@ -259,5 +288,5 @@ fn replace(path: &Path, bytes: Option<u64>, error: PoolError) -> Result<Pool, Po
     if std::fs::remove_file(path).is_err() {
         return Err(error);
     }
-    Pool::create(path, bytes.unwrap_or(found.len()), PoolOptions::default())
+    Pool::create(path, bytes.unwrap_or(found.len()), made)
 }

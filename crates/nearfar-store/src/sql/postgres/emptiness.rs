@@ -1,8 +1,9 @@
 //! Catalogs of what there is none of, which queries are planned without.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, JoinOperator, Query,
-    Select, SelectItem, SetExpr, TableFactor, Value, Visit, Visitor, VisitorMut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor, Value,
+    Visit, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -74,6 +75,15 @@ impl VisitorMut for Emptiness {
             Expr::Exists { subquery, negated } if is_nothing(subquery) => {
                 *expr = Expr::value(Value::Boolean(*negated));
             }
+            Expr::Function(function) if joins_nothing(function) => {
+                *expr = Expr::Cast {
+                    kind: CastKind::Cast,
+                    expr: Box::new(null()),
+                    data_type: DataType::Text,
+                    array: false,
+                    format: None,
+                };
+            }
             Expr::Function(function) => {
                 let is_array = catalog_name(&function.name).is_some_and(|name| name == "array");
                 if let FunctionArguments::Subquery(query) = &function.args
@@ -86,6 +96,31 @@ impl VisitorMut for Emptiness {
             _ => {}
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Whether a function makes a text of a list of the catalogs, which are kept as texts.
+fn joins_nothing(function: &Function) -> bool {
+    let FunctionArguments::List(list) = &function.args else {
+        return false;
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(first))) = list.args.first() else {
+        return false;
+    };
+    catalog_name(&function.name).is_some_and(|name| name == "array_to_string")
+        && is_null_list(first)
+}
+
+fn is_null_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::Identifier(name) => NULL_LISTS.contains(&name.value.as_str()),
+        Expr::CompoundIdentifier(names) => names
+            .last()
+            .is_some_and(|name| NULL_LISTS.contains(&name.value.as_str())),
+        Expr::BinaryOp { left, right, .. } => is_null_list(left) || is_null_list(right),
+        Expr::Nested(inner) => is_null_list(inner),
+        Expr::Value(value) => value.value == Value::SingleQuotedString("{}".to_owned()),
+        _ => false,
     }
 }
 

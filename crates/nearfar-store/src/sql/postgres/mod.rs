@@ -5,12 +5,15 @@
 //! things that Nearfar has none of gives no rows whatever else it says, and is planned as that.
 
 mod emptiness;
+mod meaning;
 mod spelling;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Statement as Ast, Value, VisitMut,
+    ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast, Value, VisitMut,
 };
+
+pub(super) use meaning::length_of;
 
 /// The schema of PostgreSQL's system catalogs.
 pub const PG_CATALOG: &str = "pg_catalog";
@@ -74,14 +77,38 @@ const EMPTY_CATALOGS: [&str; 35] = [
 pub(in crate::sql) fn rewrite_catalogs(ast: &mut Ast) {
     // Each of them ends by itself.
     let _ = VisitMut::visit(ast, &mut spelling::Spelling);
+    let _ = VisitMut::visit(ast, &mut meaning::Meaning);
     let _ = VisitMut::visit(ast, &mut emptiness::Emptiness);
+    name_classes(ast);
 }
 
-fn take(expr: &mut Expr) -> Expr {
+/// Shows the names of tables where a query gives their identifiers.
+fn name_classes(ast: &mut Ast) {
+    let Ast::Query(query) = ast else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                if let Some(name) = spelling::name_class(expr) {
+                    let (expr, alias) = (take(expr), Ident::new(name));
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            SelectItem::ExprWithAlias { expr, .. } => {
+                spelling::name_class(expr);
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(in crate::sql) fn take(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, null())
 }
 
-fn null() -> Expr {
+pub(in crate::sql) fn null() -> Expr {
     Expr::value(Value::Null)
 }
 
@@ -97,7 +124,7 @@ fn catalog_name(name: &ObjectName) -> Option<String> {
     }
 }
 
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(in crate::sql) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let arguments = arguments.into_iter();
     let args = FunctionArgumentList {
         duplicate_treatment: None,

@@ -116,8 +116,27 @@ fn operator(name: &str) -> Option<BinaryOperator> {
     })
 }
 
+/// Functions that give the identifier of a table.
+const CLASSES: [&str; 2] = ["pg_regclass", "to_regclass"];
+
+/// Has an expression that gives the identifier of a table give its name.
+pub(super) fn name_class(expr: &mut Expr) -> Option<&'static str> {
+    let Expr::Function(function) = expr else {
+        return None;
+    };
+    let called = catalog_name(&function.name)?;
+    let at = CLASSES.iter().position(|name| *name == called)?;
+    *expr = call("pg_regclass_name", vec![take(expr)]);
+    Some(["regclass", "to_regclass"][at])
+}
+
 /// A cast to a type of the catalogs, as what it means here.
 fn cast_to_catalog_type(inner: &mut Expr, data_type: &mut DataType) -> Option<Expr> {
+    let is_text = matches!(data_type, DataType::Text | DataType::Varchar(_));
+    if is_text || *data_type == DataType::String(None) {
+        name_class(inner);
+        return None;
+    }
     let name = match data_type {
         DataType::Regclass => "regclass".to_owned(),
         DataType::Custom(name, modifiers) if modifiers.is_empty() => catalog_name(name)?,

@@ -119,6 +119,18 @@ fn log_file(directory: &Path) -> PathBuf {
     directory.join("log").join(format!("{:020}.wal", 0))
 }
 
+/// Where a directory without a pool notes how far its log has come.
+fn note(directory: &Path) -> PathBuf {
+    directory.join("reached-00000000")
+}
+
+/// As if the process had not ended by itself, which notes the end of the log: what is cut off then may
+/// never have been on disk.
+fn forget_end(directory: &Path) {
+    // There is none where the directory was refused before.
+    let _ = fs::remove_file(note(directory));
+}
+
 /// A directory with ten rows, each inserted by itself, and the positions behind each of them.
 async fn ten_rows(directory: &Path) -> Vec<u64> {
     let engine = try_open(log_only(directory)).expect("a directory");
@@ -144,6 +156,7 @@ async fn a_torn_end_is_cut_wherever_it_is_torn() {
             let mut torn = whole[..end].to_vec();
             torn.extend(std::iter::repeat_n(0xa5, garbage));
             fs::write(&file, torn).expect("written");
+            forget_end(folder.path());
             let session = try_open(log_only(folder.path()))
                 .expect("a directory")
                 .session();
@@ -236,6 +249,7 @@ async fn commits_that_no_write_to_disk_has_covered_may_be_torn_in_any_order() {
     let mut bytes = fs::read(&file).expect("the log");
     bytes[position as usize + 30] ^= 1;
     fs::write(&file, bytes).expect("written");
+    forget_end(folder.path());
     let session = open(folder.path()).session();
     assert_eq!(value(&session, "SELECT count(*) FROM t").await, "1");
 }
@@ -283,8 +297,20 @@ async fn every_byte_of_a_log_may_be_damaged_or_its_last() {
     };
     for at in 0..*ends.last().expect("some") as usize {
         let records = ends.iter().filter(|end| **end <= at as u64).count();
-        // Its last byte.
+        let noted = || {
+            let end = ends.last().expect("some");
+            fs::write(note(folder.path()), format!("position {end}\n")).expect("written");
+        };
+        // Its last byte, of which nobody knows whether it was on disk, and then one that was.
         fs::write(&file, &whole[..at]).expect("written");
+        noted();
+        assert!(found().await.is_err(), "cut at {at}, which was on disk");
+        assert_eq!(
+            fs::read(&file).expect("there"),
+            &whole[..at],
+            "it was changed"
+        );
+        forget_end(folder.path());
         assert_eq!(
             found().await,
             Ok(rows_of(records).to_owned()),
@@ -293,6 +319,10 @@ async fn every_byte_of_a_log_may_be_damaged_or_its_last() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << (at % 8);
         fs::write(&file, &damaged).expect("written");
+        noted();
+        assert!(found().await.is_err(), "damaged at {at}, which was on disk");
+        assert_eq!(fs::read(&file).expect("there"), damaged, "it was changed");
+        forget_end(folder.path());
         let begin = records.checked_sub(1).map_or(0, |last| ends[last]);
         let wanted = match records == ends.len() - 1 {
             true => Ok(rows_of(records).to_owned()),

@@ -2,6 +2,8 @@
 
 mod damage;
 mod definitions;
+mod given_up;
+mod lost_files;
 mod preload;
 mod reopen;
 

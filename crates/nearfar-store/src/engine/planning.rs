@@ -1,0 +1,43 @@
+//! Planning: the one place where statements become plans.
+
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use std::sync::Arc;
+
+use super::interrupt;
+use crate::error::StoreError;
+use crate::foreign;
+use crate::sql::check_plan;
+
+/// The plan of a statement.
+///
+/// # Errors
+/// A statement that is wrong, names what is not there, is too large, or was given up.
+pub(super) async fn logical_plan(
+    state: &SessionState,
+    statement: DfStatement,
+) -> Result<LogicalPlan, StoreError> {
+    let _planning = interrupt::planning();
+    interrupt::check()?;
+    let plan = state.statement_to_plan(statement).await?;
+    interrupt::check()?;
+    check_plan(&plan)?;
+    Ok(plan)
+}
+
+/// How a plan is carried out.
+///
+/// # Errors
+/// A plan that can't be carried out, reads files that are damaged, or whose statement was given up.
+pub(super) async fn physical_plan(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
+    let _planning = interrupt::planning();
+    interrupt::check()?;
+    let plan = foreign::physical_plan(state, plan).await?;
+    interrupt::check()?;
+    Ok(plan)
+}

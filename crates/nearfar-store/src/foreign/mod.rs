@@ -1,0 +1,21 @@
+//! Files that others have written: Parquet, Arrow IPC and CSV.
+//!
+//! Libraries read them, and some trust what a file says of itself: they panic over types that there
+//! are not, and allocate whatever a length says. So what can be known of a file from its metadata is
+//! checked before a library gets it ([`check`], `GuardedFiles`), and a panic of a library while it
+//! reads is an error which names the file ([`caught`]).
+
+mod arrow_ipc;
+mod caught;
+mod check;
+mod damage;
+mod guard;
+mod parquet;
+mod plan;
+mod thrift;
+
+pub use caught::{Panicked, caught, caught_now, is_caught_here};
+pub use check::check;
+pub use damage::Damage;
+pub(crate) use guard::GuardedFiles;
+pub(crate) use plan::{physical_plan, reading};

@@ -1,0 +1,115 @@
+//! Rules that stop once their statement was given up.
+//!
+//! DataFusion applies its rules one after the other, each to a whole plan or node by node, and looks at
+//! nothing in between. Each of these rules looks first.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::analyzer::AnalyzerRule;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
+use crate::engine::interrupt;
+
+/// A rule that is applied as it would be without this, unless the statement was given up.
+#[derive(Debug)]
+pub struct Interruptible<R: ?Sized>(pub Arc<R>);
+
+impl AnalyzerRule for Interruptible<dyn AnalyzerRule + Send + Sync> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        interrupt::check()?;
+        self.0.analyze(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl OptimizerRule for Interruptible<dyn OptimizerRule + Send + Sync> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        interrupt::check()?;
+        self.0.rewrite(plan, config)
+    }
+}
+
+impl PhysicalOptimizerRule for Interruptible<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        interrupt::check()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        interrupt::check()?;
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Interrupt, PlanningTurns};
+    use crate::error::StoreError;
+    use crate::optimize::{analyzer_rules, logical_rules, physical_rules};
+    use arrow::datatypes::Schema;
+    use datafusion::optimizer::OptimizerContext;
+    use datafusion::physical_plan::empty::EmptyExec;
+
+    #[tokio::test]
+    async fn no_rule_begins_after_the_statement_was_given_up() {
+        let interrupt = Interrupt::new(&PlanningTurns::new(2));
+        let own = Arc::clone(&interrupt);
+        let work = async move {
+            own.give_up();
+            let (options, context) = (ConfigOptions::new(), OptimizerContext::new());
+            for rule in analyzer_rules() {
+                let applied = rule.analyze(LogicalPlan::default(), &options);
+                assert!(applied.is_err(), "{}", rule.name());
+            }
+            for rule in logical_rules() {
+                let applied = rule.rewrite(LogicalPlan::default(), &context);
+                assert!(applied.is_err(), "{}", rule.name());
+            }
+            for rule in physical_rules() {
+                let plan = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+                let applied = rule.optimize(plan, &options);
+                assert!(applied.is_err(), "{}", rule.name());
+            }
+            Ok::<_, StoreError>(())
+        };
+        // The steps above ran, and the statement has failed nevertheless or ended before it noticed.
+        let _ = interrupt.run(work).await;
+    }
+}

@@ -1,0 +1,119 @@
+//! Forms of SQL that DataFusion's planner has not or reads differently, as forms that it has.
+//!
+//! | form | becomes |
+//! |---|---|
+//! | columns of a result that share a name | columns with [numbers](names), which are not shown |
+//! | `x < ALL (query)`, `x > ANY (query)` | what the least and the greatest value of the query say |
+//! | `(a, b) = (c, d)`, `(a, b) IN ((c, d), …)`, `(a, b) IN (query)` | comparisons of the values |
+//! | `j -> 'a'`, `j ->> 'a'`, `j #> '{a,b}'`, `j ? 'a'`, `CAST(… AS json)` | functions of texts |
+//! | `a && b`, `a[:2]`, `array_remove(a, 1)`, … | functions of arrays |
+//! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
+//! | `UPDATE t SET A = …` | names without quotes in lower case |
+//! | `SELECT … FOR UPDATE` | an error: rows are not locked |
+
+mod arrays;
+mod folding;
+mod json;
+mod locking;
+mod names;
+mod ordinality;
+mod quantified;
+mod rows;
+mod template;
+
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Query, Select, Statement as Ast, TableFactor, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
+
+use super::SqlError;
+pub use arrays::elements as array_elements;
+pub(super) use locking::check_tokens as check_locks;
+pub(crate) use names::shown;
+
+/// Rewrites all parts of a statement.
+///
+/// # Errors
+/// A form that is known not to be supported, and a name that may mean several columns.
+pub(super) fn rewrite_forms(ast: &mut Ast) -> Result<(), SqlError> {
+    folding::fold(ast);
+    match VisitMut::visit(
+        ast,
+        &mut Forms {
+            names: Names::Equal,
+        },
+    ) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// The statement with numbers at all names of columns that the planner could take for others, where it
+/// has found some that are the same.
+pub(crate) fn with_unique_names(statement: &DfStatement) -> Option<DfStatement> {
+    let mut statement = statement.clone();
+    let ast = match &mut statement {
+        DfStatement::Statement(ast) => ast,
+        DfStatement::Explain(explain) => match explain.statement.as_mut() {
+            DfStatement::Statement(ast) => ast,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let visited = VisitMut::visit(ast.as_mut(), &mut Forms { names: Names::All });
+    visited.is_continue().then_some(statement)
+}
+
+/// Which names of columns get numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Names {
+    /// Those that are seen to be the same.
+    Equal,
+    /// Also those that are the same to the planner perhaps.
+    All,
+}
+
+struct Forms {
+    names: Names,
+}
+
+impl VisitorMut for Forms {
+    type Break = SqlError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        flow(locking::check(query))
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        flow(names::order(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        rows::simplify_condition(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
+        names::number(select, self.names);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
+        ordinality::number_rows(factor);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        json::rewrite(expr);
+        arrays::rewrite(expr);
+        flow(quantified::rewrite(expr).and_then(|()| rows::rewrite(expr)))
+    }
+}
+
+fn flow(result: Result<(), SqlError>) -> ControlFlow<SqlError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}

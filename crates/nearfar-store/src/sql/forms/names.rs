@@ -1,0 +1,216 @@
+//! Columns of a result that have the same name.
+//!
+//! PostgreSQL allows them, as long as none is referred to by that name; the planner does not. Behind an
+//! invisible character they get a number, which is [cut off](shown) where rows leave. References to the
+//! name find nothing then.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator,
+    VisitMut, VisitorMut,
+};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use super::Names;
+use super::folding::folded;
+use super::template::take;
+use crate::sql::SqlError;
+
+/// Stands between a name and its number: INVISIBLE SEPARATOR, which nobody types.
+pub(super) const MARK: char = '\u{2063}';
+
+/// What PostgreSQL calls a column whose expression has no name.
+const UNNAMED: &str = "?column?";
+
+/// A column's name without its number.
+pub(crate) fn shown(name: &str) -> &str {
+    name.split_once(MARK).map_or(name, |(name, _)| name)
+}
+
+/// What makes two columns the same to the planner.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Name(String),
+    /// The text of an expression without a name.
+    Text(String),
+}
+
+/// Gives numbers to the columns of a part of a query.
+pub(super) fn number(select: &mut Select, names: Names) {
+    if select.projection.len() < 2 {
+        return;
+    }
+    let is_wildcard = |item: &SelectItem| {
+        matches!(
+            item,
+            SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)
+        )
+    };
+    let has_wildcard = select.projection.iter().any(is_wildcard);
+    let keys: Vec<Option<Key>> = select.projection.iter().map(key).collect();
+    let mut counts: HashMap<&Key, usize> = HashMap::new();
+    for key in keys.iter().flatten() {
+        *counts.entry(key).or_default() += 1;
+    }
+    for (at, (item, key)) in select.projection.iter_mut().zip(&keys).enumerate() {
+        let Some(key) = key else { continue };
+        let may_be_another = names == Names::All && (has_wildcard || matches!(key, Key::Text(_)));
+        if counts[key] < 2 && !may_be_another {
+            continue;
+        }
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        let name = match key {
+            Key::Name(name) => name.clone(),
+            Key::Text(_) => name_of(expr),
+        };
+        let alias = Ident::with_quote('"', format!("{name}{MARK}{}", at + 1));
+        let expr = take(expr);
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+}
+
+/// None for what has its number, or no single column.
+fn key(item: &SelectItem) -> Option<Key> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } if alias.value.contains(MARK) => None,
+        SelectItem::ExprWithAlias { alias, .. } => Some(Key::Name(folded(alias))),
+        SelectItem::UnnamedExpr(expr) => Some(match stripped(expr) {
+            Expr::Identifier(name) => Key::Name(folded(name)),
+            Expr::CompoundIdentifier(names) => Key::Name(folded(names.last()?)),
+            _ => Key::Text(canonical(expr)),
+        }),
+        _ => None,
+    }
+}
+
+/// An expression without what changes nothing of its name.
+fn stripped(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner)
+        | Expr::Cast { expr: inner, .. }
+        | Expr::UnaryOp {
+            op: UnaryOperator::Plus,
+            expr: inner,
+        } => stripped(inner),
+        other => other,
+    }
+}
+
+/// A text that is the same for all expressions that the planner gives one name.
+fn canonical(expr: &Expr) -> String {
+    struct Canonical;
+    impl VisitorMut for Canonical {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Nested(inner)
+                | Expr::Cast { expr: inner, .. }
+                | Expr::UnaryOp {
+                    op: UnaryOperator::Plus,
+                    expr: inner,
+                } => {
+                    *expr = take(inner);
+                }
+                Expr::CompoundIdentifier(names) => {
+                    if let Some(name) = names.pop() {
+                        *expr = Expr::Identifier(name);
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let mut expr = expr.clone();
+    let _ = VisitMut::visit(&mut expr, &mut Canonical);
+    // Too much that is the same does no harm.
+    expr.to_string().to_lowercase()
+}
+
+/// What PostgreSQL calls the column of an expression (`FigureColname`).
+fn name_of(expr: &Expr) -> String {
+    let fixed = match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => return name_of(inner),
+        Expr::Identifier(name) => return folded(name),
+        Expr::CompoundIdentifier(names) => return names.last().map_or_else(unnamed, folded),
+        Expr::Function(Function { name, .. }) => {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            return last.map_or_else(unnamed, folded);
+        }
+        Expr::Subquery(query) => {
+            return match first_select(&query.body).map(|it| &it.projection[..]) {
+                Some([SelectItem::UnnamedExpr(expr)]) => name_of(expr),
+                Some([SelectItem::ExprWithAlias { alias, .. }]) => folded(alias),
+                _ => unnamed(),
+            };
+        }
+        Expr::Case { .. } => "case",
+        Expr::Exists { .. } => "exists",
+        Expr::Array(_) => "array",
+        Expr::Extract { .. } => "extract",
+        Expr::Substring { .. } => "substring",
+        Expr::Position { .. } => "position",
+        _ => UNNAMED,
+    };
+    fixed.to_owned()
+}
+
+fn unnamed() -> String {
+    UNNAMED.to_owned()
+}
+
+/// Has `ORDER BY` name the columns with their numbers.
+///
+/// # Errors
+/// A name of columns that are not the same.
+pub(super) fn order(query: &mut Query) -> Result<(), SqlError> {
+    let Some(order_by) = &mut query.order_by else {
+        return Ok(());
+    };
+    let (OrderByKind::Expressions(keys), Some(select)) =
+        (&mut order_by.kind, first_select(&query.body))
+    else {
+        return Ok(());
+    };
+    for key in keys {
+        let Expr::Identifier(name) = &key.expr else {
+            continue;
+        };
+        let name = folded(name);
+        let mut found = select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias }
+                if alias.value.contains(MARK) && shown(&alias.value) == name =>
+            {
+                Some((expr, alias))
+            }
+            _ => None,
+        });
+        let Some((expr, alias)) = found.next() else {
+            continue;
+        };
+        if name.contains(MARK) {
+            continue;
+        }
+        let first = canonical(expr);
+        // Other parts of a union have other values.
+        let is_several = !matches!(query.body.as_ref(), SetExpr::Select(_));
+        if found.any(|(other, _)| is_several || canonical(other) != first) {
+            return Err(SqlError::AmbiguousColumn { column: name });
+        }
+        key.expr = Expr::Identifier(alias.clone());
+    }
+    Ok(())
+}
+
+/// The part of a query that names its columns.
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}

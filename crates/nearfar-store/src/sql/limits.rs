@@ -1,0 +1,122 @@
+//! How large a statement may be, so that it is planned in bounded time.
+
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Select, Statement as Ast, Visit, Visitor};
+use std::ops::ControlFlow;
+
+use super::SqlError;
+
+/// Columns of a result, and expressions of a select list: as many as PostgreSQL allows. Planning takes
+/// time that grows with their square.
+pub const COLUMNS_MAX: usize = 1_664;
+
+/// Steps of a plan, each counted as often as it is used: a common table expression that is used twice by
+/// another, that by a third and so on has twice as many steps each time.
+pub const PLAN_STEPS_MAX: usize = 10_000;
+
+/// Refuses a statement one of whose select lists is too long.
+///
+/// # Errors
+/// [`SqlError::TooManyColumns`].
+pub fn check_statement(statement: &DfStatement) -> Result<(), SqlError> {
+    match statement {
+        DfStatement::Statement(ast) => check_ast(ast),
+        DfStatement::Explain(explain) => check_statement(&explain.statement),
+        _ => Ok(()),
+    }
+}
+
+fn check_ast(ast: &Ast) -> Result<(), SqlError> {
+    match ast.visit(&mut SelectLists) {
+        ControlFlow::Break(columns) => check_columns(columns),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// Ends with the length of the first select list that is too long.
+struct SelectLists;
+
+impl Visitor for SelectLists {
+    type Break = usize;
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<usize> {
+        match select.projection.len() {
+            columns if columns > COLUMNS_MAX => ControlFlow::Break(columns),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Refuses a plan of too many columns or steps.
+///
+/// # Errors
+/// [`SqlError::TooManyColumns`], [`SqlError::TooManySteps`].
+pub fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
+    check_columns(plan.schema().fields().len())?;
+    let mut left = PLAN_STEPS_MAX;
+    match count(plan, &mut left) {
+        true => Ok(()),
+        false => Err(SqlError::TooManySteps {
+            steps_max: PLAN_STEPS_MAX,
+        }),
+    }
+}
+
+fn check_columns(columns: usize) -> Result<(), SqlError> {
+    match columns > COLUMNS_MAX {
+        true => Err(SqlError::TooManyColumns {
+            columns,
+            columns_max: COLUMNS_MAX,
+        }),
+        false => Ok(()),
+    }
+}
+
+/// Whether a plan has no more than `left` steps, which are taken off.
+fn count(plan: &LogicalPlan, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(1) else {
+        return false;
+    };
+    *left = rest;
+    plan.inputs().into_iter().all(|input| count(input, left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::statements;
+    use datafusion::logical_expr::LogicalPlanBuilder;
+
+    #[test]
+    fn long_select_lists_are_refused_wherever_they_stand() {
+        let list = |columns: usize| vec!["1"; columns].join(", ");
+        for sql in ["SELECT {}", "EXPLAIN SELECT 1 FROM (SELECT {}) AS t"] {
+            let of = |columns| statements(&sql.replace("{}", &list(columns)));
+            assert!(of(COLUMNS_MAX).is_ok(), "{sql}");
+            let refused = of(COLUMNS_MAX + 1).expect_err("too many columns");
+            assert!(
+                matches!(refused, SqlError::TooManyColumns { columns, .. } if columns == COLUMNS_MAX + 1),
+                "{refused}"
+            );
+        }
+    }
+
+    #[test]
+    fn steps_that_are_used_again_count_again() {
+        let mut plan = LogicalPlanBuilder::empty(true).build().expect("a plan");
+        for _ in 0..12 {
+            let again = plan.clone();
+            let both = LogicalPlanBuilder::from(plan).cross_join(again);
+            plan = both.and_then(LogicalPlanBuilder::build).expect("a plan");
+            assert_eq!(check_plan(&plan), Ok(()));
+        }
+        for _ in 0..60 {
+            let again = plan.clone();
+            let both = LogicalPlanBuilder::from(plan).cross_join(again);
+            plan = both.and_then(LogicalPlanBuilder::build).expect("a plan");
+        }
+        let refused = check_plan(&plan).expect_err("too many steps");
+        assert!(matches!(refused, SqlError::TooManySteps { .. }));
+    }
+}

@@ -1,0 +1,380 @@
+//! Statements about the session itself: its settings, and what it has prepared and made for itself.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, ObjectName, Set, SetSessionAuthorizationParamKind, Statement as Ast,
+    TransactionAccessMode, TransactionMode, UnaryOperator, Value,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+
+use super::SqlError;
+use super::script::is_space;
+use super::statement::{expect_end, syntax};
+use super::transaction::transaction_modes;
+
+/// A statement about the session itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionCommand {
+    /// `SET name = value`, with `SESSION` or `LOCAL`, which mean the same as nothing: settings are
+    /// the session's, whatever becomes of its transaction.
+    Set {
+        /// The setting, in lower case, its parts joined by periods.
+        name: String,
+        /// The value, as text.
+        value: String,
+    },
+    /// `RESET name`, or `SET name TO DEFAULT`.
+    Reset {
+        /// The setting, as above.
+        name: String,
+    },
+    /// `RESET ALL`: the settings that are the session's own.
+    ResetAll,
+    /// `DEALLOCATE name`.
+    Deallocate {
+        /// The prepared statement.
+        name: String,
+    },
+    /// `DEALLOCATE ALL`.
+    DeallocateAll,
+    /// `DISCARD ALL`: everything of the session, as if it were new.
+    DiscardAll,
+    /// `DISCARD TEMP`: the temporary tables.
+    DiscardTemporary,
+    /// What drivers send to end what there never is here, such as `UNLISTEN *`, and what sets
+    /// something to what it always is, such as `RESET ROLE`.
+    Nothing {
+        /// What the client is told.
+        tag: &'static str,
+    },
+}
+
+/// The command that a statement is, if its first keyword is that of one.
+///
+/// # Errors
+/// A statement that is wrong, or that is known not to be supported.
+pub(super) fn parse_session(
+    first: Keyword,
+    tokens: &[TokenWithSpan],
+) -> Result<Option<SessionCommand>, SqlError> {
+    let words = || -> Vec<&Token> {
+        let all = tokens.iter().map(|token| &token.token);
+        all.filter(|token| !is_space(token)).skip(1).collect()
+    };
+    match first {
+        Keyword::SET => parse_set(tokens),
+        Keyword::RESET => reset(&words(), tokens).map(Some),
+        Keyword::DISCARD => discard(&words(), tokens).map(Some),
+        Keyword::DEALLOCATE => deallocate(&words(), tokens).map(Some),
+        Keyword::CLOSE if is_keyword(&words(), "ALL") => Ok(Some(nothing("CLOSE CURSOR ALL"))),
+        Keyword::UNLISTEN if matches!(words()[..], [Token::Mul | Token::Word(_)]) => {
+            Ok(Some(nothing("UNLISTEN")))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn nothing(tag: &'static str) -> SessionCommand {
+    SessionCommand::Nothing { tag }
+}
+
+/// Whether the only word is this one, which is not quoted.
+fn is_keyword(words: &[&Token], keyword: &str) -> bool {
+    matches!(words, [Token::Word(word)] if is_plain(word, keyword))
+}
+
+fn is_plain(word: &Word, keyword: &str) -> bool {
+    word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword)
+}
+
+/// The words after `RESET`.
+fn reset(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
+    match words {
+        [Token::Word(all)] if is_plain(all, "ALL") => Ok(SessionCommand::ResetAll),
+        [Token::Word(role)] if is_plain(role, "ROLE") => Ok(nothing("RESET")),
+        [Token::Word(session), Token::Word(authorization)]
+            if is_plain(session, "SESSION") && is_plain(authorization, "AUTHORIZATION") =>
+        {
+            Ok(nothing("RESET"))
+        }
+        [Token::Word(time), Token::Word(zone)]
+            if is_plain(time, "TIME") && is_plain(zone, "ZONE") =>
+        {
+            let name = "timezone".to_owned();
+            Ok(SessionCommand::Reset { name })
+        }
+        _ => {
+            let name = setting_name(words).ok_or_else(|| wrong("a setting or ALL", tokens))?;
+            Ok(SessionCommand::Reset { name })
+        }
+    }
+}
+
+/// A name of words with periods between them.
+fn setting_name(words: &[&Token]) -> Option<String> {
+    let mut name = String::new();
+    for (at, token) in words.iter().enumerate() {
+        match (token, at % 2) {
+            (Token::Word(word), 0) => name.push_str(&word.value.to_lowercase()),
+            (Token::Period, 1) if at + 1 < words.len() => name.push('.'),
+            _ => return None,
+        }
+    }
+    (!name.is_empty()).then_some(name)
+}
+
+fn discard(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
+    let [Token::Word(what)] = words else {
+        return Err(wrong("ALL, PLANS, SEQUENCES or TEMP", tokens));
+    };
+    match what.value.to_ascii_uppercase().as_str() {
+        "ALL" => Ok(SessionCommand::DiscardAll),
+        "TEMP" | "TEMPORARY" => Ok(SessionCommand::DiscardTemporary),
+        "PLANS" => Ok(nothing("DISCARD PLANS")),
+        "SEQUENCES" => Ok(nothing("DISCARD SEQUENCES")),
+        _ => Err(wrong("ALL, PLANS, SEQUENCES or TEMP", tokens)),
+    }
+}
+
+fn deallocate(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
+    let words = match words {
+        [Token::Word(prepare), rest @ ..] if !rest.is_empty() && is_plain(prepare, "PREPARE") => {
+            rest
+        }
+        all => all,
+    };
+    match words {
+        [Token::Word(all)] if is_plain(all, "ALL") => Ok(SessionCommand::DeallocateAll),
+        [Token::Word(name)] => {
+            let name = match name.quote_style {
+                Some(_) => name.value.clone(),
+                None => name.value.to_lowercase(),
+            };
+            Ok(SessionCommand::Deallocate { name })
+        }
+        _ => Err(wrong("a prepared statement or ALL", tokens)),
+    }
+}
+
+/// A statement that ends where `expected` should be, or goes on behind it.
+fn wrong(expected: &str, tokens: &[TokenWithSpan]) -> SqlError {
+    let last = tokens.iter().rfind(|token| !is_space(&token.token));
+    let place = last.map_or_else(String::new, |last| {
+        let place = last.span.start;
+        format!(" at Line: {}, Column: {}", place.line, place.column)
+    });
+    SqlError::Syntax {
+        message: format!("Expected: {expected}{place}"),
+    }
+}
+
+/// `SET`; none for a form that is left to DataFusion, which refuses it.
+fn parse_set(tokens: &[TokenWithSpan]) -> Result<Option<SessionCommand>, SqlError> {
+    // The dialect of the other statements reads no lists of values behind a scope.
+    let mut parser = Parser::new(&PostgreSqlDialect {}).with_tokens_with_locations(tokens.to_vec());
+    let parsed = parser.parse_statement().map_err(syntax)?;
+    expect_end(&mut parser)?;
+    let Ast::Set(set) = parsed else {
+        return Ok(None);
+    };
+    Ok(match set {
+        Set::SingleAssignment {
+            variable, values, ..
+        } => {
+            let name = joined(&variable).ok_or_else(|| wrong("a setting", tokens))?;
+            Some(match setting_value(&values) {
+                Some(value) if is_default(&values) || value.is_empty() => {
+                    SessionCommand::Reset { name }
+                }
+                Some(value) => SessionCommand::Set { name, value },
+                None => {
+                    return Err(SqlError::SettingValue {
+                        name,
+                        value: values.iter().map(ToString::to_string).collect(),
+                        allowed: "use a number, a word or a text in quotes".to_owned(),
+                    });
+                }
+            })
+        }
+        Set::SetTimeZone { value, .. } => {
+            let (name, values) = ("timezone".to_owned(), [value]);
+            let is_local = matches!(&values[..], [Expr::Identifier(word)]
+                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("local"));
+            match setting_value(&values) {
+                Some(_) if is_local || is_default(&values) => Some(SessionCommand::Reset { name }),
+                Some(value) => Some(SessionCommand::Set { name, value }),
+                None => None,
+            }
+        }
+        Set::SetSessionAuthorization(authorization)
+            if matches!(
+                authorization.kind,
+                SetSessionAuthorizationParamKind::Default
+            ) =>
+        {
+            Some(nothing("SET"))
+        }
+        Set::SetRole {
+            role_name: None, ..
+        } => Some(nothing("SET")),
+        Set::SetTransaction {
+            modes,
+            snapshot: None,
+            ..
+        } => Some(characteristics(&modes)?),
+        _ => None,
+    })
+}
+
+/// `SET TRANSACTION` and `SET SESSION CHARACTERISTICS AS TRANSACTION`: what transactions are anyway.
+fn characteristics(modes: &[TransactionMode]) -> Result<SessionCommand, SqlError> {
+    transaction_modes(modes)?;
+    let read_only = TransactionMode::AccessMode(TransactionAccessMode::ReadOnly);
+    match modes.contains(&read_only) {
+        true => Err(SqlError::unsupported(
+            "SET … TRANSACTION READ ONLY",
+            "use BEGIN READ ONLY",
+        )),
+        false => Ok(nothing("SET")),
+    }
+}
+
+fn joined(name: &ObjectName) -> Option<String> {
+    let parts = name.0.iter().map(|part| part.as_ident());
+    let parts = parts.map(|part| part.map(|part| part.value.to_lowercase()));
+    Some(parts.collect::<Option<Vec<_>>>()?.join("."))
+}
+
+fn is_default(values: &[Expr]) -> bool {
+    matches!(values, [Expr::Identifier(word)]
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
+}
+
+/// Values as text, several with commas between them.
+fn setting_value(values: &[Expr]) -> Option<String> {
+    let values: Option<Vec<String>> = values.iter().map(one_value).collect();
+    Some(values?.join(", "))
+}
+
+fn one_value(value: &Expr) -> Option<String> {
+    match value {
+        Expr::Identifier(word) => Some(match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_lowercase(),
+        }),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
+                Some(text.clone())
+            }
+            Value::DollarQuotedString(text) => Some(text.value.clone()),
+            Value::Number(number, _) => Some(number.clone()),
+            Value::Boolean(value) => Some(value.to_string()),
+            _ => None,
+        },
+        Expr::UnaryOp {
+            op: sign @ (UnaryOperator::Plus | UnaryOperator::Minus),
+            expr,
+        } => Some(format!("{sign}{}", one_value(expr)?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::{StatementKind, statements};
+    use super::*;
+
+    fn command(sql: &str) -> SessionCommand {
+        match statements(sql).expect(sql).remove(0).kind() {
+            StatementKind::Session(command) => command.clone(),
+            other => panic!("{sql}: {other:?}"),
+        }
+    }
+
+    fn set(name: &str, value: &str) -> SessionCommand {
+        let (name, value) = (name.to_owned(), value.to_owned());
+        SessionCommand::Set { name, value }
+    }
+
+    fn reset(name: &str) -> SessionCommand {
+        let name = name.to_owned();
+        SessionCommand::Reset { name }
+    }
+
+    #[test]
+    fn settings_are_read_in_every_spelling() {
+        for (sql, expected) in [
+            ("SET a = 1", set("a", "1")),
+            ("set session A to B", set("a", "b")),
+            ("SET LOCAL x.Y = 'Text'", set("x.y", "Text")),
+            ("SET \"x.y\" = -1", set("x.y", "-1")),
+            ("SET \"x\".\"Y\" = on", set("x.y", "on")),
+            ("SET a TO DEFAULT", reset("a")),
+            ("SET a = b, c", set("a", "b, c")),
+            ("SET SESSION a TO b, 'C'", set("a", "b, C")),
+            ("SET TIME ZONE 'UTC'", set("timezone", "UTC")),
+            ("SET TIME ZONE LOCAL", reset("timezone")),
+            ("RESET a", reset("a")),
+            ("RESET X.\"y\"", reset("x.y")),
+            ("RESET TIME ZONE", reset("timezone")),
+            ("RESET ALL", SessionCommand::ResetAll),
+        ] {
+            assert_eq!(command(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_drivers_send_between_their_users_is_read() {
+        let name = |name: &str| SessionCommand::Deallocate {
+            name: name.to_owned(),
+        };
+        for (sql, expected) in [
+            ("DEALLOCATE ALL", SessionCommand::DeallocateAll),
+            ("deallocate prepare all", SessionCommand::DeallocateAll),
+            ("DEALLOCATE P", name("p")),
+            ("DEALLOCATE PREPARE \"P q\"", name("P q")),
+            ("DEALLOCATE \"all\"", name("all")),
+            ("DEALLOCATE PREPARE", name("prepare")),
+            ("DISCARD ALL", SessionCommand::DiscardAll),
+            ("DISCARD TEMPORARY", SessionCommand::DiscardTemporary),
+            ("DISCARD PLANS", nothing("DISCARD PLANS")),
+            ("RESET SESSION AUTHORIZATION", nothing("RESET")),
+            ("SET SESSION AUTHORIZATION DEFAULT", nothing("SET")),
+            ("SET ROLE NONE", nothing("SET")),
+            ("CLOSE ALL", nothing("CLOSE CURSOR ALL")),
+            ("UNLISTEN *", nothing("UNLISTEN")),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
+                nothing("SET"),
+            ),
+            (
+                "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                nothing("SET"),
+            ),
+        ] {
+            assert_eq!(command(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for sql in [
+            "RESET",
+            "RESET a b",
+            "RESET a.",
+            "RESET ALL ALL",
+            "DISCARD",
+            "DISCARD EVERYTHING",
+            "DEALLOCATE",
+            "DEALLOCATE ALL a",
+            "SET a",
+            "SET a = f(1)",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+        ] {
+            assert!(statements(sql).is_err(), "{sql}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The rule that makes doubles of what is chosen from decimals and floats, as PostgreSQL does; DataFusion
+//! would make decimals, which do not hold all floats. It comes before types are settled.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union,
+};
+use datafusion::optimizer::AnalyzerRule;
+use std::sync::Arc;
+
+/// Functions that give one of their arguments.
+const CHOICES: [&str; 5] = ["coalesce", "greatest", "least", "nullif", "nvl"];
+
+/// Casts decimals to doubles where they stand beside floats.
+#[derive(Debug, Default)]
+pub struct MixedNumbers;
+
+impl AnalyzerRule for MixedNumbers {
+    fn name(&self) -> &'static str {
+        "nearfar_mixed_numbers"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(union) = plan {
+        return rewrite_union(union);
+    }
+    let schema = merge_schema(&plan.inputs());
+    let names = NamePreserver::new(&plan);
+    let plan = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        Ok(match expr.transformed {
+            true => expr.update_data(|expr| name.restore(expr)),
+            false => expr,
+        })
+    })?;
+    // An input may have other types than before.
+    plan.map_data(LogicalPlan::recompute_schema)
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::Case(case) => {
+            let values = case.when_then_expr.iter().map(|(_, then)| then);
+            let values: Vec<&Expr> = values.chain(&case.else_expr).map(AsRef::as_ref).collect();
+            if !are_mixed(&values, schema) {
+                return Ok(Transformed::no(Expr::Case(case)));
+            }
+            let cases = case.when_then_expr.into_iter();
+            let cases = cases.map(|(when, then)| (when, Box::new(double(*then, schema))));
+            Ok(Transformed::yes(Expr::Case(Case {
+                expr: case.expr,
+                when_then_expr: cases.collect(),
+                else_expr: case.else_expr.map(|value| Box::new(double(*value, schema))),
+            })))
+        }
+        Expr::ScalarFunction(mut function) if CHOICES.contains(&function.func.name()) => {
+            let values: Vec<&Expr> = function.args.iter().collect();
+            let are_mixed = are_mixed(&values, schema);
+            if are_mixed {
+                let arguments = function.args.into_iter();
+                function.args = arguments.map(|value| double(value, schema)).collect();
+            }
+            let expr = Expr::ScalarFunction(function);
+            Ok(Transformed::new_transformed(expr, are_mixed))
+        }
+        Expr::InList(mut list) => {
+            let all: Vec<&Expr> = std::iter::once(list.expr.as_ref())
+                .chain(&list.list)
+                .collect();
+            let are_mixed = are_mixed(&all, schema);
+            if are_mixed {
+                list.expr = Box::new(double(*list.expr, schema));
+                let values = list.list.into_iter();
+                list.list = values.map(|value| double(value, schema)).collect();
+            }
+            Ok(Transformed::new_transformed(Expr::InList(list), are_mixed))
+        }
+        Expr::Between(mut between) => {
+            let all = [&*between.expr, &*between.low, &*between.high];
+            let are_mixed = are_mixed(&all, schema);
+            if are_mixed {
+                between.expr = Box::new(double(*between.expr, schema));
+                between.low = Box::new(double(*between.low, schema));
+                between.high = Box::new(double(*between.high, schema));
+            }
+            Ok(Transformed::new_transformed(
+                Expr::Between(between),
+                are_mixed,
+            ))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Float32 | DataType::Float64)
+}
+
+fn are_mixed(values: &[&Expr], schema: &DFSchema) -> bool {
+    let types = values.iter().map(|value| value.get_type(schema));
+    let types: Vec<DataType> = types.flatten().collect();
+    types.iter().any(is_float) && types.iter().any(DataType::is_decimal)
+}
+
+/// A number that is no double as one.
+fn double(value: Expr, schema: &DFSchema) -> Expr {
+    match value.get_type(schema) {
+        Ok(kind) if kind.is_decimal() || kind == DataType::Float32 => {
+            Expr::Cast(Cast::new(Box::new(value), DataType::Float64))
+        }
+        _ => value,
+    }
+}
+
+/// The inputs of a union with doubles where one has floats and another has decimals.
+fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let width = union.schema.fields().len();
+    let is_mixed = |column: usize| {
+        let types = union.inputs.iter().map(|input| {
+            let fields = input.schema().fields();
+            fields.get(column).map(|field| field.data_type().clone())
+        });
+        let types: Vec<DataType> = types.flatten().collect();
+        types.iter().any(is_float) && types.iter().any(DataType::is_decimal)
+    };
+    let mixed: Vec<bool> = (0..width).map(is_mixed).collect();
+    if !mixed.contains(&true) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    let inputs = union.inputs.into_iter().map(|input| {
+        let schema = Arc::clone(input.schema());
+        let columns = schema
+            .iter()
+            .zip(&mixed)
+            .map(|((relation, field), is_mixed)| {
+                let column = Expr::Column(Column::from((relation, field)));
+                match is_mixed {
+                    true => {
+                        double(column, &schema).alias_qualified(relation.cloned(), field.name())
+                    }
+                    false => column,
+                }
+            });
+        let columns: Vec<Expr> = columns.collect();
+        let input = LogicalPlanBuilder::from(Arc::unwrap_or_clone(input));
+        Ok(Arc::new(input.project(columns)?.build()?))
+    });
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    let union = Union::try_new_with_loose_types(inputs)?;
+    Ok(Transformed::yes(LogicalPlan::Union(union)))
+}

@@ -1,0 +1,76 @@
+//! Values and types as PostgreSQL has them, where DataFusion has others.
+//!
+//! Three places share the work. What decides types happens while a statement is planned
+//! (`planner`, and functions that take the place of DataFusion's). What only decides values comes
+//! when types are known (`rule`): arithmetic that does not go around, casts that round and refuse.
+//! Declared lengths of texts are kept with columns and applied where rows are written ([`declared`]).
+
+mod arithmetic;
+mod bytes;
+mod calendar;
+mod cast;
+mod decimal;
+pub mod declared;
+mod error;
+mod extract;
+mod function;
+mod interval;
+mod length;
+mod math;
+mod mixed;
+mod numeric;
+mod planner;
+mod rule;
+mod similar;
+pub mod stored;
+mod sum;
+pub mod text;
+mod to_char;
+
+pub use declared::Declared;
+pub use error::ValueError;
+pub use interval::with_units;
+pub use planner::ValuePlanner;
+
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use std::sync::Arc;
+
+/// DataFusion's rules that settle types, with ours before and behind them.
+pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    let coercion = rules.iter().position(|rule| rule.name() == "type_coercion");
+    rules.insert(coercion.unwrap_or_default(), Arc::new(mixed::MixedNumbers));
+    rules.push(Arc::new(rule::CheckedValues));
+    rules
+}
+
+/// The functions of SQL that take the place of DataFusion's, or that it lacks.
+pub fn functions() -> Vec<ScalarUDF> {
+    let mut functions = math::all();
+    functions.extend([
+        declared::CHAR,
+        declared::VARCHAR,
+        decimal::DIVIDE,
+        decimal::MULTIPLY,
+        extract::DATE_PART,
+        extract::EXTRACT,
+        interval::BETWEEN,
+        interval::DIVIDE,
+        interval::LENGTH,
+        interval::MULTIPLY,
+        numeric::NUMERIC,
+        similar::SIMILAR,
+        to_char::TO_CHAR,
+    ]);
+    functions.extend(interval::JUSTIFY);
+    let mut functions: Vec<ScalarUDF> =
+        functions.into_iter().map(function::Function::udf).collect();
+    functions.extend([length::length(), length::octet_length()]);
+    functions
+}
+
+/// The same of aggregates.
+pub fn aggregates() -> Vec<AggregateUDF> {
+    vec![sum::sum()]
+}

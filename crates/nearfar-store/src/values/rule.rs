@@ -1,0 +1,88 @@
+//! The rule that puts arithmetic and casts with checks into plans whose types are known.
+//!
+//! It changes neither names nor types.
+
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::arithmetic::{Checked, Negated};
+use super::cast::Cast;
+use super::interval::LENGTH;
+
+/// Replaces arithmetic and casts that would go around or cut off.
+#[derive(Debug, Default)]
+pub struct CheckedValues;
+
+impl AnalyzerRule for CheckedValues {
+    fn name(&self) -> &'static str {
+        "nearfar_checked_values"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source =
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema.merge(&source);
+    }
+    let names = NamePreserver::new(&plan);
+    let sorts = matches!(plan, LogicalPlan::Sort(_));
+    plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        let expr = match sorts && is_interval(&expr.data, &schema) {
+            true => expr.update_data(|expr| LENGTH.udf().call(vec![expr])),
+            false => expr.update_data(|expr| name.restore(expr)),
+        };
+        Ok(expr)
+    })
+}
+
+fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    let is_interval = |kind: DataType| matches!(kind, DataType::Interval(_));
+    expr.get_type(schema).is_ok_and(is_interval)
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
+            let types = (left.get_type(schema)?, right.get_type(schema)?);
+            Ok(
+                match types.0 == types.1 && Checked::replaces(op, &types.0) {
+                    true => Transformed::yes(Checked::expr(*left, op, *right)),
+                    false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+                },
+            )
+        }
+        Expr::Negative(value) => Ok(match value.get_type(schema)?.is_signed_integer() {
+            true => Transformed::yes(Negated::expr(*value)),
+            false => Transformed::no(Expr::Negative(value)),
+        }),
+        Expr::Cast(cast) => {
+            let given = cast.expr.get_type(schema)?;
+            let target = cast.field.data_type().clone();
+            Ok(match Cast::replaces(&given, &target) {
+                true => Transformed::yes(Cast::expr(*cast.expr, target)),
+                false => Transformed::no(Expr::Cast(cast)),
+            })
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Whether arithmetic of an operator is checked for some type.
+fn is_checked(operator: Operator) -> bool {
+    Checked::replaces(operator, &DataType::Float64)
+}
