@@ -27,6 +27,20 @@ pub enum ServerError {
         /// The address.
         address: SocketAddr,
     },
+    /// An address for commands that others reach.
+    #[error("{address} can be reached from other machines: take commands on a loopback address")]
+    AdminUnprotected {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A token that can't be used.
+    #[error("the token in `{}` can't be used: {reason}", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A certificate or key that can't be used.
     #[error("`{}` can't be used for TLS: {reason}", path.display())]
     Tls {
@@ -34,6 +48,12 @@ pub enum ServerError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// Threads that can't be had.
+    #[error("cannot start threads: {source}")]
+    Threads {
+        /// What the kernel says.
+        source: io::Error,
     },
     /// Users that can't be read.
     #[error(transparent)]

@@ -3,10 +3,12 @@
 //!
 //! A [`Server`] is bound to addresses ([`Server::bind`]) and then serves until it is told to stop
 //! ([`Server::serve`]). Each connection has a session of the engine, which ends with it. Connections
-//! live on the runtime that serves; statements run on another one, so that cancel requests, health and
-//! new connections are heard while statements keep all of its threads busy.
+//! live on the runtime that serves; statements are read and planned on threads of their own, and what
+//! their operators do runs on further runtimes ([`Lanes`](nearfar_store::engine::Lanes)), so that cancel
+//! requests, health and new connections are heard while statements keep all threads busy.
 #![forbid(unsafe_code)]
 
+mod admission;
 mod auth;
 mod catalog;
 mod client;
@@ -21,7 +23,8 @@ mod wire;
 
 pub use auth::{Role, User, UserError, Users};
 pub use error::ServerError;
-pub use options::{ServerOptions, TlsOptions};
+pub use http::{ADMIN_HEADER, COMMAND_HEADER};
+pub use options::{AdminOptions, ServerOptions, TlsOptions, Token};
 pub use server::{Server, ServerHandle, Stopped};
 pub use state::{ServerState, StateHandle};
 

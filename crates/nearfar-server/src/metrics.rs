@@ -27,6 +27,7 @@ pub struct Metrics {
     pub rows: Counter,
     errors: Family<Label, Counter>,
     pub sessions: Gauge,
+    pub busy: Gauge,
     pub connections_accepted: Counter,
     pub logins_failed: Counter,
     takeovers: Counter,
@@ -42,6 +43,7 @@ impl Metrics {
             rows: Counter::default(),
             errors: Family::default(),
             sessions: Gauge::default(),
+            busy: Gauge::default(),
             connections_accepted: Counter::default(),
             logins_failed: Counter::default(),
             takeovers: Counter::default(),
@@ -62,6 +64,8 @@ impl Metrics {
             "Clients that are connected",
             metrics.sessions.clone(),
         );
+        let help = "Statements that threads read, plan or drive, given up ones too";
+        registry.register("statements_busy", help, metrics.busy.clone());
         let accepted = metrics.connections_accepted.clone();
         registry.register(
             "connections_accepted",

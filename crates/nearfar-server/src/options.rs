@@ -1,10 +1,15 @@
 //! What a server is started with.
 
+use std::fmt;
+use std::fs;
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::auth::Users;
+use crate::error::ServerError;
 
 /// What a [`Server`](crate::Server) is started with.
 #[derive(Debug, Clone)]
@@ -19,8 +24,12 @@ pub struct ServerOptions {
     pub users: Option<Users>,
     /// Whether users that may write may also read and write files of this machine.
     pub may_use_files: bool,
-    /// Connections at once.
+    /// Where a standby is told to take over, if it can be told.
+    pub admin: Option<AdminOptions>,
+    /// Clients at once.
     pub max_connections: usize,
+    /// Connections at once that have not said who they are, beside these.
+    pub max_unauthenticated: usize,
     /// The largest message of a client, and so the longest statement, in bytes.
     pub max_message_bytes: usize,
     /// What the operators of all queries of a connection may take together, where that is less than
@@ -36,6 +45,61 @@ pub struct ServerOptions {
     pub authentication_timeout: Duration,
     /// What running statements get to end by themselves when the server stops.
     pub grace: Duration,
+}
+
+/// Where a server takes commands of who runs it.
+#[derive(Debug, Clone)]
+pub struct AdminOptions {
+    /// A loopback address.
+    pub listen: SocketAddr,
+    /// What they must know.
+    pub token: Option<Token>,
+}
+
+/// A secret that is kept in a file.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl Token {
+    /// The first line of a file.
+    ///
+    /// # Errors
+    /// A file that can't be read, that everybody may read, or whose first line is empty.
+    pub fn read(path: &Path) -> Result<Self, ServerError> {
+        let failed = |reason: String| ServerError::Token {
+            path: path.to_owned(),
+            reason,
+        };
+        let is_open = is_open_to_all(path).map_err(|error| failed(error.to_string()))?;
+        if is_open {
+            return Err(failed(OPEN_TO_ALL.to_owned()));
+        }
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        match text.lines().next().map(str::trim) {
+            Some(token) if !token.is_empty() => Ok(Self(token.to_owned())),
+            _ => Err(failed("its first line is empty".to_owned())),
+        }
+    }
+
+    /// The secret.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Secrets stay out of logs.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with a secret that everybody may read, and what to do.
+pub const OPEN_TO_ALL: &str = "everybody can read it: chmod it to 600";
+
+/// Whether others than the owner and the group of a file may do anything with it.
+pub fn is_open_to_all(path: &Path) -> io::Result<bool> {
+    Ok(fs::metadata(path)?.permissions().mode() & 0o007 != 0)
 }
 
 /// A certificate and its key, both PEM files.
@@ -61,7 +125,9 @@ impl Default for ServerOptions {
             tls: None,
             users: None,
             may_use_files: false,
+            admin: None,
             max_connections: 500,
+            max_unauthenticated: 256,
             max_message_bytes: 16 << 20,
             session_memory_bytes: None,
             statement_timeout: None,

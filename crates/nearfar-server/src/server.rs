@@ -1,19 +1,19 @@
 //! The server: addresses, connections, and its end.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nearfar_store::engine::Engine;
+use nearfar_store::engine::{Engine, Lanes};
 use pgwire::tokio::TlsAcceptor;
 use std::net::SocketAddr;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Handle;
+use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::client::{self, CancelKeys};
+use crate::admission::{Origin, Sessions, Strangers};
+use crate::auth::Throttle;
+use crate::client::{self, CancelKeys, StatementThreads};
 use crate::error::ServerError;
 use crate::http;
 use crate::metrics::Metrics;
@@ -25,15 +25,15 @@ use crate::tls;
 const PAUSE: Duration = Duration::from_millis(50);
 /// What connections get, after statements were given up, to tell their clients.
 const GOODBYE: Duration = Duration::from_secs(5);
-/// Connections beyond the most that are told so; others are closed without a word.
-const REFUSED_MAX: usize = 64;
 
 /// What all connections share.
 pub struct Shared {
     /// None for as long as the server is a standby.
     pub engine: Arc<OnceLock<Arc<Engine>>>,
-    /// Where statements run.
-    pub workers: Handle,
+    /// Where the tasks of statements run.
+    pub lanes: Lanes,
+    /// Where statements are read and planned.
+    pub threads: StatementThreads,
     pub options: ServerOptions,
     pub tls: Option<TlsAcceptor>,
     pub state: StateHandle,
@@ -42,8 +42,12 @@ pub struct Shared {
     pub promote: Notify,
     pub cancel_keys: Arc<CancelKeys>,
     pub metrics: Arc<Metrics>,
-    /// Connections, and those that are being refused.
-    connections: AtomicUsize,
+    pub throttle: Throttle,
+    /// Connections that have not said who they are.
+    pub strangers: Arc<Strangers>,
+    pub sessions: Arc<Sessions>,
+    /// Where commands are taken, if they are.
+    pub admin: Option<SocketAddr>,
 }
 
 /// Tells statements that they have had the time that they get when the server stops.
@@ -84,6 +88,7 @@ pub struct Server {
     shared: Arc<Shared>,
     listener: TcpListener,
     http: Option<TcpListener>,
+    admin: Option<TcpListener>,
 }
 
 /// How a server has ended.
@@ -94,8 +99,8 @@ pub struct Stopped {
 }
 
 impl Server {
-    /// Listens for clients of `engine`. Their statements run on `workers`, whose threads should have
-    /// stacks of [`crate::WORKER_STACK_BYTES`]. The state is [`ServerState::Starting`] until
+    /// Listens for clients of `engine`. The tasks of their statements run on `lanes`, whose threads should
+    /// have stacks of [`crate::WORKER_STACK_BYTES`]. The state is [`ServerState::Starting`] until
     /// [`Self::state`] is told otherwise.
     ///
     /// # Errors
@@ -103,10 +108,10 @@ impl Server {
     /// certificate or key that can't be used.
     pub async fn bind(
         engine: Arc<Engine>,
-        workers: Handle,
+        lanes: impl Into<Lanes>,
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
-        let server = Self::bind_standby(workers, options).await?;
+        let server = Self::bind_standby(lanes, options).await?;
         server.handle().set_engine(engine);
         Ok(server)
     }
@@ -117,9 +122,10 @@ impl Server {
     /// # Errors
     /// As [`Self::bind`].
     pub async fn bind_standby(
-        workers: Handle,
+        lanes: impl Into<Lanes>,
         options: ServerOptions,
     ) -> Result<Self, ServerError> {
+        let lanes = lanes.into();
         if options.users.is_none() && !options.listen.ip().is_loopback() {
             return Err(ServerError::Unprotected {
                 address: options.listen,
@@ -131,24 +137,42 @@ impl Server {
             Some(address) => Some(listen(address).await?),
             None => None,
         };
+        let admin = match &options.admin {
+            Some(admin) if !admin.listen.ip().is_loopback() => {
+                return Err(ServerError::AdminUnprotected {
+                    address: admin.listen,
+                });
+            }
+            Some(admin) => Some(listen(admin.listen).await?),
+            None => None,
+        };
         let state = StateHandle::new(ServerState::Starting);
         let engine = Arc::default();
+        let metrics = Arc::new(Metrics::new(&engine, &state));
+        // A connection runs one statement at a time.
+        let threads_max = options.max_connections;
+        let threads = StatementThreads::new(threads_max, lanes.clone(), metrics.busy.clone());
         let shared = Shared {
-            metrics: Arc::new(Metrics::new(&engine, &state)),
+            metrics,
+            threads: threads.map_err(|source| ServerError::Threads { source })?,
             engine,
-            workers,
+            lanes,
+            throttle: Throttle::default(),
+            strangers: Strangers::new(options.max_unauthenticated),
+            sessions: Sessions::new(options.max_connections),
+            admin: admin.as_ref().and_then(|admin| admin.local_addr().ok()),
             options,
             tls,
             state,
             halt: Halt::new(),
             promote: Notify::new(),
             cancel_keys: Arc::default(),
-            connections: AtomicUsize::new(0),
         };
         Ok(Self {
             shared: Arc::new(shared),
             listener,
             http,
+            admin,
         })
     }
 
@@ -160,6 +184,11 @@ impl Server {
     /// Where it tells health and metrics, if it does.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref()?.local_addr().ok()
+    }
+
+    /// Where it takes commands, if it does.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.shared.admin
     }
 
     /// Its state, which is to be set to [`ServerState::Ready`] when the tables are there.
@@ -179,11 +208,23 @@ impl Server {
             shared,
             listener,
             http,
+            admin,
         } = self;
         // Health is told until the end.
         let mut health = JoinSet::new();
         if let Some(http) = http {
-            health.spawn(http::serve(http, Arc::clone(&shared)));
+            health.spawn(http::serve(
+                http,
+                Arc::clone(&shared),
+                http::Service::Health,
+            ));
+        }
+        if let Some(admin) = admin {
+            health.spawn(http::serve(
+                admin,
+                Arc::clone(&shared),
+                http::Service::Admin,
+            ));
         }
         let mut connections = JoinSet::new();
         tokio::select! {
@@ -217,6 +258,7 @@ pub struct ServerHandle(Arc<Shared>);
 impl ServerHandle {
     /// Gives the server what it serves. Once.
     pub fn set_engine(&self, engine: Arc<Engine>) {
+        engine.set_lanes(self.0.lanes.clone());
         self.0.engine.get_or_init(|| engine);
     }
 
@@ -249,7 +291,13 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, connections: &mut 
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => begin(shared, stream, connections),
+                Ok((stream, peer)) => {
+                    shared.metrics.connections_accepted.inc();
+                    let from = Origin::of(peer.ip());
+                    // Here, so that they are as old as they came.
+                    let stranger = shared.strangers.enter(from);
+                    connections.spawn(client::serve(Arc::clone(shared), stream, stranger));
+                }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
                     sleep(PAUSE).await;
@@ -257,29 +305,5 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, connections: &mut 
             },
             Some(_) = connections.join_next() => {}
         }
-    }
-}
-
-fn begin(shared: &Arc<Shared>, stream: TcpStream, connections: &mut JoinSet<()>) {
-    let most = shared.options.max_connections;
-    let others = shared.connections.fetch_add(1, Ordering::Relaxed);
-    let counted = Counted(Arc::clone(shared));
-    shared.metrics.connections_accepted.inc();
-    if others >= most + REFUSED_MAX {
-        return;
-    }
-    connections.spawn(async move {
-        let shared = Arc::clone(&counted.0);
-        client::serve(shared, stream, others >= most).await;
-        drop(counted);
-    });
-}
-
-/// A connection, for as long as it is there.
-struct Counted(Arc<Shared>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -10,7 +10,7 @@ use pgwire::tokio::tokio_rustls::rustls::pki_types::pem::PemObject;
 use pgwire::tokio::tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::error::ServerError;
-use crate::options::TlsOptions;
+use crate::options::{OPEN_TO_ALL, TlsOptions, is_open_to_all};
 
 /// The name under which clients that encrypt without asking first name the protocol.
 pub const ALPN: &[u8] = b"postgresql";
@@ -18,7 +18,7 @@ pub const ALPN: &[u8] = b"postgresql";
 /// What accepts encrypted connections.
 ///
 /// # Errors
-/// Files that are not there, are no PEM, or do not belong together.
+/// Files that are not there, are no PEM, or do not belong together; a key that everybody may read.
 pub fn acceptor(options: &TlsOptions) -> Result<TlsAcceptor, ServerError> {
     let unusable = |path: &Path, reason: String| ServerError::Tls {
         path: path.to_owned(),
@@ -32,6 +32,10 @@ pub fn acceptor(options: &TlsOptions) -> Result<TlsAcceptor, ServerError> {
             &options.certificate,
             "it holds no certificate".to_owned(),
         ));
+    }
+    let is_open = is_open_to_all(&options.key);
+    if is_open.map_err(|error| unusable(&options.key, error.to_string()))? {
+        return Err(unusable(&options.key, OPEN_TO_ALL.to_owned()));
     }
     let key = PrivateKeyDer::from_pem_file(&options.key)
         .map_err(|error| unusable(&options.key, error.to_string()))?;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,6 +115,17 @@ pub enum UserError {
         /// What the kernel says.
         source: io::Error,
     },
+    /// A file that can't be written; it is as it was.
+    #[error(
+        "the file of users `{}` can't be written, and is as it was: {source}{}",
+        path.display(), left_behind(source, path)
+    )]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the kernel says.
+        source: io::Error,
+    },
     /// A file that others than its owner and group may read.
     #[error("the file of users `{}` can be read by everybody: chmod it to 600", path.display())]
     Open {
@@ -132,6 +143,17 @@ pub enum UserError {
         /// The line, from 1.
         line: usize,
     },
+}
+
+/// What there is to do about a file beside that of users.
+fn left_behind(error: &io::Error, path: &Path) -> String {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => format!(
+            ". Another process adds a user, or was ended while it did: then remove `{}.new`",
+            path.display()
+        ),
+        _ => String::new(),
+    }
 }
 
 impl Users {
@@ -184,13 +206,10 @@ impl Users {
                 name: user.name.clone(),
             });
         }
-        let mut options = fs::OpenOptions::new();
-        let file = options.append(true).create(true).mode(0o600).open(path);
-        file.and_then(|mut file| writeln!(file, "{user}"))
-            .map_err(|source| UserError::File {
-                path: path.to_owned(),
-                source,
-            })
+        append(path, &format!("{user}\n")).map_err(|source| UserError::Write {
+            path: path.to_owned(),
+            source,
+        })
     }
 
     /// How many there are.
@@ -209,6 +228,53 @@ impl Users {
             None => Verifier::of_nobody(name, &self.secret),
         }
     }
+}
+
+/// Adds a line to a file, or makes the file with it. All of the file is written anew beside it and
+/// takes its place when it is on disk, so that a full disk changes nothing.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    let path = match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+        found => found?,
+    };
+    let (mut text, there) = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => (String::new(), None),
+        text => (text?, Some(fs::metadata(&path)?)),
+    };
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text += line;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    let written = write_beside(beside, &text, there.as_ref());
+    written
+        .and_then(|()| fs::rename(beside, &path))
+        .inspect_err(|error| {
+            // That of another process, which adds somebody too, stays.
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                let _ = fs::remove_file(beside);
+            }
+        })?;
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Writes a new file with the owner and the mode of the one `there` that it will replace.
+fn write_beside(path: &Path, text: &str, there: Option<&fs::Metadata>) -> io::Result<()> {
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let mut file = options.open(path)?;
+    file.write_all(text.as_bytes())?;
+    if let Some(there) = there {
+        let own = file.metadata()?;
+        if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
+            fchown(&file, Some(there.uid()), Some(there.gid()))?;
+        }
+        file.set_permissions(there.permissions())?;
+    }
+    file.sync_all()
 }
 
 fn parse(line: &str) -> Option<User> {

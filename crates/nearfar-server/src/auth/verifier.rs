@@ -12,6 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::{digest, hmac, pbkdf2};
+use subtle::ConstantTimeEq;
 
 /// As PostgreSQL chooses.
 const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
@@ -136,6 +137,11 @@ fn to_key(bytes: &[u8]) -> Key {
     let mut key = [0; KEY_BYTES];
     key.copy_from_slice(bytes);
     key
+}
+
+/// Whether two secrets are the same, in a time that tells nothing of how much of them is.
+pub fn same(first: &[u8], second: &[u8]) -> bool {
+    bool::from(hash(first).ct_eq(&hash(second)))
 }
 
 /// Bytes that nobody can guess.

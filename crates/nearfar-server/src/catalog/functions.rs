@@ -3,10 +3,9 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::exec_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -17,7 +16,7 @@ use nearfar_store::engine::PUBLIC;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
-use super::world::{OWNER, is_visible, relation_id};
+use super::world::{OWNER, is_visible};
 use crate::client::SERVER_VERSION;
 
 /// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale
@@ -49,10 +48,9 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("obj_description", none()),
         ("col_description", none()),
         ("shobj_description", none()),
-        ("pg_table_size", ScalarValue::Int64(None)),
-        ("pg_relation_size", ScalarValue::Int64(None)),
-        ("pg_total_relation_size", ScalarValue::Int64(None)),
         ("pg_is_in_recovery", ScalarValue::from(false)),
+        // There are no such locks; poolers release them all.
+        ("pg_advisory_unlock_all", text("")),
         ("pg_relation_is_publishable", ScalarValue::from(false)),
         ("pg_type_is_visible", ScalarValue::from(true)),
         ("pg_function_is_visible", ScalarValue::from(true)),
@@ -76,10 +74,7 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
             visible as Compute,
         ),
         ("format_type", 2..=2, DataType::Utf8, formatted_type),
-        ("pg_regclass", 1..=1, DataType::Int64, class_id),
-        ("to_regclass", 1..=1, DataType::Int64, class_id),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
-        ("array_to_string", 2..=3, DataType::Utf8, joined),
     ];
     let computed = computed.map(|(name, arguments, gives, compute)| {
         let signatures = arguments.map(TypeSignature::Any).collect();
@@ -201,6 +196,10 @@ fn type_name(kind: &Type, modifier: i64) -> String {
         Type::INT8 => "bigint",
         Type::FLOAT4 => "real",
         Type::FLOAT8 => "double precision",
+        Type::VARCHAR | Type::BPCHAR if modifier >= MODIFIER_BASE => {
+            let name = type_name(kind, -1);
+            return format!("{name}({})", modifier - MODIFIER_BASE);
+        }
         Type::VARCHAR => "character varying",
         Type::BPCHAR => "character",
         Type::CHAR => "\"char\"",
@@ -214,27 +213,6 @@ fn type_name(kind: &Type, modifier: i64) -> String {
         _ => kind.name(),
     };
     name.to_owned()
-}
-
-/// The identifiers of tables that are named; numbers are identifiers already.
-fn class_id(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    if !arguments[0].data_type().is_string() {
-        return Ok(Arc::new(integers(&arguments[0])?));
-    }
-    let names = cast(&arguments[0], &DataType::Utf8)?;
-    let ids = names.as_string::<i32>().iter().map(|name| {
-        let name = name?;
-        let plain = |part: &str| match part.strip_prefix('"') {
-            Some(quoted) => quoted.trim_end_matches('"').to_owned(),
-            None => part.to_lowercase(),
-        };
-        let (schema, name) = name.rsplit_once('.').unwrap_or((PUBLIC, name));
-        Some(
-            name.parse()
-                .unwrap_or_else(|_| relation_id(&plain(schema), &plain(name))),
-        )
-    });
-    Ok(Arc::new(ids.collect::<Int64Array>()))
 }
 
 /// Numbers of bytes for people.
@@ -253,19 +231,10 @@ fn pretty_size(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(sizes.collect::<StringArray>()))
 }
 
-/// The lists of the catalogs, of which there are none.
-fn joined(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let lists = &arguments[0];
-    let is_list = !matches!(lists.data_type(), DataType::Utf8 | DataType::Null);
-    if is_list {
-        return exec_err!("array_to_string is for the lists of system catalogs only");
-    }
-    Ok(Arc::new(StringArray::new_null(lists.len())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::Array;
 
     #[test]
     fn types_have_their_names_of_sql() {
@@ -275,19 +244,8 @@ mod tests {
             "numeric(12,2)"
         );
         assert_eq!(type_name(&Type::NUMERIC, -1), "numeric");
+        assert_eq!(type_name(&Type::VARCHAR, 9), "character varying(5)");
         assert_eq!(type_name(&Type::TEXT_ARRAY, -1), "text[]");
-    }
-
-    #[test]
-    fn names_are_identifiers() {
-        let names: ArrayRef = Arc::new(StringArray::from(vec!["t", "PUBLIC.\"t\"", "s.T", "17"]));
-        let ids = class_id(&[names]).expect("names");
-        let ids = ids.as_primitive::<Int64Type>();
-        assert_eq!(ids.value(0), relation_id("public", "t"));
-        assert_eq!(ids.value(0), ids.value(1));
-        assert_eq!(ids.value(2), relation_id("s", "t"));
-        assert_eq!(ids.value(3), 17);
-        assert!(is_visible(ids.value(0)) && !is_visible(ids.value(2)));
     }
 
     #[test]

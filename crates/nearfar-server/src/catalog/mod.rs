@@ -4,6 +4,7 @@
 //! The catalogs are made anew for every query of what the session sees ([`world`]). They have the columns
 //! that psql and drivers read. Of things that Nearfar has none of, such as indexes, there are no rows.
 
+mod classes;
 mod empty;
 mod functions;
 mod tables;
@@ -33,7 +34,9 @@ pub fn add(session: &Session, user: &str, database: &str) {
         database: database.to_owned(),
     };
     session.add_schema(PG_CATALOG, Arc::new(catalogs));
-    for function in functions::all(user, database) {
+    let catalog = session.context().catalog(CATALOG);
+    let classes = catalog.iter().flat_map(classes::all);
+    for function in functions::all(user, database).into_iter().chain(classes) {
         session.context().register_udf(function);
     }
 }

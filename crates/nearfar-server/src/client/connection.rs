@@ -18,12 +18,17 @@ use super::failure::{Failure, state};
 use super::interrupt::{CancelKey, Ended, stopping};
 use super::login;
 use super::settings::Settings;
+use crate::admission::{Place, Stranger};
 use crate::server::Shared;
 use crate::state::ServerState;
 use crate::wire::{ReadError, Reader, Request, Writer};
 
 /// Within which a client takes the last words of its connection.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// What a client whose statement was committed gets to end its series of messages, once the server
+/// has stopped: it takes the error that ends the connection for that of the statement.
+const SERIES_GRACE: Duration = Duration::from_millis(500);
 
 /// A client that has said who it is.
 pub struct Connection {
@@ -35,17 +40,33 @@ pub struct Connection {
     pub cancel: CancelKey,
     pub prepared: HashMap<String, Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
+    /// One of the places that there are for clients.
+    pub place: Option<Place>,
     /// Held by the statement that runs, also by one that was given up and has not noticed yet.
     pub working: Arc<Mutex<()>>,
+    /// Whether a statement was committed within the series of messages that has not ended yet.
+    pub is_unconfirmed: bool,
 }
 
 /// Serves one client, until it goes or has to.
-pub async fn serve(shared: Arc<Shared>, stream: TcpStream, is_too_many: bool) {
+pub async fn serve(shared: Arc<Shared>, stream: TcpStream, stranger: Stranger) {
     let limit = shared.options.authentication_timeout;
-    match timeout(limit, login::open(&shared, stream, is_too_many)).await {
+    let opened = tokio::select! {
+        opened = timeout(limit, login::open(&shared, stream, stranger.from())) => opened,
+        () = stranger.sent_away() => {
+            shared.metrics.logins_failed.inc();
+            tracing::debug!("a client that had not said who it is made room for another");
+            return;
+        }
+        // Nobody is let in any more, and who is silent is not waited for.
+        () = shared.state.wait_for(ServerState::Stopping) => return,
+    };
+    drop(stranger);
+    match opened {
         Ok(Some(mut connection)) => {
             connection.shared.metrics.sessions.inc();
             let ended = connection.answer_all().await;
+            drop(connection.place.take());
             connection.shared.metrics.sessions.dec();
             if let Ended::Failed(failure) = ended {
                 let goodbye = async {
@@ -136,22 +157,30 @@ impl Connection {
                 None => std::future::pending().await,
             }
         };
+        let is_unconfirmed = self.is_unconfirmed;
         let stopped = async {
             match in_transaction {
                 // It has as long to end as statements have.
                 true => shared.halt.wait().await,
                 false => shared.state.wait_for(ServerState::Stopping).await,
             }
+            if is_unconfirmed {
+                sleep(SERIES_GRACE).await;
+            }
+        };
+        let ended = |failure: Failure| match is_unconfirmed {
+            true => failure.after_commit().into(),
+            false => failure.into(),
         };
         tokio::select! {
             biased;
-            () = stopped => Err(stopping(&self.shared.halt).into()),
+            () = stopped => Err(ended(stopping(&shared.halt))),
             next = self.reader.next() => match next {
                 // What is left of a COPY that has failed, whatever its length.
                 Err(ReadError::TooLong { kind: COPY_DATA, .. }) => Ok(Request::CopyDone),
                 next => next.map_err(unreadable),
             },
-            () = silent => Err(idle(in_transaction).into()),
+            () = silent => Err(ended(idle(in_transaction))),
         }
     }
 
@@ -193,6 +222,7 @@ impl Connection {
             TransactionState::Open => TransactionStatus::Transaction,
             TransactionState::Failed => TransactionStatus::Error,
         };
+        self.is_unconfirmed = false;
         let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
         self.writer.add(&ready)?;
         Ok(self.writer.flush().await?)

@@ -7,18 +7,20 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, Statement};
+use nearfar_store::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::CopyInResponse;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::connection::{Connection, unreadable};
 use super::copy::Decoder;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, interruption};
-use super::statement::{AbortOnDrop, Read, TEXT};
+use super::running::Joined;
+use super::statement::{Read, TEXT};
 use crate::wire::{Reader, Request};
 
 /// Messages with rows that wait to be read.
@@ -31,9 +33,6 @@ enum Piece {
     /// There are no more.
     Done,
 }
-
-/// The result of the task that inserts.
-type Inserted = Result<Result<u64, StoreError>, JoinError>;
 
 impl Connection {
     /// Takes rows of a client and adds them to a table, all or none. How many they were.
@@ -62,17 +61,16 @@ impl Connection {
         let wrong = Arc::new(OnceLock::new());
         let rows = rows(receiver, decoder, Arc::clone(&wrong)).boxed();
         let (session, wanted) = (self.session.clone(), Arc::clone(statement));
-        let working = Arc::clone(&self.working).lock_owned().await;
-        let mut task = AbortOnDrop(self.shared.workers.spawn(async move {
-            let _working = working;
-            session.copy_in(&wanted, rows).await
-        }));
+        let gate = Arc::<CommitGate>::default();
+        let behind = Arc::clone(&gate);
+        let work = async move { session.copy_in(&behind, &wanted, rows).await };
+        let mut task = self.begin(gate, deadline, work).await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let taking = async {
             self.writer
                 .add(&PgWireBackendMessage::CopyInResponse(response))?;
             self.writer.flush().await?;
-            feed(&mut self.reader, sender, &mut task.0).await
+            feed(&mut self.reader, sender, &mut task.task).await
         };
         // It is listened for before the client is told to send, so that no cancel request is missed.
         let fed = tokio::select! {
@@ -80,7 +78,7 @@ impl Connection {
             failure = interruption(&self.cancel, &self.shared.halt, timeout) => Err(failure.into()),
             fed = taking => fed,
         };
-        let settled = task.settle(fed, &read.text).await;
+        let settled = task.settle(fed, &self.shared.halt, &read.text).await;
         match (settled, wrong.get()) {
             (Err(Ended::Failed(_)), Some(wrong)) => Err(wrong.clone().into()),
             (settled, _) => settled,
@@ -93,7 +91,7 @@ async fn feed<R: AsyncRead + Unpin>(
     reader: &mut Reader<R>,
     sender: mpsc::Sender<Piece>,
     task: &mut JoinHandle<Result<u64, StoreError>>,
-) -> Result<Inserted, Ended> {
+) -> Result<Joined<u64>, Ended> {
     loop {
         let next = tokio::select! {
             biased;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::datatypes::{DataType, SchemaRef};
+use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
-use nearfar_store::engine::{Described, TransactionState};
+use nearfar_store::engine::{Charge, Described, PREPARED_MAX, TransactionState};
 use nearfar_store::sql::Statement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -13,18 +14,20 @@ use pgwire::messages::extendedquery::{
     BindComplete, CloseComplete, ParseComplete, PortalSuspended,
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse};
+use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::failure::{Failure, state};
 use super::interrupt::Ended;
 use super::rows::Columns;
+use super::session::already_prepared;
 use super::settings::Command;
 use super::statement::{Kind, Outcome, Output, Read};
 use super::values::{Parameter, sql_type};
 use crate::wire::{Bind, Parse, Target};
 
-/// Prepared statements, and portals, that a connection may have at once.
-const NAMES_MAX: usize = 10_000;
+/// Statements that are prepared by messages, and portals, that a connection may have.
+const NAMES_MAX: usize = PREPARED_MAX;
 
 /// A prepared statement.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub struct Portal {
     values: Vec<ScalarValue>,
     formats: Vec<i16>,
     progress: Progress,
+    /// The memory that the values take while the portal is kept.
+    _charge: Charge,
 }
 
 enum Progress {
@@ -55,21 +60,26 @@ enum Progress {
 impl Connection {
     /// Prepares a statement.
     pub async fn parse(&mut self, parse: Parse) -> Result<(), Ended> {
-        if !parse.name.is_empty() && self.prepared.contains_key(&parse.name) {
-            let message = format!("prepared statement \"{}\" already exists", parse.name);
-            return Err(Failure::new(state::DUPLICATE_STATEMENT, message).into());
+        let is_taken =
+            self.prepared.contains_key(&parse.name) || self.session.has_prepared(&parse.name);
+        if !parse.name.is_empty() && is_taken {
+            return Err(already_prepared(&parse.name).into());
         }
         if self.prepared.len() >= NAMES_MAX {
             let message = "too many prepared statements: close some";
             return Err(Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into());
         }
-        let mut statements = self.read(parse.sql).await?;
+        let deadline = self.deadline();
+        let mut statements = self.read(parse.sql, deadline).await?;
         if statements.len() > 1 {
             let message = "cannot insert multiple commands into a prepared statement";
             return Err(Failure::new(state::SYNTAX_ERROR, message).into());
         }
         let prepared = match statements.pop() {
-            Some(read) => self.describe_statement(read, &parse.types).await?,
+            Some(read) => {
+                self.describe_statement(read, &parse.types, deadline)
+                    .await?
+            }
             None => Prepared {
                 read: None,
                 parameters: Vec::new(),
@@ -85,6 +95,7 @@ impl Connection {
         &mut self,
         mut read: Read,
         types: &[u32],
+        deadline: Option<Instant>,
     ) -> Result<Prepared, Ended> {
         let described = match &read.kind {
             Kind::Setting(Command::Show { name }) => {
@@ -98,8 +109,9 @@ impl Connection {
             Kind::Setting(_) => Described::default(),
             Kind::Store(statement) => {
                 let statement = Arc::clone(statement);
-                let (described, statement) =
-                    self.describe_store(statement, &read.text, types).await?;
+                let (described, statement) = self
+                    .describe_store(statement, (&read.text, types), deadline)
+                    .await?;
                 read.kind = Kind::Store(statement);
                 described
             }
@@ -120,11 +132,19 @@ impl Connection {
     async fn describe_store(
         &mut self,
         statement: Arc<Statement>,
-        text: &str,
-        types: &[u32],
+        (text, types): (&str, &[u32]),
+        deadline: Option<Instant>,
     ) -> Result<(Described, Arc<Statement>), Ended> {
-        let failure = match self.describe_as(&statement, text).await {
-            Ok(described) => return self.with_texts(described, statement, text, types).await,
+        let failure = match self.describe_as(&statement, (text, types), deadline).await {
+            Ok(described) => {
+                return self
+                    .with_texts(described, statement, (text, types), deadline)
+                    .await;
+            }
+            // Another way would take as long.
+            Err(Ended::Failed(failure)) if failure.code == state::QUERY_CANCELED => {
+                return Err(failure.into());
+            }
             Err(Ended::Failed(failure)) if !failure.is_fatal => failure,
             Err(ended) => return Err(ended),
         };
@@ -138,7 +158,7 @@ impl Connection {
         let Some(cast) = cast.map(Arc::new) else {
             return Err(failure.into());
         };
-        match self.describe_as(&cast, text).await {
+        match self.describe_as(&cast, (text, types), deadline).await {
             Ok(described) => Ok((described, cast)),
             // What is wrong whatever the types are.
             Err(Ended::Failed(again))
@@ -146,6 +166,7 @@ impl Connection {
             {
                 Err(failure.into())
             }
+            Err(Ended::Failed(again)) if again.code == state::QUERY_CANCELED => Err(again.into()),
             Err(Ended::Failed(_)) if has_unknown.into_inner() => {
                 Err(indeterminate(&failure).into())
             }
@@ -159,8 +180,8 @@ impl Connection {
         &mut self,
         described: Described,
         statement: Arc<Statement>,
-        text: &str,
-        types: &[u32],
+        (text, types): (&str, &[u32]),
+        deadline: Option<Instant>,
     ) -> Result<(Described, Arc<Statement>), Ended> {
         let cast = statement.with_parameter_types(|number| {
             let at = number.checked_sub(1)?;
@@ -172,8 +193,11 @@ impl Connection {
         let Some(cast) = cast.map(Arc::new) else {
             return Ok((described, statement));
         };
-        match self.describe_as(&cast, text).await {
+        match self.describe_as(&cast, (text, types), deadline).await {
             Ok(described) => Ok((described, cast)),
+            Err(Ended::Failed(failure)) if failure.code == state::QUERY_CANCELED => {
+                Err(failure.into())
+            }
             Err(Ended::Failed(failure)) if !failure.is_fatal => Err(indeterminate(&failure).into()),
             Err(ended) => Err(ended),
         }
@@ -182,12 +206,21 @@ impl Connection {
     async fn describe_as(
         &mut self,
         statement: &Arc<Statement>,
-        text: &str,
+        (text, types): (&str, &[u32]),
+        deadline: Option<Instant>,
     ) -> Result<Described, Ended> {
         let (session, statement) = (self.session.clone(), Arc::clone(statement));
         let work = async move { session.describe(&statement).await };
-        let deadline = self.deadline();
-        self.on_workers(text, deadline, work).await
+        let mut described = self.on_workers(text, deadline, work).await?;
+        let casts = std::mem::take(&mut described.casts);
+        for (at, cast) in casts.into_iter().enumerate() {
+            let wanted = &mut described.parameters[at];
+            let is_given = types.get(at).is_some_and(|id| *id != 0);
+            if !is_given && wanted.as_ref().is_none_or(DataType::is_null) {
+                *wanted = cast;
+            }
+        }
+        Ok(described)
     }
 
     /// Gives a prepared statement its values.
@@ -219,6 +252,7 @@ impl Connection {
             [all] => all == 0,
             _ => formats[at] == 0,
         };
+        let charge = self.charge_values(&bind.values)?;
         let values = bind.values.iter().zip(&prepared.parameters).enumerate();
         let values =
             values.map(|(at, (value, parameter))| parameter.read(value.as_ref(), is_text(at)));
@@ -227,10 +261,19 @@ impl Connection {
             prepared,
             formats: bind.column_formats,
             progress: Progress::New,
+            _charge: charge,
         };
         self.portals.insert(bind.portal, portal);
         let complete = PgWireBackendMessage::BindComplete(BindComplete::new());
         Ok(self.writer.add(&complete)?)
+    }
+
+    /// Takes what the values of a portal need, before they are read.
+    fn charge_values(&self, values: &[Option<Bytes>]) -> Result<Charge, Failure> {
+        let bytes = values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let bytes = bytes + values.len() * size_of::<ScalarValue>();
+        let charge = self.session.charge("the values of a portal", bytes as u64);
+        charge.map_err(|error| Failure::of(&error, ""))
     }
 
     /// Tells what a statement or portal is like.
@@ -287,7 +330,11 @@ impl Connection {
             (Progress::New, Some(read)) => {
                 let values = std::mem::take(&mut portal.values);
                 match self.run(&read, values, &portal.formats, deadline).await? {
-                    Outcome::Done(tag) => return self.complete(&tag),
+                    Outcome::Done(tag) => {
+                        let state = self.session.transaction_state();
+                        self.is_unconfirmed |= state == TransactionState::Idle;
+                        return self.complete(&tag);
+                    }
                     Outcome::Rows(output) => {
                         portal.check(&output)?;
                         if output.is_copy() {

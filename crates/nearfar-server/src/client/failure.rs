@@ -6,9 +6,10 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use nearfar_store::durable::DurabilityError;
-use nearfar_store::error::StoreError;
+use nearfar_store::error::{StoreError, is_disk_full};
 use nearfar_store::sql::SqlError;
 use nearfar_store::transaction::TransactionError;
+use nearfar_store::values::ValueError;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 
@@ -22,17 +23,23 @@ pub mod state {
     pub const NUMERIC_VALUE_OUT_OF_RANGE: &str = "22003";
     pub const DATA_EXCEPTION: &str = "22000";
     pub const DIVISION_BY_ZERO: &str = "22012";
+    pub const STRING_TOO_LONG: &str = "22001";
+    pub const DATETIME_OUT_OF_RANGE: &str = "22008";
+    pub const INVALID_LOGARITHM_ARGUMENT: &str = "2201E";
+    pub const INVALID_POWER_ARGUMENT: &str = "2201F";
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     pub const UNTRANSLATABLE_TEXT: &str = "22021";
     pub const BAD_COPY_FORMAT: &str = "22P04";
     pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
     pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const CARDINALITY_VIOLATION: &str = "21000";
     pub const NO_TRANSACTION: &str = "25000";
     pub const READ_ONLY: &str = "25006";
     pub const FAILED_TRANSACTION: &str = "25P02";
     pub const IDLE_IN_TRANSACTION_TIMEOUT: &str = "25P03";
     pub const UNKNOWN_STATEMENT: &str = "26000";
+    pub const INVALID_REGULAR_EXPRESSION: &str = "2201B";
     pub const INVALID_AUTHORIZATION: &str = "28000";
     pub const INVALID_PASSWORD: &str = "28P01";
     pub const OBJECTS_DEPEND: &str = "2BP01";
@@ -53,15 +60,19 @@ pub mod state {
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
+    pub const DISK_FULL: &str = "53100";
     pub const OUT_OF_MEMORY: &str = "53200";
     pub const TOO_MANY_CONNECTIONS: &str = "53300";
     pub const PROGRAM_LIMIT_EXCEEDED: &str = "54000";
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
+    pub const TOO_MANY_COLUMNS: &str = "54011";
     pub const WRONG_STATE: &str = "55000";
+    pub const CANT_CHANGE_SETTING: &str = "55P02";
     pub const QUERY_CANCELED: &str = "57014";
     pub const ADMIN_SHUTDOWN: &str = "57P01";
     pub const CANNOT_CONNECT_NOW: &str = "57P03";
     pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
+    pub const IO_ERROR: &str = "58030";
     pub const UNDEFINED_FILE: &str = "58P01";
     pub const INTERNAL_ERROR: &str = "XX000";
 }
@@ -106,6 +117,19 @@ impl Failure {
         Self {
             is_fatal: true,
             ..Self::new(code, message)
+        }
+    }
+
+    /// The same where statements were committed whose end the client may not have taken in, and which it
+    /// would take for failed.
+    pub fn after_commit(self) -> Self {
+        let message = format!(
+            "{}. What was done since the last synchronisation is kept",
+            self.message
+        );
+        Self {
+            is_fatal: self.is_fatal,
+            ..Self::new(state::TRANSACTION_RESOLUTION_UNKNOWN, message)
         }
     }
 
@@ -154,6 +178,9 @@ fn position(text: &str, line: usize, column: usize) -> Option<usize> {
 }
 
 fn code(error: &StoreError) -> &'static str {
+    if is_disk_full(error) {
+        return state::DISK_FULL;
+    }
     match error {
         StoreError::Sql(error) => of_sql(error),
         StoreError::Transaction(error) => of_transaction(error),
@@ -167,9 +194,14 @@ fn code(error: &StoreError) -> &'static str {
         StoreError::Unreadable { .. } => state::UNDEFINED_FILE,
         StoreError::Cancelled { .. } => state::QUERY_CANCELED,
         StoreError::Durability(DurabilityError::Fenced { .. }) => state::ADMIN_SHUTDOWN,
-        StoreError::Durability(DurabilityError::InDoubt { .. }) => {
-            state::TRANSACTION_RESOLUTION_UNKNOWN
-        }
+        StoreError::Durability(
+            DurabilityError::InDoubt { .. } | DurabilityError::NotSynced { .. },
+        ) => state::TRANSACTION_RESOLUTION_UNKNOWN,
+        StoreError::Durability(
+            DurabilityError::Stopped { .. }
+            | DurabilityError::NotLogged { .. }
+            | DurabilityError::Io { .. },
+        ) => state::IO_ERROR,
         StoreError::Arrow(error) => of_arrow(error),
         StoreError::DataFusion(error) => of_datafusion(error),
         _ => state::INTERNAL_ERROR,
@@ -180,21 +212,33 @@ fn of_sql(error: &SqlError) -> &'static str {
     match error {
         SqlError::Syntax { .. } => state::SYNTAX_ERROR,
         SqlError::Unsupported { .. } => state::FEATURE_NOT_SUPPORTED,
-        SqlError::UnknownTablespace { .. } => state::UNDEFINED_OBJECT,
+        SqlError::UnknownTablespace { .. } | SqlError::UnknownSetting { .. } => {
+            state::UNDEFINED_OBJECT
+        }
+        SqlError::FixedSetting { .. } => state::CANT_CHANGE_SETTING,
+        SqlError::UnknownPrepared { .. } => state::UNKNOWN_STATEMENT,
+        SqlError::PreparedExists { .. } => state::DUPLICATE_STATEMENT,
+        SqlError::TooManyPrepared { .. } => state::PROGRAM_LIMIT_EXCEEDED,
         SqlError::UnusableTablespace { .. } => state::WRONG_STATE,
         SqlError::UnknownTable { .. } => state::UNDEFINED_TABLE,
         SqlError::UnknownSchema { .. } => state::UNDEFINED_SCHEMA,
         SqlError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
+        SqlError::AmbiguousColumn { .. } => state::AMBIGUOUS_COLUMN,
+        SqlError::SeveralRows => state::CARDINALITY_VIOLATION,
+        SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,
         SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,
         SqlError::UnknownColumn { .. } => state::UNDEFINED_COLUMN,
         SqlError::TableExists { .. } => state::DUPLICATE_TABLE,
         SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
+        SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,
+        SqlError::TooManySteps { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
         SqlError::UnknownPlacement { .. }
         | SqlError::UnknownOption { .. }
         | SqlError::CopyOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
+        SqlError::Pattern { .. } => state::INVALID_REGULAR_EXPRESSION,
         _ => state::SYNTAX_OR_ACCESS,
     }
 }
@@ -245,11 +289,28 @@ fn of_datafusion(error: &DataFusionError) -> &'static str {
                 if let Some(error) = error.downcast_ref::<StoreError>() {
                     return code(error);
                 }
+                if let Some(error) = error.downcast_ref::<ValueError>() {
+                    return of_value(error);
+                }
                 cause = error.source();
             }
             state::INTERNAL_ERROR
         }
         _ => state::INTERNAL_ERROR,
+    }
+}
+
+fn of_value(error: &ValueError) -> &'static str {
+    match error {
+        ValueError::OutOfRange { .. } => state::NUMERIC_VALUE_OUT_OF_RANGE,
+        ValueError::DivisionByZero => state::DIVISION_BY_ZERO,
+        ValueError::Logarithm { .. } => state::INVALID_LOGARITHM_ARGUMENT,
+        ValueError::Power { .. } => state::INVALID_POWER_ARGUMENT,
+        ValueError::Text { .. } => state::INVALID_TEXT_REPRESENTATION,
+        ValueError::TooLong { .. } => state::STRING_TOO_LONG,
+        ValueError::Argument { .. } => state::INVALID_PARAMETER_VALUE,
+        ValueError::Datetime => state::DATETIME_OUT_OF_RANGE,
+        _ => state::DATA_EXCEPTION,
     }
 }
 
@@ -284,6 +345,28 @@ mod tests {
         assert_eq!(Failure::of(&missing.into(), "").code, "42P01");
         let zero = ArrowError::DivideByZero;
         assert_eq!(Failure::of(&StoreError::Arrow(zero), "").code, "22012");
+    }
+
+    #[test]
+    fn full_disks_have_one_code_and_doubt_another() {
+        use std::io::{Error, ErrorKind};
+        let full = || Error::from(ErrorKind::StorageFull);
+        let not_logged = DurabilityError::NotLogged {
+            message: String::new(),
+            kind: Some(ErrorKind::StorageFull),
+        };
+        let arrow = ArrowError::IoError("cannot write".to_owned(), full());
+        let spilled = DataFusionError::from(arrow).context("sorting");
+        for error in [
+            StoreError::Durability(not_logged),
+            StoreError::DataFusion(spilled),
+            DataFusionError::External(Box::new(full())).into(),
+        ] {
+            assert_eq!(Failure::of(&error, "").code, "53100", "{error:?}");
+        }
+        let message = "No space left on device".to_owned();
+        let in_doubt = StoreError::Durability(DurabilityError::NotSynced { message });
+        assert_eq!(Failure::of(&in_doubt, "").code, "08007");
     }
 
     #[test]

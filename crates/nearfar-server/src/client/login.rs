@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use nearfar_store::engine::{Session, SessionOptions};
@@ -13,12 +14,15 @@ use pgwire::messages::startup::{
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use super::connection::Connection;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
+use super::session::begin_settings;
 use super::settings::Settings;
-use crate::auth::{ClientFirst, Exchange, Role, ScramError, Users, random};
+use crate::admission::{Origin, Place};
+use crate::auth::{ClientFirst, Exchange, Role, ScramError, TooMany, Users, random};
 use crate::catalog;
 use crate::server::Shared;
 use crate::state::ServerState;
@@ -41,11 +45,7 @@ const STANDBY: &str =
 const PROTOCOL_SETTING: &str = "_pq_.";
 
 /// Opens a connection; none for a client that goes or is refused, and for one that wanted to cancel.
-pub async fn open(
-    shared: &Arc<Shared>,
-    stream: TcpStream,
-    is_too_many: bool,
-) -> Option<Connection> {
+pub async fn open(shared: &Arc<Shared>, stream: TcpStream, from: Origin) -> Option<Connection> {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection is gone");
     }
@@ -92,10 +92,24 @@ pub async fn open(
         reader: Reader::new(reader),
         writer: Writer::new(writer),
         parameters,
+        from,
     };
-    let allowed = login.check(is_encrypted, is_too_many).await;
-    match allowed {
-        Ok(role) => login.finish(role, minor_version).await.ok(),
+    let entered = match login.check(is_encrypted).await {
+        Ok(role) => login.enter(role).await,
+        Err(ended) => Err(ended),
+    };
+    // Places are for those that are known.
+    let placed = entered.and_then(|(session, settings)| {
+        let place = shared.sessions.enter();
+        let message = "sorry, too many clients already";
+        let refused = || Failure::fatal(state::TOO_MANY_CONNECTIONS, message);
+        Ok((session, settings, place.ok_or_else(refused)?))
+    });
+    match placed {
+        Ok((session, settings, place)) => {
+            let finished = login.finish(session, settings, place, minor_version);
+            finished.await.ok()
+        }
         Err(Ended::Failed(failure)) => {
             refuse(shared, &mut login.writer, &failure).await;
             None
@@ -127,11 +141,12 @@ struct Login<'a> {
     reader: Reader<ReadHalf<MaybeTls>>,
     writer: Writer<WriteHalf<MaybeTls>>,
     parameters: BTreeMap<String, String>,
+    from: Origin,
 }
 
 impl Login<'_> {
     /// Whether the client may connect, and as what.
-    async fn check(&mut self, is_encrypted: bool, is_too_many: bool) -> Result<Role, Ended> {
+    async fn check(&mut self, is_encrypted: bool) -> Result<Role, Ended> {
         let refuse = |code, message: &str| Err(Failure::fatal(code, message).into());
         match self.shared.state.get() {
             ServerState::Ready => {}
@@ -142,10 +157,6 @@ impl Login<'_> {
             ServerState::Standby => {
                 return refuse(state::CANNOT_CONNECT_NOW, STANDBY);
             }
-        }
-        if is_too_many {
-            let message = "sorry, too many clients already";
-            return refuse(state::TOO_MANY_CONNECTIONS, message);
         }
         let tls = self.shared.options.tls.as_ref();
         if !is_encrypted && tls.is_some_and(|tls| tls.is_required) {
@@ -189,12 +200,33 @@ impl Login<'_> {
         let answer = Bytes::from(exchange.answer().to_owned());
         self.ask(Authentication::SASLContinue(answer)).await?;
         let last = self.answer().await?;
-        let proof = exchange.finish(&last).map_err(refused)?;
+        self.wait_for_turn(user).await?;
+        let throttle = &self.shared.throttle;
+        let proof = exchange.finish(&last).map_err(|error| {
+            if error == ScramError::WrongPassword {
+                throttle.failed(self.from, user, Instant::now());
+            }
+            refused(error)
+        })?;
+        throttle.succeeded(self.from, user);
         let known = users.get(user).ok_or_else(wrong)?;
         let last = Authentication::SASLFinal(Bytes::from(proof));
         self.writer
             .add(&PgWireBackendMessage::Authentication(last))?;
         Ok(known.role())
+    }
+
+    /// Waits as long as an attempt has to after others that failed.
+    async fn wait_for_turn(&self, user: &str) -> Result<(), Ended> {
+        let wait = self.shared.throttle.wait(self.from, user, Instant::now());
+        let wait = wait.map_err(|TooMany| {
+            let message = "too many failed attempts to log in: try again later";
+            Failure::fatal(state::INVALID_AUTHORIZATION, message)
+        })?;
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        Ok(())
     }
 
     async fn ask(&mut self, question: Authentication) -> Result<(), Ended> {
@@ -211,9 +243,9 @@ impl Login<'_> {
         }
     }
 
-    /// Tells the client that it is in, and what it has to know.
-    async fn finish(mut self, role: Role, minor_version: u16) -> Result<Connection, Ended> {
-        let shared = Arc::clone(self.shared);
+    /// A session for the client, with the settings that it has named.
+    async fn enter(&self, role: Role) -> Result<(Session, Settings), Ended> {
+        let shared = self.shared;
         let is_read_only = role == Role::ReadOnly;
         let Some(engine) = shared.engine.get() else {
             return Err(Failure::fatal(state::CANNOT_CONNECT_NOW, STANDBY).into());
@@ -230,9 +262,21 @@ impl Login<'_> {
             &self.user(),
             &database.unwrap_or_else(|| self.user()),
         );
-        tell_places(&session);
+        session.tell_places();
         let mut settings = Settings::new(&shared.options, &self.user(), is_read_only);
-        settings.begin(&self.parameters);
+        begin_settings(&mut settings, &session, &self.parameters).await?;
+        Ok((session, settings))
+    }
+
+    /// Tells the client that it is in, and what it has to know.
+    async fn finish(
+        mut self,
+        session: Session,
+        settings: Settings,
+        place: Place,
+        minor_version: u16,
+    ) -> Result<Connection, Ended> {
+        let shared = Arc::clone(self.shared);
         let version = self.negotiate_version(minor_version)?;
         let key = match version >= LONG_KEYS_VERSION {
             true => Bytes::from(random::<LONG_KEY_BYTES>().to_vec()),
@@ -262,7 +306,9 @@ impl Login<'_> {
             cancel,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            place: Some(place),
             working: Arc::default(),
+            is_unconfirmed: false,
             shared,
         })
     }
@@ -282,12 +328,4 @@ impl Login<'_> {
         }
         Ok(spoken)
     }
-}
-
-/// Has errors of the planner come with their place.
-fn tell_places(session: &Session) {
-    let state = session.context().state_ref();
-    let mut state = state.write();
-    let options = state.config_mut().options_mut();
-    options.sql_parser.collect_spans = true;
 }

@@ -1,20 +1,24 @@
 //! One client: from the begin of its connection to its end.
 
+mod arrays;
 mod connection;
 mod copy;
 mod copying;
-mod depth;
 mod extended;
 mod failure;
 mod interrupt;
 mod login;
 mod rows;
+mod running;
+mod session;
 mod settings;
 mod simple;
 mod statement;
+mod threads;
 mod values;
 
 pub use connection::serve;
 pub use interrupt::CancelKeys;
 pub use rows::described;
 pub use settings::SERVER_VERSION;
+pub use threads::StatementThreads;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::compute::{can_cast_types, cast};
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
 use arrow_pg::datatypes::field_into_pg_type;
 use arrow_pg::encoder::encode_value;
 use bytes::{BufMut, BytesMut};
+use nearfar_store::values::Declared;
+use nearfar_store::values::text::texts;
 use pgwire::api::Type;
 use pgwire::api::results::{DataRowEncoder, FieldFormat, FieldInfo};
 use pgwire::messages::PgWireBackendMessage;
@@ -16,6 +18,7 @@ use pgwire::types::ToSqlText;
 use pgwire::types::format::FormatOptions;
 use postgres_types::{IsNull, ToSql, to_sql_checked};
 
+use super::arrays::{array_texts, is_nested_list};
 use super::failure::{Failure, state};
 
 /// The columns of a result: what a client is told of them, and as what they are sent.
@@ -90,13 +93,23 @@ impl Columns {
         let arrays = columns.map(
             |(array, field)| match array.data_type() == field.data_type() {
                 true => Ok(Arc::clone(array)),
+                false if is_nested_list(array.data_type()) => Ok(array_texts(array)),
                 false => cast(array, field.data_type()),
             },
         );
         let arrays: Result<Vec<ArrayRef>, _> = arrays.collect();
+        let arrays =
+            arrays.map_err(|error| Failure::new(state::DATA_EXCEPTION, error.to_string()))?;
+        let columns = arrays.into_iter().zip(&self.sent).zip(self.fields.iter());
+        let arrays = columns.map(|((array, field), info)| match info.format() {
+            FieldFormat::Text => match texts(&array) {
+                Some(texts) => Arc::new(texts),
+                None => padded(array, field),
+            },
+            FieldFormat::Binary => padded(array, field),
+        });
         Ok(Rows {
-            arrays: arrays
-                .map_err(|error| Failure::new(state::DATA_EXCEPTION, error.to_string()))?,
+            arrays: arrays.collect(),
             count: batch.num_rows(),
             at: 0,
             columns: self.clone(),
@@ -140,6 +153,15 @@ impl Rows {
                         options,
                     )
                 }
+                // In PostgreSQL's form already.
+                DataType::Utf8 if *field.data_type() != DataType::Utf8 => {
+                    let values = array.as_string::<i32>();
+                    let value = values.is_valid(self.at).then(|| values.value(self.at));
+                    let (kind, options) = (&Type::TEXT, info.format_options());
+                    let format = FieldFormat::Text;
+                    self.encoder
+                        .encode_field_with_type_and_format(&value, kind, format, options)
+                }
                 _ => encode_value(&mut self.encoder, array, self.at, field, info),
             };
             if let Err(error) = encoded {
@@ -148,6 +170,22 @@ impl Rows {
         }
         self.at += 1;
         Some(Ok(self.encoder.take_row()))
+    }
+}
+
+/// Texts with the spaces that their column was declared with.
+fn padded(array: ArrayRef, field: &Field) -> ArrayRef {
+    let Some(declared @ Declared::Char(_)) = Declared::of(field) else {
+        return array;
+    };
+    match array.as_string_view_opt() {
+        Some(texts) => {
+            let texts = texts
+                .iter()
+                .map(|text| text.map(|text| declared.padded(text)));
+            Arc::new(texts.collect::<StringViewArray>())
+        }
+        None => array,
     }
 }
 
@@ -175,10 +213,11 @@ fn sent_as(field: &FieldRef) -> Result<FieldRef, Failure> {
             let value = Field::new(field.name(), value.as_ref().clone(), true);
             return sent_as(&Arc::new(value));
         }
+        _ if is_nested_list(given) => DataType::Utf8,
         _ if field_into_pg_type(field).is_ok() => return Ok(Arc::clone(field)),
         _ => DataType::Utf8,
     };
-    match can_cast_types(given, &sent) {
+    match is_nested_list(given) || can_cast_types(given, &sent) {
         true => Ok(Arc::new(Field::new(field.name(), sent, true))),
         false => {
             let name = field.name();
@@ -202,7 +241,16 @@ fn info(field: &FieldRef, format: FieldFormat) -> Result<FieldInfo, Failure> {
         Type::INTERVAL => 16,
         _ => -1,
     };
+    let declared = Declared::of(field);
+    let kind = match declared {
+        Some(Declared::Varchar(_)) => Type::VARCHAR,
+        Some(Declared::Char(_)) => Type::BPCHAR,
+        None => kind,
+    };
     let modifier = match field.data_type() {
+        _ if declared.is_some() => declared
+            .and_then(|declared| i32::try_from(declared.length()).ok())
+            .map_or(-1, |length| length + MODIFIER_BASE),
         DataType::Decimal128(precision, scale) if *scale >= 0 => {
             ((i32::from(*precision) << 16) | i32::from(*scale)) + MODIFIER_BASE
         }

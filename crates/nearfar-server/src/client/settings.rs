@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Reset, Set, Statement as Ast, Value,
+    Expr, Ident, ObjectName, Reset, Set, SetSessionAuthorizationParamKind, Statement as Ast, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -26,14 +26,20 @@ enum Rule {
     Fixed,
     /// A time; none for 0.
     Time,
+    /// The user of the connection.
+    Own,
 }
 
+/// The longest value that is kept for a client.
+const VALUE_BYTES_MAX: usize = 1 << 10;
+
+const SESSION_AUTHORIZATION: &str = "session_authorization";
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 const IDLE_IN_TRANSACTION_TIMEOUT: &str = "idle_in_transaction_session_timeout";
 
 /// The settings: name, value at first, and what it can be.
-const KNOWN: [(&str, &str, Rule); 25] = [
+const KNOWN: [(&str, &str, Rule); 26] = [
     (STATEMENT_TIMEOUT, "0", Rule::Time),
     (IDLE_SESSION_TIMEOUT, "0", Rule::Time),
     (IDLE_IN_TRANSACTION_TIMEOUT, "0", Rule::Time),
@@ -57,7 +63,8 @@ const KNOWN: [(&str, &str, Rule); 25] = [
     ("server_encoding", "UTF8", Rule::Fixed),
     ("server_version", SERVER_VERSION, Rule::Fixed),
     ("server_version_num", SERVER_VERSION_NUMBER, Rule::Fixed),
-    ("session_authorization", "", Rule::Fixed),
+    ("role", "none", Rule::Own),
+    (SESSION_AUTHORIZATION, "", Rule::Own),
     ("standard_conforming_strings", "on", Rule::Fixed),
     ("timezone", "UTC", Rule::Fixed),
     ("transaction_isolation", "repeatable read", Rule::Fixed),
@@ -122,6 +129,26 @@ impl Command {
                 match text(&values)? {
                     value if value.eq_ignore_ascii_case("default") => Self::Reset { name },
                     value => Self::Set { name, value },
+                }
+            }
+            Ast::Set(Set::SetSessionAuthorization(authorization)) => {
+                let name = SESSION_AUTHORIZATION.to_owned();
+                match authorization.kind {
+                    SetSessionAuthorizationParamKind::Default => Self::Reset { name },
+                    SetSessionAuthorizationParamKind::User(user) => Self::Set {
+                        name,
+                        value: user.value,
+                    },
+                }
+            }
+            Ast::Set(Set::SetRole { role_name, .. }) => {
+                let name = "role".to_owned();
+                match role_name {
+                    None => Self::Reset { name },
+                    Some(role) => Self::Set {
+                        name,
+                        value: role.value,
+                    },
                 }
             }
             Ast::Set(Set::SetNames { charset_name, .. }) => Self::Set {
@@ -210,7 +237,7 @@ impl Settings {
             IDLE_IN_TRANSACTION_TIMEOUT,
             options.idle_in_transaction_timeout,
         );
-        defaults.insert("session_authorization", user.to_owned());
+        defaults.insert(SESSION_AUTHORIZATION, user.to_owned());
         if is_read_only {
             for name in ["transaction_read_only", "default_transaction_read_only"] {
                 defaults.insert(name, "on".to_owned());
@@ -222,16 +249,37 @@ impl Settings {
         }
     }
 
-    /// Takes what a client says when it connects. What is not known, or can't be, is passed over.
-    pub fn begin(&mut self, parameters: &BTreeMap<String, String>) {
+    /// Takes what a client says when it connects. What it names in `options` and is not known here
+    /// is given back, for the store; other names are passed over, and so are values that drivers send
+    /// by themselves and that can't be: a `SET` finds that out, as with any setting.
+    ///
+    /// # Errors
+    /// A time that is none: a client must not think that it has a limit.
+    pub fn begin(
+        &mut self,
+        parameters: &BTreeMap<String, String>,
+    ) -> Result<Vec<(String, String)>, Failure> {
+        let mut others = Vec::new();
         for (name, value) in parameters {
-            // What can't be is found out by a SET of the client's, as with any setting.
-            let _ = match name.as_str() {
-                "options" => options(value)
-                    .into_iter()
-                    .try_for_each(|(name, value)| self.set(&name, &value)),
-                _ => self.set(&name.to_lowercase(), value),
-            };
+            if name != "options" {
+                self.begin_with(&name.to_lowercase(), value)?;
+                continue;
+            }
+            for (name, value) in options(value) {
+                match find(&name) {
+                    Some(_) => self.begin_with(&name, &value)?,
+                    None => others.push((name, value)),
+                }
+            }
+        }
+        Ok(others)
+    }
+
+    fn begin_with(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let set = self.set(name, value);
+        match find(name) {
+            Some((_, _, Rule::Time)) => set,
+            _ => Ok(()),
         }
     }
 
@@ -248,12 +296,20 @@ impl Settings {
             Err(Failure::new(state::INVALID_PARAMETER_VALUE, message))
         };
         let value = match rule {
+            Rule::Any if value.len() > VALUE_BYTES_MAX => {
+                return refuse("it is too long");
+            }
             Rule::Any => value.to_owned(),
             Rule::Time => match milliseconds(value) {
                 Some(0) => "0".to_owned(),
                 Some(time) => format!("{time}ms"),
                 None => return refuse("use a number of milliseconds, or one with ms, s, min or h"),
             },
+            Rule::Own if self.is_own(value) => return Ok(()),
+            Rule::Own => {
+                let message = format!("permission denied to set {name} to \"{value}\"");
+                return Err(Failure::new(state::INSUFFICIENT_PRIVILEGE, message));
+            }
             Rule::Fixed if is_same(name, fixed, value, &self.defaults[name]) => return Ok(()),
             Rule::Fixed => return refuse(&format!("it is always `{}`", self.defaults[name])),
         };
@@ -266,6 +322,23 @@ impl Settings {
         if let Some((name, ..)) = find(name) {
             self.values.insert(name, self.defaults[name].clone());
         }
+    }
+
+    /// Gives all settings the values that they had at first; the names of those that had another.
+    pub fn reset_all(&mut self) -> Vec<&'static str> {
+        let changed = self.defaults.iter().filter(|(name, value)| {
+            let is = self.values.get(*name);
+            is != Some(*value)
+        });
+        let changed = changed.map(|(name, _)| *name).collect();
+        self.values = self.defaults.clone();
+        changed
+    }
+
+    /// Whether a name is that of the user, or of none.
+    fn is_own(&self, name: &str) -> bool {
+        let user = &self.defaults[SESSION_AUTHORIZATION];
+        name == user || name.eq_ignore_ascii_case(user) || name.eq_ignore_ascii_case("none")
     }
 
     /// A setting's value.
@@ -306,6 +379,10 @@ fn is_same(name: &str, fixed: &str, value: &str, default: &str) -> bool {
     match name {
         "client_encoding" => ["utf8", "unicode"].contains(&value.as_str()),
         "datestyle" => value.starts_with("iso"),
+        // Transactions have a level that is at least each of these.
+        "default_transaction_isolation" | "transaction_isolation" => {
+            ["readuncommitted", "readcommitted", "repeatableread"].contains(&value.as_str())
+        }
         "search_path" => value.split(',').any(|schema| schema == "public"),
         "timezone" => ["utc", "etc/utc", "gmt", "z", "0"].contains(&value.as_str()),
         _ if default.is_empty() => value == plain(fixed),
@@ -412,12 +489,53 @@ mod tests {
             ("options".to_owned(), "-c statement_timeout=7s".to_owned()),
             ("application_name".to_owned(), "psql".to_owned()),
         ]);
-        settings.begin(&parameters);
+        settings.begin(&parameters).expect("taken");
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(7)));
         assert!(
             settings
                 .reported()
                 .any(|told| told == ("application_name", "psql"))
         );
+        assert_eq!(
+            settings.reset_all(),
+            ["application_name", "statement_timeout"]
+        );
+        assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn what_a_client_connects_with_is_taken_given_back_or_refused() {
+        let mut settings = Settings::new(&ServerOptions::default(), "ann", false);
+        let options = |text: &str| BTreeMap::from([("options".to_owned(), text.to_owned())]);
+        let given = "-c memory_limit=1GiB --datafusion.execution.batch-size=5 -c TimeZone=CET";
+        let others = settings.begin(&options(given)).expect("taken");
+        let names: Vec<&str> = others.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["memory_limit", "datafusion.execution.batch_size"]);
+        let wrong = settings.begin(&options("-c statement_timeout=soon"));
+        assert_eq!(wrong.map_err(|failure| failure.code), Err("22023"));
+    }
+
+    #[test]
+    fn every_setting_is_in_the_documents() {
+        let document = include_str!("../../../../docs/settings.md");
+        for (name, ..) in KNOWN {
+            assert!(document.contains(&format!("`{name}`")), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn nobody_becomes_another_user() {
+        let mut settings = Settings::new(&ServerOptions::default(), "ann", false);
+        for (name, value) in [
+            ("role", "none"),
+            ("role", "ann"),
+            (SESSION_AUTHORIZATION, "ann"),
+        ] {
+            settings.set(name, value).expect("the same");
+        }
+        for name in ["role", SESSION_AUTHORIZATION] {
+            let refused = settings.set(name, "bob").map_err(|failure| failure.code);
+            assert_eq!(refused, Err("42501"));
+        }
     }
 }

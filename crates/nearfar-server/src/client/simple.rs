@@ -13,13 +13,17 @@ impl Connection {
         // As in PostgreSQL, a script replaces the nameless statement and portal.
         self.prepared.remove("");
         self.portals.remove("");
-        let statements = self.read(sql).await?;
+        // What reading takes is part of the first statement.
+        let mut deadline = self.deadline();
+        let statements = self.read(sql, deadline).await?;
         if statements.is_empty() {
             let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
             self.writer.add(&empty)?;
         }
-        for statement in statements {
-            let deadline = self.deadline();
+        for (index, statement) in statements.into_iter().enumerate() {
+            if index > 0 {
+                deadline = self.deadline();
+            }
             match self.run(&statement, Vec::new(), &[], deadline).await? {
                 Outcome::Done(tag) => self.complete(&tag)?,
                 Outcome::Rows(mut output) => {

@@ -6,23 +6,23 @@ use arrow::array::{RecordBatch, StringArray};
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use nearfar_store::engine::{CommandTag, RowStream, StatementResult, TransactionState};
+use nearfar_store::engine::{CommandTag, Interrupt, RowStream, StatementResult, TransactionState};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, Statement};
+use nearfar_store::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::startup::ParameterStatus;
 use tokio::io::AsyncWrite;
-use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::copy::Encoder;
-use super::depth;
 use super::failure::{Failure, state, warning};
-use super::interrupt::{Ended, until_interrupted};
+use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
+use super::running::Running;
 use super::settings::Command;
 use crate::wire::Writer;
 
@@ -155,21 +155,25 @@ impl Output {
 
 impl Connection {
     /// Reads a script.
-    pub async fn read(&mut self, sql: String) -> Result<Vec<Read>, Ended> {
-        depth::check(&sql)?;
+    pub async fn read(
+        &mut self,
+        sql: String,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<Read>, Ended> {
         let text: Arc<str> = sql.into();
         let (session, given) = (self.session.clone(), Arc::clone(&text));
-        let statements = self
-            .on_workers(&text, None, async move { Ok(session.read(&given)?) })
-            .await?;
-        let read = |statement: Statement| Read {
-            kind: match Command::read(statement.text()) {
-                Some(command) => Kind::Setting(command),
-                None => Kind::Store(Arc::new(statement)),
-            },
-            text: Arc::clone(&text),
+        let work = async move {
+            let statements = session.read(&given)?.into_iter();
+            let read = |statement: Statement| Read {
+                kind: match Command::read(statement.text()) {
+                    Some(command) => Kind::Setting(command),
+                    None => Kind::Store(Arc::new(statement)),
+                },
+                text: Arc::clone(&given),
+            };
+            Ok(statements.map(read).collect())
         };
-        Ok(statements.into_iter().map(read).collect())
+        self.on_workers(&text, deadline, work).await
     }
 
     /// Runs a statement up to its first rows, or to its end.
@@ -203,14 +207,24 @@ impl Connection {
             }
             None => {}
         }
+        if let Some(outcome) = self.of_prepared(&statement)? {
+            return Ok(outcome);
+        }
         let before = self.session.transaction_state();
         let tag = query_tag(statement.text());
-        let session = self.session.clone();
-        let work = async move { session.run_with(&statement, &parameters).await };
-        let result = self.on_workers(&read.text, deadline, work).await?;
+        let command = statement.session_command().cloned();
+        let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
+        let behind = Arc::clone(&gate);
+        let work = async move { session.run_behind(&behind, &statement, &parameters).await };
+        let result = self
+            .on_workers_behind(gate, &read.text, deadline, work)
+            .await?;
         Ok(match result {
             StatementResult::Command(tag) => {
                 self.note(&tag, before)?;
+                if let Some(command) = command {
+                    self.follow(&command)?;
+                }
                 Outcome::Done(tag)
             }
             StatementResult::Rows(rows) => {
@@ -258,31 +272,62 @@ impl Connection {
         timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// Runs `work` on the threads for statements, after what was given up there before.
+    /// Runs `work`, which commits nothing, on the threads for statements, after what was given up
+    /// there before.
     pub async fn on_workers<T: Send + 'static>(
         &mut self,
         text: &str,
         deadline: Option<Instant>,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, Ended> {
+        self.on_workers_behind(Arc::default(), text, deadline, work)
+            .await
+    }
+
+    /// The same for work that commits behind `gate`.
+    async fn on_workers_behind<T: Send + 'static>(
+        &mut self,
+        gate: Arc<CommitGate>,
+        text: &str,
+        deadline: Option<Instant>,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, Ended> {
+        let mut task = self.begin(gate, deadline, work).await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-        let working = Arc::clone(&self.working).lock_owned().await;
-        let mut task = AbortOnDrop(self.shared.workers.spawn(async move {
+        let (cancel, halt) = (&self.cancel, &self.shared.halt);
+        let waiting = async { Ok((&mut task.task).await) };
+        let waited = until_interrupted(&mut self.reader, cancel, halt, timeout, waiting).await;
+        task.settle(waited, halt, text).await
+    }
+
+    /// Has `work`, which commits behind `gate`, begin on a thread of its own, once what was given up
+    /// before has ended.
+    pub async fn begin<T: Send + 'static>(
+        &mut self,
+        gate: Arc<CommitGate>,
+        deadline: Option<Instant>,
+        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<Running<Result<T, StoreError>>, Ended> {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let (cancel, halt) = (&self.cancel, &self.shared.halt);
+        let working = Arc::clone(&self.working);
+        let waiting = async { Ok(working.lock_owned().await) };
+        let working = until_interrupted(&mut self.reader, cancel, halt, timeout, waiting).await?;
+        let interrupt = Interrupt::new(self.session.engine().planning_turns());
+        let work = async move {
             let _working = working;
             work.await
-        }));
-        let (cancel, halt) = (&self.cancel, &self.shared.halt);
-        let waiting = async { Ok((&mut task.0).await) };
-        let waited = until_interrupted(&mut self.reader, cancel, halt, timeout, waiting).await;
-        task.settle(waited, text).await
+        };
+        let task = self.shared.threads.run(Arc::clone(&interrupt), work);
+        Ok(Running {
+            task: task.ok_or_else(|| stopping(halt))?,
+            gate,
+            interrupt,
+        })
     }
 
     fn setting(&mut self, command: &Command, formats: &[i16]) -> Result<Outcome, Failure> {
-        if self.session.transaction_state() == TransactionState::Failed {
-            let message =
-                "the transaction has failed, and its statements are refused until ROLLBACK";
-            return Err(Failure::new(state::FAILED_TRANSACTION, message));
-        }
+        self.check_not_failed()?;
         let done = |command| {
             Outcome::Done(CommandTag {
                 command,
@@ -318,7 +363,7 @@ impl Connection {
     }
 
     /// Tells the client of a setting that clients follow.
-    fn report_setting(&mut self, name: &str) -> Result<(), Failure> {
+    pub fn report_setting(&mut self, name: &str) -> Result<(), Failure> {
         let told = self
             .settings
             .reported()
@@ -350,47 +395,6 @@ impl Connection {
             _ => return Ok(()),
         };
         Ok(self.writer.add(&notice)?)
-    }
-}
-
-/// A task that ends when nobody waits for it any more.
-pub struct AbortOnDrop<T>(pub tokio::task::JoinHandle<T>);
-
-type Joined<T> = Result<Result<T, StoreError>, JoinError>;
-
-impl<T> AbortOnDrop<Result<T, StoreError>> {
-    /// What became of the statement of `text`, whose task was waited for as `waited` says: given up,
-    /// if that did not come to its end.
-    pub async fn settle(
-        &mut self,
-        waited: Result<Joined<T>, Ended>,
-        text: &str,
-    ) -> Result<T, Ended> {
-        let done = match waited {
-            Ok(done) => done,
-            Err(Ended::Gone) => return Err(Ended::Gone),
-            Err(Ended::Failed(failure)) => {
-                // It may have been done already: then that is the truth.
-                self.0.abort();
-                match (&mut self.0).await {
-                    Err(error) if error.is_cancelled() => return Err(failure.into()),
-                    done => done,
-                }
-            }
-        };
-        match done {
-            Ok(result) => Ok(result.map_err(|error| Failure::of(&error, text))?),
-            Err(_) => {
-                let message = "internal error: a statement ended without a result";
-                Err(Failure::new(state::INTERNAL_ERROR, message).into())
-            }
-        }
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

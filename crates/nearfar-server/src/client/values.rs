@@ -4,9 +4,13 @@ use arrow::datatypes::{DataType, IntervalMonthDayNanoType, IntervalUnit, TimeUni
 use arrow_pg::datatypes::into_pg_type;
 use bytes::{Buf, Bytes};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, ExactNumberInfo, TimezoneInfo};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
+};
+use nearfar_store::sql::array_elements;
 use pgwire::api::Type;
 
+use super::arrays::{binary_elements, element_of, list};
 use super::failure::{Failure, state};
 
 /// A parameter of a prepared statement.
@@ -49,9 +53,10 @@ impl Parameter {
             let null = ScalarValue::try_from(target.unwrap_or(&DataType::Utf8));
             return null.map_err(|error| self.refuse(state::INVALID_PARAMETER_VALUE, &error));
         };
-        let read = match is_text {
-            true => self.read_text(bytes, target)?,
-            false => self.read_binary(bytes.clone())?,
+        let read = match (element_of(&self.kind), is_text) {
+            (Some(element), _) => self.read_array(&element, bytes, is_text)?,
+            (None, true) => self.read_text(bytes, target)?,
+            (None, false) => self.read_binary(bytes.clone())?,
         };
         match &self.wanted {
             Some(wanted) if read.data_type() != *wanted => read
@@ -66,6 +71,52 @@ impl Parameter {
             code,
             format!("a value of type {} can't be read: {why}", self.kind),
         )
+    }
+
+    fn read_array(
+        &self,
+        element: &Type,
+        bytes: &Bytes,
+        is_text: bool,
+    ) -> Result<ScalarValue, Failure> {
+        let (code, why) = match is_text {
+            true => (state::INVALID_TEXT_REPRESENTATION, "use {…} with commas"),
+            false => (
+                state::INVALID_BINARY_REPRESENTATION,
+                "it has more dimensions than one",
+            ),
+        };
+        let elements = match is_text {
+            true => std::str::from_utf8(bytes)
+                .ok()
+                .and_then(array_elements)
+                .map(|elements| {
+                    let elements = elements.into_iter();
+                    elements.map(|element| element.map(Bytes::from)).collect()
+                }),
+            false => binary_elements(bytes.clone()),
+        };
+        let elements = elements.ok_or_else(|| self.refuse(code, &why))?;
+        let one = Self {
+            kind: element.clone(),
+            wanted: None,
+        };
+        let values = elements
+            .iter()
+            .map(|value| one.read(value.as_ref(), is_text));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let of_numbers = values.iter().map(ScalarValue::data_type).max_by_key(scale);
+        let kind = match natural(element) {
+            Some(DataType::Decimal128(..)) => of_numbers.unwrap_or(DataType::Decimal128(38, 10)),
+            Some(kind) => kind,
+            None => DataType::Utf8,
+        };
+        let values = values.iter().map(|value| value.cast_to(&kind));
+        let values = values.collect::<Result<Vec<_>, _>>();
+        Ok(list(
+            &values.map_err(|error| self.refuse(code, &error))?,
+            &kind,
+        ))
     }
 
     fn read_text(&self, bytes: &Bytes, target: Option<&DataType>) -> Result<ScalarValue, Failure> {
@@ -145,6 +196,14 @@ impl Parameter {
     }
 }
 
+/// The digits behind the point of a decimal number.
+fn scale(kind: &DataType) -> i8 {
+    match kind {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
 /// From 1970 to 2000, where PostgreSQL begins to count.
 const DAYS_TO_2000: i32 = 10_957;
 const MICROS_TO_2000: i64 = DAYS_TO_2000 as i64 * 86_400_000_000;
@@ -154,6 +213,10 @@ const UTC: &str = "+00:00";
 /// they are; those that are not given are texts, as in PostgreSQL.
 pub fn sql_type(id: Option<u32>) -> SqlType {
     let kind = id.and_then(Type::from_oid).unwrap_or(Type::TEXT);
+    if let Some(element) = element_of(&kind) {
+        let element = Box::new(sql_type(Some(element.oid())));
+        return SqlType::Array(ArrayElemTypeDef::SquareBracket(element, None));
+    }
     match kind {
         Type::BOOL => SqlType::Boolean,
         Type::INT2 => SqlType::SmallInt(None),
@@ -190,6 +253,10 @@ fn is_text_like(kind: &Type) -> bool {
 
 /// The type of Arrow that holds all values of a type of PostgreSQL; none for those that are texts.
 fn natural(kind: &Type) -> Option<DataType> {
+    if let Some(element) = element_of(kind) {
+        let element = natural(&element).unwrap_or(DataType::Utf8);
+        return Some(DataType::new_list(element, true));
+    }
     Some(match *kind {
         Type::BOOL => DataType::Boolean,
         Type::INT2 => DataType::Int16,

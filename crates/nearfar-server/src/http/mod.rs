@@ -1,6 +1,12 @@
-//! Health and metrics over HTTP.
+//! HTTP: health and metrics for who watches the server, and commands of who runs it.
+
+mod admin;
+mod health;
+
+pub use admin::COMMAND_HEADER;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,28 +15,56 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use crate::admission::{Origin, Strangers};
 use crate::server::Shared;
-use crate::state::ServerState;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// Tells where a server takes commands.
+pub const ADMIN_HEADER: &str = "nearfar-admin";
 /// Within which a client must have sent its request.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// After which a connection ends, whatever its client does.
+const CONNECTION_MAX: Duration = Duration::from_secs(300);
 /// After which a connection is accepted again when one could not be.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Clients at once.
+/// Connections at once; beyond, one of the client that has most makes room for the next.
 const CLIENTS_MAX: usize = 64;
 
+/// What an address is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// Health and metrics.
+    Health,
+    /// Commands.
+    Admin,
+}
+
+/// What a request is answered with.
+struct Answer {
+    status: StatusCode,
+    kind: &'static str,
+    text: String,
+}
+
+impl Answer {
+    fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind: TEXT,
+            text: text.into(),
+        }
+    }
+}
+
 /// Answers requests, for ever.
-pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
-    let clients = Arc::new(Semaphore::new(CLIENTS_MAX));
+pub async fn serve(listener: TcpListener, shared: Arc<Shared>, service: Service) {
+    let clients = Strangers::new(CLIENTS_MAX);
     let mut connections = JoinSet::new();
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -38,84 +72,54 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
             continue;
         };
         while connections.try_join_next().is_some() {}
-        let Ok(client) = Arc::clone(&clients).try_acquire_owned() else {
-            continue;
-        };
+        let client = clients.enter(Origin::of(peer.ip()));
         let shared = Arc::clone(&shared);
         connections.spawn(async move {
-            let service = service_fn(|request| {
-                let response = answer(&request, &shared, peer.ip().is_loopback());
-                async { Ok::<_, Infallible>(response) }
-            });
-            let mut builder = http1::Builder::new();
-            builder
-                .timer(TokioTimer::new())
-                .header_read_timeout(PATIENCE);
-            // A client that breaks off is no concern of anybody.
-            let _ = builder
-                .serve_connection(TokioIo::new(stream), service)
-                .await;
-            drop(client);
+            tokio::select! {
+                // Its client may send another request, or nothing for ever.
+                () = client.sent_away() => {}
+                _ = timeout(CONNECTION_MAX, converse(stream, peer, &shared, service)) => {}
+            }
         });
     }
 }
 
-fn answer(
-    request: &Request<Incoming>,
-    shared: &Shared,
-    is_from_here: bool,
-) -> Response<Full<Bytes>> {
-    let state = shared.state.get();
-    let (status, kind, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET | &Method::HEAD, "/health/live") => {
-            (StatusCode::OK, TEXT, "live\n".to_owned())
-        }
-        (&Method::GET | &Method::HEAD, "/health/ready") => {
-            let status = match state {
-                ServerState::Ready => StatusCode::OK,
-                _ => StatusCode::SERVICE_UNAVAILABLE,
-            };
-            (status, TEXT, format!("{}\n", state.name()))
-        }
-        (&Method::GET | &Method::HEAD, "/metrics") => match shared.metrics.text() {
-            Ok(text) => (StatusCode::OK, OPEN_METRICS, text),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, TEXT, error.to_string()),
-        },
-        (&Method::POST, "/promote") => promote(shared, state, is_from_here),
-        (&Method::GET | &Method::HEAD, _) => {
-            let text = "there are /health/live, /health/ready and /metrics, and POST /promote\n";
-            (StatusCode::NOT_FOUND, TEXT, text.to_owned())
-        }
-        _ => (
-            StatusCode::METHOD_NOT_ALLOWED,
-            TEXT,
-            "GET is answered\n".to_owned(),
-        ),
-    };
-    let mut response = Response::new(Full::new(Bytes::from(text)));
-    *response.status_mut() = status;
-    if let Ok(kind) = kind.parse() {
-        response.headers_mut().insert(CONTENT_TYPE, kind);
-    }
-    response
+async fn converse(stream: TcpStream, peer: SocketAddr, shared: &Shared, service: Service) {
+    let answered = service_fn(|request| {
+        let response = respond(&request, shared, peer, service);
+        async { Ok::<_, Infallible>(response) }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE);
+    // A client that breaks off is no concern of anybody.
+    let _ = builder
+        .serve_connection(TokioIo::new(stream), answered)
+        .await;
 }
 
-/// Has a standby take over. Nobody says who he is here, so it is for who is on this machine.
-fn promote(
+fn respond(
+    request: &Request<Incoming>,
     shared: &Shared,
-    state: ServerState,
-    is_from_here: bool,
-) -> (StatusCode, &'static str, String) {
-    let (status, text) = match state {
-        _ if !is_from_here => (StatusCode::FORBIDDEN, "only from this machine\n".to_owned()),
-        ServerState::Standby => {
-            shared.promote.notify_one();
-            (StatusCode::ACCEPTED, "taking over\n".to_owned())
-        }
-        _ => (
-            StatusCode::CONFLICT,
-            format!("this server is no standby, but {}\n", state.name()),
-        ),
+    peer: SocketAddr,
+    service: Service,
+) -> Response<Full<Bytes>> {
+    let is_from_here = peer.ip().to_canonical().is_loopback();
+    let answer = match service {
+        Service::Health => health::answer(request, shared),
+        Service::Admin => admin::answer(request, shared, is_from_here),
     };
-    (status, TEXT, text)
+    let mut response = Response::new(Full::new(Bytes::from(answer.text)));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    if let Ok(kind) = answer.kind.parse() {
+        headers.insert(CONTENT_TYPE, kind);
+    }
+    if let Some(admin) = shared.admin.filter(|_| is_from_here)
+        && let Ok(admin) = admin.to_string().parse()
+    {
+        headers.insert(ADMIN_HEADER, admin);
+    }
+    response
 }

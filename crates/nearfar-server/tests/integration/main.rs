@@ -1,11 +1,19 @@
 //! The server as its clients see it.
 
 mod access;
+mod answers;
 mod catalog;
 mod copy;
+mod corpus;
+mod differential;
+mod doors;
+mod drivers;
 mod ends;
+mod fairness;
 mod hostile;
+mod rights;
 mod statements;
 mod support;
 mod tpch;
 mod transport;
+mod values;

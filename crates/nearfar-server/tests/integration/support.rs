@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use nearfar_server::{
     Server, ServerOptions, ServerState, StateHandle, Stopped, WORKER_STACK_BYTES,
 };
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_store::engine::{Engine, EngineOptions, Lanes};
 use nearfar_topology::Topology;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, Error, NoTls};
@@ -31,7 +31,8 @@ pub struct Running {
     pub engine: Arc<Engine>,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<Stopped>>,
-    workers: Option<Runtime>,
+    pub lanes: Lanes,
+    runtimes: Vec<Runtime>,
 }
 
 /// Options of a server on any free port.
@@ -52,14 +53,17 @@ pub async fn start() -> Running {
 pub async fn start_with(options: ServerOptions) -> Running {
     let topology = Topology::this_machine().expect("a machine");
     let engine = Engine::new(EngineOptions::new(topology)).expect("an engine");
-    let workers = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .thread_stack_size(WORKER_STACK_BYTES)
-        .enable_all()
-        .build()
-        .expect("threads");
-    let handle = workers.handle().clone();
-    let server = Server::bind(Arc::clone(&engine), handle, options).await;
+    start_on(engine, options).await
+}
+
+/// A server of an engine.
+pub async fn start_on(engine: Arc<Engine>, options: ServerOptions) -> Running {
+    let runtimes = vec![threads(), threads()];
+    let lanes = Lanes {
+        short: runtimes[0].handle().clone(),
+        long: runtimes[1].handle().clone(),
+    };
+    let server = Server::bind(Arc::clone(&engine), lanes.clone(), options).await;
     let server = server.unwrap_or_else(|error| panic!("{error}"));
     let state = server.state();
     state.set(ServerState::Ready);
@@ -73,8 +77,19 @@ pub async fn start_with(options: ServerOptions) -> Running {
         serving: Some(tokio::spawn(server.serve(async {
             let _ = stopped.await;
         }))),
-        workers: Some(workers),
+        lanes,
+        runtimes,
     }
+}
+
+/// Threads for the tasks of statements.
+fn threads() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_stack_size(WORKER_STACK_BYTES)
+        .enable_all()
+        .build()
+        .expect("threads")
 }
 
 impl Running {
@@ -85,6 +100,11 @@ impl Running {
             .port(self.address.port())
             .user("me");
         config
+    }
+
+    /// The threads that run statements.
+    pub fn threads(&self) -> Handle {
+        self.lanes.long.clone()
     }
 
     pub async fn client(&self) -> Client {
@@ -142,8 +162,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(workers) = self.workers.take() {
-            workers.shutdown_background();
+        for runtime in self.runtimes.drain(..) {
+            runtime.shutdown_background();
         }
     }
 }

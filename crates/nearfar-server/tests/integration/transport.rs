@@ -1,12 +1,19 @@
 //! Encryption.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
-use nearfar_server::{ServerOptions, TlsOptions};
+use nearfar_server::{Server, ServerError, ServerOptions, TlsOptions};
 use tempfile::TempDir;
 
-use crate::support::{code, connect, options, start, start_with};
+use crate::support::{Running, code, connect, options, start, start_with};
+
+fn chmod(path: &Path, mode: u32) {
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, permissions).expect("set");
+}
 
 /// A certificate for `localhost`, and its key, in a folder.
 fn certificate() -> (TempDir, TlsOptions) {
@@ -19,6 +26,7 @@ fn certificate() -> (TempDir, TlsOptions) {
     };
     std::fs::write(&options.certificate, made.cert.pem()).expect("written");
     std::fs::write(&options.key, made.signing_key.serialize_pem()).expect("written");
+    chmod(&options.key, 0o600);
     (folder, options)
 }
 
@@ -71,15 +79,28 @@ async fn a_server_without_certificate_says_so() {
 async fn files_that_are_no_certificate_are_refused() {
     let server = start().await;
     let (folder, mut tls) = certificate();
+    let readable = TlsOptions {
+        key: folder.path().join("open.pem"),
+        ..tls.clone()
+    };
+    std::fs::copy(&tls.key, &readable.key).expect("copied");
+    chmod(&readable.key, 0o604);
     tls.key = folder.path().join("c.pem");
+    chmod(&tls.key, 0o600);
+    for (tls, told) in [(readable, "chmod it to 600"), (tls, "c.pem")] {
+        refused_with(&server, tls, told).await;
+    }
+}
+
+/// Checks that a server does not start with these files, and says why.
+async fn refused_with(server: &Running, tls: TlsOptions, told: &str) {
     let options = ServerOptions {
         tls: Some(tls),
         ..options()
     };
     let handle = tokio::runtime::Handle::current();
-    let refused = nearfar_server::Server::bind(server.engine.clone(), handle, options).await;
-    assert!(matches!(
-        refused.err(),
-        Some(nearfar_server::ServerError::Tls { .. })
-    ));
+    let refused = Server::bind(server.engine.clone(), handle, options).await;
+    let error = refused.err().expect("refused");
+    assert!(matches!(error, ServerError::Tls { .. }), "{error}");
+    assert!(error.to_string().contains(told), "{error}");
 }

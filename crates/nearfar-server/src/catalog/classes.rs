@@ -1,0 +1,280 @@
+//! Tables by their names and identifiers: `regclass`, and their sizes.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
+use datafusion::catalog::CatalogProvider;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use futures::FutureExt;
+use nearfar_store::engine::{PUBLIC, TEMPORARY};
+use nearfar_store::error::StoreError;
+use nearfar_store::scan::table_of;
+use nearfar_store::sql::{PG_CATALOG, SqlError};
+
+use super::world::relation_id;
+
+/// Where tables are looked for that are named without a schema.
+const SEARCHED: [&str; 3] = [TEMPORARY, PUBLIC, PG_CATALOG];
+
+/// The functions that find tables in `catalog`.
+pub fn all(catalog: &Arc<dyn CatalogProvider>) -> Vec<ScalarUDF> {
+    let functions = [
+        ("pg_regclass", Lookup::Identifier { must_exist: true }),
+        ("to_regclass", Lookup::Identifier { must_exist: false }),
+        ("pg_regclass_name", Lookup::Name),
+        ("pg_relation_size", Lookup::Size),
+        ("pg_table_size", Lookup::Size),
+        ("pg_total_relation_size", Lookup::Size),
+    ];
+    let functions = functions.map(|(name, lookup)| {
+        ScalarUDF::from(Classes {
+            name,
+            lookup,
+            catalog: Arc::clone(catalog),
+            signature: Signature::any(1, Volatility::Stable),
+        })
+    });
+    functions.into()
+}
+
+/// What is wanted of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lookup {
+    Identifier { must_exist: bool },
+    Name,
+    Size,
+}
+
+/// A function of a table's name or identifier.
+#[derive(Debug)]
+struct Classes {
+    name: &'static str,
+    lookup: Lookup,
+    catalog: Arc<dyn CatalogProvider>,
+    signature: Signature,
+}
+
+impl PartialEq for Classes {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Classes {}
+
+impl Hash for Classes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Classes {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.lookup {
+            Lookup::Name => DataType::Utf8,
+            _ => DataType::Int64,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let given = ColumnarValue::values_to_arrays(&args.args)?;
+        let given = relations(&given[0])?;
+        let given = given.into_iter();
+        let numbers = |numbers: Result<Int64Array>| Ok(Arc::new(numbers?) as ArrayRef);
+        let found = match self.lookup {
+            Lookup::Identifier { must_exist } => numbers(
+                given
+                    .map(|relation| self.identifier(relation, must_exist))
+                    .collect(),
+            ),
+            Lookup::Size => numbers(given.map(|relation| self.bytes(relation)).collect()),
+            Lookup::Name => {
+                let names = given.map(|relation| Some(self.shown_name(relation?)));
+                Ok(Arc::new(names.collect::<StringArray>()) as ArrayRef)
+            }
+        };
+        found.map(ColumnarValue::Array)
+    }
+}
+
+/// A table as a statement names it.
+enum Relation {
+    Identifier(i64),
+    Name {
+        schema: Option<String>,
+        name: String,
+    },
+}
+
+fn relations(given: &ArrayRef) -> Result<Vec<Option<Relation>>> {
+    if !given.data_type().is_string() {
+        let ids = cast(given, &DataType::Int64)?;
+        let ids = ids.as_primitive::<Int64Type>().iter();
+        return Ok(ids.map(|id| id.map(Relation::Identifier)).collect());
+    }
+    let names = cast(given, &DataType::Utf8)?;
+    let names = names.as_string::<i32>().iter();
+    Ok(names.map(|name| name.map(relation)).collect())
+}
+
+fn relation(text: &str) -> Relation {
+    if let Ok(id) = text.trim().parse() {
+        return Relation::Identifier(id);
+    }
+    let mut parts = parts(text);
+    let name = parts.pop().unwrap_or_default();
+    Relation::Name {
+        schema: parts.pop(),
+        name,
+    }
+}
+
+/// The parts of a name between points outside of quotes; those without quotes in lower case.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut is_quoted = false;
+    let mut characters = text.trim().chars().peekable();
+    while let Some(c) = characters.next() {
+        let Some(part) = parts.last_mut() else { break };
+        match c {
+            '"' if is_quoted && characters.peek() == Some(&'"') => {
+                part.push('"');
+                characters.next();
+            }
+            '"' => is_quoted = !is_quoted,
+            '.' if !is_quoted => parts.push(String::new()),
+            c if is_quoted => part.push(c),
+            c => part.extend(c.to_lowercase()),
+        }
+    }
+    parts
+}
+
+impl Classes {
+    /// The schema and name of a table.
+    fn find(&self, relation: &Relation) -> Option<(String, String)> {
+        match relation {
+            Relation::Name {
+                schema: Some(schema),
+                name,
+            } => {
+                // The catalogs have names for what has no rows here.
+                let is_there = schema == PG_CATALOG || self.has(schema, name);
+                is_there.then(|| (schema.clone(), name.clone()))
+            }
+            Relation::Name { schema: None, name } => {
+                let schema = SEARCHED.iter().find(|schema| self.has(schema, name))?;
+                Some(((*schema).to_owned(), name.clone()))
+            }
+            Relation::Identifier(id) => {
+                let schemas = self.catalog.schema_names().into_iter();
+                let mut all = schemas.flat_map(|schema| {
+                    let provider = self.catalog.schema(&schema);
+                    let names = provider.map(|provider| provider.table_names());
+                    let names = names.unwrap_or_default().into_iter();
+                    names.map(move |name| (schema.clone(), name))
+                });
+                all.find(|(schema, name)| relation_id(schema, name) == *id)
+            }
+        }
+    }
+
+    fn has(&self, schema: &str, name: &str) -> bool {
+        let schema = self.catalog.schema(schema);
+        schema.is_some_and(|schema| schema.table_exist(name))
+    }
+
+    fn identifier(&self, relation: Option<Relation>, must_exist: bool) -> Result<Option<i64>> {
+        let Some(relation) = relation else {
+            return Ok(None);
+        };
+        if let Relation::Identifier(id) = relation {
+            return Ok(Some(id));
+        }
+        match self.find(&relation) {
+            Some((schema, name)) => Ok(Some(relation_id(&schema, &name))),
+            None if must_exist => Err(unknown(&relation)),
+            None => Ok(None),
+        }
+    }
+
+    /// The name under which a table is found; the identifier of what is not there.
+    fn shown_name(&self, relation: Relation) -> String {
+        match (self.find(&relation), relation) {
+            (Some((schema, name)), _) if SEARCHED.contains(&schema.as_str()) => quoted(&name),
+            (Some((schema, name)), _) => format!("{}.{}", quoted(&schema), quoted(&name)),
+            (None, Relation::Identifier(0)) => "-".to_owned(),
+            (None, Relation::Identifier(id)) => id.to_string(),
+            (None, Relation::Name { name, .. }) => name,
+        }
+    }
+
+    /// Bytes of a table in memory; none of what is no such table.
+    fn bytes(&self, relation: Option<Relation>) -> Result<Option<i64>> {
+        let Some(relation) = relation else {
+            return Ok(None);
+        };
+        let Some((schema, name)) = self.find(&relation) else {
+            return match relation {
+                Relation::Identifier(_) => Ok(None),
+                Relation::Name { .. } => Err(unknown(&relation)),
+            };
+        };
+        let schema = self.catalog.schema(&schema);
+        // Tables in memory are there without waiting.
+        let provider = schema.and_then(|schema| schema.table(&name).now_or_never()?.ok()?);
+        let table = provider.as_deref().and_then(table_of);
+        Ok(Some(
+            table.map_or(0, |table| table.tier_bytes().total() as i64),
+        ))
+    }
+}
+
+fn unknown(relation: &Relation) -> datafusion::error::DataFusionError {
+    let table = match relation {
+        Relation::Identifier(id) => id.to_string(),
+        Relation::Name { schema: None, name } => name.clone(),
+        Relation::Name {
+            schema: Some(schema),
+            name,
+        } => format!("{schema}.{name}"),
+    };
+    StoreError::from(SqlError::UnknownTable { table }).into()
+}
+
+/// A name as it must be written.
+fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    match begins && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_parts() {
+        assert_eq!(parts("T"), ["t"]);
+        assert_eq!(parts("S.\"A.b\"\"\""), ["s", "A.b\""]);
+        assert_eq!(quoted("a_1"), "a_1");
+        assert_eq!(quoted("A b"), "\"A b\"");
+    }
+}

@@ -1,0 +1,156 @@
+//! Those who are asked the same questions.
+
+use std::time::Duration;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearfar_store::engine::{Session, StatementResult};
+use nearfar_store::error::StoreError;
+use tokio::runtime::Handle;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::kind::Kind;
+
+/// How long a statement may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Optimizer rules without which there is no plan, or none that ends in this life.
+const NEEDED_RULES: [&str; 12] = [
+    "rewrite_set_comparison",
+    "replace_distinct_aggregate",
+    "decorrelate_predicate_subquery",
+    "scalar_subquery_to_join",
+    "decorrelate_lateral_join",
+    "extract_equijoin_predicate",
+    "eliminate_cross_join",
+    "eliminate_duplicated_expr",
+    "eliminate_filter",
+    "push_down_limit",
+    "eliminate_limit",
+    "optimize_projections",
+];
+
+/// An answer: rows of values as text, null where there are none.
+pub type Rows = Vec<Vec<Option<String>>>;
+
+/// A statement that was refused, or failed.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The SQLSTATE, where there is one.
+    pub code: Option<String>,
+    pub message: String,
+}
+
+impl Failure {
+    /// Whether it depends on the order in which values are computed, on time, or on memory.
+    pub fn is_excused(&self) -> bool {
+        let excused = ["22003", "22012", "57014", "53200"];
+        self.code
+            .as_deref()
+            .is_some_and(|code| excused.contains(&code))
+    }
+}
+
+/// One of them.
+pub enum Engine {
+    /// Over the wire.
+    Wire(Client),
+    /// A session without the optimizer's rules, and threads that have a stack for it.
+    Unoptimised(Session, Handle),
+}
+
+impl Engine {
+    pub fn unoptimised(session: Session, threads: Handle) -> Self {
+        let context = session.context().clone();
+        let rules = context.state().optimizer().rules.clone();
+        for rule in rules.iter().map(|rule| rule.name()) {
+            if !NEEDED_RULES.contains(&rule) {
+                context.remove_optimizer_rule(rule);
+            }
+        }
+        Self::Unoptimised(session, threads)
+    }
+
+    /// The rows of a statement, or none of one that has none.
+    pub async fn ask(&self, sql: &str) -> Result<Rows, Failure> {
+        match self {
+            Self::Wire(client) => match client.simple_query(sql).await {
+                Ok(messages) => Ok(messages.into_iter().filter_map(row_of).collect()),
+                Err(error) => Err(Failure {
+                    code: error.code().map(|code| code.code().to_owned()),
+                    message: error
+                        .as_db_error()
+                        .map_or_else(|| error.to_string(), |error| error.message().to_owned()),
+                }),
+            },
+            Self::Unoptimised(session, threads) => {
+                let (session, sql) = (session.clone(), sql.to_owned());
+                let task = threads.spawn(async move {
+                    tokio::time::timeout(PATIENCE, rows_of(&session, &sql)).await
+                });
+                match task.await {
+                    Ok(Ok(Ok(rows))) => Ok(rows),
+                    Ok(Ok(Err(error))) => Err(Failure {
+                        code: None,
+                        message: error.to_string(),
+                    }),
+                    Ok(Err(_)) => Err(Failure {
+                        code: Some("57014".to_owned()),
+                        message: "out of time".to_owned(),
+                    }),
+                    Err(error) => Err(Failure {
+                        code: Some("XX000".to_owned()),
+                        message: error.to_string(),
+                    }),
+                }
+            }
+        }
+    }
+}
+
+fn row_of(message: SimpleQueryMessage) -> Option<Vec<Option<String>>> {
+    let SimpleQueryMessage::Row(row) = message else {
+        return None;
+    };
+    let value = |index| row.get(index).map(str::to_owned);
+    Some((0..row.len()).map(value).collect())
+}
+
+async fn rows_of(session: &Session, sql: &str) -> Result<Rows, StoreError> {
+    let mut rows = Rows::new();
+    let options = FormatOptions::new();
+    for result in session.execute(sql).await? {
+        let StatementResult::Rows(stream) = result else {
+            continue;
+        };
+        for batch in stream.collect().await? {
+            let columns = batch.columns().iter();
+            let columns = columns.map(|column| ArrayFormatter::try_new(column, &options));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            for row in 0..batch.num_rows() {
+                let value = |(column, format): (usize, &ArrayFormatter<'_>)| {
+                    let is_null = batch.column(column).is_null(row);
+                    (!is_null).then(|| format.value(row).to_string())
+                };
+                rows.push(columns.iter().enumerate().map(value).collect());
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Rows as all engines write them, sorted where their order is not known.
+pub fn normal(rows: Rows, kinds: &[Kind], is_ordered: bool) -> Rows {
+    let mut rows: Rows = rows
+        .into_iter()
+        .map(|row| {
+            let values = row.into_iter().zip(kinds);
+            values
+                .map(|(value, kind)| value.map(|value| kind.normal(&value)))
+                .collect()
+        })
+        .collect();
+    if !is_ordered {
+        rows.sort_unstable();
+    }
+    rows
+}

@@ -1,0 +1,111 @@
+//! What random queries have found.
+
+use super::engines::{Engine, Rows};
+use crate::support::start;
+
+/// Statements that make tables, a query, and its values.
+type Found = (
+    &'static str,
+    &'static str,
+    &'static [&'static [&'static str]],
+);
+
+const FOUND: &[Found] = &[
+    // A rule knows of a value that it is never null, which the operators do not.
+    (
+        "CREATE TABLE a (c INTEGER)",
+        "SELECT bool_or(k), count(*) FROM (SELECT CASE WHEN 1 = c THEN TRUE ELSE TRUE END AS k FROM a \
+         WHERE c IS NULL UNION ALL SELECT CASE WHEN 1 = c THEN TRUE ELSE TRUE END AS k FROM a) AS u",
+        &[&["NULL", "0"]],
+    ),
+    (
+        "CREATE TABLE b (c INTEGER)",
+        "SELECT DISTINCT 1, 'a', ((1 > c) IS NOT UNKNOWN) FROM b",
+        &[],
+    ),
+    (
+        "CREATE TABLE d (c BOOLEAN); CREATE TABLE e (c INTEGER); INSERT INTO e VALUES (1), (1)",
+        "SELECT DISTINCT e.c, (d.c IS TRUE) AS k FROM d RIGHT JOIN e ON TRUE",
+        &[&["1", "f"]],
+    ),
+    // A function is called with a constant over a batch of no rows.
+    (
+        "CREATE TABLE f (c DOUBLE PRECISION); CREATE TABLE g (c DECIMAL(18,4))",
+        "SELECT floor(CASE WHEN c IS NULL THEN CAST(1 AS DECIMAL(10,2)) WHEN c IS NULL \
+         THEN CAST(1 AS DECIMAL(10,2)) ELSE CAST(1 AS DECIMAL(10,2)) END) FROM f \
+         WHERE CAST(1 AS DECIMAL(10,2)) IN (SELECT c FROM g)",
+        &[],
+    ),
+    // Columns of two sides of a join that share a name are not each other.
+    (
+        "CREATE TABLE m (a INTEGER, b INTEGER); INSERT INTO m VALUES (1, 5)",
+        "SELECT y.b FROM m AS x RIGHT JOIN m AS y ON x.a = y.a AND x.b > 9 WHERE x.b IS NULL",
+        &[&["5"]],
+    ),
+    (
+        "CREATE TABLE n (a INTEGER, b INTEGER); INSERT INTO n VALUES (1, 5)",
+        "SELECT y.b FROM n AS x RIGHT JOIN n AS y ON x.a = y.a AND x.b > 9 WHERE (y.b <= x.b) IS NULL",
+        &[&["5"]],
+    ),
+    // A projection above its like is no less than the first of them.
+    (
+        "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",
+        "SELECT x + x AS x FROM (SELECT x + x AS x FROM (SELECT x + x AS x FROM o) AS a) AS b",
+        &[&["8"]],
+    ),
+    (
+        "CREATE TABLE p (x INTEGER, y INTEGER); INSERT INTO p VALUES (1, 2)",
+        "SELECT y AS x, x AS y FROM (SELECT y AS x, x AS y FROM p) AS a",
+        &[&["1", "2"]],
+    ),
+    (
+        "CREATE TABLE q (x TEXT); INSERT INTO q VALUES ('a')",
+        "SELECT x || 'b' AS x FROM (SELECT x || 'b' AS x FROM q) AS a",
+        &[&["abb"]],
+    ),
+    // The sum of none is null, of a constant no less than of a column.
+    (
+        "CREATE TABLE l (c INTEGER)",
+        "SELECT sum(k) FROM (SELECT 2 AS k FROM l) AS u",
+        &[&["NULL"]],
+    ),
+    // Nothing is known not to be among values of which one is null, constants no more than columns.
+    (
+        "CREATE TABLE h (c INTEGER); INSERT INTO h VALUES (5), (NULL)",
+        "SELECT 1 WHERE 7 NOT IN (SELECT c FROM h) UNION ALL SELECT 2 WHERE NOT 7 IN (SELECT c FROM h)",
+        &[],
+    ),
+    (
+        "CREATE TABLE i (c INTEGER); INSERT INTO i VALUES (5), (6)",
+        "SELECT c FROM i WHERE CAST(NULL AS INTEGER) NOT IN (SELECT c FROM i) \
+         OR FALSE",
+        &[],
+    ),
+    (
+        "CREATE TABLE j (c INTEGER); INSERT INTO j VALUES (5), (NULL)",
+        "SELECT c FROM j WHERE c = 5 AND 7 NOT IN (SELECT c FROM j WHERE c = 5)",
+        &[&["5"]],
+    ),
+    (
+        "CREATE TABLE k (c INTEGER); INSERT INTO k VALUES (5)",
+        "SELECT c FROM k WHERE CAST(NULL AS INTEGER) NOT IN (SELECT c FROM k WHERE c = 6)",
+        &[&["5"]],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_were_wrong_stay_right() {
+    let server = start().await;
+    let engine = Engine::Wire(server.client().await);
+    for (tables, query, expected) in FOUND {
+        engine.ask(tables).await.expect("tables");
+        let rows = engine.ask(query).await;
+        let rows = rows.unwrap_or_else(|failure| panic!("{query}: {failure:?}"));
+        let value = |text: &&str| (*text != "NULL").then(|| (*text).to_owned());
+        let expected: Rows = expected
+            .iter()
+            .map(|row| row.iter().map(value).collect())
+            .collect();
+        assert_eq!(rows, expected, "{query}");
+    }
+}
