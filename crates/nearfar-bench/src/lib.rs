@@ -4,6 +4,7 @@
 
 pub mod bench;
 mod database;
+pub mod fairness;
 pub mod heap;
 pub mod insert;
 pub mod merge;

@@ -24,7 +24,7 @@ use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_server::{ServerError, UserError};
 use nearfar_store::durable::DurabilityError;
-use nearfar_store::error::StoreError;
+use nearfar_store::error::{StoreError, is_disk_full};
 use nearfar_store::placement::StrategyError;
 use nearfar_store::sql::SqlError;
 use nearfar_topology::{DiscoverError, ProfileError};
@@ -94,7 +94,7 @@ impl Exit {
             Self::Memory => {
                 "memory: a budget or limit too small or too large, a node that gives no pages"
             }
-            Self::Output => "a report or result that cannot be written, as on a full disk",
+            Self::Output => "a report, result or change that cannot be written, as on a full disk",
             Self::WrongResult => "a benchmark query whose answer differs from the reference",
             Self::Unavailable => "something that this machine has not: a far tier, a rival",
             Self::TakenOver => "a server whose tables another process has taken over",
@@ -150,6 +150,9 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
+    if is_disk_full(error) {
+        return Some(Exit::Output);
+    }
     if let Some(failed) = error.downcast_ref::<Failed>() {
         return Some(failed.exit);
     }
@@ -344,9 +347,9 @@ fn of_reproduction(error: &ReproduceError) -> Exit {
 
 fn of_server(error: &ServerError) -> Option<Exit> {
     match error {
-        ServerError::Unprotected { .. } => Some(Exit::Usage),
+        ServerError::Unprotected { .. } | ServerError::AdminUnprotected { .. } => Some(Exit::Usage),
         ServerError::Bind { .. } => Some(Exit::Unavailable),
-        ServerError::Tls { .. } => Some(Exit::Input),
+        ServerError::Tls { .. } | ServerError::Token { .. } => Some(Exit::Input),
         ServerError::Users(error) => Some(of_users(error)),
         _ => None,
     }
@@ -355,6 +358,7 @@ fn of_server(error: &ServerError) -> Option<Exit> {
 fn of_users(error: &UserError) -> Exit {
     match error {
         UserError::Name { .. } | UserError::EmptyPassword => Exit::Usage,
+        UserError::Write { .. } => Exit::Output,
         _ => Exit::Input,
     }
 }
@@ -369,7 +373,9 @@ fn of_system(error: &SystemError) -> Exit {
 
 fn of_store(error: &StoreError) -> Option<Exit> {
     match error {
-        StoreError::Unreadable { .. } | StoreError::UnknownFormat { .. } => Some(Exit::Input),
+        StoreError::Unreadable { .. }
+        | StoreError::Damaged(_)
+        | StoreError::UnknownFormat { .. } => Some(Exit::Input),
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
         StoreError::Transaction(_) => Some(Exit::Statement),

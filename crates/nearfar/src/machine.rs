@@ -79,6 +79,17 @@ pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     Ok(engine)
 }
 
+/// Has a pool without a data directory keep what was committed, which nothing else does: where that
+/// fails, it is an error and not only a warning.
+pub fn publish_at_end(engine: &Engine) -> anyhow::Result<()> {
+    if engine.data_directory().is_none() {
+        engine
+            .publish()
+            .context("what was changed last is not in the pool, and lost")?;
+    }
+    Ok(())
+}
+
 /// One engine of several that follow each other. The first gives the global allocator its heaps: the
 /// near tiers of all are the same.
 pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, StoreError> {
@@ -166,12 +177,12 @@ pub fn many_threads(threads: usize) -> anyhow::Result<Runtime> {
 }
 
 /// The same for the statements of a server's clients, whose depth is theirs to choose.
-pub fn server_threads(threads: usize) -> anyhow::Result<Runtime> {
+pub fn server_threads(threads: usize, name: &str) -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder
         .worker_threads(threads)
         .thread_stack_size(nearfar_server::WORKER_STACK_BYTES)
-        .thread_name("nearfar-statement")
+        .thread_name(name)
         .enable_all()
         .build()
         .context("cannot start threads")

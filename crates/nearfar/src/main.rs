@@ -17,6 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nearfar_memory::NearfarAllocator;
+use nearfar_store::foreign::is_caught_here;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Command};
@@ -28,6 +29,7 @@ use crate::exit::Exit;
 static ALLOCATOR: NearfarAllocator = NearfarAllocator;
 
 fn main() -> ExitCode {
+    quiet_about_caught_panics();
     let cli = Cli::parse();
     log_to_stderr(cli.verbose);
     let exit = match run(&cli.command) {
@@ -39,6 +41,16 @@ fn main() -> ExitCode {
         }
     };
     ExitCode::from(exit.code())
+}
+
+/// A panic that becomes an error is told as that.
+fn quiet_about_caught_panics() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_caught_here() {
+            usual(panic);
+        }
+    }));
 }
 
 fn run(command: &Command) -> anyhow::Result<()> {

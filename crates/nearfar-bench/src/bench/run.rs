@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use nearfar_store::scratch::ScratchFolder;
+
 use super::contender::{Launch, Rival, Who};
 use super::error::BenchError;
 use super::field::Field;
@@ -148,10 +150,8 @@ pub fn compare(
 ) -> Result<BenchOutcome, BenchError> {
     let texts = texts(options)?;
     let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let directory = tempfile::Builder::new()
-        .prefix("nearfar-tpch-")
-        .tempdir_in(&parent)
-        .map_err(|source| BenchError::file(&parent, source))?;
+    let directory =
+        ScratchFolder::make(&parent, "tpch").map_err(|source| BenchError::file(&parent, source))?;
     let field = Field {
         options,
         launcher,

@@ -5,6 +5,7 @@ use arrow::datatypes::Int64Type;
 use nearfar_store::durable::{DataOptions, LogSync};
 use nearfar_store::engine::{Engine, Session};
 use nearfar_store::error::StoreError;
+use nearfar_store::scratch::ScratchFolder;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -142,7 +143,7 @@ pub async fn measure_inserts(
             let data = contestant.sync.map(|sync| DataOptions {
                 sync,
                 savepoint_at_end: false,
-                ..DataOptions::new(directory.path())
+                ..DataOptions::new(directory.path().join("data"))
             });
             let engine = engine(data).map_err(|error| contestant.failed("an engine", error))?;
             outcome.threads = engine.threads();
@@ -166,8 +167,8 @@ fn check(options: &InsertBenchOptions) -> Result<(), InsertBenchError> {
     }
 }
 
-fn folder(parent: &Path) -> Result<tempfile::TempDir, InsertBenchError> {
-    tempfile::tempdir_in(parent).map_err(|source| InsertBenchError::Directory {
+fn folder(parent: &Path) -> Result<ScratchFolder, InsertBenchError> {
+    ScratchFolder::make(parent, "insert").map_err(|source| InsertBenchError::Directory {
         path: parent.to_owned(),
         source,
     })

@@ -3,7 +3,8 @@
 //! Engines answer the same query in different Arrow types: keys as integers or decimals, strings as
 //! views or dictionaries, averages as decimals or floats. Values are compared, not types:
 //!
-//! - exact numbers (integers and decimals of any width) by their exact value,
+//! - exact numbers (integers and decimals of any width) by their exact value, but within one unit of
+//!   the last place that both have where one engine keeps more digits of a quotient,
 //! - two floats within [`FLOAT_TOLERANCE`], relative to the expected one,
 //! - an exact number and a float within the larger of that and one unit of the decimal's last place,
 //!   since the engine that answers with a decimal has rounded,
@@ -259,7 +260,8 @@ impl Answer {
                     .iter()
                     .any(|row| matches!(row[*column], Value::Float(_)))
             };
-            has_float(self) || has_float(found)
+            let units = [self, found].map(|answer| answer.columns[*column].unit);
+            has_float(self) || has_float(found) || units[0] != units[1]
         };
         let (rounded, exact): (Vec<usize>, Vec<usize>) =
             (0..self.columns.len()).partition(is_rounded);
@@ -290,6 +292,13 @@ impl Answer {
             (Value::Float(_), Value::Float(_)) => 0.0,
             (Value::Exact { .. }, Value::Float(_)) => self.columns[column].unit.unwrap_or(0.0),
             (Value::Float(_), Value::Exact { .. }) => found.columns[column].unit.unwrap_or(0.0),
+            (Value::Exact { .. }, Value::Exact { .. }) => {
+                let units = [self, found].map(|answer| answer.columns[column].unit);
+                match units {
+                    [Some(mine), Some(theirs)] if mine != theirs => mine.max(theirs),
+                    _ => return mine == theirs,
+                }
+            }
             _ => return mine == theirs,
         };
         let within = (expected - actual).abs() <= unit.max(FLOAT_TOLERANCE * expected.abs());

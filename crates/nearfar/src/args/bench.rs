@@ -1,6 +1,6 @@
 //! `nearfar bench`.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub enum BenchArea {
     Merge(BenchMergeArgs),
     Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
+    Fairness(BenchFairnessArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
     #[command(hide = true)]
@@ -206,6 +207,33 @@ pub struct BenchInsertArgs {
     /// system's folder for temporary files].
     #[arg(long, value_name = "FOLDER")]
     pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub figures: FigureArgs,
+}
+
+/// How long a peer waits while others run statements that take long.
+///
+/// A server in a process of its own. For each kind of hostile statement (very many columns, elements of
+/// an IN or rows of VALUES, common table expressions that double, patterns over long texts, joins and
+/// sorts), a few sessions run it again and again under a limit of time, and a peer asks small questions:
+/// its waits, and the longest that a hostile statement took.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench fairness
+  nearfar bench fairness --sessions 8 --seconds 30 --format json > fairness.jsonl")]
+pub struct BenchFairnessArgs {
+    /// Sessions that run the hostile statement.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub sessions: NonZeroUsize,
+    /// The limit of time of a hostile statement.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "1")]
+    pub limit: Duration,
+    /// For how long each kind is run.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "10")]
+    pub seconds: Duration,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
     #[command(flatten)]
     pub figures: FigureArgs,
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nearfar_memory::FileAccess;
 use nearfar_store::durable::{DataOptions, LogSync};
 
 use crate::human::ByteSize;
@@ -26,6 +27,10 @@ pub struct DataArgs {
     /// log is kept beside it.
     #[arg(long, requires = "data")]
     pub recover_until_damage: bool,
+    /// Let the group read the data directory and the pool, where they are made. Without it, only their
+    /// owner can.
+    #[arg(long)]
+    pub group_access: bool,
 }
 
 impl DataArgs {
@@ -34,9 +39,18 @@ impl DataArgs {
         let mut options = DataOptions::new(self.data.as_ref()?);
         options.sync = self.log_sync;
         options.recover_until_damage = self.recover_until_damage;
+        options.access = self.access();
         if let Some(bytes) = self.savepoint_bytes {
             options.savepoint_bytes = bytes.0;
         }
         Some(options)
+    }
+
+    /// Who may read what is made.
+    pub fn access(&self) -> FileAccess {
+        match self.group_access {
+            true => FileAccess::Group,
+            false => FileAccess::Owner,
+        }
     }
 }

@@ -22,8 +22,8 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs, BenchRestartArgs,
-    BenchScanArgs, BenchTpchArgs,
+    BenchArea, BenchArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs,
+    BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
@@ -33,7 +33,7 @@ pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::reproduce::{FigureName, ReproduceArgs};
-pub use self::serve::{ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
+pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;

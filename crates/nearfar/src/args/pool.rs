@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nearfar_memory::FileAccess;
 use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 
 use crate::human::ByteSize;
@@ -38,9 +39,10 @@ pub enum VerifyArg {
 }
 
 impl PoolArgs {
-    /// What they say, if there is a pool.
-    pub fn options(&self) -> Option<TablePoolOptions> {
+    /// What they say, if there is a pool, which `access` may read where it is made.
+    pub fn options(&self, access: FileAccess) -> Option<TablePoolOptions> {
         let mut options = TablePoolOptions::new(self.pool.as_ref()?);
+        options.access = access;
         options.bytes = self.pool_bytes.map(|bytes| bytes.0);
         options.tier.clone_from(&self.pool_tier);
         options.verify = match self.verify {

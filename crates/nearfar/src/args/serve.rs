@@ -40,6 +40,18 @@ pub struct ServeArgs {
     /// Tell neither health nor metrics.
     #[arg(long, conflicts_with = "http")]
     pub no_http: bool,
+    /// Where a standby is told to take over, on this machine. By default any free port, which `nearfar
+    /// serve promote` finds by asking for the health.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:0",
+        help_heading = "Fail over"
+    )]
+    pub admin: SocketAddr,
+    /// A file whose first line who tells it must know.
+    #[arg(long, value_name = "FILE", help_heading = "Fail over")]
+    pub admin_token: Option<PathBuf>,
     /// The file of users, made with `nearfar serve user add`.
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     pub users: Option<PathBuf>,
@@ -65,9 +77,12 @@ pub struct ServeArgs {
     /// Let users that may write also read and write files of this machine.
     #[arg(long, help_heading = "Access")]
     pub allow_files: bool,
-    /// Connections at once.
+    /// Clients at once.
     #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits")]
     pub max_connections: usize,
+    /// Connections at once, beside these, that have not said who they are.
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits")]
+    pub max_unauthenticated: usize,
     /// The longest statement.
     #[arg(
         long,
@@ -150,6 +165,12 @@ pub struct PromoteArgs {
     /// Where the standby tells health and metrics.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9187")]
     pub http: SocketAddr,
+    /// Where it is told to take over, if it tells no health.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "http")]
+    pub admin: Option<SocketAddr>,
+    /// The file of the token that the standby was started with.
+    #[arg(long, value_name = "FILE")]
+    pub admin_token: Option<PathBuf>,
 }
 
 /// When a pool is taken from its owner.

@@ -43,7 +43,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
     }
     let kept = Kept {
         data: args.data.options(),
-        pool: args.pool.options(),
+        pool: args.pool.options(args.data.access()),
     };
     let engine = machine::engine(&machine, profile, kept)?;
     let display = Display {
@@ -60,7 +60,7 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
             Some(path) => Output::create(path)?,
             None => Output::stdout(),
         };
-        let mut runner = Runner::open(&engine, interrupts, output, display).await?;
+        let mut runner = Runner::open(&engine, interrupts, output, display)?;
         if let Some(name) = &args.tablespace {
             runner.set("default_tablespace", name).await?;
         }
@@ -81,7 +81,8 @@ pub fn run(args: &SqlArgs) -> anyhow::Result<()> {
     } else {
         let _ = front.block_on(runner.script(None, Lines::of_stdin()))?;
     }
-    runner.finish()
+    runner.finish()?;
+    machine::publish_at_end(&engine)
 }
 
 /// Says at the start of a shell whether tables outlive it.
@@ -118,7 +119,7 @@ impl Tables<'_> {
             is_interactive: false,
         };
         let interrupts = Interrupts::listen()?;
-        let mut runner = Runner::open(engine, interrupts, Output::stdout(), display).await?;
+        let mut runner = Runner::open(engine, interrupts, Output::stdout(), display)?;
         if let Some(name) = self.tablespace {
             runner.set("default_tablespace", name).await?;
         }

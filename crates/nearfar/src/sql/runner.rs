@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use futures::StreamExt;
 use nearfar_store::engine::{Engine, Loading, RowStream, Session, StatementResult};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{Statement, statements};
+use nearfar_store::transaction::CommitGate;
 
 use super::diagnosis::Source;
 use super::meta::Meta;
@@ -52,26 +54,23 @@ pub struct Runner {
 
 impl Runner {
     /// A new session of `engine`, whose work `interrupts` end.
-    pub async fn open(
+    pub fn open(
         engine: &Arc<Engine>,
         interrupts: Interrupts,
         output: Output,
         display: Display,
     ) -> anyhow::Result<Self> {
-        let mut runner = Self {
-            session: engine.session(),
+        let session = engine.session();
+        session.tell_places();
+        Ok(Self {
+            session,
             workers: Workers::start(engine)?,
             interrupts,
             output,
             results: 0,
             includes: 0,
             display,
-        };
-        // So that errors of the planner come with their place.
-        runner
-            .set("datafusion.sql_parser.collect_spans", "true")
-            .await?;
-        Ok(runner)
+        })
     }
 
     pub fn session(&self) -> &Session {
@@ -166,7 +165,7 @@ impl Runner {
                     text: &text,
                 };
                 let statements = self.session.read(&text);
-                for statement in statements.map_err(|error| source.explain(error.into()))? {
+                for statement in statements.map_err(|error| source.explain(error))? {
                     self.statement(&source, statement).await?;
                 }
                 Ok(ControlFlow::Continue(()))
@@ -240,8 +239,23 @@ impl Runner {
     ) -> anyhow::Result<Result<StatementResult, StoreError>> {
         let (session, loading) = (self.session.clone(), self.session.clone());
         let progress = move || loading.loading().map(describe).unwrap_or_default();
-        self.work(async move { session.run(&statement).await }, progress)
-            .await
+        let gate = Arc::<CommitGate>::default();
+        let behind = Arc::clone(&gate);
+        let work = async move { session.run_behind(&behind, &statement, &[]).await };
+        let mut task = pin!(self.workers.spawn(work)?.join());
+        let _spinner = Spinner::new(progress);
+        match self.interrupts.during(&mut task).await {
+            Err(interrupted) if gate.close() => Err(interrupted),
+            // A commit that has begun is waited for: it must not be reported as given up.
+            Err(_) => match task.await? {
+                Ok(_) => {
+                    let message = "interrupted while the change was committed: it is kept";
+                    Err(Failed::new(Exit::Interrupted, message).into())
+                }
+                failed => Ok(failed),
+            },
+            Ok(done) => done,
+        }
     }
 
     /// Makes sure that the output can take another result.

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 21] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -17,6 +17,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["bench", "merge"],
     &["bench", "insert"],
     &["bench", "restart"],
+    &["bench", "fairness"],
     &["bench", "index"],
     &["index", "bench"],
     &["bench"],

@@ -1,137 +1,33 @@
 //! Servers that share a pool and a data directory: who takes over, and what the others may do.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 
-use crate::support::{program, run, temp};
+use crate::node::Node;
+use crate::support::{run, temp};
 
-/// After which a test gives up.
-const PATIENCE: Duration = Duration::from_secs(120);
 /// Longer than a process is held up by a busy machine.
 const LEASE: &str = "3";
 
-/// A server of the shared pool, which is killed when its test gives up.
-struct Node {
-    child: Child,
-    lines: Receiver<String>,
-    said: Vec<String>,
+/// Starts a server and waits until it has said `line`.
+fn start(folder: &Path, arguments: &[&str], line: &str) -> Node {
+    let mut node = spawn(folder, arguments);
+    node.wait_for(line);
+    node
 }
 
-impl Node {
-    /// Starts a server and waits until it has said `line`.
-    fn start(folder: &Path, arguments: &[&str], line: &str) -> Self {
-        let mut node = Self::spawn(folder, arguments);
-        node.wait_for(line);
-        node
-    }
-
-    fn spawn(folder: &Path, arguments: &[&str]) -> Self {
-        let arguments = arguments.iter().map(|word| (*word).to_owned());
-        Self::spawn_with(
-            &common(folder)
-                .into_iter()
-                .chain(arguments)
-                .collect::<Vec<_>>(),
-        )
-    }
-
-    fn spawn_with(arguments: &[String]) -> Self {
-        let mut command = program();
-        command.args(arguments);
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("started");
-        let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
-        let (sender, lines) = mpsc::channel();
-        thread::spawn(move || {
-            let lines = stderr.lines().map_while(Result::ok);
-            lines.for_each(|line| drop(sender.send(line)));
-        });
-        let said = Vec::new();
-        Self { child, lines, said }
-    }
-
-    /// Waits until it says `line`. False when it ends before.
-    fn says(&mut self, line: &str) -> bool {
-        loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(said) => {
-                    let is_it = said == line;
-                    self.said.push(said);
-                    if is_it {
-                        return true;
-                    }
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => return false,
-                Err(mpsc::RecvTimeoutError::Timeout) => panic!("{line:?} in {:?}", self.said),
-            }
-        }
-    }
-
-    #[track_caller]
-    fn wait_for(&mut self, line: &str) {
-        assert!(self.says(line), "{line:?} is missing in {:?}", self.said);
-    }
-
-    fn address(&self, what: &str) -> String {
-        let found = self.said.iter().find_map(|line| line.split_once(what));
-        found.expect("an address").1.to_owned()
-    }
-
-    fn http(&self) -> String {
-        self.address("on http://")
-    }
-
-    fn get(&self, path: &str) -> String {
-        let http = self.http();
-        let mut stream = TcpStream::connect(&http).expect("connected");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("received");
-        text
-    }
-
-    async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
-        let address = self.address("listening on ");
-        let (host, port) = address.rsplit_once(':').expect("a port");
-        let config = format!("host={host} port={port} user=ann");
-        let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
-        tokio::spawn(connection);
-        Ok(client)
-    }
-
-    fn signal(&self, signal: &str) {
-        let kill = ["-c", "kill -$1 $0", &self.child.id().to_string(), signal];
-        let status = Command::new("sh").args(kill).status();
-        assert!(status.expect("a shell").success());
-    }
-
-    /// Its exit code, once it ends.
-    fn ended(&mut self) -> Option<i32> {
-        let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return status.code();
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        panic!("it does not end: {:?}", self.said);
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn spawn(folder: &Path, arguments: &[&str]) -> Node {
+    let arguments = arguments.iter().map(|word| (*word).to_owned());
+    Node::spawn(
+        &common(folder)
+            .into_iter()
+            .chain(arguments)
+            .collect::<Vec<_>>(),
+    )
 }
 
 fn common(folder: &Path) -> Vec<String> {
@@ -220,8 +116,8 @@ impl Inserting {
 fn a_standby_takes_over_from_a_killed_primary_and_back() {
     let folder = temp();
     let runtime = runtime();
-    let mut first = Node::start(folder.path(), &[], "ready");
-    let mut second = Node::start(folder.path(), &["--standby"], "standby");
+    let mut first = start(folder.path(), &[], "ready");
+    let mut second = start(folder.path(), &["--standby"], "standby");
     assert!(second.get("/health/ready").contains("503"));
     assert!(second.get("/health/ready").contains("standby"));
     assert!(second.get("/health/live").contains("200"));
@@ -240,7 +136,7 @@ fn a_standby_takes_over_from_a_killed_primary_and_back() {
     // Without --standby, it is told who has the tables.
     let pid = second.child.id().to_string();
     run(common(folder.path())).failed(4, &["owned by process", &pid]);
-    let mut third = Node::start(folder.path(), &["--standby"], "standby");
+    let mut third = start(folder.path(), &["--standby"], "standby");
     let client = runtime.block_on(second.connect()).expect("connected");
     runtime.block_on(insert(&client, -1)).expect("inserted");
     drop(client);
@@ -255,8 +151,8 @@ fn a_standby_takes_over_from_a_killed_primary_and_back() {
 fn a_primary_that_was_stopped_can_write_no_more() {
     let folder = temp();
     let runtime = runtime();
-    let mut first = Node::start(folder.path(), &[], "ready");
-    let mut second = Node::start(folder.path(), &["--standby"], "standby");
+    let mut first = start(folder.path(), &[], "ready");
+    let mut second = start(folder.path(), &["--standby"], "standby");
     let inserting = Inserting::start(&runtime, &first, 20);
     first.signal("STOP");
     second.wait_for("ready");
@@ -278,7 +174,7 @@ fn a_primary_that_was_stopped_can_write_no_more() {
     check(&runtime.block_on(rows(&second)), &acknowledged, &[doubtful]);
     second.signal("KILL");
     second.ended();
-    let third = Node::start(folder.path(), &["--take-over", "when-lease-ends"], "ready");
+    let third = start(folder.path(), &["--take-over", "when-lease-ends"], "ready");
     check(&runtime.block_on(rows(&third)), &acknowledged, &[doubtful]);
 }
 
@@ -286,8 +182,8 @@ fn a_primary_that_was_stopped_can_write_no_more() {
 fn a_standby_is_promoted_while_the_primary_lives() {
     let folder = temp();
     let runtime = runtime();
-    let mut first = Node::start(folder.path(), &[], "ready");
-    let mut second = Node::start(
+    let mut first = start(folder.path(), &[], "ready");
+    let mut second = start(
         folder.path(),
         &["--standby", "--take-over", "never"],
         "standby",
@@ -314,9 +210,9 @@ fn a_pool_alone_is_handed_over() {
         .expect("there");
     let arguments = [&words[..at], &words[at + 2..]].concat();
     let standby = [&arguments[..], &["--standby".to_owned()]].concat();
-    let mut first = Node::spawn_with(&arguments);
+    let mut first = Node::spawn(&arguments);
     first.wait_for("ready");
-    let mut second = Node::spawn_with(&standby);
+    let mut second = Node::spawn(&standby);
     second.wait_for("standby");
     let client = runtime.block_on(first.connect()).expect("connected");
     let sql = "CREATE TABLE t (i BIGINT); INSERT INTO t VALUES (1), (2)";
@@ -333,7 +229,7 @@ fn a_pool_alone_is_handed_over() {
 #[test]
 fn of_two_primaries_one_serves() {
     let folder = temp();
-    let mut nodes = [0, 1].map(|_| Node::spawn(folder.path(), &[]));
+    let mut nodes = [0, 1].map(|_| spawn(folder.path(), &[]));
     let served = nodes.each_mut().map(|node| node.says("ready"));
     assert!(
         served[0] != served[1],

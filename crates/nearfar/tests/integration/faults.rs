@@ -139,6 +139,6 @@ fn a_full_disk_fails_the_query_that_spills_and_is_named() {
         .output()
         .expect("started")
         .into();
-    ran.failed(5, &["No space left on device", &folder, "make room"]);
+    ran.failed(7, &["No space left on device", &folder, "make room"]);
     assert_eq!(files_in(disk.0.path()), [""; 0], "nothing is left");
 }

@@ -143,6 +143,60 @@ fn ctrl_c_ends_a_run_of_tpch() {
     assert_eq!(files_in(folder.path()), [""; 0]);
 }
 
+/// Whether a program has taken Ctrl-C over (proc_pid_status(5), `SigCgt`).
+fn hears_ctrl_c(running: &Running) -> bool {
+    const INTERRUPT: u64 = 1 << (2 - 1);
+    let status = fs::read_to_string(format!("/proc/{}/status", running.child.id()));
+    let status = status.unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & INTERRUPT != 0)
+}
+
+#[test]
+fn ctrl_c_ends_what_computes_without_looking_up() {
+    for arguments in [
+        &["bench", "scan", "--rounds", "1000000", "--column", "64MiB"][..],
+        &["reproduce", "all"],
+        &[
+            "bench", "index", "--mode", "native", "--keys", "1000000", "--runs", "100000",
+        ],
+        &[
+            "bench",
+            "index",
+            "--mode",
+            "virtual",
+            "--keys",
+            "1000000",
+            "--measured",
+            "3000000",
+        ],
+        &[
+            "index",
+            "bench",
+            "--mode",
+            "paced",
+            "--keys",
+            "1000000",
+            "--measured",
+            "3000000",
+        ],
+    ] {
+        let mut command = program();
+        command.args(arguments);
+        let mut running = Running::start(&mut command);
+        running.wait_until("Ctrl-C being heard", hears_ctrl_c);
+        std::thread::sleep(Duration::from_millis(500));
+        let ran = running.interrupt();
+        assert_eq!(ran.code, 130, "{arguments:?}: {ran:?}");
+        assert!(
+            ran.stderr.ends_with("error: interrupted\n"),
+            "{arguments:?}: {ran:?}"
+        );
+        assert_eq!(ran.stdout, "", "{arguments:?}");
+    }
+}
+
 #[test]
 fn ctrl_c_ends_a_script_that_waits_for_input() {
     let mut command = program();

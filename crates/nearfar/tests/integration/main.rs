@@ -1,6 +1,8 @@
 //! The program as its users see it: arguments in; stdout, stderr, files and an exit code out.
 
 mod architecture;
+mod commits;
+mod damage;
 mod data;
 mod documents;
 mod errors;
@@ -8,7 +10,11 @@ mod failover;
 mod faults;
 mod files;
 mod interrupt;
+mod lost;
 mod measure;
+mod memory;
+mod node;
+mod private;
 mod serve;
 mod sql;
 mod support;

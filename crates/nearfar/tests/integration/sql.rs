@@ -12,14 +12,14 @@ fn rows_as_table_csv_and_json() {
     let table = run(["sql", "-c", ROWS]).succeeded();
     let expected = "  a | b      | c    |     d
 ----+--------+------+-------
-  1 | x      | NULL |   1.5
+  1 | x      | NULL |  1.50
  22 | y, \"z\" | true | -3.25
 (2 rows)
 ";
     assert_eq!(table, expected);
     assert_eq!(
         csv(ROWS),
-        "a,b,c,d\n1,x,,1.5\n22,\"y, \"\"z\"\"\",true,-3.25\n"
+        "a,b,c,d\n1,x,,1.50\n22,\"y, \"\"z\"\"\",true,-3.25\n"
     );
     let json = run(["sql", "--format", "json", "-c", ROWS]).succeeded();
     let rows: Vec<serde_json::Value> = json

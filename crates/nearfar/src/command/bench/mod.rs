@@ -1,5 +1,6 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod fairness;
 mod folder;
 mod heap;
 mod index;
@@ -33,6 +34,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Merge(args) => merge::run(args),
         BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
+        BenchArea::Fairness(args) => fairness::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
             Ok(nearfar_bench::restart::start(order, io::stdout().lock())?)

@@ -8,21 +8,19 @@ use nearfar_measure::results::Metric;
 use crate::args::BenchScanArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::BytesPerSecond;
+use crate::interrupt::run_shown;
 use crate::output::figures::{self, dimension, range};
 use crate::output::grid::{Align, Grid};
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
     let options = options(args)?;
-    let live = Live::default();
-    let spinner = live.spinner();
-    live.say("filling columns".to_owned());
-    let outcome = compare_scans(&options, |done, rounds| {
-        live.say(format!("round {} of {rounds}", done + 1));
-    });
-    drop(spinner);
-    let outcome = outcome?;
+    let outcome = run_shown(move |live| {
+        live.say("filling columns".to_owned());
+        Ok(compare_scans(&options, |done, rounds| {
+            live.say(format!("round {} of {rounds}", done + 1));
+        })?)
+    })?;
     let header = figures::header(outcome.configuration());
     figures::print(args.figures.format, &header, &outcome.metrics(), table)
 }

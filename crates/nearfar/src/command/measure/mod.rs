@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 use nearfar_measure::access::{Preset, compare, report};
 use nearfar_measure::results::{Header, Metric, read};
+use nearfar_store::foreign::{caught_now, check};
+use nearfar_store::load::FileFormat;
 use serde_json::json;
 
 use crate::args::{FigureFormat, MeasureAction, MeasureArgs};
@@ -42,7 +44,10 @@ fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
     };
     let file = File::open(path).map_err(|error| cannot_read(error.to_string()))?;
     if is_parquet {
-        return parquet::read(file).map_err(|error| cannot_read(format!("{error:#}")).into());
+        check(path, FileFormat::Parquet)?;
+        let read =
+            caught_now(|| parquet::read(file)).map_err(|error| cannot_read(error.to_string()))?;
+        return read.map_err(|error| cannot_read(format!("{error:#}")).into());
     }
     read(BufReader::new(file)).map_err(|error| cannot_read(error.to_string()).into())
 }

@@ -16,27 +16,27 @@ use serde_json::json;
 
 use crate::args::{FigureName, ReproduceArgs};
 use crate::exit::{Exit, Failed};
+use crate::interrupt::run_shown;
 use crate::message;
 use crate::output::figures;
 use crate::output::file::save_page;
-use crate::progress::Live;
 
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let profile = Profile::resolve(&args.profile)?;
     let experiments = experiments(args)?;
-    let live = Live::default();
-    let spinner = live.spinner();
-    let mut outcomes = Vec::new();
-    for (name, title, points) in &experiments {
-        let mut trees = BPlusTrees::default();
-        let outcome = reproduce_with(name, points, &profile, Some(&mut trees), |done, of| {
-            live.say(format!("{name}: {done} of {of} points"));
-        })?;
-        outcomes.push((title.clone(), outcome));
-    }
-    drop(spinner);
     let header = header(args, &profile);
+    let outcomes = run_shown(move |live| {
+        let mut outcomes = Vec::new();
+        for (name, title, points) in &experiments {
+            let mut trees = BPlusTrees::default();
+            let outcome = reproduce_with(name, points, &profile, Some(&mut trees), |done, of| {
+                live.say(format!("{name}: {done} of {of} points"));
+            })?;
+            outcomes.push((title.clone(), outcome));
+        }
+        Ok(outcomes)
+    })?;
     let figures = outcomes.iter().flat_map(|(_, outcome)| outcome.metrics());
     let figures: Vec<Metric> = figures.collect();
     figures::print(args.figures.format, &header, &figures, |_, out| {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearfar_server::{Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, User, Users};
-use nearfar_store::engine::Engine;
+use nearfar_server::{
+    AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
+};
+use nearfar_store::engine::{Engine, Lanes};
 use nearfar_topology::Profile;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +26,7 @@ use crate::sql;
 pub fn run(args: &ServeArgs) -> anyhow::Result<()> {
     match &args.action {
         Some(ServeAction::User(user)) => keep_users(&user.action),
-        Some(ServeAction::Promote(promote)) => standby::promote(promote.http),
+        Some(ServeAction::Promote(promote)) => standby::promote(promote),
         None => serve(args),
     }
 }
@@ -57,7 +59,9 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         }),
         users,
         may_use_files: args.allow_files,
+        admin: admin(args)?,
         max_connections: args.max_connections,
+        max_unauthenticated: args.max_unauthenticated,
         max_message_bytes: usize::try_from(args.max_statement.0).unwrap_or(usize::MAX),
         session_memory_bytes: args.session_memory.map(|size| size.0),
         statement_timeout: limit(args.statement_timeout),
@@ -66,6 +70,39 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         authentication_timeout: args.authentication_timeout,
         grace: args.grace,
     })
+}
+
+/// The threads that queries run on. Those for short ones have no others before them, and the kernel
+/// shares the processors between both sets.
+struct Threads {
+    short: Runtime,
+    long: Runtime,
+}
+
+impl Threads {
+    fn start(threads: usize) -> anyhow::Result<Self> {
+        Ok(Self {
+            short: machine::server_threads(threads, "nearfar-short")?,
+            long: machine::server_threads(threads, "nearfar-long")?,
+        })
+    }
+
+    fn handles(&self) -> Lanes {
+        Lanes {
+            short: self.short.handle().clone(),
+            long: self.long.handle().clone(),
+        }
+    }
+}
+
+/// Only a standby has something to be told.
+fn admin(args: &ServeArgs) -> anyhow::Result<Option<AdminOptions>> {
+    if !args.standby {
+        return Ok(None);
+    }
+    let token = args.admin_token.as_deref().map(Token::read).transpose()?;
+    let listen = args.admin;
+    Ok(Some(AdminOptions { listen, token }))
 }
 
 fn serve(args: &ServeArgs) -> anyhow::Result<()> {
@@ -82,14 +119,10 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let is_kept = kept.data.is_some() || kept.pool.is_some();
     let engine = machine::engine(&args.machine, profile, kept)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
-    let workers = machine::server_threads(engine.threads())?;
-    let front = machine::server_threads(1)?;
+    let lanes = Threads::start(engine.threads())?;
+    let front = machine::server_threads(1, "nearfar-front")?;
     let (is_open, grace) = (options.users.is_none(), options.grace);
-    let server = front.block_on(Server::bind(
-        Arc::clone(&engine),
-        workers.handle().clone(),
-        options,
-    ))?;
+    let server = front.block_on(Server::bind(Arc::clone(&engine), lanes.handles(), options))?;
     announce(&server, is_open, is_kept);
     let handle = server.handle();
     let stopped = front.block_on(async {
@@ -113,26 +146,29 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         }
         anyhow::Ok(serving.await?)
     })?;
-    end(Some(&engine), workers, stopped, grace)
+    end(Some(&engine), lanes, stopped, grace)
 }
 
 /// Ends the engine, and says how the server has ended.
 fn end(
     engine: Option<&Arc<Engine>>,
-    workers: Runtime,
+    lanes: Threads,
     stopped: Stopped,
     grace: Duration,
 ) -> anyhow::Result<()> {
     // What was given up may not have noticed yet.
-    workers.shutdown_background();
+    lanes.short.shutdown_background();
+    lanes.long.shutdown_background();
     if let Some(engine) = engine {
         // Who comes when the pool is given back has not taken it away.
         let lost_to = standby::lost_to(engine);
+        let published = machine::publish_at_end(engine);
         engine.close();
         if let Some(by) = lost_to {
             let message = format!("{by} has taken over: this server may write no more");
             return Err(Failed::new(Exit::TakenOver, message).into());
         }
+        published?;
     }
     match stopped.interrupted {
         0 => Ok(()),
@@ -150,6 +186,9 @@ fn announce(server: &Server, is_open: bool, is_kept: bool) {
     }
     if let Some(address) = server.http_address() {
         message::print(&format!("health and metrics on http://{address}"));
+    }
+    if let Some(address) = server.admin_address() {
+        message::print(&format!("commands on http://{address}"));
     }
     if is_open {
         message::print(

@@ -9,7 +9,9 @@ use anyhow::Context;
 use nearfar_memory::pool::{
     OwnerName, OwnerRecord, OwnerWatch, Pool, PoolError, PoolOptions, TakeOver,
 };
-use nearfar_server::{Server, ServerHandle, ServerOptions, ServerState};
+use nearfar_server::{
+    ADMIN_HEADER, COMMAND_HEADER, Server, ServerHandle, ServerOptions, ServerState, Token,
+};
 use nearfar_store::engine::Engine;
 use nearfar_store::error::StoreError;
 use nearfar_store::savepoint::SavepointError;
@@ -17,8 +19,8 @@ use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
-use super::{announce, asked_to_end, end};
-use crate::args::{ServeArgs, TakeOverArg};
+use super::{Threads, announce, asked_to_end, end};
+use crate::args::{PromoteArgs, ServeArgs, TakeOverArg};
 use crate::exit::{Exit, Failed};
 use crate::machine::{self, Kept};
 use crate::message;
@@ -27,12 +29,14 @@ use crate::message;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Within which a standby answers that it was promoted.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What is read of an answer.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// A server that waits for a lease to end waits so many times its own.
 const LEASES: u32 = 10;
 
 /// The pool that `args` name, and how it is claimed.
 pub fn pool(args: &ServeArgs) -> Option<TablePoolOptions> {
-    let mut options = args.pool.options()?;
+    let mut options = args.pool.options(args.data.access())?;
     options.claim.lease = args.lease.max(Duration::from_millis(10));
     options.claim.take_over = match args.take_over {
         Some(TakeOverArg::Now) => TakeOver::Now,
@@ -72,10 +76,10 @@ pub fn serve(
     kept: &Kept,
 ) -> anyhow::Result<()> {
     let engine_options = || machine::engine_options(&args.machine, profile.clone(), kept.clone());
-    let workers = machine::server_threads(engine_options()?.threads)?;
-    let front = machine::server_threads(1)?;
+    let lanes = Threads::start(engine_options()?.threads)?;
+    let front = machine::server_threads(1, "nearfar-front")?;
     let (is_open, grace) = (options.users.is_none(), options.grace);
-    let bound = Server::bind_standby(workers.handle().clone(), options);
+    let bound = Server::bind_standby(lanes.handles(), options);
     let server = front.block_on(bound)?;
     server.state().set(ServerState::Standby);
     announce(&server, is_open, true);
@@ -119,7 +123,7 @@ pub fn serve(
         }
         anyhow::Ok((serving.await?, Some(engine)))
     })?;
-    end(engine.as_ref(), workers, stopped, grace)
+    end(engine.as_ref(), lanes, stopped, grace)
 }
 
 /// Whether somebody else has the pool.
@@ -167,27 +171,61 @@ async fn turn(args: &ServeArgs, kept: &Kept, server: &ServerHandle) -> anyhow::R
     }
 }
 
-/// Tells the standby that answers at `http` to take over.
-pub fn promote(http: SocketAddr) -> anyhow::Result<()> {
-    let ask = || {
-        let mut stream = TcpStream::connect_timeout(&http, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let request = format!(
-            "POST /promote HTTP/1.1\r\nHost: {http}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        );
-        stream.write_all(request.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        std::io::Result::Ok(answer)
+/// Tells a standby of this machine to take over.
+pub fn promote(args: &PromoteArgs) -> anyhow::Result<()> {
+    let token = args.admin_token.as_deref().map(Token::read).transpose()?;
+    let admin = match args.admin {
+        Some(admin) => admin,
+        None => admin_of(args.http)?,
     };
-    let answer = ask().map_err(|error| {
-        let message = format!("no standby answers at {http}: {error}");
-        Failed::new(Exit::Unavailable, message)
-    })?;
-    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let (name, value) = COMMAND_HEADER;
+    let mut headers = format!("{name}: {value}\r\nContent-Length: 0\r\n");
+    if let Some(token) = token {
+        // Whoever listens there gets it.
+        if !admin.ip().is_loopback() {
+            let message = format!("{admin} is not on this machine");
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
+        headers += &format!("Authorization: Bearer {}\r\n", token.text());
+    }
+    let (head, text) = ask(admin, "POST /promote", &headers)?;
     if head.starts_with("HTTP/1.1 202") {
         return Ok(());
     }
-    let text = text.trim();
-    Err(Failed::new(Exit::Unavailable, format!("{http}: {text}")).into())
+    Err(Failed::new(Exit::Unavailable, format!("{admin}: {}", text.trim())).into())
+}
+
+/// Where the standby takes commands that tells its health at `http`.
+fn admin_of(http: SocketAddr) -> anyhow::Result<SocketAddr> {
+    let (head, text) = ask(http, "GET /health/ready", "")?;
+    let admin = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        let is_it = name.eq_ignore_ascii_case(ADMIN_HEADER);
+        is_it.then(|| value.trim().parse().ok()).flatten()
+    });
+    let refused = || {
+        let message = format!("{http}: this server is no standby, but {}", text.trim());
+        Failed::new(Exit::Unavailable, message)
+    };
+    Ok(admin.ok_or_else(refused)?)
+}
+
+/// The head and the text of the answer to a request with these headers.
+fn ask(address: SocketAddr, request: &str, headers: &str) -> anyhow::Result<(String, String)> {
+    let answer = || {
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let request =
+            format!("{request} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = answer().map_err(|error| {
+        let message = format!("no standby answers at {address}: {error}");
+        Failed::new(Exit::Unavailable, message)
+    })?;
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    Ok((head.to_owned(), text.to_owned()))
 }

@@ -1,0 +1,52 @@
+//! `nearfar bench fairness`.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use nearfar_bench::fairness::{FairnessOptions, Hostile, measure_fairness};
+use nearfar_measure::results::Metric;
+
+use crate::args::BenchFairnessArgs;
+use crate::interrupt::run_shown;
+use crate::output::figures::{self, dimension};
+use crate::output::grid::{Align, Grid};
+
+/// Runs the command.
+pub fn run(args: &BenchFairnessArgs) -> anyhow::Result<()> {
+    let options = FairnessOptions {
+        program: std::env::current_exe().context("cannot find this program's file")?,
+        threads: args.threads.count(),
+        sessions: args.sessions.get(),
+        limit: args.limit,
+        turn: args.seconds,
+        statements: Hostile::ALL.to_vec(),
+    };
+    let outcome = run_shown(move |live| {
+        let follow = |statement: Hostile| live.say(format!("beside {}", statement.name()));
+        Ok(measure_fairness(&options, follow)?)
+    })?;
+    let header = figures::header(outcome.configuration());
+    figures::print(args.figures.format, &header, &outcome.metrics(), table)
+}
+
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("beside", Align::Left),
+        ("figure", Align::Left),
+        ("question", Align::Left),
+        ("value", Align::Right),
+    ]);
+    for metric in metrics {
+        let known = metric.value.get();
+        grid.row([
+            dimension(metric, "statement"),
+            metric.metric.clone(),
+            dimension(metric, "question"),
+            known.map_or_else(
+                || "-".to_owned(),
+                |seconds| format!("{:.1} ms", seconds * 1e3),
+            ),
+        ]);
+    }
+    grid.write_page(out)
+}
