@@ -40,23 +40,32 @@ const DEFAULT_SHARE: f64 = 0.8;
 ///
 /// A half: the keys of rows that are merged take up to as much as the rows themselves
 /// ([`QueryMemory::fitted`] has the other part of it), and a sort that has kept all its rows until
-/// then can't spill any more.
+/// then can't spill any more. That is why a sort never has more than its equal part, however little
+/// the others hold: what it merges in memory has to fit the part that is its own for merging.
 const SPILLING_SHARE: f64 = 0.5;
 
-/// The consumer with which DataFusion's sorts merge what they have spilled. It takes as many files
-/// at once as it gets memory for, and merges fewer at a time when it is refused.
-const SPILL_MERGER: &str = "ExternalSorterMerge";
+/// The consumer with which DataFusion's sorts keep rows until they are merged or spilled.
+const SORTER: &str = "ExternalSorter[";
+
+/// The consumer with which DataFusion's sorts merge, once for each sort. Of what was spilled it takes
+/// as many files at once as it gets memory for; what it merges in memory it needs.
+const MERGER: &str = "ExternalSorterMerge[";
 
 /// What every operator may hold, whatever the others do: some take memory without asking, and one that
 /// wants a few bytes for a sum must not fail for that.
 const TRIFLE_BYTES: u64 = 64 << 10;
 
 fn is_merger(consumer: &MemoryConsumer) -> bool {
-    consumer.name().starts_with(SPILL_MERGER)
+    consumer.name().starts_with(MERGER)
 }
 
-/// The share of a query's memory that is for merging spilled files, so that the operators above it get
-/// some. Sorts of one query may all merge at once, as below a join: each has an equal part of it for sure.
+fn is_sorter(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with(SORTER)
+}
+
+/// The share of a query's memory that is for merging, so that the operators above it get some. Sorts of
+/// one query may all merge at once, as below a join: each has an equal part of it, and no more, as one
+/// that took the part of another would have it until its merge ends.
 const MERGING_SHARE: f64 = 0.75;
 
 /// The longest wait for operators that are being dropped.
@@ -312,16 +321,42 @@ impl QueryMemory {
         }
     }
 
+    /// What the query may hold with the `requested_bytes`, where it may hold `left_bytes` in all.
+    fn allowed_bytes(
+        &self,
+        reservation: &MemoryReservation,
+        requested_bytes: u64,
+        left_bytes: u64,
+    ) -> u64 {
+        let consumer = reservation.consumer();
+        let sorts = self.merging.load(Relaxed).max(1);
+        let greedy_bytes = (left_bytes as f64 * SPILLING_SHARE) as u64;
+        // What it has for sure, and what the query may hold if it takes more.
+        let (part_bytes, else_bytes) = if is_merger(consumer) {
+            ((left_bytes as f64 * MERGING_SHARE) as u64 / sorts, 0)
+        } else if is_sorter(consumer) {
+            (greedy_bytes / sorts, 0)
+        } else if consumer.can_spill() {
+            let spilling = self.spilling.load(Relaxed).max(1);
+            (greedy_bytes / spilling, greedy_bytes)
+        } else {
+            (left_bytes, left_bytes)
+        };
+        // One that can spill and holds nothing has nothing to spill: it fails if it is refused.
+        let is_first = consumer.can_spill() && reservation.size() == 0;
+        if is_first || reservation.size() as u64 + requested_bytes <= part_bytes {
+            left_bytes
+        } else {
+            else_bytes
+        }
+    }
+
     fn refuse(&self, reservation: &MemoryReservation, requested_bytes: u64) -> Option<Refusal> {
         if reservation.size() as u64 + requested_bytes <= TRIFLE_BYTES {
             return None;
         }
         let query_bytes = self.used_bytes.load(Relaxed);
         let wanted_bytes = query_bytes + requested_bytes;
-        let (_, of_session) = self.session_share();
-        if wanted_bytes <= FLOOR_BYTES.min(of_session) && self.limit_bytes.is_none() {
-            return None;
-        }
         let (limit_bytes, whose) = self.limit();
         let others_bytes = match whose {
             LimitOf::Query => 0,
@@ -329,23 +364,12 @@ impl QueryMemory {
                 others_bytes
             }
         };
-        let mut allowed_bytes = limit_bytes.saturating_sub(others_bytes);
-        if reservation.consumer().can_spill() {
-            let spilling = self.spilling.load(Relaxed).max(1);
-            let greedy_bytes = (allowed_bytes as f64 * SPILLING_SHARE) as u64;
-            let fair_bytes = greedy_bytes / spilling;
-            // One that holds nothing has nothing to spill: it fails if it is refused.
-            let has_some = reservation.size() > 0;
-            if has_some && reservation.size() as u64 + requested_bytes > fair_bytes {
-                allowed_bytes = greedy_bytes;
-            }
-        } else if is_merger(reservation.consumer()) {
-            let merging_bytes = (allowed_bytes as f64 * MERGING_SHARE) as u64;
-            let fair_bytes = merging_bytes / self.merging.load(Relaxed).max(1);
-            if reservation.size() as u64 + requested_bytes > fair_bytes {
-                allowed_bytes = (allowed_bytes as f64 * SPILLING_SHARE) as u64;
-            }
-        }
+        let floor_bytes = match self.limit_bytes {
+            Some(_) => 0,
+            None => FLOOR_BYTES.min(self.session_share().1),
+        };
+        let left_bytes = limit_bytes.saturating_sub(others_bytes).max(floor_bytes);
+        let allowed_bytes = self.allowed_bytes(reservation, requested_bytes, left_bytes);
         (wanted_bytes > allowed_bytes).then(|| Refusal {
             operator: reservation.consumer().name().to_owned(),
             requested_bytes,
@@ -559,15 +583,46 @@ mod tests {
             consumer(&pool, "ExternalSorterMerge[0]", false),
             consumer(&pool, "ExternalSorterMerge[1]", false),
         );
-        grow(&one, 40 * MIB).expect("a half, as nobody else has any");
+        grow(&one, 30 * MIB).expect("its part");
         grow(&one, MIB).expect_err("more than its part, of what the other may want");
         grow(&two, 30 * MIB).expect("its part");
         grow(&two, MIB).expect_err("more than its part");
         let sum = consumer(&pool, "AggregateStream[0]", false);
         let join = consumer(&pool, "join", false);
-        grow(&join, 10 * MIB).expect("all that is left");
+        grow(&join, 20 * MIB).expect("all that is left");
         grow(&sum, 1).expect("a trifle");
         grow(&sum, MIB).expect_err("more than a trifle");
+    }
+
+    /// Each of four sorts keeps what it may, and then merges it in memory while others merge what they
+    /// spilled: none may be refused, whatever the order, as none of them could spill then.
+    #[test]
+    fn what_sorts_keep_they_can_merge() {
+        for merging_in_memory in 0..=4 {
+            let engine = engine(Some(56 * MIB));
+            let pool = query(&engine, None);
+            let sort = |n: u64| {
+                let sorter = consumer(&pool, &format!("ExternalSorter[{n}]"), true);
+                (
+                    sorter,
+                    consumer(&pool, &format!("ExternalSorterMerge[{n}]"), false),
+                )
+            };
+            let sorts: Vec<_> = (0..4).map(sort).collect();
+            let take_all = |reservation: &MemoryReservation| {
+                grow(reservation, MIB).expect("a first part");
+                while grow(reservation, MIB / 4).is_ok() {}
+            };
+            for (sorter, _) in &sorts[..merging_in_memory] {
+                take_all(sorter);
+            }
+            for (_, merger) in &sorts[merging_in_memory..] {
+                take_all(merger);
+            }
+            for (sorter, merger) in &sorts[..merging_in_memory] {
+                grow(merger, sorter.size() as u64).expect("room for the keys of its rows");
+            }
+        }
     }
 
     #[test]
