@@ -23,6 +23,9 @@ use crate::placed::{
 };
 use crate::workload::{Distribution, KeySpace};
 
+/// How long a run that should have ended waits for an operation before it looks again.
+const SHORTEST_REST: Duration = Duration::from_micros(100);
+
 /// What only paced runs give, of the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PacedFigures {
@@ -196,7 +199,10 @@ impl<S: KeySpace> Run<'_, S> {
         let began = Instant::now();
         let end = options.warm_up + options.measured;
         let (mut done, mut moved, mut next) = (board.read(), moved(workers), options.slice);
-        while began.elapsed() < end && !board.is_over.load(Ordering::Relaxed) {
+        // On a machine that is busy otherwise, threads may not have had a turn by the end.
+        while (began.elapsed() < end || watched.is_empty(board))
+            && !board.is_over.load(Ordering::Relaxed)
+        {
             if watched.start.is_none() && began.elapsed() >= options.warm_up {
                 board.is_measured.store(true, Ordering::Relaxed);
                 watched.start = Some((began.elapsed(), board.read(), moved));
@@ -206,7 +212,8 @@ impl<S: KeySpace> Run<'_, S> {
                 None => next.min(options.warm_up),
                 Some(_) => next.min(end),
             };
-            thread::sleep(until.saturating_sub(began.elapsed()));
+            let rest = until.saturating_sub(began.elapsed());
+            thread::sleep(rest.max(SHORTEST_REST));
             if until < next {
                 continue;
             }
@@ -327,6 +334,14 @@ struct Watched {
     /// When figures began to be taken.
     start: Option<Mark>,
     end: Mark,
+}
+
+impl Watched {
+    /// Whether no operation was counted yet since figures are taken.
+    fn is_empty(&self, board: &Board) -> bool {
+        let done = |(_, before, _): &Mark| sum(before, &board.read()).operations;
+        self.start.as_ref().map_or(0, done) == 0
+    }
 }
 
 impl Board {
