@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use nearfar_memory::TierId;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Engine;
@@ -75,8 +75,8 @@ pub struct Session {
     pub(super) gate: Arc<CommitGate>,
     /// What settings of the library were at first.
     pub(super) library_defaults: Arc<BTreeMap<&'static str, Option<String>>>,
-    /// The names under which `PREPARE` has prepared statements.
-    pub(super) prepared: Arc<Mutex<BTreeSet<String>>>,
+    /// The statements that `PREPARE` has prepared, by name, with the memory that their plans take.
+    pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
 }
 
 impl Session {

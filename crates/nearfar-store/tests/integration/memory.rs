@@ -127,6 +127,27 @@ async fn what_a_client_keeps_is_charged_until_it_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prepared_statements_are_charged_until_they_are_deallocated() {
+    let session = limited().await;
+    let long = format!("SELECT '{}'", "x".repeat(1 << 20));
+    let mut count = 0;
+    let refusal = loop {
+        assert!(count < 100, "nothing was refused");
+        match run_all(&session, &format!("PREPARE p{count} AS {long}")).await {
+            Ok(_) => count += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refusal, StoreError::OutOfMemory(_)), "{refusal}");
+    assert!(count > 0, "not even one is kept");
+    run_all(&session, "DEALLOCATE ALL")
+        .await
+        .expect("deallocated");
+    let again = format!("PREPARE again AS {long}");
+    run_all(&session, &again).await.expect("room again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_joins_and_lists_repeat_are_charged() {
     let session = limited().await;
     for sql in [

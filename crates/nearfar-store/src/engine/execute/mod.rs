@@ -181,10 +181,10 @@ impl Session {
                 Some(result) => Ok(result),
                 None => {
                     let plan = LogicalPlan::Ddl(ddl);
-                    self.run_by_datafusion(transaction, plan).await
+                    self.run_by_datafusion(transaction, text, plan).await
                 }
             },
-            LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, plan).await,
+            LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, text, plan).await,
             plan => self.run_plan(transaction, &state, &plan).await,
         }
     }
@@ -309,6 +309,7 @@ impl Session {
     async fn run_by_datafusion(
         &self,
         transaction: &Arc<Transaction>,
+        text: &str,
         plan: LogicalPlan,
     ) -> Result<StatementResult, StoreError> {
         use datafusion::logical_expr::Statement as Planned;
@@ -320,7 +321,8 @@ impl Session {
             }
             LogicalPlan::Statement(Planned::Prepare(prepare)) => {
                 self.check_new_prepared(&prepare.name)?;
-                prepared = Some(prepare.name.clone());
+                let charge = self.charge("a prepared statement", planned_bytes(text))?;
+                prepared = Some((prepare.name.clone(), charge));
                 Some("PREPARE")
             }
             LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(_)) => Some("CREATE SCHEMA"),
@@ -334,8 +336,8 @@ impl Session {
             .execute_logical_plan(plan)
             .await?
             .into_parts();
-        if let Some(name) = prepared {
-            self.prepared.lock().insert(name);
+        if let Some((name, charge)) = prepared {
+            self.prepared.lock().insert(name, charge);
         }
         match (command, &plan) {
             (Some(command), _) => Ok(done(command)),

@@ -129,13 +129,13 @@ impl Session {
 
     /// Whether `PREPARE` has prepared a statement of this name.
     pub fn has_prepared(&self, name: &str) -> bool {
-        self.prepared.lock().contains(name)
+        self.prepared.lock().contains_key(name)
     }
 
     /// Takes a name for a statement that is prepared.
     pub(super) fn check_new_prepared(&self, name: &str) -> Result<(), SqlError> {
         let prepared = self.prepared.lock();
-        if prepared.contains(name) {
+        if prepared.contains_key(name) {
             let name = name.to_owned();
             return Err(SqlError::PreparedExists { name });
         }
@@ -168,7 +168,7 @@ impl Session {
     }
 
     async fn deallocate_all(&self) -> Result<(), StoreError> {
-        let names = self.prepared.lock().clone();
+        let names: Vec<String> = self.prepared.lock().keys().cloned().collect();
         for name in names {
             self.deallocate(&name).await?;
         }
