@@ -10,9 +10,12 @@ mod graph;
 mod guarded;
 mod interruptible;
 mod join_order;
+mod multisets;
 mod narrow;
+mod null_safe;
 mod settings;
 mod subqueries;
+mod whole_orders;
 
 pub use costly::is_costly;
 pub use estimate::has_subquery;
@@ -32,8 +35,9 @@ use crate::values;
 /// those for subqueries.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = values::analyzer_rules();
-    rules.insert(0, Arc::new(subqueries::UnnestSubqueries));
-    rules.insert(1, Arc::new(array_texts::ReadArrayTexts));
+    rules.insert(0, Arc::new(multisets::NumberMultisets));
+    rules.insert(1, Arc::new(subqueries::UnnestSubqueries));
+    rules.insert(2, Arc::new(array_texts::ReadArrayTexts));
     rules
         .into_iter()
         .map(|rule| Arc::new(Interruptible(rule)) as _)
@@ -47,7 +51,10 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         if rule.name() == "optimize_projections" {
             rules.push(Arc::new(apart::ApartProjections));
         }
-        rules.push(rule);
+        rules.push(match null_safe::RULES.contains(&rule.name()) {
+            true => Arc::new(null_safe::KeepNullSafe(rule)),
+            false => rule,
+        });
     }
     // Before subqueries become joins.
     let before = rules
@@ -76,6 +83,14 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // It takes columns of two sides of a join for each other where they share a name. What can be
     // pushed down has been by the logical rules.
     rules.retain(|rule| rule.name() != "FilterPushdown");
+    // Before filters are made of what sorts keep.
+    let filters = rules
+        .iter()
+        .position(|rule| rule.name() == "FilterPushdown(Post)");
+    rules.insert(
+        filters.unwrap_or(rules.len()),
+        Arc::new(whole_orders::WholeOrders),
+    );
     rules.push(Arc::new(narrow::NarrowDecimals));
     rules
         .into_iter()

@@ -13,8 +13,11 @@ use super::kind::Kind;
 /// How long a statement may take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Optimizer rules without which there is no plan, or none that ends in this life.
-const NEEDED_RULES: [&str; 12] = [
+/// Optimizer rules without which there is no plan, none that ends in this life, or a wrong answer: the
+/// first two mend what DataFusion's own needed rules do.
+const NEEDED_RULES: [&str; 14] = [
+    "nearfar_apart_projections",
+    "nearfar_constant_member",
     "rewrite_set_comparison",
     "replace_distinct_aggregate",
     "decorrelate_predicate_subquery",

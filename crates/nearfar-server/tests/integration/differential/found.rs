@@ -47,6 +47,45 @@ const FOUND: &[Found] = &[
         "SELECT y.b FROM n AS x RIGHT JOIN n AS y ON x.a = y.a AND x.b > 9 WHERE (y.b <= x.b) IS NULL",
         &[&["5"]],
     ),
+    // What is searched for among the rows of a subquery is a subquery itself.
+    (
+        "CREATE TABLE ma (a INTEGER); CREATE TABLE mb (c TEXT); INSERT INTO ma VALUES (1); INSERT INTO mb VALUES (NULL)",
+        "SELECT 'null' FROM mb WHERE ((SELECT min(c) FROM mb) NOT IN (SELECT 'b' FROM ma)) IS NULL",
+        &[&["null"]],
+    ),
+    (
+        "CREATE TABLE mc (a INTEGER); INSERT INTO mc VALUES (1), (2), (NULL)",
+        "SELECT a, ((SELECT max(a) FROM mc AS i WHERE i.a <= mc.a) IN (SELECT 2)), \
+         (SELECT max(a) FROM mc AS i) IN (SELECT a FROM mc AS i WHERE i.a = mc.a) FROM mc ORDER BY a",
+        &[&["1", "f", "f"], &["2", "t", "t"], &["NULL", "NULL", "f"]],
+    ),
+    // Sorts of first rows that leave out a column, constant in each of their partitions.
+    (
+        "CREATE TABLE md AS SELECT value AS a FROM generate_series(1, 60); \
+         CREATE TABLE me (c TEXT); INSERT INTO me VALUES ('x'), ('9')",
+        "SELECT CAST(NULL AS INTEGER), 'aab' FROM md UNION ALL SELECT DISTINCT 2, c FROM me \
+         ORDER BY 1, 2 DESC NULLS LAST LIMIT 3",
+        &[&["2", "x"], &["2", "9"], &["NULL", "aab"]],
+    ),
+    // Rows that are there several times, on both sides.
+    (
+        "CREATE TABLE ea (a INTEGER); CREATE TABLE eb (a BIGINT); \
+         INSERT INTO ea VALUES (1), (1), (1), (NULL), (NULL), (2); INSERT INTO eb VALUES (1), (NULL), (3)",
+        "SELECT a FROM ea EXCEPT ALL SELECT a FROM eb ORDER BY a",
+        &[&["1"], &["1"], &["2"], &["NULL"]],
+    ),
+    (
+        "CREATE TABLE ia (a INTEGER); CREATE TABLE ib (a BIGINT); \
+         INSERT INTO ia VALUES (1), (1), (1), (NULL), (2); INSERT INTO ib VALUES (1), (1), (NULL), (NULL)",
+        "SELECT a FROM ia INTERSECT ALL SELECT a FROM ib ORDER BY a",
+        &[&["1"], &["1"], &["NULL"]],
+    ),
+    // The subquery becomes a join on the nulls of x, whose condition has nulls that are no match.
+    (
+        "CREATE TABLE xa (x BOOLEAN, y TIMESTAMP); INSERT INTO xa VALUES (NULL, NULL); CREATE TABLE xb (d DATE)",
+        "SELECT 'none' FROM xa WHERE NOT (CAST((SELECT min(d) FROM xb WHERE xa.x) AS TIMESTAMP) <> xa.y)",
+        &[],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",

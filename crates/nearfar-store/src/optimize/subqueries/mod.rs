@@ -75,7 +75,7 @@ fn subquery(expr: &Expr) -> Option<&Subquery> {
 }
 
 /// A name that nothing else in a plan has.
-fn unique(what: &str) -> String {
+pub(super) fn unique(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("__{what}_{number}")

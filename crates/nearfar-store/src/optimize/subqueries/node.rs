@@ -1,5 +1,6 @@
 //! One operator whose expressions have subqueries.
 
+use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Exists;
@@ -11,7 +12,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::shape::{Place, is_left};
-use super::{dependent, membership, replaced, single, subquery};
+use super::{dependent, membership, replaced, single, subquery, unique};
 
 /// Makes joins of the subqueries of an operator that are not left to DataFusion.
 pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -172,11 +173,9 @@ impl Joins {
                 return Ok(Transformed::no(expr));
             }
             Ok(match expr {
-                Expr::InSubquery(member) => {
-                    let has_subquery = member.expr.exists(|expr| Ok(subquery(expr).is_some()))?;
-                    if has_subquery {
-                        self.is_refused = true;
-                        return Ok(Transformed::no(Expr::InSubquery(member)));
+                Expr::InSubquery(mut member) => {
+                    if member.expr.exists(|expr| Ok(subquery(expr).is_some()))? {
+                        *member.expr = self.computed(*member.expr)?;
                     }
                     let schema = Arc::clone(self.input.schema());
                     let exists = membership::as_exists(member, &schema)?;
@@ -192,6 +191,17 @@ impl Joins {
             })
         })
         .data()
+    }
+
+    /// An expression as a column of the input, where subqueries in it become what they can be made.
+    fn computed(&mut self, expr: Expr) -> Result<Expr> {
+        let name = unique("computed");
+        let columns = self.input.schema().columns().into_iter();
+        let columns = columns.map(Expr::Column).chain([expr.alias(&name)]);
+        let input =
+            LogicalPlanBuilder::from(self.input.clone()).project(columns.collect::<Vec<_>>())?;
+        self.input = input.build()?;
+        Ok(Expr::Column(Column::new_unqualified(name)))
     }
 
     fn exists(&mut self, exists: Exists) -> Result<Transformed<Expr>> {
