@@ -11,7 +11,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,6 +21,7 @@ use super::fault::{is_of_hash_join, query_error};
 use super::memory::{CancelOnDrop, QueryMemory};
 use crate::durable::DurabilityError;
 use crate::error::StoreError;
+use crate::foreign::Panicked;
 use crate::savepoint::pooled::TablePool;
 use crate::transaction::Transaction;
 
@@ -119,19 +120,14 @@ impl RowStream {
         }
     }
 
-    /// The next rows. An operator that panics over values that a later owner of the pool has put in
-    /// place of this one's has found no bug.
+    /// The next rows. An operator that panics ends its query, and nothing else.
     fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
         let batches = &mut self.batches;
         // Nothing of the stream is used after a panic.
         let polled = catch_unwind(AssertUnwindSafe(|| batches.poll_next_unpin(cx)));
         polled.unwrap_or_else(|panic| {
-            let pool = self.pool.as_ref();
-            if pool.is_none_or(|pool| pool.check_owner().is_ok()) {
-                resume_unwind(panic);
-            }
-            let message = "an operator has panicked".to_owned();
-            Poll::Ready(Some(Err(DataFusionError::Execution(message))))
+            let message = format!("an operator has panicked: {}", Panicked::of(panic.as_ref()));
+            Poll::Ready(Some(Err(StoreError::Internal { message }.into())))
         })
     }
 

@@ -20,7 +20,8 @@ pub struct Panicked {
 }
 
 impl Panicked {
-    fn of(panic: &(dyn Any + Send)) -> Self {
+    /// What was thrown.
+    pub fn of(panic: &(dyn Any + Send)) -> Self {
         let text = match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
             (Some(text), _) => text,
             (None, Some(text)) => *text,

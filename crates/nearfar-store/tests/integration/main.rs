@@ -14,6 +14,7 @@ mod joins;
 mod leaks;
 mod memory;
 mod merges;
+mod panics;
 mod pools;
 mod pools_with_data;
 mod power;
