@@ -8,7 +8,8 @@ mod progress;
 mod sink;
 pub mod tpch;
 
-pub use files::{FileFormat, file_plan};
+pub use crate::foreign::FileFormat;
+pub use files::file_plan;
 pub use progress::Progress;
 pub(crate) use progress::batch_bytes;
 pub use sink::{RowWriter, TableSink};
@@ -20,7 +21,6 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::error::StoreError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::table::{Segment, Table, TableBuilder, TemporaryBudget, stored_schema};
@@ -28,7 +28,8 @@ use crate::table::{Segment, Table, TableBuilder, TemporaryBudget, stored_schema}
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
 pub struct Load {
-    pub engine: Arc<Engine>,
+    /// Where its segments are put.
+    pub storage: Storage,
     pub name: String,
     pub placements: ColumnPlacements,
     pub progress: Arc<Progress>,
@@ -45,7 +46,7 @@ impl Load {
     ) -> TableBuilder {
         let storage = Storage {
             temporary: temporary.cloned(),
-            ..self.engine.storage().clone()
+            ..self.storage.clone()
         };
         TableBuilder::new(Arc::clone(schema), self.placements.clone(), storage)
     }

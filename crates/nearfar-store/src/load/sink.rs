@@ -12,9 +12,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::progress::{Progress, batch_bytes};
+use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::sql::SqlError;
 use crate::table::{Table, TableBuilder};
 use crate::transaction::{CommitGate, NewRows, Transaction};
 use crate::values::declared::assigned;

@@ -3,7 +3,6 @@
 mod apart;
 mod array_texts;
 mod constant_member;
-mod costly;
 mod decimal;
 mod estimate;
 mod graph;
@@ -14,8 +13,6 @@ mod narrow;
 mod settings;
 mod subqueries;
 
-pub use costly::is_costly;
-pub use estimate::has_subquery;
 pub use join_order::JoinOrder;
 pub use settings::settings;
 pub use subqueries::is_of_several_rows;

@@ -14,12 +14,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 use super::charge::ScanCosts;
+use super::filter::has_subquery;
 use super::source::{ROW_ID, TableScan};
-use crate::engine::Settings;
+use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::load::TableSink;
-use crate::optimize::has_subquery;
-use crate::sql::SqlError;
+use crate::settings::Settings;
 use crate::table::Table;
 use crate::transaction::{Database, Transaction};
 

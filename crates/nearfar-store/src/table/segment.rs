@@ -9,11 +9,11 @@ use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
 use super::sketches::SegmentSketches;
 use super::temporary::{TemporaryBudget, TemporaryBytes};
+use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::savepoint::SegmentFile;
 use crate::savepoint::pooled::PooledSegment;
 use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
-use crate::sql::SqlError;
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::sql::SqlError;
+use crate::error::SqlError;
 
 /// The number of a session, unlike that of any other of its engine.
 pub type SessionId = u64;

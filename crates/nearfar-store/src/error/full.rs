@@ -6,8 +6,8 @@ use std::io;
 use datafusion::error::DataFusionError;
 use nearfar_memory::pool::PoolError;
 
+use super::StoreError;
 use crate::durable::DurabilityError;
-use crate::error::StoreError;
 use crate::savepoint::SavepointError;
 
 /// Whether an error is that a file system, a quota or a pool has no room left, however deep that lies

@@ -1,5 +1,10 @@
 //! What can go wrong with tables and statements.
 
+mod damage;
+mod full;
+mod refusal;
+mod sql;
+
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use nearfar_memory::{RegionError, SystemError, UnknownTier};
@@ -9,14 +14,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::durable::DurabilityError;
-use crate::engine::Refusal;
-use crate::foreign::Damage;
 use crate::placement::StrategyError;
 use crate::savepoint::SavepointError;
-use crate::sql::SqlError;
 use crate::transaction::TransactionError;
 
-pub use crate::full::is_disk_full;
+pub use damage::{Damage, Panicked};
+pub use full::is_disk_full;
+pub(crate) use refusal::Bytes;
+pub use refusal::{LimitOf, Refusal};
+pub use sql::SqlError;
 
 /// Errors of tables, their loading and their placement, and of statements.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,8 @@ use nearfar_topology::FAR;
 use super::value::Given;
 use super::{Scope, Settings};
 use crate::durable::{DurabilityError, LogSync};
-use crate::engine::memory::SessionMemory;
 use crate::error::StoreError;
+use crate::memory::SessionMemory;
 use crate::table::TemporaryBudget;
 use crate::transaction::MergeLimits;
 
