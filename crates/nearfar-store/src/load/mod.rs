@@ -11,7 +11,6 @@ pub mod tpch;
 pub use crate::foreign::FileFormat;
 pub use files::file_plan;
 pub use progress::Progress;
-pub(crate) use progress::batch_bytes;
 pub use sink::{RowWriter, TableSink};
 
 use arrow::array::RecordBatch;
@@ -22,8 +21,8 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::placement::{ColumnPlacements, Storage};
-use crate::table::{Segment, Table, TableBuilder, TemporaryBudget, stored_schema};
+use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
+use crate::table::{Segment, Table, TableBuilder, stored_schema};
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
@@ -91,7 +90,7 @@ impl Load {
                     progress.add(&batch);
                     builder.push(&batch)?;
                 }
-                builder.finish()
+                Ok(builder.finish()?)
             })
         });
         let tasks = AbortOnDrop(tasks.collect());
@@ -119,7 +118,7 @@ impl Load {
                 self.progress.add(&batch);
                 builder.push(&batch)?;
             }
-            builder.finish()
+            Ok(builder.finish()?)
         };
         let loaded: Vec<Result<Vec<Arc<Segment>>, StoreError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = parts

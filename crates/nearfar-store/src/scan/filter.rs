@@ -15,10 +15,11 @@ use std::sync::Arc;
 
 use super::costly::is_costly;
 use super::like::LikePattern;
+use super::literals::literal;
 use super::steps::dictionary_bytes;
 use crate::error::StoreError;
 use crate::segment::{
-    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, literal, with_codes,
+    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, with_codes,
 };
 
 /// One conjunct of what a scan has to filter by. Columns are those of the whole table.

@@ -10,11 +10,13 @@ mod charge;
 mod costly;
 mod filter;
 mod like;
+mod literals;
 mod partitions;
 mod provider;
 mod rows;
 mod selectivity;
 mod source;
+mod statistics;
 mod steps;
 mod stream;
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::charge::ScanCosts;
 use super::filter::has_subquery;
 use super::source::{ROW_ID, TableScan};
+use super::statistics::statistics;
 use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::load::TableSink;
@@ -90,7 +91,7 @@ impl TableProvider for NearfarTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.snapshot().summary().to_statistics(&self.schema))
+        Some(statistics(self.table.snapshot().summary(), &self.schema))
     }
 
     fn supports_filters_pushdown(

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use crate::durable::Log;
 use crate::error::{SqlError, StoreError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
-use crate::table::TemporaryBudget;
+use crate::placement::TemporaryBudget;
 use crate::transaction::MergeLimits;
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};

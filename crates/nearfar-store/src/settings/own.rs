@@ -8,7 +8,7 @@ use super::{Scope, Settings};
 use crate::durable::{DurabilityError, LogSync};
 use crate::error::StoreError;
 use crate::memory::SessionMemory;
-use crate::table::TemporaryBudget;
+use crate::placement::TemporaryBudget;
 use crate::transaction::MergeLimits;
 
 /// What `spill_tablespace` is where operators spill to disk alone.

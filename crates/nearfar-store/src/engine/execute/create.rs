@@ -30,8 +30,9 @@ use crate::load::{Load, Progress};
 use crate::memory::CancelOnDrop;
 use crate::optimize::analyzer_rules;
 use crate::placement::ColumnPlacements;
+use crate::placement::TemporaryBudget;
 use crate::sql::{CreateClauses, SqlError, shown};
-use crate::table::{Preload, Table, TemporaryBudget};
+use crate::table::{Preload, Table};
 use crate::values::Declared;
 use crate::values::stored::with_room;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::scope;
-use crate::load::batch_bytes;
+use crate::table::batch_bytes;
 use crate::transparent::transparent;
 
 /// An operator over whole partitions keeps its batches, and puts them together.
