@@ -23,9 +23,9 @@ pub fn edges(src: &Path) -> Edges {
     }
     let known: BTreeSet<String> = edges.keys().cloned().collect();
     for (module, targets) in imports {
-        let others = targets.into_iter().filter(|to| *to != module);
-        let own = edges.entry(module).or_default();
-        own.extend(others.filter(|to| known.contains(to)));
+        let is_other = |to: &String| *to != module && known.contains(to);
+        let others: Vec<String> = targets.into_iter().filter(is_other).collect();
+        edges.entry(module).or_default().extend(others);
     }
     edges
 }
