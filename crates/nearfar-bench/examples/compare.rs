@@ -165,7 +165,7 @@ fn nearfar(engine: &Arc<Engine>, arguments: &Arguments) -> Result<Tables> {
     for name in tpch::TABLES {
         let rows = tpch::rows(name, arguments.sf, arguments.threads)?;
         let load = Load {
-            engine: Arc::clone(engine),
+            storage: engine.storage().clone(),
             name: name.to_owned(),
             placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
             progress: Arc::new(Progress::default()),

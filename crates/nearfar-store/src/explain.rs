@@ -3,8 +3,8 @@
 use datafusion::error::DataFusionError;
 use std::error::Error;
 
+use crate::error::SqlError;
 use crate::error::StoreError;
-use crate::sql::SqlError;
 
 /// A place in a text: line and column in characters, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

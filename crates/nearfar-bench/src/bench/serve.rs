@@ -214,7 +214,7 @@ pub(crate) async fn load_nearfar(
     for name in tables {
         let before_bytes = region_bytes();
         let load = Load {
-            engine: Arc::clone(engine),
+            storage: engine.storage().clone(),
             name: name.clone(),
             placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
             progress: Arc::new(Progress::default()),

@@ -176,7 +176,7 @@ impl Bench {
             };
             let rows = tpch::rows(name, scale_factor, engine.threads()).map_err(failed)?;
             let load = Load {
-                engine: Arc::clone(engine),
+                storage: engine.storage().clone(),
                 name: name.to_owned(),
                 placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
                 progress: Arc::new(Progress::default()),

@@ -188,7 +188,7 @@ impl InsertContestant {
         created.map_err(|error| self.failed("CREATE TABLE", error))?;
         let values = vec!["(1, 'some text that is no longer than a line')"; self.rows];
         let insert: Arc<str> = format!("INSERT INTO t VALUES {}", values.join(", ")).into();
-        let syncs = || engine.database().log().map_or(0, |log| log.status().syncs);
+        let syncs = || engine.log().map_or(0, |log| log.status().syncs);
         let (syncs_before, started) = (syncs(), Instant::now());
         let clients: Vec<_> = (0..self.sessions)
             .map(|_| {

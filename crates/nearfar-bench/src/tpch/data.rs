@@ -81,7 +81,7 @@ async fn load(
     progress: &Arc<Progress>,
 ) -> Result<LoadedTable, TpchError> {
     let load = Load {
-        engine: Arc::clone(engine),
+        storage: engine.storage().clone(),
         name: name.to_owned(),
         placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
         progress: Arc::clone(progress),

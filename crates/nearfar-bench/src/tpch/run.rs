@@ -266,7 +266,7 @@ impl Workload<'_> {
             .await?
             .map_err(|source| TpchError::Table {
                 table: table.name().to_owned(),
-                source: Box::new(source),
+                source: Box::new(source.into()),
             })?;
         Ok(started.elapsed())
     }

@@ -25,7 +25,7 @@ async fn answers_are_right_after_rows_went_and_came_back() {
     for name in tpch::TABLES {
         let rows = tpch::rows(name, SCALE_FACTOR, 2).expect("a table");
         let load = Load {
-            engine: Arc::clone(&engine),
+            storage: engine.storage().clone(),
             name: name.to_owned(),
             placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
             progress: Arc::new(Progress::default()),

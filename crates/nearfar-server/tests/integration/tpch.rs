@@ -18,7 +18,7 @@ pub fn load(engine: &Arc<Engine>) {
     for table in tpch::TABLES {
         let rows = tpch::rows(table, SCALE_FACTOR, 1).expect("generated");
         let load = Load {
-            engine: Arc::clone(engine),
+            storage: engine.storage().clone(),
             name: table.to_owned(),
             placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
             progress: Arc::new(Progress::default()),

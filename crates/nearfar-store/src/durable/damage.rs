@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use wal_db::{OpenPolicy, Wal, WalError, WalStore};
 
-use super::error::DurabilityError;
 use super::log::{PREFIX_BYTES, RECORD_BYTES_MAX, config};
 use super::record::{Frame, MAGIC};
 use super::store::{FILE_BYTES, SharedFiles, unreadable};
+use crate::durable_error::DurabilityError;
 use crate::private;
 
 /// Bytes that are searched at a time.

@@ -13,8 +13,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::error::DurabilityError;
 use super::term::last_pool;
+use crate::durable_error::DurabilityError;
 use crate::private;
 use crate::savepoint::pooled::DataLink;
 

@@ -5,19 +5,18 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use super::directory::DataDirectory;
-use super::error::DurabilityError;
 use super::log::Log;
-use super::options::DataOptions;
+use super::options::{DataOptions, Origin};
 use super::recovery::OpenedLog;
 use super::replay::Definitions;
 use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
 use super::term::Term;
-use crate::engine::Origin;
-use crate::error::StoreError;
+use crate::durable_error::DurabilityError;
+use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
-use crate::savepoint::pooled::Publication;
+use crate::savepoint::pooled::{Publication, TablePool};
 use crate::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
@@ -31,10 +30,11 @@ pub(crate) struct Durability {
     savepoints: OnceLock<Savepoints>,
     savepoint_at_end: bool,
     origin: Origin,
+    pool: Option<Arc<TablePool>>,
 }
 
 impl Durability {
-    /// Makes `database` what the data directory says: what a pool has of it, or the newest savepoint,
+    /// Makes `database` what the data directory says: what `pool` has of it, or the newest savepoint,
     /// and what the log has behind that. Nothing is logged until the database is told of the log.
     ///
     /// # Errors
@@ -43,10 +43,13 @@ impl Durability {
         directory: DataDirectory,
         options: &DataOptions,
         database: &Arc<Database>,
-        pooled: Option<Publication>,
-    ) -> Result<(Self, Definitions), StoreError> {
-        let pool = database.storage().pool.as_deref();
-        let term = Term::new(&directory, pool, options.recover_until_damage)?;
+        (pool, pooled): (Option<&Arc<TablePool>>, Option<Publication>),
+    ) -> Result<(Self, Definitions), DurableError> {
+        let term = Term::new(
+            &directory,
+            pool.map(Arc::as_ref),
+            options.recover_until_damage,
+        )?;
         let folder = directory.savepoints();
         let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
         let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
@@ -68,7 +71,7 @@ impl Durability {
         let start = image.as_ref().map_or(0, |image| image.log_position);
         let restored = image.map(|image| Definitions::of_image(image, database));
         let restored = restored.unwrap_or_default();
-        let (log, definitions) = opened.recover(options, database, restored, start)?;
+        let (log, definitions) = opened.recover(options, database, (restored, start), pool)?;
         directory.share(pool.is_some())?;
         let log = Arc::new(log);
         let writer = Mutex::new(write_in_background(&log));
@@ -80,6 +83,7 @@ impl Durability {
             savepoints: OnceLock::new(),
             savepoint_at_end: options.savepoint_at_end,
             origin,
+            pool: pool.cloned(),
         };
         Ok((durability, definitions))
     }
@@ -104,7 +108,8 @@ impl Durability {
         self.savepoints.get_or_init(|| {
             let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
             let place = (self.directory.savepoints(), self.term);
-            Savepoints::start(place, options, log, database, take)
+            let source = (database, self.pool.clone());
+            Savepoints::start(place, options, log, source, take)
         });
     }
 
@@ -112,7 +117,7 @@ impl Durability {
     ///
     /// # Errors
     /// A log or a disk that can't be written.
-    pub fn checkpoint(&self) -> Result<(), StoreError> {
+    pub fn checkpoint(&self) -> Result<(), DurableError> {
         match self.savepoints.get() {
             Some(savepoints) => savepoints.write(),
             None => Ok(self.log.sync_to(self.log.end())?),

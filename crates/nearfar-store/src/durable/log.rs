@@ -7,10 +7,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wal_db::{OpenPolicy, Wal, WalConfig, WalError};
 
-use super::error::DurabilityError;
 use super::record::FrameHeader;
 use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
+use crate::durable_error::DurabilityError;
 use crate::image::Encoder;
 use crate::savepoint::pooled::TablePool;
 

@@ -9,9 +9,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::directory::{DataDirectory, sync_folder};
-use super::error::DurabilityError;
 use super::reached::Reached;
 use super::term::folder_of;
+use crate::durable_error::DurabilityError;
 use crate::private;
 use crate::savepoint::directory as savepoint;
 

@@ -13,7 +13,6 @@
 mod damage;
 mod directory;
 mod durability;
-mod error;
 mod faults;
 mod log;
 mod lost;
@@ -33,13 +32,13 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use crate::durable_error::DurabilityError;
 pub(crate) use directory::DataDirectory;
 pub use directory::LAYOUT_VERSION;
 pub(crate) use durability::Durability;
-pub use error::DurabilityError;
 pub use faults::LogFaults;
 pub use log::{Log, LogStatus};
-pub use options::{DataOptions, RecoveryObserver, RecoveryProgress};
+pub use options::{DataOptions, Origin, RecoveryObserver, RecoveryProgress};
 pub use record::QualifiedName;
 pub(crate) use replay::Definitions;
 pub(crate) use savepoints::TakeImage;

@@ -87,3 +87,14 @@ pub struct RecoveryProgress {
     /// Bytes that were cut from the end of the log, where it was torn.
     pub cut_bytes: u64,
 }
+
+/// Where the tables were that an engine began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nowhere: it began without any.
+    Nothing,
+    /// In the data directory: its newest savepoint and the log, or the log alone.
+    Directory,
+    /// In the pool, where they are used in place, and in the log behind that if there is one.
+    Pool,
+}

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::write_whole;
-use super::error::DurabilityError;
+use crate::durable_error::DurabilityError;
 
 const PREFIX: &str = "reached-";
 

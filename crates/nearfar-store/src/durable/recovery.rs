@@ -6,7 +6,6 @@ use wal_db::{Lsn, OpenPolicy, Wal, WalError};
 
 use super::damage;
 use super::directory::DataDirectory;
-use super::error::DurabilityError;
 use super::log::{Log, PREFIX_BYTES, config};
 use super::options::{DataOptions, RecoveryProgress};
 use super::reached::Reached;
@@ -14,8 +13,10 @@ use super::record::Frame;
 use super::replay::{Definitions, Replay, Unfinished};
 use super::store::{LogFiles, SharedFiles, unreadable};
 use super::term::Term;
-use crate::error::StoreError;
+use crate::durable_error::DurabilityError;
+use crate::durable_error::DurableError;
 use crate::savepoint::directory::SavepointInfo;
+use crate::savepoint::pooled::TablePool;
 use crate::transaction::Database;
 
 /// Progress is told after so many transactions.
@@ -73,7 +74,7 @@ impl OpenedLog {
     }
 
     /// Carries it out from `start` on, up to which `definitions` and the tables of `database` are
-    /// complete.
+    /// complete. Only the owner of `pool` writes the log then.
     ///
     /// # Errors
     /// [`DurabilityError::Replay`]; memory that is refused.
@@ -81,9 +82,9 @@ impl OpenedLog {
         self,
         options: &DataOptions,
         database: &Arc<Database>,
-        definitions: Definitions,
-        start: u64,
-    ) -> Result<(Log, Definitions), StoreError> {
+        (definitions, start): (Definitions, u64),
+        pool: Option<&Arc<TablePool>>,
+    ) -> Result<(Log, Definitions), DurableError> {
         let Self {
             files,
             wal,
@@ -104,8 +105,7 @@ impl OpenedLog {
             } = progress;
             tracing::info!(bytes, transactions, cut_bytes, "the log was read");
         }
-        let pool = database.storage().pool.clone();
-        let log = Log::new(files, wal, savepoint, options.sync, pool);
+        let log = Log::new(files, wal, savepoint, options.sync, pool.cloned());
         Ok((log, definitions))
     }
 }
@@ -117,7 +117,7 @@ fn replay(
     wal: &Wal<SharedFiles>,
     savepoint: u64,
     progress: &mut RecoveryProgress,
-) -> Result<Definitions, StoreError> {
+) -> Result<Definitions, DurableError> {
     let tell = |progress: &RecoveryProgress| {
         if let Some(observer) = &options.progress {
             observer.tell(*progress);

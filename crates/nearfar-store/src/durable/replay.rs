@@ -5,17 +5,16 @@ use nearfar_memory::MemorySystem;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::error::DurabilityError;
 use super::record::{Frame, IdRuns, Operation, QualifiedName};
 use super::rows::read_rows;
-use crate::error::StoreError;
+use crate::durable_error::DurabilityError;
+use crate::durable_error::DurableError;
 use crate::image::{Decoder, decode_placements};
-use crate::load::RowWriter;
 use crate::placement::ColumnPlacements;
 use crate::table::{
     Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
 };
-use crate::transaction::Database;
+use crate::transaction::{Database, NewRowsBuilder};
 
 /// What is in a database by name: what savepoint and log together say.
 #[derive(Debug, Default)]
@@ -49,7 +48,7 @@ pub(super) struct Replay<'a> {
 #[derive(Debug)]
 struct Change {
     is_truncated: bool,
-    writer: RowWriter,
+    writer: NewRowsBuilder,
     ids: RowIdsBuilder,
     deleted: Vec<RowId>,
 }
@@ -69,7 +68,7 @@ impl<'a> Replay<'a> {
         &self.database.storage().system
     }
 
-    fn error(&self, what: impl std::fmt::Display) -> StoreError {
+    fn error(&self, what: impl std::fmt::Display) -> DurableError {
         DurabilityError::replay(self.position, what).into()
     }
 
@@ -77,7 +76,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// What can't be carried out; memory that is refused.
-    pub fn record(&mut self, position: u64, frame: Frame<'_>) -> Result<(), StoreError> {
+    pub fn record(&mut self, position: u64, frame: Frame<'_>) -> Result<(), DurableError> {
         self.position = position;
         for operation in frame {
             let operation = operation.map_err(DurabilityError::undecodable(position))?;
@@ -86,7 +85,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn operation(&mut self, operation: Operation<'_>) -> Result<(), StoreError> {
+    fn operation(&mut self, operation: Operation<'_>) -> Result<(), DurableError> {
         match operation {
             Operation::CreateTable {
                 table: id,
@@ -141,7 +140,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn placements(&self, bytes: &[u8]) -> Result<ColumnPlacements, StoreError> {
+    fn placements(&self, bytes: &[u8]) -> Result<ColumnPlacements, DurableError> {
         decode_placements(&mut Decoder::new(bytes), self.system())
             .map_err(|error| self.error(error))
     }
@@ -168,7 +167,7 @@ impl<'a> Replay<'a> {
 
     /// A table; nothing for one that was dropped, which a transaction can have changed while that
     /// went on.
-    fn table(&self, id: TableId) -> Result<Option<Arc<Table>>, StoreError> {
+    fn table(&self, id: TableId) -> Result<Option<Arc<Table>>, DurableError> {
         match self.definitions.tables.get(&id) {
             Some((_, table)) => Ok(Some(Arc::clone(table))),
             None if self.dropped.contains(&id) => Ok(None),
@@ -176,20 +175,20 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn change(&mut self, id: TableId) -> Result<Option<&mut Change>, StoreError> {
+    fn change(&mut self, id: TableId) -> Result<Option<&mut Change>, DurableError> {
         let Some(table) = self.table(id)? else {
             return Ok(None);
         };
         let storage = self.database.storage();
         Ok(Some(self.changes.entry(id).or_insert_with(|| Change {
             is_truncated: false,
-            writer: RowWriter::new(table, storage.clone()),
+            writer: NewRowsBuilder::new(table, storage),
             ids: RowIdsBuilder::default(),
             deleted: Vec::new(),
         })))
     }
 
-    fn insert(&mut self, id: TableId, ids: &IdRuns, rows: &[u8]) -> Result<(), StoreError> {
+    fn insert(&mut self, id: TableId, ids: &IdRuns, rows: &[u8]) -> Result<(), DurableError> {
         let Some(table) = self.table(id)? else {
             return Ok(());
         };
@@ -213,7 +212,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     /// Rows that are not there; memory that is refused.
-    pub fn commit(&mut self) -> Result<(), StoreError> {
+    pub fn commit(&mut self) -> Result<(), DurableError> {
         let mut installed = Vec::new();
         for (id, change) in std::mem::take(&mut self.changes) {
             if let Some(table) = self.table(id)? {
@@ -236,7 +235,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The rows that a change adds, as parts.
-    fn changed(&self, table: &Arc<Table>, mut change: Change) -> Result<Changed, StoreError> {
+    fn changed(&self, table: &Arc<Table>, mut change: Change) -> Result<Changed, DurableError> {
         let (rows, _) = change.writer.finish()?;
         let main = rows.segments.into_iter().map(|segment| {
             let ids = change.ids.take(segment.rows());
@@ -259,7 +258,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    fn onto(&self, table: &Table, change: &Changed) -> Result<Snapshot, StoreError> {
+    fn onto(&self, table: &Table, change: &Changed) -> Result<Snapshot, DurableError> {
         let current = match change.is_truncated {
             true => table.snapshot().truncated(),
             false => table.snapshot(),
@@ -273,7 +272,7 @@ impl<'a> Replay<'a> {
                     table.name()
                 ))
             })?;
-        join_small(changed, self.database.storage())
+        Ok(join_small(changed, self.database.storage())?)
     }
 }
 

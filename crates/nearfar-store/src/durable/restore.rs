@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::record::QualifiedName;
 use super::replay::Definitions;
 use crate::image::{DatabaseImage, ViewDefinition};
-use crate::table::Table;
 use crate::transaction::Database;
 
 impl Definitions {
@@ -16,7 +15,7 @@ impl Definitions {
             ..Self::default()
         };
         for image in &image.tables {
-            let table = Arc::new(Table::restored(image));
+            let table = Arc::new(image.restore());
             table.keep();
             database.add(&table);
             let name = QualifiedName {

@@ -8,14 +8,15 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
 use crate::image::{Decoder, Encoder, ImageError};
+use crate::table_error::TableError;
 
 /// More rows are in no record.
 const ROWS_MAX: usize = 1 << 20;
 
 /// Appends the rows of `batch`. The types are not kept: they are those of the table.
-pub(super) fn write_rows(out: &mut Encoder, batch: &RecordBatch) -> Result<(), StoreError> {
+pub(super) fn write_rows(out: &mut Encoder, batch: &RecordBatch) -> Result<(), DurableError> {
     out.count(batch.num_rows());
     batch
         .columns()
@@ -24,7 +25,7 @@ pub(super) fn write_rows(out: &mut Encoder, batch: &RecordBatch) -> Result<(), S
 }
 
 /// `array` in buffers that hold nothing else, from their first bit on.
-fn compact(array: &ArrayRef) -> Result<ArrayData, StoreError> {
+fn compact(array: &ArrayRef) -> Result<ArrayData, DurableError> {
     let data = array.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, data.len());
     copy.try_extend(0, 0, data.len())?;
@@ -36,11 +37,12 @@ fn compact(array: &ArrayRef) -> Result<ArrayData, StoreError> {
     })
 }
 
-fn write_array(out: &mut Encoder, data: &ArrayData) -> Result<(), StoreError> {
+fn write_array(out: &mut Encoder, data: &ArrayData) -> Result<(), DurableError> {
     if data.offset() != 0 {
-        return Err(StoreError::Internal {
+        return Err(TableError::Internal {
             message: "an array that was copied begins behind its buffers' start".to_owned(),
-        });
+        }
+        .into());
     }
     out.count(data.len());
     out.flag(data.nulls().is_some());

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::error::DurabilityError;
 use super::log::Log;
 use super::options::DataOptions;
-use crate::error::StoreError;
+use crate::durable_error::DurabilityError;
+use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory;
+use crate::savepoint::pooled::TablePool;
 use crate::transaction::Database;
 
 /// How often it is looked whether a savepoint is due.
@@ -35,6 +36,8 @@ struct Shared {
     term: u64,
     log: Arc<Log>,
     database: Arc<Database>,
+    /// The pool that is to be no older than the savepoints.
+    pool: Option<Arc<TablePool>>,
     take: TakeImage,
     bytes: u64,
     interval: Option<Duration>,
@@ -57,7 +60,7 @@ impl Savepoints {
         (folder, term): (PathBuf, u64),
         options: &DataOptions,
         log: Arc<Log>,
-        database: Arc<Database>,
+        (database, pool): (Arc<Database>, Option<Arc<TablePool>>),
         take: TakeImage,
     ) -> Self {
         let shared = Arc::new(Shared {
@@ -65,6 +68,7 @@ impl Savepoints {
             term,
             log,
             database,
+            pool,
             take,
             bytes: options.savepoint_bytes.max(1),
             interval: options.savepoint_interval,
@@ -87,7 +91,7 @@ impl Savepoints {
     ///
     /// # Errors
     /// A log or a disk that can't be written; the last savepoint stays what it is.
-    pub fn write(&self) -> Result<(), StoreError> {
+    pub fn write(&self) -> Result<(), DurableError> {
         self.shared.write()
     }
 
@@ -141,7 +145,7 @@ impl Shared {
     /// Has the pool at least as new as the savepoint, behind which the log begins. Where that fails,
     /// the next start takes the savepoint.
     fn publish(&self, image: &DatabaseImage) {
-        let Some(pool) = self.database.pool() else {
+        let Some(pool) = &self.pool else {
             return;
         };
         if let Err(error) = pool.publish(image) {
@@ -155,7 +159,7 @@ impl Shared {
         checked.map_err(|by| DurabilityError::Fenced { by })
     }
 
-    fn write(&self) -> Result<(), StoreError> {
+    fn write(&self) -> Result<(), DurableError> {
         let mut last = self.last.lock();
         let started = Instant::now();
         let image = (self.take)();

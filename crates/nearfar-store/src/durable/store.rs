@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use wal_db::{SegmentedStore, WalError, WalStore};
 
 use super::directory::sync_folder;
-use super::error::DurabilityError;
 use super::faults::LogFaults;
 use super::reached::Reached;
+use crate::durable_error::DurabilityError;
 use crate::private;
 
 /// Where `wal-db` notes how much it has removed.

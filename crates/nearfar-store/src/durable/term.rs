@@ -19,10 +19,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::{DataDirectory, random_identity, sync_folder, write_whole};
-use super::error::DurabilityError;
 use super::lost::{lost_terms, set_aside};
 use super::reached::Reached;
 use super::store::Part;
+use crate::durable_error::DurabilityError;
 use crate::private;
 use crate::savepoint::pooled::TablePool;
 

@@ -5,15 +5,16 @@ use nearfar_memory::MemorySystem;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
-use super::error::DurabilityError;
 use super::log::{Log, RECORD_BYTES_MAX};
 use super::record::{FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
-use crate::error::StoreError;
+use crate::durable_error::DurabilityError;
+use crate::durable_error::DurableError;
 use crate::image::{Encoder, ImageError, encode_placements};
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::{Part, Preload, RowId, Table, TableId};
-use crate::transaction::CommitGate;
+use crate::table_error::TableError;
+use crate::transaction::{CommitGate, CommitLog, CommitRecord};
 
 /// A record that has so many bytes is appended, and another one begun.
 const RECORD_BYTES: usize = 4 << 20;
@@ -58,7 +59,7 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// Rows of `parts`, none of which is marked, that are added to `table`.
-    pub fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), StoreError> {
+    pub fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), DurableError> {
         for part in parts {
             for start in (0..part.segment.rows()).step_by(ZONE_ROWS) {
                 let len = ZONE_ROWS.min(part.segment.rows() - start);
@@ -75,7 +76,7 @@ impl<'a> LogTransaction<'a> {
         table: &Table,
         ids: &[RowId],
         batch: &RecordBatch,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DurableError> {
         let mut rows = Encoder::default();
         write_rows(&mut rows, batch)?;
         if rows.len() > ROWS_BYTES_MAX && ids.len() > 1 {
@@ -94,7 +95,7 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// Rows of `table` that are deleted.
-    pub fn delete(&mut self, table: &Table, ids: &[RowId]) -> Result<(), StoreError> {
+    pub fn delete(&mut self, table: &Table, ids: &[RowId]) -> Result<(), DurableError> {
         for ids in ids.chunks(IDS_MAX) {
             let operation = Operation::Delete {
                 table: table.id(),
@@ -106,7 +107,7 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// All rows of `table`, deleted.
-    pub fn truncate(&mut self, table: &Table) -> Result<(), StoreError> {
+    pub fn truncate(&mut self, table: &Table) -> Result<(), DurableError> {
         let id = table.id();
         self.push(table.name(), &Operation::Truncate { table: id })
     }
@@ -117,7 +118,7 @@ impl<'a> LogTransaction<'a> {
         (schema, name): (&str, &str),
         table: &Table,
         system: &MemorySystem,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DurableError> {
         let operation = Operation::CreateTable {
             table: table.id(),
             name: qualified(schema, name),
@@ -132,12 +133,12 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// A table that is no longer there.
-    pub fn drop_table(&mut self, table: TableId) -> Result<(), StoreError> {
+    pub fn drop_table(&mut self, table: TableId) -> Result<(), DurableError> {
         self.push("", &Operation::DropTable { table })
     }
 
     /// Where the columns of a table lie now.
-    pub fn place(&mut self, table: &Table, system: &MemorySystem) -> Result<(), StoreError> {
+    pub fn place(&mut self, table: &Table, system: &MemorySystem) -> Result<(), DurableError> {
         let operation = Operation::Place {
             table: table.id(),
             placements: &placements_of(table, system),
@@ -146,7 +147,7 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// Which columns of a table are brought to memory before a query needs them.
-    pub fn preload(&mut self, table: &Table) -> Result<(), StoreError> {
+    pub fn preload(&mut self, table: &Table) -> Result<(), DurableError> {
         let operation = Operation::Preload {
             table: table.id(),
             preload: table.preload(),
@@ -155,19 +156,19 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// A new schema.
-    pub fn create_schema(&mut self, name: &str) -> Result<(), StoreError> {
+    pub fn create_schema(&mut self, name: &str) -> Result<(), DurableError> {
         let name = name.to_owned();
         self.push("", &Operation::CreateSchema { name })
     }
 
     /// A schema that is no longer there, with all that was in it.
-    pub fn drop_schema(&mut self, name: &str) -> Result<(), StoreError> {
+    pub fn drop_schema(&mut self, name: &str) -> Result<(), DurableError> {
         let name = name.to_owned();
         self.push("", &Operation::DropSchema { name })
     }
 
     /// A new view, or another of the same name.
-    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str) -> Result<(), StoreError> {
+    pub fn create_view(&mut self, schema: &str, name: &str, sql: &str) -> Result<(), DurableError> {
         let operation = Operation::CreateView {
             name: qualified(schema, name),
             sql: sql.to_owned(),
@@ -176,12 +177,12 @@ impl<'a> LogTransaction<'a> {
     }
 
     /// A view that is no longer there.
-    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<(), StoreError> {
+    pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<(), DurableError> {
         let name = qualified(schema, name);
         self.push("", &Operation::DropView { name })
     }
 
-    fn push(&mut self, table: &str, operation: &Operation<'_>) -> Result<(), StoreError> {
+    fn push(&mut self, table: &str, operation: &Operation<'_>) -> Result<(), DurableError> {
         if self.record.len() >= RECORD_BYTES {
             self.gate.check()?;
             self.several
@@ -216,6 +217,42 @@ impl<'a> LogTransaction<'a> {
     }
 }
 
+impl CommitLog for Log {
+    fn begin<'a>(&'a self, gate: &'a CommitGate) -> Result<Box<dyn CommitRecord + 'a>, TableError> {
+        Ok(Box::new(LogTransaction::new(self, gate)?))
+    }
+
+    fn waits_for_disk(&self) -> bool {
+        self.sync_setting().is_on()
+    }
+
+    fn sync_to(&self, position: u64) -> Result<(), TableError> {
+        Ok(self.sync_to(position)?)
+    }
+
+    fn durable(&self) -> u64 {
+        self.durable()
+    }
+}
+
+impl CommitRecord for LogTransaction<'_> {
+    fn truncate(&mut self, table: &Table) -> Result<(), TableError> {
+        Ok(self.truncate(table)?)
+    }
+
+    fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), TableError> {
+        Ok(self.insert(table, parts)?)
+    }
+
+    fn delete(&mut self, table: &Table, ids: &[RowId]) -> Result<(), TableError> {
+        Ok(self.delete(table, ids)?)
+    }
+
+    fn commit(self: Box<Self>) -> Result<u64, TableError> {
+        Ok((*self).commit()?)
+    }
+}
+
 /// A record of nothing but room for its header.
 fn empty() -> Encoder {
     let mut record = Encoder::default();
@@ -241,7 +278,7 @@ fn read_zone(
     part: &Part,
     start: usize,
     len: usize,
-) -> Result<RecordBatch, StoreError> {
+) -> Result<RecordBatch, DurableError> {
     let columns = part.segment.columns().iter().zip(table.schema().fields());
     let rows = RowSet::Run { start, len };
     let columns = columns.map(|(slot, field)| slot.current()?.read(rows, field.data_type()));

@@ -74,10 +74,8 @@ impl TableMap {
 
 /// Takes what is no longer in the catalog out of the database.
 fn forget(provider: &Arc<dyn TableProvider>) {
-    if let Some(table) = table_of(provider.as_ref())
-        && let Some(database) = table.database()
-    {
-        database.forget(table.id());
+    if let Some(table) = table_of(provider.as_ref()) {
+        table.leave();
     }
 }
 

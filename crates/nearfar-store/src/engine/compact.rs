@@ -28,7 +28,7 @@ use hashbrown::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::transparent::transparent;
+use crate::transparent::transparent;
 
 /// A column of a batch may have as many buffers: copying strings costs more than a short list.
 const BUFFERS_MAX: usize = 16;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::catalog::{PUBLIC, TableMap};
 use crate::durable::{Definitions, LogTransaction, QualifiedName, TakeImage};
+use crate::durable_error::DurableError;
 use crate::error::StoreError;
 use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
@@ -46,7 +47,7 @@ impl Slot {
     }
 
     /// Has the log forget what is replaced.
-    fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), StoreError> {
+    fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), DurableError> {
         match self.schema.get(&self.name) {
             Some(replaced) => forget(log, &self.schema_name, &self.name, &replaced),
             None => Ok(()),
@@ -66,7 +67,7 @@ fn forget(
     schema: &str,
     name: &str,
     provider: &Arc<dyn TableProvider>,
-) -> Result<(), StoreError> {
+) -> Result<(), DurableError> {
     if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
         return log.drop_table(table.id());
     }
@@ -100,7 +101,7 @@ impl Engine {
         &self,
         gate: &CommitGate,
         check: impl FnOnce() -> Result<F, StoreError>,
-        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F) -> T,
     ) -> Result<T, StoreError> {
         let applied = self.define_alone(gate, check, write, apply)?;
@@ -113,7 +114,7 @@ impl Engine {
         &self,
         gate: &CommitGate,
         check: impl FnOnce() -> Result<F, StoreError>,
-        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F),
     ) -> Result<(), StoreError> {
         if self.durability.is_some() {
@@ -127,13 +128,13 @@ impl Engine {
         &self,
         gate: &CommitGate,
         check: impl FnOnce() -> Result<F, StoreError>,
-        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F) -> T,
     ) -> Result<T, StoreError> {
         let _alone = self.definitions.unplanned_views.lock();
         let found = check()?;
         self.database.check_owner()?;
-        if let Some(log) = self.database.log() {
+        if let Some(log) = self.log() {
             let mut record = LogTransaction::new(log, gate)?;
             write(&mut record, &found)?;
             gate.pass()?;
@@ -374,17 +375,17 @@ impl Engine {
     /// engine.
     pub(super) fn image_taker(&self) -> TakeImage {
         let (catalog, database) = (Arc::clone(&self.catalog), Arc::clone(&self.database));
-        let definitions = Arc::clone(&self.definitions);
+        let (definitions, log) = (Arc::clone(&self.definitions), self.log().cloned());
         Box::new(move || {
             // No definition is between the log and the catalog then, and no commit between the log
             // and the database.
             let unplanned = definitions.unplanned_views.lock();
             let whole = || {
                 let commits = database.lock();
-                let position = database.log().map_or(0, |log| log.end());
+                let position = log.as_ref().map_or(0, |log| log.end());
                 (commits.version(), position)
             };
-            let (version, log_position) = match database.log() {
+            let (version, log_position) = match &log {
                 Some(log) => log.between_transactions(whole),
                 None => whole(),
             };

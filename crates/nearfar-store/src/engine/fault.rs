@@ -7,8 +7,8 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use std::path::PathBuf;
 
-use super::memory::QueryMemory;
 use crate::error::{StoreError, is_disk_full};
+use crate::memory::QueryMemory;
 use crate::optimize::is_of_several_rows;
 use crate::sql::SqlError;
 

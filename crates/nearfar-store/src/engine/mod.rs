@@ -10,43 +10,36 @@ mod definitions;
 mod execute;
 mod fault;
 pub mod heap;
-pub(crate) mod interrupt;
 mod lanes;
 mod loading;
-mod memory;
 mod metering;
 mod options;
 mod planning;
 mod pool;
 mod preload;
-mod refusal;
 mod session;
-mod settings;
 mod slicing;
 mod spill;
 mod stream;
 mod system;
-mod tablespaces;
-pub(crate) mod transparent;
 mod yielding;
 
+pub use crate::durable::Origin;
+pub use crate::error::{LimitOf, Refusal};
+pub use crate::interrupt::{Interrupt, PlanningTurns};
+pub use crate::memory::{
+    Charge, EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory, SpillAccount, StatementMemory,
+};
+pub use crate::settings::{Scope, SettingInfo, Settings, Tablespaces, all_settings};
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
-pub use interrupt::{Interrupt, PlanningTurns};
 pub use lanes::Lanes;
 pub use loading::Loading;
-pub use memory::{EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory};
-pub use metering::{Charge, StatementMemory};
-pub use options::{EngineOptions, Origin, SessionOptions};
-pub use refusal::{LimitOf, Refusal};
+pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
-pub(crate) use settings::is_own_setting;
-pub use settings::{Scope, SettingInfo, Settings, all_settings};
-pub use spill::SpillAccount;
 use spill::SpillFolder;
 pub use stream::{CommandTag, RowStream, StatementResult};
-pub use tablespaces::Tablespaces;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
@@ -57,13 +50,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError};
+use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError, Log};
 use crate::error::StoreError;
-use crate::placement::{PacedSegments, Storage};
+use crate::placement::{Storage, TemporaryBudget};
 use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
-use crate::table::{Table, TemporaryBudget};
+use crate::segment::PacedSegments;
+use crate::table::Table;
 use crate::transaction::{CommitGate, Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
@@ -74,6 +68,8 @@ use preload::Preloader;
 pub struct Engine {
     topology: Topology,
     storage: Storage,
+    /// The pool of `storage`, if there is one.
+    pool: Option<Arc<TablePool>>,
     costs: Arc<ScanCosts>,
     far: Option<TierId>,
     pacer: Option<Arc<PacedTier>>,
@@ -150,6 +146,7 @@ impl Engine {
             topology,
             database: opened.database,
             storage: opened.storage,
+            pool: opened.pool,
             costs,
             far,
             pacer,
@@ -180,7 +177,7 @@ impl Engine {
         let views = definitions.map(|definitions| self.restore(definitions));
         self.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = self.durability.as_ref().zip(data) {
-            self.database.set_log(Arc::clone(durability.log()));
+            self.database.set_log(Arc::clone(durability.log()) as _);
             durability.start_savepoints(data, &self.database, self.image_taker());
         }
         self.start_publishing();
@@ -201,7 +198,7 @@ impl Engine {
             if let Some(durability) = &self.durability {
                 durability.close();
             }
-            let given_back = self.storage.pool.as_ref().map(|pool| pool.give_back());
+            let given_back = self.pool.as_ref().map(|pool| pool.give_back());
             if let Some(Err(error)) = given_back {
                 tracing::warn!(%error, "the next owner waits for the lease");
             }
@@ -324,7 +321,13 @@ impl Engine {
     /// [`DurabilityError::InMemory`] without a data directory; a disk that can't be written.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         let durability = self.durability.as_ref().ok_or(DurabilityError::InMemory)?;
-        durability.checkpoint()
+        Ok(durability.checkpoint()?)
+    }
+
+    /// The log, once changes are written to it.
+    pub fn log(&self) -> Option<&Arc<Log>> {
+        self.database.log()?;
+        self.durability.as_ref().map(Durability::log)
     }
 
     fn catalog(&self) -> &Arc<SharedCatalog> {
@@ -340,7 +343,7 @@ impl Engine {
         let limits = self.database.merges().limits().clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
-        let log = self.database.log().cloned();
+        let log = self.log().cloned();
         let memory_limit_bytes = options.memory_limit_bytes;
         let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
         let memory = (Arc::clone(&self.query_memory), memory);
@@ -351,6 +354,7 @@ impl Engine {
 /// The database that is on disk or in a pool, or an empty one.
 struct Opened {
     storage: Storage,
+    pool: Option<Arc<TablePool>>,
     database: Arc<Database>,
     durability: Option<Durability>,
     definitions: Option<Definitions>,
@@ -364,14 +368,14 @@ impl Opened {
         data: Option<&DataOptions>,
         pool: Option<&TablePoolOptions>,
     ) -> Result<Self, StoreError> {
-        let storage = pool::open(pool, data.is_some(), storage)?;
-        let pool_id = storage.pool.as_deref().map(TablePool::id);
+        let (storage, pool) = pool::open(pool, data.is_some(), storage)?;
+        let pool_id = pool.as_deref().map(TablePool::id);
         let directory =
             data.map(|data| DataDirectory::open_for(&data.directory, pool_id, data.access));
         let directory = directory.transpose()?;
         let link = directory.as_ref().map(DataDirectory::link);
-        let attached = pool::attach(&storage, link.as_ref())?;
-        let unverified = pool::unverified(&storage, attached.as_ref());
+        let attached = pool::attach(pool.as_ref(), &storage, link.as_ref())?;
+        let unverified = pool::unverified(pool.as_ref(), attached.as_ref());
         let verify = |origin| match origin {
             Origin::Pool if !unverified.is_empty() => Some(Verifier::start(unverified)),
             _ => None,
@@ -382,6 +386,7 @@ impl Opened {
             let origin = attached.as_ref().map_or(Origin::Nothing, |_| Origin::Pool);
             return Ok(Self {
                 storage,
+                pool,
                 origin,
                 definitions: attached
                     .map(|published| Definitions::of_image(published.image, &database)),
@@ -391,11 +396,12 @@ impl Opened {
             });
         };
         let database = Database::durable(storage.clone(), limits);
-        let opened = Durability::open(directory, data, &database, attached);
+        let opened = Durability::open(directory, data, &database, (pool.as_ref(), attached));
         // Merges that recovery began must not outlive it.
         let (durability, definitions) = opened.inspect_err(|_| database.merges().stop())?;
         Ok(Self {
             storage,
+            pool,
             database,
             origin: durability.origin(),
             verifier: verify(durability.origin()),

@@ -55,17 +55,6 @@ impl EngineOptions {
     }
 }
 
-/// Where the tables were that an [`Engine`](super::Engine) began with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// Nowhere: it began without any.
-    Nothing,
-    /// In the data directory: its newest savepoint and the log, or the log alone.
-    Directory,
-    /// In the pool, where they are used in place, and in the log behind that if there is one.
-    Pool,
-}
-
 /// What a [`Session`](super::Session) may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SessionOptions {

@@ -6,9 +6,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
 
-use super::interrupt;
 use crate::error::StoreError;
 use crate::foreign;
+use crate::interrupt;
 use crate::sql::check_plan;
 
 /// The plan of a statement.

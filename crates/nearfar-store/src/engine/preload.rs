@@ -32,7 +32,7 @@ impl UnloadedColumn {
     /// # Errors
     /// Bytes that are gone or damaged; memory that is refused.
     pub fn load(&self) -> Result<(), StoreError> {
-        self.slot().current().map(drop)
+        Ok(self.slot().current().map(drop)?)
     }
 }
 

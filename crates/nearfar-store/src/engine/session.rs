@@ -18,12 +18,8 @@ use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
 use super::compact::CompactViews;
 use super::heap::HeapRule;
 use super::loading::Loading;
-use super::memory::QueryMemory;
-use super::metering::{
-    Charge, GuardedCalls, Metering, batch_rows, guarded_functions, parsed_bytes,
-};
+use super::metering::{GuardedCalls, Metering, batch_rows, guarded_functions, parsed_bytes};
 use super::options::SessionOptions;
-use super::settings::{Settings, library_values};
 use super::slicing::SlicedInputs;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
@@ -31,7 +27,9 @@ use super::system::SystemTables;
 use super::yielding::YieldingJoins;
 use crate::error::StoreError;
 use crate::foreign::GuardedFiles;
+use crate::memory::{Charge, QueryMemory};
 use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
+use crate::settings::{Settings, library_values};
 use crate::sql::{SqlError, Statement, statements};
 use crate::table::Table;
 use crate::transaction::{CommitGate, Transaction};

@@ -24,9 +24,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::transparent::transparent;
-use crate::optimize::is_costly;
+use crate::scan::is_costly;
 use crate::scan::{STEP, fitted_rows, rows_by_bytes};
+use crate::transparent::transparent;
 
 /// Gives operators with one input slices of it, if one of their expressions may take long.
 #[derive(Debug)]

@@ -18,10 +18,9 @@ use std::task::{Context, Poll};
 
 use super::execute::shown_schema;
 use super::fault::{is_of_hash_join, query_error};
-use super::memory::{CancelOnDrop, QueryMemory};
 use crate::durable::DurabilityError;
-use crate::error::StoreError;
-use crate::foreign::Panicked;
+use crate::error::{Panicked, StoreError};
+use crate::memory::{CancelOnDrop, QueryMemory};
 use crate::savepoint::pooled::TablePool;
 use crate::transaction::Transaction;
 

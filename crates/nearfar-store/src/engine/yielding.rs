@@ -15,7 +15,7 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-use super::transparent::transparent;
+use crate::transparent::transparent;
 
 /// Has joins that pair every row with every other yield after some batches that they make, and after
 /// every batch that they take. DataFusion counts on the leaves of a plan to yield, but such a join

@@ -10,7 +10,7 @@ use arrow::ipc::{
 
 use super::caught::caught_now;
 use super::check::Bytes;
-use super::damage::Damage;
+use crate::error::Damage;
 
 /// How files begin and end.
 const MAGIC: &[u8; 6] = b"ARROW1";

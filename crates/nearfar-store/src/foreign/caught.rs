@@ -1,35 +1,15 @@
 //! Panics that end in an error.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Poll;
 
+use crate::error::Panicked;
+
 thread_local! {
     /// Calls of [`caught_now`] that this thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-}
-
-/// What a library said when it panicked.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Panicked {
-    /// The first line of it.
-    message: String,
-}
-
-impl Panicked {
-    /// What was thrown.
-    pub fn of(panic: &(dyn Any + Send)) -> Self {
-        let text = match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
-            (Some(text), _) => text,
-            (None, Some(text)) => *text,
-            (None, None) => "it did not say why",
-        };
-        let message = text.lines().next().unwrap_or_default().to_owned();
-        Self { message }
-    }
 }
 
 /// Whether a panic of this thread would be caught now, so that a hook of panics need not tell it.

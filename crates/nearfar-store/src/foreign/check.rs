@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::damage::Damage;
+use super::format::FileFormat;
 use super::{arrow_ipc, parquet};
+use crate::error::Damage;
 use crate::error::StoreError;
-use crate::load::FileFormat;
 
 /// Folders within folders that are looked into.
 const DEPTH_MAX: usize = 16;

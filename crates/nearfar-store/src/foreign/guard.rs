@@ -18,8 +18,8 @@ use std::sync::Arc;
 
 use super::caught::caught;
 use super::check::{check_file, unreadable};
-use crate::engine::transparent::transparent;
-use crate::load::FileFormat;
+use super::format::FileFormat;
+use crate::transparent::transparent;
 
 /// Has files checked when a plan begins to read them, and panics of their readers end in an error
 /// that names them.

@@ -8,14 +8,15 @@
 mod arrow_ipc;
 mod caught;
 mod check;
-mod damage;
+mod format;
 mod guard;
 mod parquet;
 mod plan;
 mod thrift;
 
-pub use caught::{Panicked, caught, caught_now, is_caught_here};
+pub use crate::error::{Damage, Panicked};
+pub use caught::{caught, caught_now, is_caught_here};
 pub use check::check;
-pub use damage::Damage;
+pub use format::FileFormat;
 pub(crate) use guard::GuardedFiles;
 pub(crate) use plan::{physical_plan, reading};

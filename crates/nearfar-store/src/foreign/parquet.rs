@@ -6,8 +6,8 @@ use parquet::file::metadata::{
 
 use super::caught::caught_now;
 use super::check::Bytes;
-use super::damage::Damage;
 use super::thrift;
+use crate::error::Damage;
 
 /// How a file begins and ends.
 const MAGIC: &[u8; 4] = b"PAR1";

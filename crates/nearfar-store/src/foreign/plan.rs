@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use super::caught::caught;
 use super::check::{check, unreadable};
-use super::damage::Damage;
+use super::format::FileFormat;
+use crate::error::Damage;
 use crate::error::StoreError;
-use crate::load::FileFormat;
 
 /// What `work` does that reads the files and folders `paths`, which are checked before.
 ///

@@ -79,6 +79,19 @@ impl TableImage {
             snapshot,
         }
     }
+
+    /// The table as it was.
+    pub(crate) fn restore(&self) -> Table {
+        let table = Table::with_id(
+            self.identity,
+            self.name.clone(),
+            self.snapshot.clone(),
+            self.next_row,
+            self.placements.clone(),
+        );
+        table.set_preload(self.preload.clone());
+        table
+    }
 }
 
 /// A number that a savepoint gives one of its segments.

@@ -8,9 +8,9 @@ mod progress;
 mod sink;
 pub mod tpch;
 
-pub use files::{FileFormat, file_plan};
+pub use crate::foreign::FileFormat;
+pub use files::file_plan;
 pub use progress::Progress;
-pub(crate) use progress::batch_bytes;
 pub use sink::{RowWriter, TableSink};
 
 use arrow::array::RecordBatch;
@@ -20,15 +20,15 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::error::StoreError;
-use crate::placement::{ColumnPlacements, Storage};
-use crate::table::{Segment, Table, TableBuilder, TemporaryBudget, stored_schema};
+use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
+use crate::table::{Segment, Table, TableBuilder, stored_schema};
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
 pub struct Load {
-    pub engine: Arc<Engine>,
+    /// Where its segments are put.
+    pub storage: Storage,
     pub name: String,
     pub placements: ColumnPlacements,
     pub progress: Arc<Progress>,
@@ -45,7 +45,7 @@ impl Load {
     ) -> TableBuilder {
         let storage = Storage {
             temporary: temporary.cloned(),
-            ..self.engine.storage().clone()
+            ..self.storage.clone()
         };
         TableBuilder::new(Arc::clone(schema), self.placements.clone(), storage)
     }
@@ -90,7 +90,7 @@ impl Load {
                     progress.add(&batch);
                     builder.push(&batch)?;
                 }
-                builder.finish()
+                Ok(builder.finish()?)
             })
         });
         let tasks = AbortOnDrop(tasks.collect());
@@ -118,7 +118,7 @@ impl Load {
                 self.progress.add(&batch);
                 builder.push(&batch)?;
             }
-            builder.finish()
+            Ok(builder.finish()?)
         };
         let loaded: Vec<Result<Vec<Arc<Segment>>, StoreError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = parts

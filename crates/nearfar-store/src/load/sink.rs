@@ -11,44 +11,26 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
-use super::progress::{Progress, batch_bytes};
+use super::progress::Progress;
+use crate::error::SqlError;
 use crate::error::StoreError;
-use crate::placement::{ColumnPlacements, Storage};
-use crate::sql::SqlError;
-use crate::table::{Table, TableBuilder};
-use crate::transaction::{CommitGate, NewRows, Transaction};
+use crate::placement::Storage;
+use crate::table::Table;
+use crate::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 use crate::values::declared::assigned;
 
-/// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
-const SEGMENT_ROWS_MIN: usize = 1 << 16;
-
-/// The same of wide rows, in bytes.
-const SEGMENT_BYTES_MIN: u64 = 32 << 20;
-
-/// Collects the rows that one statement adds: for the delta, or as segments of their own when they
-/// are many. At most one segment's rows are held unencoded.
+/// Collects the rows that one statement adds, and checks them by what the table's columns are declared
+/// as.
 #[derive(Debug)]
 pub struct RowWriter {
-    table: Arc<Table>,
-    storage: Storage,
-    placed: ColumnPlacements,
-    batches: Vec<RecordBatch>,
-    batch_bytes: u64,
-    builder: Option<TableBuilder>,
-    rows: usize,
+    rows: NewRowsBuilder,
 }
 
 impl RowWriter {
     /// A writer of rows for `table`.
-    pub fn new(table: Arc<Table>, storage: Storage) -> Self {
+    pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
         Self {
-            placed: table.placements(),
-            storage: table.storage(&storage),
-            table,
-            batches: Vec::new(),
-            batch_bytes: 0,
-            builder: None,
-            rows: 0,
+            rows: NewRowsBuilder::new(table, storage),
         }
     }
 
@@ -59,31 +41,22 @@ impl RowWriter {
     pub fn push(&mut self, batch: RecordBatch) -> Result<(), StoreError> {
         self.check_nulls(&batch)?;
         let batch = self.with_lengths(batch)?;
-        self.rows += batch.num_rows();
-        if let Some(builder) = &mut self.builder {
-            return builder.push(&batch);
-        }
-        self.batch_bytes += batch_bytes(&batch);
-        if batch.num_rows() > 0 {
-            self.batches.push(batch);
-        }
-        if self.rows >= SEGMENT_ROWS_MIN || self.batch_bytes >= SEGMENT_BYTES_MIN {
-            let schema = Arc::clone(self.table.schema());
-            let mut builder = TableBuilder::new(schema, self.placed.clone(), self.storage.clone());
-            for batch in std::mem::take(&mut self.batches) {
-                builder.push(&batch)?;
-            }
-            self.builder = Some(builder);
-        }
-        Ok(())
+        Ok(self.rows.push(batch)?)
     }
 
     fn check_nulls(&self, batch: &RecordBatch) -> Result<(), StoreError> {
-        for (field, column) in self.table.schema().fields().iter().zip(batch.columns()) {
+        for (field, column) in self
+            .rows
+            .table()
+            .schema()
+            .fields()
+            .iter()
+            .zip(batch.columns())
+        {
             let nulls = column.logical_null_count();
             if nulls > 0 && !field.is_nullable() {
                 return Err(SqlError::NullsNotAllowed {
-                    table: self.table.name().to_owned(),
+                    table: self.rows.table().name().to_owned(),
                     column: field.name().clone(),
                     nulls,
                 }
@@ -96,7 +69,7 @@ impl RowWriter {
     /// The rows with texts as long as their columns were declared.
     fn with_lengths(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
         let mut changed: Option<Vec<ArrayRef>> = None;
-        let fields = self.table.schema().fields().iter();
+        let fields = self.rows.table().schema().fields().iter();
         for (at, (field, column)) in fields.zip(batch.columns()).enumerate() {
             if let Some(kept) = assigned(field, column)? {
                 changed.get_or_insert_with(|| batch.columns().to_vec())[at] = kept;
@@ -113,13 +86,7 @@ impl RowWriter {
     /// # Errors
     /// As [`Self::push`].
     pub fn finish(self) -> Result<(NewRows, u64), StoreError> {
-        let segments = self.builder.map(TableBuilder::finish).transpose()?;
-        let rows = NewRows {
-            segments: segments.unwrap_or_default(),
-            placed: self.placed,
-            batches: self.batches,
-        };
-        Ok((rows, self.rows as u64))
+        Ok(self.rows.finish()?)
     }
 }
 
@@ -175,7 +142,7 @@ impl DataSink for TableSink {
         mut data: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let mut writer = RowWriter::new(Arc::clone(&self.table), self.storage.clone());
+        let mut writer = RowWriter::new(Arc::clone(&self.table), &self.storage);
         let progress = context.session_config().get_extension::<Progress>();
         while let Some(batch) = data.next().await {
             let batch = batch?;
@@ -185,10 +152,13 @@ impl DataSink for TableSink {
             writer.push(batch)?;
         }
         let (rows, count) = writer.finish()?;
-        self.transaction.insert(&self.table, rows)?;
+        self.transaction
+            .insert(&self.table, rows)
+            .map_err(StoreError::from)?;
         if self.is_alone {
             let gate = CommitGate::default();
-            self.transaction.end_statement(&gate).await?;
+            let ended = self.transaction.end_statement(&gate).await;
+            ended.map_err(StoreError::from)?;
         }
         Ok(count)
     }

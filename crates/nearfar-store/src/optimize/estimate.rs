@@ -1,6 +1,5 @@
 //! How many rows a logical plan yields, and how many distinct values a join key has.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::execution_props::ExecutionProps;
@@ -9,7 +8,7 @@ use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, TableScan};
 use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
 
-use crate::scan::{Filter, selectivity, table_of};
+use crate::scan::{Filter, has_subquery, selectivity, table_of};
 use crate::table::Table;
 
 /// Rows of a plan nothing is known of.
@@ -145,17 +144,4 @@ fn sampled(table: &Table, schema: &DFSchema, filters: &[Expr]) -> Option<f64> {
         compiled.extend(Filter::conjuncts(&expr, table.schema()).ok()?);
     }
     selectivity(&table.snapshot(), table.schema(), &compiled).ok()
-}
-
-/// Whether a filter's value depends on a subquery or parameter, which planning does not know.
-pub fn has_subquery(expr: &Expr) -> bool {
-    let mut found = false;
-    let visited = expr.apply(|node| {
-        found |= matches!(
-            node,
-            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::Placeholder(_)
-        );
-        Ok(TreeNodeRecursion::Continue)
-    });
-    visited.is_err() || found
 }

@@ -13,7 +13,7 @@ use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizer
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
-use crate::engine::interrupt;
+use crate::interrupt;
 
 /// A rule that is applied as it would be without this, unless the statement was given up.
 #[derive(Debug)]
@@ -80,8 +80,8 @@ impl PhysicalOptimizerRule for Interruptible<dyn PhysicalOptimizerRule + Send + 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Interrupt, PlanningTurns};
     use crate::error::StoreError;
+    use crate::interrupt::{Interrupt, PlanningTurns};
     use crate::optimize::{analyzer_rules, logical_rules, physical_rules};
     use arrow::datatypes::Schema;
     use datafusion::optimizer::OptimizerContext;

@@ -3,9 +3,9 @@
 mod apart;
 mod array_texts;
 mod constant_member;
-mod costly;
 mod decimal;
 mod estimate;
+mod global_filters;
 mod graph;
 mod guarded;
 mod interruptible;
@@ -13,12 +13,11 @@ mod join_order;
 mod multisets;
 mod narrow;
 mod null_safe;
+mod outer_constants;
 mod settings;
 mod subqueries;
 mod whole_orders;
 
-pub use costly::is_costly;
-pub use estimate::has_subquery;
 pub use join_order::JoinOrder;
 pub use settings::settings;
 pub use subqueries::is_of_several_rows;
@@ -51,9 +50,10 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         if rule.name() == "optimize_projections" {
             rules.push(Arc::new(apart::ApartProjections));
         }
-        rules.push(match null_safe::RULES.contains(&rule.name()) {
-            true => Arc::new(null_safe::KeepNullSafe(rule)),
-            false => rule,
+        rules.push(match rule.name() {
+            name if null_safe::RULES.contains(&name) => Arc::new(null_safe::KeepNullSafe(rule)),
+            global_filters::RULE => Arc::new(global_filters::KeepGlobalFilters(rule)),
+            _ => rule,
         });
     }
     // Before subqueries become joins.
@@ -83,14 +83,17 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     // It takes columns of two sides of a join for each other where they share a name. What can be
     // pushed down has been by the logical rules.
     rules.retain(|rule| rule.name() != "FilterPushdown");
+    let at = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>], name: &str| {
+        let at = rules.iter().position(|rule| rule.name() == name);
+        at.unwrap_or(rules.len())
+    };
+    // Around what leaves out sorts.
+    let sorts = at(&rules, "EnsureRequirements");
+    rules.insert(sorts, Arc::new(outer_constants::HideConstants));
     // Before filters are made of what sorts keep.
-    let filters = rules
-        .iter()
-        .position(|rule| rule.name() == "FilterPushdown(Post)");
-    rules.insert(
-        filters.unwrap_or(rules.len()),
-        Arc::new(whole_orders::WholeOrders),
-    );
+    let filters = at(&rules, "FilterPushdown(Post)");
+    rules.insert(filters, Arc::new(outer_constants::ShowConstants));
+    rules.insert(filters, Arc::new(whole_orders::WholeOrders));
     rules.push(Arc::new(narrow::NarrowDecimals));
     rules
         .into_iter()

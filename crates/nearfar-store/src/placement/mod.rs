@@ -1,18 +1,16 @@
 //! Which column lies where.
 
-mod paced;
 mod strategy;
+mod temporary;
 
-pub use paced::PacedSegments;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError, interleaved, parse_bytes};
+pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
 
 use nearfar_memory::{MemorySystem, Placement, RegionOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::savepoint::pooled::TablePool;
-use crate::segment::Target;
-use crate::table::TemporaryBudget;
+use crate::segment::{ColumnPool, PacedSegments, Target};
 
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
@@ -22,7 +20,7 @@ pub struct Storage {
     /// What segments are charged to that are of a session's temporary table.
     pub temporary: Option<Arc<TemporaryBudget>>,
     /// Where main storage outlives the process.
-    pub pool: Option<Arc<TablePool>>,
+    pub pool: Option<Arc<dyn ColumnPool>>,
     /// The tier that is modelled, where one is.
     pub paced: Option<PacedSegments>,
 }

@@ -15,9 +15,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::SavepointError;
 use super::segment_file::SegmentFile;
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
+use crate::durable_error::SavepointError;
 use crate::image::{
     DatabaseImage, Decoder, ImageError, decode_database, encode_database, open, seal,
 };
@@ -49,13 +49,13 @@ pub struct SavepointInfo {
 /// this folder has are not written again. One at a time for a folder.
 ///
 /// # Errors
-/// [`SavepointError`], as a [`StoreError`]; memory that is refused to segments which are neither in
+/// [`SavepointError`], as a [`DurableError`]; memory that is refused to segments which are neither in
 /// memory nor in the folder. Earlier savepoints are untouched then.
 pub fn write(
     folder: &Path,
     image: &DatabaseImage,
     storage: &Storage,
-) -> Result<SavepointInfo, StoreError> {
+) -> Result<SavepointInfo, DurableError> {
     write_in_term(folder, image, storage, 0, || Ok(()))
 }
 
@@ -70,8 +70,8 @@ pub fn write_in_term(
     image: &DatabaseImage,
     storage: &Storage,
     term: u64,
-    check_owner: impl FnOnce() -> Result<(), StoreError>,
-) -> Result<SavepointInfo, StoreError> {
+    check_owner: impl FnOnce() -> Result<(), DurableError>,
+) -> Result<SavepointInfo, DurableError> {
     let segments = folder.join(SEGMENTS);
     let failed = |source| SavepointError::of_io(&segments, "made", source);
     private::make_folder(&segments).map_err(failed)?;
@@ -103,7 +103,7 @@ pub fn write_in_term(
     for (segment, file) in new.segments {
         match is_named {
             // Where the folder could not be written, the manifest may be on disk all the same.
-            true => segment.set_file(file),
+            true => segment.set_copy(file),
             // It would have been the first to have it.
             false => drop(fs::remove_file(file.path())),
         }
@@ -144,7 +144,7 @@ pub fn read(
     folder: &Path,
     savepoint: &SavepointInfo,
     storage: &Storage,
-) -> Result<DatabaseImage, StoreError> {
+) -> Result<DatabaseImage, DurableError> {
     let manifest = Manifest::read(folder, savepoint.number)?;
     let damaged = |source| SavepointError::Image {
         path: savepoint.path.clone(),
@@ -215,12 +215,12 @@ struct New<'a> {
 
 impl New<'_> {
     /// The files of all segments of `image`, in its order.
-    fn write(&mut self, image: &DatabaseImage) -> Result<Vec<Arc<SegmentFile>>, StoreError> {
+    fn write(&mut self, image: &DatabaseImage) -> Result<Vec<Arc<SegmentFile>>, DurableError> {
         let mut files = Vec::new();
         for table in &image.tables {
             let main = table.snapshot.main().len();
             for (index, part) in table.snapshot.parts().iter().enumerate() {
-                let known = part.segment.file();
+                let known = part.segment.copy::<SegmentFile>();
                 let known = known.filter(|file| file.path().parent() == Some(self.folder));
                 if let Some(file) = known {
                     files.push(file);

@@ -5,13 +5,12 @@
 //! uses them in place. `docs/restart-format.md` describes the layout.
 
 pub mod directory;
-mod error;
 mod lease;
 pub mod pooled;
 mod publisher;
 mod segment_file;
 
-pub use error::{ColumnError, SavepointError};
+pub use crate::durable_error::{ColumnError, SavepointError};
 pub use lease::Lease;
 pub use publisher::{Publisher, Verifier};
 pub use segment_file::SegmentFile;

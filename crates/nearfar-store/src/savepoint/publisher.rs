@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use nearfar_memory::sys::yield_to_others;
 
 use super::pooled::TablePool;
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
 use crate::table::{ColumnSlot, Snapshot};
 
 /// What is committed, all of which is in the log on disk if there is one.
-pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, StoreError> + Send + Sync>;
+pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, DurableError> + Send + Sync>;
 
 /// Publishes what is committed in a pool: after every merge, after every commit of segments of the
 /// main storage, after every definition, and at the end.
@@ -45,7 +45,7 @@ impl Publisher {
     ///
     /// # Errors
     /// As [`TablePool::publish`]; a log that can't be written. What was published before still is.
-    pub fn publish(&self) -> Result<(), StoreError> {
+    pub fn publish(&self) -> Result<(), DurableError> {
         self.pool.publish_with(&self.take)
     }
 

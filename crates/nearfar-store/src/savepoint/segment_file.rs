@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::{ColumnError, SavepointError};
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
+use crate::durable_error::{ColumnError, SavepointError};
 use crate::image::{
     ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
     decode_sketches, encode_segment, encode_sketches,
@@ -30,6 +30,7 @@ use crate::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
 use crate::table::{
     ColumnSketches, ColumnSlot, Segment, SegmentSketches, StoredColumn, StoredSketches,
 };
+use crate::table_error::TableError;
 
 /// Columns begin at multiples of this: pages.
 const COLUMN_GRAIN: u64 = 4096;
@@ -89,7 +90,7 @@ impl SegmentFile {
         path: &Path,
         segment: &Segment,
         is_delta: bool,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, DurableError> {
         let written = Self::write_new(path, segment, is_delta);
         if written.is_err() {
             // What was written of it is of no use, and may be what fills the disk.
@@ -98,7 +99,11 @@ impl SegmentFile {
         written
     }
 
-    fn write_new(path: &Path, segment: &Segment, is_delta: bool) -> Result<Arc<Self>, StoreError> {
+    fn write_new(
+        path: &Path,
+        segment: &Segment,
+        is_delta: bool,
+    ) -> Result<Arc<Self>, DurableError> {
         let failed = |source| SavepointError::of_io(path, "written", source);
         let mut file = private::create_new(path).map_err(failed)?;
         let mut columns = Vec::with_capacity(segment.columns().len());
@@ -181,7 +186,7 @@ impl SegmentFile {
         schema: &Schema,
         placements: &ColumnPlacements,
         storage: &Storage,
-    ) -> Result<Arc<Segment>, StoreError> {
+    ) -> Result<Arc<Segment>, DurableError> {
         let form = self.read_form()?;
         if form.columns.len() != schema.fields().len() {
             return Err(self
@@ -219,7 +224,7 @@ impl SegmentFile {
         }
         let sketches = SegmentSketches::stored(Arc::clone(self) as Arc<dyn StoredSketches>);
         let segment = Segment::new(form.rows, columns, sketches);
-        segment.set_file(Arc::clone(self));
+        segment.set_copy(Arc::clone(self));
         Ok(Arc::new(segment))
     }
 
@@ -230,7 +235,7 @@ impl SegmentFile {
         (column, name, data_type): (usize, &str, &DataType),
         placement: &Placement,
         storage: &Storage,
-    ) -> Result<ColumnSegment, StoreError> {
+    ) -> Result<ColumnSegment, TableError> {
         let what = "the columns";
         let entry = self.read_form()?.columns.into_iter().nth(column);
         let entry = entry.ok_or_else(|| self.damaged(ImageError::Invalid { what }))?;
@@ -286,7 +291,7 @@ impl SegmentFile {
         &self,
         form: &SegmentForm,
         storage: &Storage,
-    ) -> Result<SegmentMemory, StoreError> {
+    ) -> Result<SegmentMemory, DurableError> {
         let bytes = self.sketches_offset as usize;
         let memory = self.read_into(
             0,
@@ -313,7 +318,7 @@ impl SegmentFile {
         bytes: usize,
         storage: &Storage,
         placement: &Placement,
-    ) -> Result<SegmentMemory, StoreError> {
+    ) -> Result<SegmentMemory, DurableError> {
         let failed = |source| SavepointError::of_io(&self.path, "read", source);
         let file = File::open(&self.path).map_err(failed)?;
         let mut result = Ok(());
@@ -333,7 +338,7 @@ impl SegmentFile {
 }
 
 impl StoredSketches for SegmentFile {
-    fn load(&self) -> Result<ColumnSketches, StoreError> {
+    fn load(&self) -> Result<ColumnSketches, TableError> {
         let bytes = self.read(self.sketches_offset..self.form_offset)?;
         Ok(decode_sketches(&bytes).map_err(|source| self.damaged(source))?)
     }
@@ -387,7 +392,7 @@ impl StoredColumn for FileColumn {
         &self.entry.form
     }
 
-    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, TableError> {
         let bytes = self.entry.form.bytes();
         let memory = self
             .file

@@ -6,18 +6,20 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Operator;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_conjunction};
 use std::sync::Arc;
 
+use super::costly::is_costly;
 use super::like::LikePattern;
+use super::literals::literal;
 use super::steps::dictionary_bytes;
 use crate::error::StoreError;
-use crate::optimize::is_costly;
 use crate::segment::{
-    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, literal, with_codes,
+    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, with_codes,
 };
 
 /// One conjunct of what a scan has to filter by. Columns are those of the whole table.
@@ -397,4 +399,17 @@ fn range_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(i128, i128)> {
         Operator::GtEq => Some((value, i128::MAX)),
         _ => None,
     }
+}
+
+/// Whether a filter's value depends on a subquery or parameter, which planning does not know.
+pub fn has_subquery(expr: &Expr) -> bool {
+    let mut found = false;
+    let visited = expr.apply(|node| {
+        found |= matches!(
+            node,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::Placeholder(_)
+        );
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_err() || found
 }

@@ -7,18 +7,22 @@
 //! while the query runs are used the same way, and dropped when they let nearly every row pass.
 
 mod charge;
+mod costly;
 mod filter;
 mod like;
+mod literals;
 mod partitions;
 mod provider;
 mod rows;
 mod selectivity;
 mod source;
+mod statistics;
 mod steps;
 mod stream;
 
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
-pub use filter::{Filter, FilterKind};
+pub use costly::is_costly;
+pub use filter::{Filter, FilterKind, has_subquery};
 pub use provider::{NearfarTable, provider_of, table_of};
 pub use selectivity::selectivity;
 pub use source::{ROW_ID, TableScan};

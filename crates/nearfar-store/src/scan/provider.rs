@@ -14,12 +14,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 use super::charge::ScanCosts;
+use super::filter::has_subquery;
 use super::source::{ROW_ID, TableScan};
-use crate::engine::Settings;
+use super::statistics::statistics;
+use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::load::TableSink;
-use crate::optimize::has_subquery;
-use crate::sql::SqlError;
+use crate::settings::Settings;
 use crate::table::Table;
 use crate::transaction::{Database, Transaction};
 
@@ -90,7 +91,7 @@ impl TableProvider for NearfarTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.snapshot().summary().to_statistics(&self.schema))
+        Some(statistics(self.table.snapshot().summary(), &self.schema))
     }
 
     fn supports_filters_pushdown(

@@ -336,7 +336,7 @@ impl BoundSegment {
         } else {
             costs.read(self.slot(column), &segment, rows);
         }
-        segment.read(rows, schema.field(column).data_type())
+        Ok(segment.read(rows, schema.field(column).data_type())?)
     }
 }
 

@@ -7,8 +7,8 @@ use super::charge::PartitionCosts;
 use super::filter::Filter;
 use super::rows::{ActiveFilter, BoundSegment};
 use super::steps::Steps;
-use crate::engine::interrupt;
 use crate::error::StoreError;
+use crate::interrupt;
 use crate::segment::ZONE_ROWS;
 use crate::table::Snapshot;
 

@@ -23,11 +23,12 @@ use std::sync::Arc;
 
 use super::charge::{PartitionCosts, ScanCosts};
 use super::filter::Filter;
+use super::literals::scalar;
 use super::partitions::Partitions;
 use super::selectivity::selectivity;
+use super::statistics::statistics;
 use super::stream::{DynamicFilter, PartitionScan, ScanStream};
 use crate::error::StoreError;
-use crate::segment::scalar;
 use crate::table::{Snapshot, Table};
 
 /// The column of a row's identity, which no table has and statements that change rows read.
@@ -82,7 +83,7 @@ impl TableScan {
             filters: Vec::new(),
             dynamic: Vec::new(),
             fetch: None,
-            statistics: Arc::new(snapshot.summary().to_statistics(table_schema)),
+            statistics: Arc::new(statistics(snapshot.summary(), table_schema)),
             costs: Arc::clone(costs),
             count_accesses: true,
             metrics: ExecutionPlanMetricsSet::new(),
@@ -148,7 +149,7 @@ impl TableScan {
         let share =
             selectivity(&self.snapshot, schema, &self.filters).unwrap_or(UNKNOWN_SELECTIVITY);
         let rows = (self.snapshot.rows() as f64 * share).round() as usize;
-        let mut statistics = self.snapshot.summary().to_statistics(schema).to_inexact();
+        let mut statistics = statistics(self.snapshot.summary(), schema).to_inexact();
         statistics.num_rows = Precision::Inexact(rows);
         for column in &mut statistics.column_statistics {
             column.distinct_count = column.distinct_count.map(|distinct| distinct.min(rows));

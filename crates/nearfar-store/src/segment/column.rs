@@ -12,7 +12,7 @@ use super::memory::SegmentMemory;
 use super::plain::map_buffers;
 use super::rows::RowSet;
 use super::zones::Zones;
-use crate::error::StoreError;
+use crate::table_error::TableError;
 
 /// Bytes that one access to a single value moves: a cache line.
 const LINE_BYTES: usize = 64;
@@ -231,7 +231,7 @@ impl ColumnSegment {
     ///
     /// # Errors
     /// Whatever refuses the new region; the old one is untouched.
-    pub fn copy_to(&self, target: Target<'_>) -> Result<Self, StoreError> {
+    pub fn copy_to(&self, target: Target<'_>) -> Result<Self, TableError> {
         let source = &self.memory.as_slice()[self.part.clone()];
         if let Some(paced) = target.paced {
             paced.pass(self.tier_bytes(), TierBytes::ZERO);
@@ -246,11 +246,11 @@ impl ColumnSegment {
     ///
     /// # Errors
     /// What Arrow says of them.
-    pub(crate) fn in_memory(&self, memory: SegmentMemory) -> Result<Self, StoreError> {
+    pub(crate) fn in_memory(&self, memory: SegmentMemory) -> Result<Self, TableError> {
         self.moved_to(memory, self.form_start())
     }
 
-    fn moved_to(&self, region: SegmentMemory, first: usize) -> Result<Self, StoreError> {
+    fn moved_to(&self, region: SegmentMemory, first: usize) -> Result<Self, TableError> {
         let mut moved = |buffer: &Buffer| match self.locate(buffer) {
             Some(part) => region.buffer(part.start - first..part.end - first),
             None => buffer.clone(),

@@ -15,7 +15,7 @@ use super::column::{ColumnSegment, Encoding};
 use super::narrow;
 use super::plain::map_buffers;
 use super::rows::RowSet;
-use crate::error::StoreError;
+use crate::table_error::TableError;
 
 /// Positions are gathered from a converted span when they are at least this share of it.
 const DENSE_SHARE: usize = 4;
@@ -29,7 +29,7 @@ impl ColumnSegment {
     ///
     /// # Errors
     /// What Arrow's kernels report.
-    pub fn read(&self, rows: RowSet<'_>, data_type: &DataType) -> Result<ArrayRef, StoreError> {
+    pub fn read(&self, rows: RowSet<'_>, data_type: &DataType) -> Result<ArrayRef, TableError> {
         match self.encoding() {
             Encoding::Narrow { base, codes } => {
                 let nulls = self.nulls_of(rows);
@@ -54,7 +54,7 @@ impl ColumnSegment {
         &self,
         values: &StringArray,
         positions: &[u32],
-    ) -> Result<ArrayRef, StoreError> {
+    ) -> Result<ArrayRef, TableError> {
         let span = RowSet::Positions(positions).span();
         if positions.len() * DENSE_SHARE >= span.len() {
             let views = self.views(values, span.clone())?;
@@ -70,7 +70,7 @@ impl ColumnSegment {
         &self,
         values: &StringArray,
         rows: Range<usize>,
-    ) -> Result<StringViewArray, StoreError> {
+    ) -> Result<StringViewArray, TableError> {
         let offsets = &values.value_offsets()[rows.start..=rows.end];
         let (first, last) = (offsets[0], offsets[rows.len()]);
         let bytes = values
@@ -86,7 +86,7 @@ impl ColumnSegment {
     }
 
     /// A run of a plain segment, over buffers of no more than its bytes where the type allows it.
-    fn plain_run(&self, run: &ArrayRef) -> Result<ArrayRef, StoreError> {
+    fn plain_run(&self, run: &ArrayRef) -> Result<ArrayRef, TableError> {
         if !run.data_type().is_primitive() {
             return Ok(Arc::clone(run));
         }
@@ -133,7 +133,7 @@ fn take_values(
     codes: &Codes,
     rows: RowSet<'_>,
     nulls: Option<NullBuffer>,
-) -> Result<ArrayRef, StoreError> {
+) -> Result<ArrayRef, TableError> {
     fn keys<T: ArrowPrimitiveType>(
         codes: &ScalarBuffer<T::Native>,
         rows: RowSet<'_>,

@@ -11,12 +11,12 @@ use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
 use super::form::{ColumnForm, ValuesForm};
 use super::memory::SegmentMemory;
+use super::paced::PacedSegments;
 use super::plain::encode_plain;
+use super::pool::ColumnPool;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
-use crate::error::StoreError;
-use crate::placement::PacedSegments;
-use crate::savepoint::pooled::TablePool;
+use crate::table_error::TableError;
 
 /// Where a column segment is put.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct Target<'a> {
     pub placement: &'a Placement,
     pub options: RegionOptions,
     /// The pool that takes what is placed on its tier.
-    pub pool: Option<&'a TablePool>,
+    pub pool: Option<&'a dyn ColumnPool>,
     /// Whoever puts it on a modelled tier is held back by that.
     pub paced: Option<&'a PacedSegments>,
 }
@@ -37,7 +37,7 @@ impl Target<'_> {
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<SegmentMemory, StoreError> {
+    ) -> Result<SegmentMemory, TableError> {
         let memory = self.unpaced(bytes, fill)?;
         if let Some(paced) = self.paced {
             paced.pass(TierBytes::ZERO, memory.tier_bytes(0..bytes));
@@ -49,7 +49,7 @@ impl Target<'_> {
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<SegmentMemory, StoreError> {
+    ) -> Result<SegmentMemory, TableError> {
         let Some(pool) = self.pool.filter(|pool| pool.holds(self.placement)) else {
             return self.region(bytes, fill);
         };
@@ -71,7 +71,7 @@ impl Target<'_> {
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<SegmentMemory, StoreError> {
+    ) -> Result<SegmentMemory, TableError> {
         let options = RegionOptions {
             page_size: self.page_size(bytes),
             ..self.options
@@ -111,7 +111,7 @@ pub fn encode_column(
     arrays: &[ArrayRef],
     data_type: &DataType,
     target: Target<'_>,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let rows = arrays.iter().map(|a| a.len()).sum();
     let validity = Validity::of(arrays, rows);
     if narrow::is_integer_like(data_type) {
@@ -141,7 +141,7 @@ fn encode_narrow(
     (base, largest): (i128, u64),
     validity: Validity,
     target: Target<'_>,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let width = Codes::width_bytes(largest);
     let values = ValuesForm::Narrow {
         base,
@@ -168,7 +168,7 @@ fn encode_dictionary(
     dictionary: &Dictionary<'_>,
     validity: Validity,
     target: Target<'_>,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let width = Codes::width_bytes(dictionary.values.len() as u64);
     let data_bytes = dictionary.values.iter().map(|v| v.len()).sum();
     let parts = validity.form(ValuesForm::Dictionary {
@@ -220,7 +220,7 @@ fn encode_strings(
     data_bytes: usize,
     validity: Validity,
     target: Target<'_>,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let parts = validity.form(ValuesForm::Strings { data_bytes }).parts();
     let region = target.memory(parts.bytes, |bytes| {
         let values = arrays.iter().flat_map(|a| a.as_string_view().iter());
@@ -256,7 +256,7 @@ fn string_array(
     offsets_part: Range<usize>,
     data_part: Range<usize>,
     nulls: Option<NullBuffer>,
-) -> Result<StringArray, StoreError> {
+) -> Result<StringArray, TableError> {
     let offsets = ScalarBuffer::<i32>::from(region.buffer(offsets_part));
     let data = region.buffer(data_part);
     Ok(StringArray::try_new(

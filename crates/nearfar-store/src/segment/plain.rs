@@ -11,13 +11,13 @@ use super::encode::Target;
 use super::layout::Layout;
 use super::memory::SegmentMemory;
 use super::zones::Zones;
-use crate::error::StoreError;
+use crate::table_error::TableError;
 
 /// The Arrow buffers as they are, every one of them copied into the region.
 pub(super) fn encode_plain(
     arrays: &[ArrayRef],
     target: Target<'_>,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let mut columns = encode_together(&[arrays.to_vec()], target)?;
     Ok(columns.remove(0))
 }
@@ -30,11 +30,11 @@ pub(super) fn encode_plain(
 pub fn encode_together(
     columns: &[Vec<ArrayRef>],
     target: Target<'_>,
-) -> Result<Vec<ColumnSegment>, StoreError> {
+) -> Result<Vec<ColumnSegment>, TableError> {
     let all = columns
         .iter()
         .map(|arrays| Ok(gathered(arrays)?.to_data()))
-        .collect::<Result<Vec<ArrayData>, StoreError>>()?;
+        .collect::<Result<Vec<ArrayData>, TableError>>()?;
     let mut layout = Layout::default();
     for data in &all {
         visit_buffers(data, &mut |buffer| {
@@ -60,7 +60,7 @@ fn plain_column(
     data: &ArrayData,
     region: &SegmentMemory,
     layout: &mut Layout,
-) -> Result<ColumnSegment, StoreError> {
+) -> Result<ColumnSegment, TableError> {
     let start = layout.bytes();
     let moved = map_buffers(data, &mut |buffer| region.buffer(layout.part(buffer.len())))?;
     let part: Range<usize> = start..layout.bytes();
@@ -77,7 +77,7 @@ fn plain_column(
 
 /// All of `arrays` in one, with buffers that hold nothing else: those of slices and views may be far
 /// larger, and shared.
-fn gathered(arrays: &[ArrayRef]) -> Result<ArrayRef, StoreError> {
+fn gathered(arrays: &[ArrayRef]) -> Result<ArrayRef, TableError> {
     let refs: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
     let all = match &refs[..] {
         [one] => {
@@ -110,7 +110,7 @@ fn visit_buffers(data: &ArrayData, visit: &mut impl FnMut(&Buffer)) {
 pub(super) fn map_buffers(
     data: &ArrayData,
     map: &mut impl FnMut(&Buffer) -> Buffer,
-) -> Result<ArrayData, StoreError> {
+) -> Result<ArrayData, TableError> {
     let buffers = data.buffers().iter().map(&mut *map).collect();
     let nulls = data.nulls().map(|nulls| {
         let bits = BooleanBuffer::new(map(nulls.buffer()), nulls.offset(), nulls.len());

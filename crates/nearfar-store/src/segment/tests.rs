@@ -16,8 +16,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::PacedSegments;
 use super::{ColumnSegment, EncodingKind, RowSet, Target, encode_column};
-use crate::placement::PacedSegments;
 
 const OPTIONS: RegionOptions = RegionOptions {
     page_size: PageSize::Base,

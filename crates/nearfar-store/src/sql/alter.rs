@@ -8,16 +8,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::script::DIALECT;
 use super::statement::{expect_end, syntax};
+use crate::settings::Place;
 use crate::table::PreloadPriority;
-
-/// Where something is to be put, as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// `TABLESPACE name`.
-    Tablespace(String),
-    /// `placement = 'text'`.
-    Placement(String),
-}
 
 /// `ALTER TABLE`.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,11 +6,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::SqlError;
-use super::alter::{ColumnOptions, Place, column_options};
+use super::alter::{ColumnOptions, column_options};
 use super::forms::rewrite_forms;
 use super::postgres::{length_of, rewrite_catalogs};
 use super::statement::CreateClauses;
-use crate::engine::is_own_setting;
+use crate::settings::{Place, is_own_setting};
 use crate::values::Declared;
 
 /// The query behind `SHOW TABLESPACES`.

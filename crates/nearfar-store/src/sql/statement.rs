@@ -18,7 +18,7 @@ use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
 use super::session::{SessionCommand, parse_session};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
-use crate::engine::Charge;
+use crate::memory::Charge;
 use crate::values::Declared;
 use std::sync::Arc;
 

@@ -5,14 +5,14 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
+use super::batch::batch_bytes;
 use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
 use super::sketch::DistinctSketch;
 use super::sketches::SegmentSketches;
-use crate::error::StoreError;
-use crate::load::batch_bytes;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::encode_column;
+use crate::table_error::TableError;
 
 /// Rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 19;
@@ -84,7 +84,7 @@ impl TableBuilder {
     ///
     /// # Errors
     /// A column with a value that does not cast, or a segment whose region is refused.
-    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
         let mut offset = 0;
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);
@@ -104,14 +104,14 @@ impl TableBuilder {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn finish(mut self) -> Result<Vec<Arc<Segment>>, StoreError> {
+    pub fn finish(mut self) -> Result<Vec<Arc<Segment>>, TableError> {
         if self.pending_rows > 0 {
             self.seal()?;
         }
         Ok(self.segments)
     }
 
-    fn seal(&mut self) -> Result<(), StoreError> {
+    fn seal(&mut self) -> Result<(), TableError> {
         let batches = std::mem::take(&mut self.pending);
         let rows = std::mem::take(&mut self.pending_rows);
         self.pending_bytes = 0;
@@ -133,7 +133,7 @@ impl TableBuilder {
         &self,
         column: usize,
         batches: &[RecordBatch],
-    ) -> Result<(ColumnSlot, Option<DistinctSketch>), StoreError> {
+    ) -> Result<(ColumnSlot, Option<DistinctSketch>), TableError> {
         let field = self.schema.field(column);
         let strict = CastOptions {
             safe: false,

@@ -11,9 +11,9 @@ use super::row_ids::RowIdsBuilder;
 use super::segment::{ColumnSlot, Segment};
 use super::sketches::SegmentSketches;
 use super::snapshot::{Part, Snapshot};
-use crate::error::StoreError;
 use crate::placement::Storage;
 use crate::segment::{Encoding, RowSet, Target, ZONE_ROWS, encode_together};
+use crate::table_error::TableError;
 
 /// Small parts of the delta are put together up to so many rows.
 pub const JOINED_ROWS_MAX: usize = ZONE_ROWS;
@@ -27,12 +27,12 @@ pub fn delta_segment(
     schema: &SchemaRef,
     batches: &[RecordBatch],
     storage: &Storage,
-) -> Result<Arc<Segment>, StoreError> {
+) -> Result<Arc<Segment>, TableError> {
     let strict = CastOptions {
         safe: false,
         ..CastOptions::default()
     };
-    let column = |index: usize| -> Result<Vec<ArrayRef>, StoreError> {
+    let column = |index: usize| -> Result<Vec<ArrayRef>, TableError> {
         let data_type = schema.field(index).data_type();
         let cast = |batch: &RecordBatch| {
             let array = cast_with_options(batch.column(index), data_type, &strict)?;
@@ -52,7 +52,7 @@ fn near_segment(
     rows: usize,
     columns: &[Vec<ArrayRef>],
     storage: &Storage,
-) -> Result<Segment, StoreError> {
+) -> Result<Segment, TableError> {
     let target = Target {
         system: &storage.system,
         placement: &Placement::Bind(TierId::NEAR),
@@ -80,7 +80,7 @@ fn near_segment(
 ///
 /// # Errors
 /// A region that the near tier has no room for.
-pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, StoreError> {
+pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, TableError> {
     let range = snapshot.joinable(JOINED_ROWS_MAX);
     if range.len() < 2 {
         return Ok(snapshot);
@@ -90,7 +90,7 @@ pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, Sto
 }
 
 /// The rows of all `parts`, of the delta, in one; deleted ones too.
-fn join(parts: &[Part], storage: &Storage) -> Result<Part, StoreError> {
+fn join(parts: &[Part], storage: &Storage) -> Result<Part, TableError> {
     let (mut ids, mut marked) = (RowIdsBuilder::default(), Vec::new());
     let mut columns = vec![Vec::new(); parts[0].segment.columns().len()];
     let mut rows = 0;

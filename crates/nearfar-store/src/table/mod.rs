@@ -7,17 +7,19 @@
 //! * rows that are written come as parts of the **delta**: plain, near, with all columns in one region
 //!   ([`delta_segment`]). Small parts are put together as they come ([`join_small`]);
 //! * rows that are deleted are **marked** ([`Marks`]): one bitmap for each zone with such rows;
-//! * a **merge** ([`Table::merge`]) makes segments of the delta, and of segments with marked rows.
+//! * a **merge** (`transaction/merge.rs`) makes segments of the delta, and of segments with marked rows.
 //!
 //! A row has an identity ([`RowId`]) by which a transaction knows it: a merge keeps it while
 //! transactions are open.
 
+mod batch;
 mod builder;
 mod counters;
 mod delta;
 mod facts;
+mod gate;
 mod marks;
-mod merge;
+mod owner;
 mod preload;
 mod row_ids;
 mod segment;
@@ -25,14 +27,16 @@ mod sketch;
 mod sketches;
 mod snapshot;
 mod statistics;
-mod temporary;
 
+pub use batch::batch_bytes;
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
+pub(crate) use gate::CloseOnDrop;
+pub use gate::CommitGate;
 pub use marks::{Marks, WORDS as MARK_WORDS};
-pub use merge::MergeScope;
+pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
 pub use segment::{ColumnSlot, Segment, StoredColumn};
@@ -40,19 +44,16 @@ pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
-pub use temporary::{SessionId, TemporaryBudget};
 
 use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use crate::error::StoreError;
-use crate::image::TableImage;
-use crate::placement::{ColumnPlacements, Storage};
-use crate::transaction::{CommitGate, Database};
+use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
+use crate::table_error::TableError;
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -81,8 +82,8 @@ pub struct Table {
     merges: AtomicU64,
     /// Whether its rows are to outlive the process, if a data directory is there.
     is_kept: AtomicBool,
-    /// Where its changes are committed.
-    database: OnceLock<Weak<Database>>,
+    /// Who commits its changes.
+    owner: OnceLock<Weak<dyn TableOwner>>,
     /// What its segments are charged to, where it is temporary.
     temporary: Option<Arc<TemporaryBudget>>,
 }
@@ -131,7 +132,7 @@ impl Table {
             next_row: AtomicU64::new(next_row),
             merges: AtomicU64::new(0),
             is_kept: AtomicBool::new(false),
-            database: OnceLock::new(),
+            owner: OnceLock::new(),
             temporary: None,
         }
     }
@@ -155,19 +156,6 @@ impl Table {
             temporary: self.temporary.clone(),
             ..storage.clone()
         }
-    }
-
-    /// The table that was kept as `image`.
-    pub(crate) fn restored(image: &TableImage) -> Self {
-        let table = Self::with_id(
-            image.identity,
-            image.name.clone(),
-            image.snapshot.clone(),
-            image.next_row,
-            image.placements.clone(),
-        );
-        table.set_preload(image.preload.clone());
-        table
     }
 
     /// The identity that the next row gets.
@@ -253,14 +241,32 @@ impl Table {
         self.next_row.fetch_add(rows as u64, Ordering::Relaxed)
     }
 
-    /// The database that its changes are committed in.
-    pub(crate) fn database(&self) -> Option<Arc<Database>> {
-        self.database.get()?.upgrade()
+    /// Who commits its changes.
+    pub(crate) fn owner(&self) -> Option<Arc<dyn TableOwner>> {
+        self.owner.get()?.upgrade()
     }
 
-    /// Makes `database` the one that its changes are committed in, once and for all.
-    pub(crate) fn enter(&self, database: &Arc<Database>) {
-        self.database.get_or_init(|| Arc::downgrade(database));
+    /// Makes `owner` the one who commits its changes, once and for all.
+    pub(crate) fn enter(&self, owner: Weak<dyn TableOwner>) {
+        self.owner.get_or_init(|| owner);
+    }
+
+    /// Takes it out of the database that it is part of: transactions that have changed it can't
+    /// commit.
+    pub fn leave(&self) {
+        if let Some(owner) = self.owner() {
+            owner.forget(self.id);
+        }
+    }
+
+    /// Held by the one move or merge that is under way.
+    pub(crate) fn moving(&self) -> MutexGuard<'_, ()> {
+        self.moving.lock()
+    }
+
+    /// Counts a merge.
+    pub(crate) fn count_merge(&self) {
+        self.merges.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Makes `snapshot` what readers see from now on, and returns the one before. Only for who holds
@@ -292,7 +298,7 @@ impl Table {
         parts: &[Part],
         placements: &ColumnPlacements,
         storage: &Storage,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         self.move_segments(parts, placements, storage, &|| true)
     }
 
@@ -308,7 +314,7 @@ impl Table {
         &self,
         placements: &ColumnPlacements,
         storage: &Storage,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         self.migrate_while(placements, storage, || true, &CommitGate::default())
     }
 
@@ -317,20 +323,20 @@ impl Table {
     /// where it is.
     ///
     /// # Errors
-    /// As [`Self::migrate`], and [`StoreError::Cancelled`].
+    /// As [`Self::migrate`], and [`TableError::Cancelled`].
     pub fn migrate_while(
         &self,
         placements: &ColumnPlacements,
         storage: &Storage,
         go_on: impl Fn() -> bool,
         gate: &CommitGate,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         let _alone = self.moving.lock();
         loop {
             let moved = self.snapshot();
             self.move_segments(moved.main(), placements, storage, &go_on)?;
-            let database = self.database();
-            let _no_commits = database.as_ref().map(|database| database.lock());
+            let owner = self.owner();
+            let _no_commits = owner.as_ref().map(|owner| owner.hold_commits());
             let now = self.snapshot();
             let is_moved = |part: &Part| {
                 let mut known = moved.main().iter();
@@ -350,12 +356,12 @@ impl Table {
         placements: &ColumnPlacements,
         storage: &Storage,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         for part in parts {
             for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
                 if !go_on() {
-                    return Err(StoreError::Cancelled {
+                    return Err(TableError::Cancelled {
                         what: format!("moving {}", self.name),
                     });
                 }
@@ -383,8 +389,6 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        if let Some(database) = self.database() {
-            database.forget(self.id);
-        }
+        self.leave();
     }
 }

@@ -2,18 +2,16 @@
 
 use nearfar_memory::{Placement, TierBytes};
 use parking_lot::{Mutex, RwLock};
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
 use super::sketches::SegmentSketches;
-use super::temporary::{TemporaryBudget, TemporaryBytes};
-use crate::error::StoreError;
-use crate::savepoint::SegmentFile;
-use crate::savepoint::pooled::PooledSegment;
+use crate::placement::{TemporaryBudget, TemporaryBytes};
 use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
-use crate::sql::SqlError;
+use crate::table_error::{TableError, TemporaryLimit};
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
@@ -21,12 +19,10 @@ pub struct Segment {
     rows: usize,
     columns: Vec<ColumnSlot>,
     sketches: SegmentSketches,
-    /// The file of a data directory that has its bytes.
-    file: Mutex<Option<Arc<SegmentFile>>>,
     /// What it takes of a session's budget.
     charged: Option<TemporaryBytes>,
-    /// The extents of a pool that have them.
-    pooled: Mutex<Option<PooledSegment>>,
+    /// Where the layers above keep it, one value of each type.
+    copies: Mutex<Vec<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Segment {
@@ -35,20 +31,19 @@ impl Segment {
             rows,
             columns,
             sketches,
-            file: Mutex::default(),
             charged: None,
-            pooled: Mutex::default(),
+            copies: Mutex::default(),
         }
     }
 
     /// The same segment, charged to a session's budget if one is given.
     ///
     /// # Errors
-    /// [`SqlError::TemporaryLimit`].
+    /// [`TemporaryLimit`].
     pub(super) fn charged_to(
         mut self,
         budget: Option<&Arc<TemporaryBudget>>,
-    ) -> Result<Self, SqlError> {
+    ) -> Result<Self, TemporaryLimit> {
         self.charged = budget
             .map(|budget| budget.try_take(self.bytes()))
             .transpose()?;
@@ -81,21 +76,19 @@ impl Segment {
         &self.sketches
     }
 
-    /// The file that has its bytes, once a savepoint has written one.
-    pub fn file(&self) -> Option<Arc<SegmentFile>> {
-        self.file.lock().clone()
+    /// Where a layer above keeps a copy of its bytes, as it was last told with [`Self::set_copy`].
+    pub fn copy<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        let copies = self.copies.lock();
+        let mut found = copies.iter().cloned().map(Arc::downcast);
+        found.find_map(Result::ok)
     }
 
-    pub(crate) fn pooled(&self) -> Option<PooledSegment> {
-        self.pooled.lock().clone()
-    }
-
-    pub(crate) fn set_pooled(&self, pooled: PooledSegment) {
-        *self.pooled.lock() = Some(pooled);
-    }
-
-    pub(crate) fn set_file(&self, file: Arc<SegmentFile>) {
-        *self.file.lock() = Some(file);
+    /// Says where a layer above keeps a copy of its bytes, in place of what it said before with a value
+    /// of this type.
+    pub fn set_copy<T: Any + Send + Sync>(&self, copy: Arc<T>) {
+        let mut copies = self.copies.lock();
+        copies.retain(|known| !known.as_ref().is::<T>());
+        copies.push(copy);
     }
 }
 
@@ -108,13 +101,13 @@ pub trait StoredColumn: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Bytes that are gone or damaged; memory that is refused.
-    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError>;
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, TableError>;
 
     /// Checks its bytes where they are, if that brings nothing to memory.
     ///
     /// # Errors
     /// Damaged bytes.
-    fn verify(&self) -> Result<(), StoreError> {
+    fn verify(&self) -> Result<(), TableError> {
         Ok(())
     }
 }
@@ -167,7 +160,7 @@ impl ColumnSlot {
     /// # Errors
     /// Bytes that are gone or damaged; memory that is refused. It is tried again by whoever needs
     /// them next.
-    pub fn current(&self) -> Result<Arc<ColumnSegment>, StoreError> {
+    pub fn current(&self) -> Result<Arc<ColumnSegment>, TableError> {
         if let Some(segment) = self.in_memory() {
             return Ok(segment);
         }
@@ -185,7 +178,7 @@ impl ColumnSlot {
     ///
     /// # Errors
     /// Damaged ones.
-    pub fn verify(&self) -> Result<(), StoreError> {
+    pub fn verify(&self) -> Result<(), TableError> {
         let stored = match &*self.state.read() {
             State::InMemory(_) => return Ok(()),
             State::Stored { column, .. } => Arc::clone(column),

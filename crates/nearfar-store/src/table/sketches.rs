@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::sketch::DistinctSketch;
-use crate::error::StoreError;
+use crate::table_error::TableError;
 
 /// Sketches of a segment, one for each column: nothing where its values were not looked at.
 pub type ColumnSketches = Vec<Option<DistinctSketch>>;
@@ -15,13 +15,13 @@ pub trait StoredSketches: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// Bytes that are gone or damaged.
-    fn load(&self) -> Result<ColumnSketches, StoreError>;
+    fn load(&self) -> Result<ColumnSketches, TableError>;
 
     /// Checks their bytes where they are, if that brings nothing to memory.
     ///
     /// # Errors
     /// Damaged bytes.
-    fn verify(&self) -> Result<(), StoreError> {
+    fn verify(&self) -> Result<(), TableError> {
         Ok(())
     }
 }
@@ -54,7 +54,7 @@ impl SegmentSketches {
     ///
     /// # Errors
     /// Bytes that are gone or damaged. It is tried again by whoever asks next.
-    pub fn all(&self) -> Result<&[Option<DistinctSketch>], StoreError> {
+    pub fn all(&self) -> Result<&[Option<DistinctSketch>], TableError> {
         match self {
             Self::InMemory(sketches) => Ok(sketches),
             Self::Stored { stored, read } => {
@@ -71,7 +71,7 @@ impl SegmentSketches {
     ///
     /// # Errors
     /// Damaged ones.
-    pub fn verify(&self) -> Result<(), StoreError> {
+    pub fn verify(&self) -> Result<(), TableError> {
         match self {
             Self::Stored { stored, read } if read.get().is_none() => stored.verify(),
             _ => Ok(()),

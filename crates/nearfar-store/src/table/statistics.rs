@@ -1,15 +1,12 @@
-//! What the planner is told of a table.
+//! What is known of a table's values.
 
-use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::stats::Precision;
-use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use arrow::datatypes::SchemaRef;
 use std::sync::OnceLock;
 
 use super::facts::{ColumnFacts, Order};
 use super::sketch::DistinctSketch;
 use super::sketches::ColumnSketches;
 use super::snapshot::Part;
-use crate::segment::scalar;
 
 /// A number of distinct values that are not null, 0 where it is unknown, and whether it is exact.
 pub type DistinctCount = (usize, bool);
@@ -103,25 +100,6 @@ impl TableSummary {
         let known = self.sketches.get_or_init(|| add_sketches(empty(), parts).0);
         known.clone()
     }
-
-    /// The same for DataFusion's planner, columns as in `schema`; of those that `schema` has besides,
-    /// nothing is known.
-    pub fn to_statistics(&self, schema: &Schema) -> Statistics {
-        let columns = schema.fields().iter().enumerate().map(|(index, field)| {
-            let known = self.columns.get(index);
-            let statistics = known.map(|column| column.to_statistics(field.data_type()));
-            let statistics = statistics.unwrap_or_else(ColumnStatistics::new_unknown);
-            match self.is_exact {
-                true => statistics,
-                false => statistics.to_inexact(),
-            }
-        });
-        Statistics {
-            num_rows: Precision::Exact(self.rows),
-            total_byte_size: Precision::Absent,
-            column_statistics: columns.collect(),
-        }
-    }
 }
 
 impl ColumnSummary {
@@ -168,27 +146,6 @@ impl ColumnSummary {
             distinct_exact,
             order,
         }
-    }
-
-    fn to_statistics(&self, data_type: &arrow::datatypes::DataType) -> ColumnStatistics {
-        let precise =
-            |value: Option<ScalarValue>| value.map_or(Precision::Absent, Precision::Exact);
-        let text = |value: &String| ScalarValue::Utf8View(Some(value.clone()));
-        let (low, high) = match (&self.bounds, &self.string_bounds) {
-            (Some((low, high)), _) => (scalar(*low, data_type), scalar(*high, data_type)),
-            (None, Some((low, high))) => (Some(text(low)), Some(text(high))),
-            (None, None) => (None, None),
-        };
-        let mut statistics = ColumnStatistics::new_unknown();
-        statistics.null_count = Precision::Exact(self.null_count);
-        statistics.min_value = precise(low);
-        statistics.max_value = precise(high);
-        statistics.distinct_count = match (self.distinct, self.distinct_exact) {
-            (0, _) => Precision::Absent,
-            (count, true) => Precision::Exact(count),
-            (count, false) => Precision::Inexact(count),
-        };
-        statistics
     }
 }
 

@@ -1,29 +1,19 @@
 //! A transaction: what it reads, what it has changed, and how that is committed.
 
-use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Database, Version};
-use super::error::TransactionError;
-use super::gate::CommitGate;
-use crate::durable::{Log, LogTransaction};
-use crate::error::StoreError;
+use super::log::{CommitLog, CommitRecord};
+use super::rows::NewRows;
 use crate::placement::ColumnPlacements;
 use crate::table::{
-    Part, RowId, RowIds, Segment, Snapshot, Table, TableId, delta_segment, join_small,
+    CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, delta_segment, join_small,
 };
-
-/// Rows that are to be added to a table: segments where they are many, else batches for the delta.
-#[derive(Debug)]
-pub struct NewRows {
-    pub segments: Vec<Arc<Segment>>,
-    /// Where the columns of `segments` are.
-    pub placed: ColumnPlacements,
-    pub batches: Vec<RecordBatch>,
-}
+use crate::table_error::TableError;
+use crate::table_error::TransactionError;
 
 /// What a transaction has done to one table.
 #[derive(Debug)]
@@ -128,7 +118,7 @@ impl Transaction {
         if let Some(snapshot) = self.begin.snapshot(table) {
             return Ok(snapshot.clone());
         }
-        if self.is_explicit && table.database().is_some() {
+        if self.is_explicit && table.owner().is_some() {
             return Err(TransactionError::TooNew {
                 table: table.name().to_owned(),
             });
@@ -142,7 +132,7 @@ impl Transaction {
     ///
     /// # Errors
     /// A region that the near tier has no room for; [`TransactionError`]. Nothing is added then.
-    pub fn insert(&self, table: &Arc<Table>, rows: NewRows) -> Result<(), StoreError> {
+    pub fn insert(&self, table: &Arc<Table>, rows: NewRows) -> Result<(), TableError> {
         self.replace(table, Vec::new(), rows)
     }
 
@@ -150,7 +140,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`TransactionError`]. Nothing is deleted then.
-    pub fn delete(&self, table: &Arc<Table>, ids: Vec<RowId>) -> Result<(), StoreError> {
+    pub fn delete(&self, table: &Arc<Table>, ids: Vec<RowId>) -> Result<(), TableError> {
         let none = NewRows {
             segments: Vec::new(),
             placed: table.placements(),
@@ -168,7 +158,7 @@ impl Transaction {
         table: &Arc<Table>,
         ids: Vec<RowId>,
         rows: NewRows,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         if ids.is_empty() && rows.is_empty() {
             return Ok(());
         }
@@ -181,7 +171,7 @@ impl Transaction {
     ///
     /// # Errors
     /// [`TransactionError`].
-    pub fn truncate(&self, table: &Arc<Table>) -> Result<(), StoreError> {
+    pub fn truncate(&self, table: &Arc<Table>) -> Result<(), TableError> {
         self.change(table, |change, _| {
             change.view = change.view.truncated();
             change.main.clear();
@@ -195,8 +185,8 @@ impl Transaction {
     fn change(
         &self,
         table: &Arc<Table>,
-        make: impl FnOnce(&mut Change, &Database) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        make: impl FnOnce(&mut Change, &Database) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
         self.check_writable("a statement that changes rows")?;
         let base = self.base(table)?;
         let mut changes = self.changes.lock();
@@ -212,7 +202,7 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Self::commit_async`].
-    pub async fn end_statement(&self, gate: &CommitGate) -> Result<(), StoreError> {
+    pub async fn end_statement(&self, gate: &CommitGate) -> Result<(), TableError> {
         match self.is_explicit {
             true => Ok(()),
             false => self.commit_async(gate).await,
@@ -224,8 +214,8 @@ impl Transaction {
     ///
     /// # Errors
     /// [`TransactionError`] where another transaction was first; a region that a tier has no room
-    /// for; [`DurabilityError`](crate::durable::DurabilityError).
-    pub fn commit(&self) -> Result<(), StoreError> {
+    /// for; what the log reports.
+    pub fn commit(&self) -> Result<(), TableError> {
         self.append(&CommitGate::default())?.finish()
     }
 
@@ -234,21 +224,21 @@ impl Transaction {
     /// polled again.
     ///
     /// # Errors
-    /// As [`Self::commit`]; [`StoreError::Cancelled`], and nothing is changed.
-    pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), StoreError> {
+    /// As [`Self::commit`]; [`TableError::Cancelled`], and nothing is changed.
+    pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), TableError> {
         // Nothing is awaited between the gate and the thread that waits for the disk.
         let commit = self.append(gate)?;
         if commit.position.is_none() {
             return commit.finish();
         }
         let finished = tokio::task::spawn_blocking(move || commit.finish());
-        finished.await.map_err(|error| StoreError::Internal {
+        finished.await.map_err(|error| TableError::Internal {
             message: error.to_string(),
         })?
     }
 
     /// Commits, but for what waits for the disk.
-    fn append(&self, gate: &CommitGate) -> Result<PendingCommit, StoreError> {
+    fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
         gate.check()?;
         let changes = self.changes.lock().take().unwrap_or_default();
         let mut pending = PendingCommit {
@@ -279,13 +269,13 @@ impl Transaction {
                         change.onto(&version, &self.database)?,
                     ))
                 })
-                .collect::<Result<Vec<_>, StoreError>>()?;
+                .collect::<Result<Vec<_>, TableError>>()?;
             gate.pass()?;
             // Who changes nothing that is kept must not be seen before those that wait.
             pending.position = commits.last_wait();
             if let Some((log, record)) = record.take() {
                 let position = record.commit()?;
-                let waits = log.sync_setting().is_on() || pending.position.is_some();
+                let waits = log.waits_for_disk() || pending.position.is_some();
                 pending.position = waits.then_some(position);
             }
             commits.install_at(pending.position, installed);
@@ -298,7 +288,7 @@ impl Transaction {
         &'a self,
         changes: &BTreeMap<TableId, Change>,
         gate: &'a CommitGate,
-    ) -> Result<Option<(&'a Log, LogTransaction<'a>)>, StoreError> {
+    ) -> Result<Option<(&'a dyn CommitLog, Box<dyn CommitRecord + 'a>)>, TableError> {
         let Some(log) = self.database.log() else {
             return Ok(None);
         };
@@ -306,7 +296,7 @@ impl Transaction {
         if kept.peek().is_none() {
             return Ok(None);
         }
-        let mut record = LogTransaction::new(log, gate)?;
+        let mut record = log.begin(gate)?;
         for change in kept {
             let table = &change.table;
             if change.is_truncated {
@@ -331,13 +321,13 @@ struct PendingCommit {
 
 impl PendingCommit {
     /// Waits for the disk and lets all see the commit.
-    fn finish(self) -> Result<(), StoreError> {
+    fn finish(self) -> Result<(), TableError> {
         let database = &self.database;
         if let Some((position, log)) = self.position.zip(database.log()) {
             if let Err(error) = log.sync_to(position) {
                 let tables = self.changes.values().map(|change| &change.table);
                 database.take_back(log.durable(), tables);
-                return Err(error.into());
+                return Err(error);
             }
             database.publish(log.durable());
         }
@@ -355,12 +345,6 @@ impl PendingCommit {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.database.close();
-    }
-}
-
-impl NewRows {
-    fn is_empty(&self) -> bool {
-        self.segments.is_empty() && self.batches.is_empty()
     }
 }
 
@@ -383,7 +367,7 @@ impl Change {
         ids: Vec<RowId>,
         rows: NewRows,
         database: &Database,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         let table = &self.table;
         let whole = |segment: Arc<Segment>| {
             let rows = segment.rows();
@@ -425,7 +409,7 @@ impl Change {
     }
 
     /// Moves the segments that were added to where the table has been moved meanwhile.
-    fn settle(&mut self, database: &Database) -> Result<(), StoreError> {
+    fn settle(&mut self, database: &Database) -> Result<(), TableError> {
         while !self.is_settled() {
             let wanted = self.table.placements();
             self.table.place(&self.main, &wanted, database.storage())?;
@@ -435,7 +419,7 @@ impl Change {
     }
 
     /// The table's newest version with this change.
-    fn onto(&self, version: &Version, database: &Database) -> Result<Snapshot, StoreError> {
+    fn onto(&self, version: &Version, database: &Database) -> Result<Snapshot, TableError> {
         let table = || self.table.name().to_owned();
         let known = version.snapshot(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;

@@ -3,15 +3,15 @@
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
+use super::log::CommitLog;
 use super::merges::{MergeLimits, Merges};
-use crate::durable::{DurabilityError, Log};
 use crate::placement::Storage;
-use crate::savepoint::Publisher;
-use crate::savepoint::pooled::TablePool;
-use crate::table::{Snapshot, Table, TableId};
+use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
+use crate::table_error::TableError;
 
 /// The tables of an engine at one moment.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +81,27 @@ impl Versions {
     }
 }
 
+/// Who is told of changes of main storage.
+struct MainObserver(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for MainObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MainObserver")
+    }
+}
+
+impl TableOwner for Database {
+    fn hold_commits(&self) -> Box<dyn CommitsHeld + '_> {
+        Box::new(self.lock())
+    }
+
+    fn forget(&self, table: TableId) {
+        self.forget(table);
+    }
+}
+
+impl CommitsHeld for Commits<'_> {}
+
 /// The tables of an engine, and their changes.
 #[derive(Debug)]
 pub struct Database {
@@ -89,14 +110,14 @@ pub struct Database {
     /// Whether rows keep their identities for good.
     is_durable: bool,
     /// Where changes are written before they count; none while what is on disk is read.
-    log: OnceLock<Arc<Log>>,
+    log: OnceLock<Arc<dyn CommitLog>>,
     /// Held by the one commit, or the one merge or move, that is putting its result in.
     commit: Mutex<()>,
     /// Transactions that have begun and not ended.
     open: AtomicUsize,
     merges: Merges,
-    /// Who publishes main storage in a pool.
-    publisher: OnceLock<Weak<Publisher>>,
+    /// Who is told of changes of main storage.
+    observer: OnceLock<MainObserver>,
 }
 
 impl Database {
@@ -107,7 +128,7 @@ impl Database {
 
     /// A database without tables whose rows are known by their identities in a log, which a merge
     /// must not change.
-    pub(crate) fn durable(storage: Storage, limits: MergeLimits) -> Arc<Self> {
+    pub fn durable(storage: Storage, limits: MergeLimits) -> Arc<Self> {
         Self::with_identities(storage, limits, true)
     }
 
@@ -120,7 +141,7 @@ impl Database {
             commit: Mutex::new(()),
             open: AtomicUsize::new(0),
             merges: Merges::new(limits),
-            publisher: OnceLock::new(),
+            observer: OnceLock::new(),
         })
     }
 
@@ -135,12 +156,12 @@ impl Database {
     }
 
     /// The log, where there is a data directory.
-    pub fn log(&self) -> Option<&Arc<Log>> {
-        self.log.get()
+    pub fn log(&self) -> Option<&dyn CommitLog> {
+        self.log.get().map(Arc::as_ref)
     }
 
     /// Has all changes from now on written to `log`.
-    pub(crate) fn set_log(&self, log: Arc<Log>) {
+    pub fn set_log(&self, log: Arc<dyn CommitLog>) {
         self.log.get_or_init(|| log);
     }
 
@@ -148,35 +169,30 @@ impl Database {
     /// that is its own.
     ///
     /// # Errors
-    /// [`DurabilityError::Fenced`].
-    pub(crate) fn check_owner(&self) -> Result<(), DurabilityError> {
-        let owned = self.storage.pool.as_ref().map(|pool| pool.check_owner());
-        owned
-            .unwrap_or(Ok(()))
-            .map_err(|by| DurabilityError::fenced(&by))
+    /// Another process has taken it over.
+    pub fn check_owner(&self) -> Result<(), TableError> {
+        let pool = self.storage.pool.as_ref();
+        pool.map_or(Ok(()), |pool| pool.check_owner())
     }
 
-    /// Has changes of main storage and of definitions published from now on.
-    pub(crate) fn set_publisher(&self, publisher: &Arc<Publisher>) {
-        self.publisher.get_or_init(|| Arc::downgrade(publisher));
-    }
-
-    /// The pool that main storage is published in, if there is one.
-    pub(crate) fn pool(&self) -> Option<&Arc<TablePool>> {
-        self.storage.pool.as_ref()
+    /// Calls `observer` after every change of main storage or of definitions from now on. Once.
+    pub fn on_main_changed(&self, observer: impl Fn() + Send + Sync + 'static) {
+        self.observer
+            .get_or_init(|| MainObserver(Box::new(observer)));
     }
 
     /// To be called after main storage or definitions have changed, without a lock.
-    pub(crate) fn main_changed(&self) {
-        if let Some(publisher) = self.publisher.get().and_then(Weak::upgrade) {
-            publisher.publish_or_warn();
+    pub fn main_changed(&self) {
+        if let Some(MainObserver(observer)) = self.observer.get() {
+            observer();
         }
     }
 
     /// Makes `table` part of the database.
     pub fn add(self: &Arc<Self>, table: &Arc<Table>) {
         let _no_commits = self.lock();
-        table.enter(self);
+        let owner: Arc<dyn TableOwner> = Arc::clone(self) as _;
+        table.enter(Arc::downgrade(&owner));
         let (id, snapshot) = (table.id(), table.snapshot());
         self.change_all(|snapshots| {
             snapshots.insert(id, snapshot.clone());

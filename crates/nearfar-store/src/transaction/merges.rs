@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::database::Database;
-use crate::error::StoreError;
-use crate::table::{MergeScope, Snapshot, Table, TableId};
+use super::merge::MergeScope;
+use crate::table::{Snapshot, Table, TableId};
+use crate::table_error::TableError;
 
 /// How much may be written to a table before it is merged, for all sessions of an engine.
 #[derive(Debug, Clone)]
@@ -155,7 +156,7 @@ impl Merges {
                 self.state.lock().failed.remove(&table.id());
                 self.consider(database, table);
             }
-            Err(StoreError::Cancelled { .. }) => {}
+            Err(TableError::Cancelled { .. }) => {}
             Err(error) => {
                 tracing::warn!(table = table.name(), %error, "a merge failed, it is tried again later");
                 self.state.lock().failed.insert(table.id(), Instant::now());

@@ -12,13 +12,17 @@
 
 mod change;
 mod database;
-mod error;
-mod gate;
+mod log;
+mod merge;
 mod merges;
+mod rows;
 
-pub use change::{NewRows, Transaction};
+pub(crate) use crate::table::CloseOnDrop;
+pub use crate::table::CommitGate;
+pub use crate::table_error::TransactionError;
+pub use change::Transaction;
 pub use database::{Commits, Database, Version};
-pub use error::TransactionError;
-pub(crate) use gate::CloseOnDrop;
-pub use gate::CommitGate;
+pub use log::{CommitLog, CommitRecord};
+pub use merge::MergeScope;
 pub use merges::{MergeLimits, Merges};
+pub use rows::{NewRows, NewRowsBuilder};

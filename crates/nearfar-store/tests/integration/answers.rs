@@ -149,7 +149,7 @@ fn both() -> &'static Both {
         for (name, segments) in tables() {
             let schema = segments[0].schema();
             let load = Load {
-                engine: Arc::clone(&engine),
+                storage: engine.storage().clone(),
                 name: name.to_owned(),
                 placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
                 progress: Arc::new(Progress::default()),

@@ -232,7 +232,7 @@ impl Damage {
 async fn load(engine: &Arc<Engine>, path: &Path) -> Result<usize, StoreError> {
     let (plan, context) = file_plan(path, FileFormat::of_path(path)?, 1).await?;
     let load = Load {
-        engine: Arc::clone(engine),
+        storage: engine.storage().clone(),
         name: "t".to_owned(),
         placements: ColumnPlacements::all(
             engine.session().settings().table_placement(false).clone(),

@@ -264,7 +264,7 @@ fn load_tpch(engine: &Arc<Engine>) {
     for table in tpch::TABLES {
         let rows = tpch::rows(table, 0.01, 2).expect("rows");
         let load = Load {
-            engine: Arc::clone(engine),
+            storage: engine.storage().clone(),
             name: table.to_owned(),
             placements: ColumnPlacements::all(Placement::Bind(TierId::NEAR)),
             progress: Arc::default(),

@@ -11,6 +11,7 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
+use nearfar_store::durable_error::DurableError;
 use nearfar_store::error::StoreError;
 use nearfar_store::image::{
     DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, decode_sketches, open,
@@ -254,7 +255,8 @@ fn try_contents(schema: &SchemaRef, snapshot: &Snapshot) -> Result<RecordBatch, 
             len: part.segment.rows(),
         };
         let columns = part.segment.columns().iter().zip(schema.fields());
-        let columns = columns.map(|(slot, field)| slot.current()?.read(rows, field.data_type()));
+        let columns =
+            columns.map(|(slot, field)| Ok(slot.current()?.read(rows, field.data_type())?));
         let columns = columns.collect::<Result<Vec<_>, StoreError>>()?;
         batches.push(RecordBatch::try_new(Arc::clone(schema), columns)?);
     }
@@ -487,7 +489,7 @@ fn damage_is_found_and_named() {
 fn check_damaged(folder: &Path, path: &Path, made: &Made, storage: &Storage) {
     let read = directory::newest(folder)
         .map_err(StoreError::from)
-        .and_then(|newest| directory::read(folder, &newest.expect("one"), storage))
+        .and_then(|newest| Ok(directory::read(folder, &newest.expect("one"), storage)?))
         .and_then(|read| {
             let table = &read.tables[0];
             try_contents(&table.schema, &table.snapshot)
@@ -538,7 +540,7 @@ fn a_savepoint_that_cannot_be_written_leaves_the_one_before() {
     std::fs::create_dir(&unfinished).expect("a folder");
     let error = directory::write(folder.path(), &again.image, &storage).unwrap_err();
     assert!(
-        matches!(&error, StoreError::Savepoint(error)
+        matches!(&error, DurableError::Savepoint(error)
             if matches!(error.as_ref(), SavepointError::File { path, .. } if *path == unfinished)),
         "{error:?}"
     );
@@ -604,7 +606,7 @@ proptest! {
         std::fs::write(&info.path, nearfar_store::image::seal(b"NFARSAVE", |out| out.raw(&body)))?;
         let read = directory::newest(folder.path())
             .map_err(StoreError::from)
-            .and_then(|info| directory::read(folder.path(), &info.expect("one"), &storage));
+            .and_then(|info| Ok(directory::read(folder.path(), &info.expect("one"), &storage)?));
         if let Ok(read) = read {
             for table in &read.tables {
                 let _ = try_contents(&table.schema, &table.snapshot);

@@ -87,7 +87,7 @@ fn contenders() -> &'static Contenders {
         let batch = batch();
         let engine = Engine::new(super::support::options()).expect("an engine");
         let load = Load {
-            engine: Arc::clone(&engine),
+            storage: engine.storage().clone(),
             name: "t".to_owned(),
             placements: ColumnPlacements::all(Placement::Weighted(vec![(
                 TierId::NEAR,

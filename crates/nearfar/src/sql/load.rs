@@ -111,8 +111,9 @@ pub async fn files(runner: &mut Runner, sources: Vec<Source>) -> anyhow::Result<
     {
         let load = load(runner, &table);
         let (from, told) = (path.clone(), Told::of(&load));
+        let threads = runner.session().engine().threads();
         let work = async move {
-            let (plan, context) = file_plan(&from, format, load.engine.threads()).await?;
+            let (plan, context) = file_plan(&from, format, threads).await?;
             load.plan(plan, context.task_ctx()).await
         };
         let loaded = runner.work(work, told.text()).await?;
@@ -154,8 +155,9 @@ pub async fn tpch(runner: &mut Runner, scale_factor: f64) -> anyhow::Result<()> 
     for table in tpch::TABLES {
         let load = load(runner, table);
         let told = Told::of(&load);
+        let threads = runner.session().engine().threads();
         let work = move || {
-            let rows = tpch::rows(table, scale_factor, load.engine.threads())?;
+            let rows = tpch::rows(table, scale_factor, threads)?;
             load.batches(&rows.schema, rows.parts)
         };
         let loaded = runner.work_blocking(work, told.text()).await??;
@@ -210,7 +212,7 @@ fn load(runner: &Runner, table: &str) -> Load {
     let session = runner.session();
     let placement = session.settings().table_placement(false).clone();
     Load {
-        engine: Arc::clone(session.engine()),
+        storage: session.engine().storage().clone(),
         name: table.to_owned(),
         placements: ColumnPlacements::all(placement),
         progress: Arc::new(Progress::default()),

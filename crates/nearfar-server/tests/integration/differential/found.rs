@@ -86,6 +86,31 @@ const FOUND: &[Found] = &[
         "SELECT 'none' FROM xa WHERE NOT (CAST((SELECT min(d) FROM xb WHERE xa.x) AS TIMESTAMP) <> xa.y)",
         &[],
     ),
+    // What is left of the condition has no columns, and an aggregate over no rows gives a row.
+    (
+        "CREATE TABLE ha (a INTEGER)",
+        "SELECT max(a) FROM ha HAVING NOT (max(a) = max(a))",
+        &[],
+    ),
+    // What is constant on one side of an outer join is null beside rows that have no match.
+    (
+        "CREATE TABLE oa (a INTEGER); CREATE TABLE ob (a INTEGER, k INTEGER); \
+         INSERT INTO oa VALUES (1), (2), (3), (4); INSERT INTO ob VALUES (1, 5), (3, 5), (4, 6)",
+        "SELECT b.k, oa.a FROM oa LEFT JOIN (SELECT * FROM ob WHERE k = 5) AS b ON oa.a = b.a ORDER BY 1, 2",
+        &[&["5", "1"], &["5", "3"], &["NULL", "2"], &["NULL", "4"]],
+    ),
+    (
+        "CREATE TABLE oc (a INTEGER, t TEXT); INSERT INTO oc VALUES (1, 'a'), (2, 'b'), (NULL, 'c'), (NULL, 'd')",
+        "SELECT one.k, oc.t, max(oc.t) OVER (PARTITION BY one.k ORDER BY oc.t \
+         ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) FROM (SELECT 5 AS k, a FROM oc) AS one \
+         RIGHT JOIN oc ON one.a = oc.a ORDER BY 1, 2",
+        &[
+            &["5", "a", "b"],
+            &["5", "b", "b"],
+            &["NULL", "c", "d"],
+            &["NULL", "d", "d"],
+        ],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",

@@ -9,8 +9,8 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Planned, 
 use super::modify::is_into_own;
 use super::transaction::within;
 use crate::engine::session::Session;
-use crate::engine::settings::{Known, Scope};
 use crate::error::StoreError;
+use crate::settings::{Known, Scope};
 use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind};
 use crate::transaction::Transaction;
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::heap::{HEAP_WAIT_METRIC, HeapExec};
-use crate::engine::memory::QueryMemory;
-use crate::engine::refusal::Bytes;
+use crate::error::Bytes;
+use crate::memory::QueryMemory;
 use crate::scan::{BYTES_READ_METRIC, WAIT_METRIC};
 
 /// The kind of plan under which the summary is given.

@@ -21,17 +21,18 @@ use crate::engine::catalog::{SYSTEM, TEMPORARY};
 use crate::engine::definitions::Slot;
 use crate::engine::fault::{is_of_hash_join, query_error};
 use crate::engine::loading::Loading;
-use crate::engine::memory::CancelOnDrop;
 use crate::engine::planning::physical_plan;
 use crate::engine::session::Session;
 use crate::engine::stream::{CommandTag, StatementResult};
 use crate::error::StoreError;
 use crate::foreign::reading;
 use crate::load::{Load, Progress};
+use crate::memory::CancelOnDrop;
 use crate::optimize::analyzer_rules;
 use crate::placement::ColumnPlacements;
+use crate::placement::TemporaryBudget;
 use crate::sql::{CreateClauses, SqlError, shown};
-use crate::table::{Preload, Table, TemporaryBudget};
+use crate::table::{Preload, Table};
 use crate::values::Declared;
 use crate::values::stored::with_room;
 
@@ -103,7 +104,7 @@ impl Session {
             let progress = Arc::new(Progress::default());
             let _shown = self.show_loading(Loading::new(name, &progress));
             let load = Load {
-                engine: Arc::clone(self.engine()),
+                storage: self.engine().storage().clone(),
                 name: name.to_owned(),
                 placements: ColumnPlacements::all(placement.clone()),
                 progress,

@@ -28,13 +28,13 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 use super::loading::Loading;
-use super::memory::QueryMemory;
 use super::metering::planned_bytes;
 use super::planning::physical_plan;
 use super::session::Session;
 use super::stream::{CommandTag, Retry, RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::load::Progress;
+use crate::memory::QueryMemory;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::transaction::{CloseOnDrop, CommitGate, Transaction};
 pub use access::{Action, Right};

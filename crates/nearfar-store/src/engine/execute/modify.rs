@@ -77,8 +77,7 @@ impl Session {
         table: &Arc<Table>,
         mut rows: RowStream,
     ) -> Result<StatementResult, StoreError> {
-        let storage = self.engine().storage().clone();
-        let mut writer = RowWriter::new(Arc::clone(table), storage);
+        let mut writer = RowWriter::new(Arc::clone(table), self.engine().storage());
         let mut ids = Vec::new();
         while let Some(batch) = rows.next().await {
             let batch = batch?;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use super::analyze;
 use crate::engine::Engine;
-use crate::engine::memory::QueryMemory;
 use crate::engine::stream::Retry;
+use crate::memory::QueryMemory;
 
 /// How to run `logical` without hash joins, where `physical`, its plan, has one.
 pub(super) fn without_hash_joins(

@@ -9,9 +9,9 @@ use super::access::of_setting;
 use super::done;
 use super::transaction::alone;
 use crate::engine::session::Session;
-use crate::engine::settings::{Given, Known, Scope, all_settings, library_values};
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
+use crate::settings::{Given, Known, Scope, all_settings, library_values};
 use crate::sql::{SessionCommand, SqlError};
 use crate::transaction::Transaction;
 

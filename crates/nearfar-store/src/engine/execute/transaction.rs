@@ -4,10 +4,10 @@ use datafusion::execution::context::SessionState;
 use std::sync::Arc;
 
 use super::done;
-use crate::engine::Settings;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
+use crate::settings::Settings;
 use crate::sql::TransactionCommand;
 use crate::transaction::{Transaction, TransactionError};
 

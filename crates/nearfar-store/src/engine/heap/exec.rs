@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use super::stream::{HeapStream, InputStream};
 use super::usage::Usage;
-use crate::engine::memory::watching;
-use crate::engine::transparent::transparent;
+use crate::memory::watching;
+use crate::transparent::transparent;
 
 /// Runs its input, an operator, with the operator's allocations on the heap's tier.
 #[derive(Debug)]

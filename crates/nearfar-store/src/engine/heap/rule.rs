@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use super::exec::{HeapExec, HeapInputExec, Input};
 use super::usage::{Operator, Usage};
-use crate::engine::Settings;
+use crate::settings::Settings;
 
 /// Wraps hash joins, aggregations and sorts of plans whose heap is not near.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::scope;
-use crate::engine::transparent::transparent;
-use crate::load::batch_bytes;
+use crate::table::batch_bytes;
+use crate::transparent::transparent;
 
 /// An operator over whole partitions keeps its batches, and puts them together.
 const KEPT_COPIES: usize = 2;

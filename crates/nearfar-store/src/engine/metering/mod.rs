@@ -30,7 +30,6 @@ mod rewrite;
 mod rule;
 mod scope;
 mod sizes;
-mod statement;
 mod text;
 mod widths;
 mod window_values;
@@ -38,7 +37,6 @@ mod window_values;
 pub use functions::guarded_functions;
 pub use rewrite::GuardedCalls;
 pub use rule::{Metering, batch_rows};
-pub use statement::{Charge, StatementMemory};
 pub use text::{parsed_bytes, planned_bytes};
 
 use exec::{MeteredExec, Role, SliceExec};

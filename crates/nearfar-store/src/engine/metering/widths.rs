@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::sizes::{VALUE_BYTES, array_bytes, elements, is_copied, lengths};
-use crate::engine::transparent::transparent;
+use crate::transparent::transparent;
 
 /// What every operator may make without being charged for it.
 const FREE_BYTES: u64 = 1 << 20;

@@ -259,8 +259,9 @@ impl SpillWriter for Writer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SpillAccount, SpillTier};
+    use super::super::SpillTier;
     use super::*;
+    use crate::memory::SpillAccount;
     use datafusion::execution::disk_manager::{DiskManager, DiskManagerMode};
     use futures::executor::block_on;
     use nearfar_memory::{Budgets, MachineRoots, MemorySystem, TierKind, TierSpec};

@@ -6,11 +6,9 @@
 //! region that is refused on in a file on disk. On a modelled tier, writing and reading hold the
 //! thread back as a scan's streams do. What a query has spilled is in its [`SpillAccount`].
 
-mod account;
 mod file;
 mod folder;
 mod store;
 
-pub use account::SpillAccount;
 pub use folder::SpillFolder;
 pub use store::{SpillStore, SpillTier};

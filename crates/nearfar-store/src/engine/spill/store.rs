@@ -7,8 +7,8 @@ use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::PacedTier;
 use std::sync::Arc;
 
-use super::account::SpillAccount;
 use super::file::StoredFile;
+use crate::memory::SpillAccount;
 
 /// The tier whose memory is tried before disk.
 #[derive(Debug, Clone)]

@@ -37,7 +37,7 @@ pub fn schema() -> SchemaRef {
 
 pub fn log(engine: Option<&Engine>) -> Result<RecordBatch, ArrowError> {
     let directory = engine.and_then(Engine::data_directory);
-    let log = engine.and_then(|engine| engine.database().log());
+    let log = engine.and_then(Engine::log);
     let row = directory.zip(log).map(|(directory, log)| Row {
         directory: directory.display().to_string(),
         sync: log.sync_setting(),

@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 };
 
 use super::dependent::{Dependent, domain};
+use crate::error::SqlError;
 use crate::error::StoreError;
-use crate::sql::SqlError;
 
 /// The query around, joined with the subquery, and the value of it.
 pub(super) fn join(

@@ -9,7 +9,7 @@ use super::column::{PoolColumn, PoolSketches};
 use super::options::{DataLink, Verify};
 use super::publish::{MAGIC, PooledSegment};
 use super::table_pool::TablePool;
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
 use crate::image::{
     DatabaseImage, Decoder, ImageError, TableEntry, decode_database, decode_segment, open,
 };
@@ -33,7 +33,10 @@ impl TablePool {
     ///
     /// # Errors
     /// What was published can't be read; with [`Verify::All`], the first column that is damaged.
-    pub fn attach(self: &Arc<Self>, storage: &Storage) -> Result<Option<Publication>, StoreError> {
+    pub fn attach(
+        self: &Arc<Self>,
+        storage: &Storage,
+    ) -> Result<Option<Publication>, DurableError> {
         let Some(published) = self.published.lock().take() else {
             return Ok(None);
         };
@@ -96,7 +99,7 @@ impl TablePool {
         index: usize,
         (extents, file): &(&[Arc<ExtentHandle>], Option<Arc<SegmentFile>>),
         storage: &Storage,
-    ) -> Result<Arc<Segment>, StoreError> {
+    ) -> Result<Arc<Segment>, DurableError> {
         let pooled = self.pooled_segment(extents)?;
         let bytes = pooled.form.verified();
         let bytes = bytes.map_err(|source| self.failed(source))?;
@@ -147,9 +150,9 @@ impl TablePool {
             file: file.clone(),
         }));
         let segment = Segment::new(form.rows, slots, sketches);
-        segment.set_pooled(pooled);
+        segment.set_copy(Arc::new(pooled));
         if let Some(file) = file {
-            segment.set_file(Arc::clone(file));
+            segment.set_copy(Arc::clone(file));
         }
         Ok(Arc::new(segment))
     }
@@ -194,7 +197,7 @@ fn segment_entry(
 ///
 /// # Errors
 /// The first that is damaged.
-pub fn verify(image: &DatabaseImage) -> Result<(), StoreError> {
+pub fn verify(image: &DatabaseImage) -> Result<(), DurableError> {
     for table in &image.tables {
         for part in table.snapshot.parts() {
             for slot in part.segment.columns() {

@@ -7,12 +7,12 @@ use nearfar_memory::Placement;
 use nearfar_memory::pool::ExtentHandle;
 
 use super::table_pool::TablePool;
-use crate::error::StoreError;
 use crate::image::{ColumnEntry, decode_sketches};
 use crate::placement::Storage;
 use crate::savepoint::{ColumnError, SavepointError, SegmentFile};
 use crate::segment::{ColumnForm, ColumnSegment};
 use crate::table::{ColumnSketches, StoredColumn, StoredSketches};
+use crate::table_error::TableError;
 
 /// A column in an extent that nobody has looked at yet.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl PoolColumn {
         file: &Arc<SegmentFile>,
         damage: &SavepointError,
         placement: &Placement,
-    ) -> Result<ColumnSegment, StoreError> {
+    ) -> Result<ColumnSegment, TableError> {
         self.pool.note_damaged(&self.extent, file, damage);
         let name = (self.table.as_str(), self.segment);
         let column = (self.column, self.name.as_str(), &self.data_type);
@@ -74,7 +74,7 @@ impl StoredColumn for PoolColumn {
         &self.entry.form
     }
 
-    fn load(&self, placement: &Placement) -> Result<ColumnSegment, StoreError> {
+    fn load(&self, placement: &Placement) -> Result<ColumnSegment, TableError> {
         let column = match (self.in_place(), &self.file) {
             (Err(damage), Some(file)) => return self.load_from(file, &damage, placement),
             (column, _) => column?,
@@ -85,7 +85,7 @@ impl StoredColumn for PoolColumn {
         }
     }
 
-    fn verify(&self) -> Result<(), StoreError> {
+    fn verify(&self) -> Result<(), TableError> {
         match (self.checked(), &self.file) {
             // Its first use reads the file.
             (Err(damage), Some(file)) => {
@@ -118,7 +118,7 @@ impl PoolSketches {
 }
 
 impl StoredSketches for PoolSketches {
-    fn load(&self) -> Result<ColumnSketches, StoreError> {
+    fn load(&self) -> Result<ColumnSketches, TableError> {
         match (self.in_place(), &self.file) {
             (Err(damage), Some(file)) => {
                 self.pool.note_damaged(&self.extent, file, &damage);
@@ -128,7 +128,7 @@ impl StoredSketches for PoolSketches {
         }
     }
 
-    fn verify(&self) -> Result<(), StoreError> {
+    fn verify(&self) -> Result<(), TableError> {
         let checked = self.extent.verify();
         let checked = checked.map_err(|source| self.pool.failed(source));
         match (checked, &self.file) {

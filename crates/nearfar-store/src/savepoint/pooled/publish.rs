@@ -7,7 +7,7 @@ use nearfar_memory::pool::ExtentHandle;
 
 use super::options::DataLink;
 use super::table_pool::TablePool;
-use crate::error::StoreError;
+use crate::durable_error::DurableError;
 use crate::image::{
     ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, encode_sketches, seal,
 };
@@ -38,7 +38,7 @@ impl TablePool {
     /// # Errors
     /// A pool without room, or that was taken over; a column that can't be read. What was published
     /// before then still is.
-    pub fn publish(&self, image: &DatabaseImage) -> Result<(), StoreError> {
+    pub fn publish(&self, image: &DatabaseImage) -> Result<(), DurableError> {
         let mut last_position = self.publishing.lock();
         self.publish_after(&mut last_position, image)
     }
@@ -51,7 +51,7 @@ impl TablePool {
     pub(in crate::savepoint) fn publish_with(
         &self,
         take: &TakeCommitted,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DurableError> {
         let mut last_position = self.publishing.lock();
         self.publish_after(&mut last_position, &take()?)
     }
@@ -61,7 +61,7 @@ impl TablePool {
         &self,
         last_position: &mut u64,
         image: &DatabaseImage,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DurableError> {
         if image.log_position < *last_position {
             return Ok(());
         }
@@ -75,7 +75,7 @@ impl TablePool {
         Ok(())
     }
 
-    fn publish_image(&self, image: &DatabaseImage) -> Result<u64, StoreError> {
+    fn publish_image(&self, image: &DatabaseImage) -> Result<u64, DurableError> {
         let mut extents = Vec::new();
         let mut segments = Vec::new();
         let folder = self.data.get().map(DataLink::segments);
@@ -121,13 +121,14 @@ impl TablePool {
     }
 
     /// The extents of a segment, which are written where they are not there yet.
-    fn pooled(&self, part: &Part, is_delta: bool) -> Result<PooledSegment, StoreError> {
+    fn pooled(&self, part: &Part, is_delta: bool) -> Result<PooledSegment, DurableError> {
         let segment = &part.segment;
-        let known = segment.pooled();
-        let is_whole =
-            |pooled: &PooledSegment| pooled.pool_id == self.pool_id && !self.is_damaged(pooled);
+        let known = segment.copy::<PooledSegment>();
+        let is_whole = |pooled: &Arc<PooledSegment>| {
+            pooled.pool_id == self.pool_id && !self.is_damaged(pooled)
+        };
         if let Some(pooled) = known.filter(is_whole) {
-            return Ok(pooled);
+            return Ok(pooled.as_ref().clone());
         }
         let Written(columns, entries) = match is_delta {
             true => self.write_delta(segment)?,
@@ -144,12 +145,12 @@ impl TablePool {
             columns,
             sketches: self.write_extent(&[&encode_sketches(segment.sketches().all()?)])?,
         };
-        segment.set_pooled(pooled.clone());
+        segment.set_copy(Arc::new(pooled.clone()));
         Ok(pooled)
     }
 
     /// Each column in an extent of its own: the one that it is in, or a new one.
-    fn write_main(&self, segment: &Segment) -> Result<Written, StoreError> {
+    fn write_main(&self, segment: &Segment) -> Result<Written, DurableError> {
         let mut written = Written::default();
         for slot in segment.columns() {
             let column = slot.current()?;
@@ -169,7 +170,7 @@ impl TablePool {
     }
 
     /// All columns in one extent.
-    fn write_delta(&self, segment: &Segment) -> Result<Written, StoreError> {
+    fn write_delta(&self, segment: &Segment) -> Result<Written, DurableError> {
         let columns = segment.columns().iter().map(ColumnSlot::current);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let (mut parts, mut entries): (Vec<&[u8]>, _) = (Vec::new(), Vec::new());
@@ -187,7 +188,7 @@ impl TablePool {
 
 /// The file of the data directory that has the bytes of a segment too.
 fn file_in(folder: Option<&Path>, segment: &Segment) -> Option<Arc<SegmentFile>> {
-    let file = segment.file()?;
+    let file = segment.copy::<SegmentFile>()?;
     (file.path().parent() == Some(folder?)).then_some(file)
 }
 

@@ -11,9 +11,10 @@ use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
 
 use super::options::{DataLink, TablePoolOptions, Verify};
-use crate::error::StoreError;
+use crate::durable_error::{DurabilityError, DurableError};
 use crate::savepoint::{Lease, SavepointError, SegmentFile};
-use crate::segment::{PoolBytes, SegmentMemory};
+use crate::segment::{ColumnPool, PoolBytes, SegmentMemory};
+use crate::table_error::TableError;
 
 /// A pool that tables are in, which this process owns.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl TablePool {
         options: &TablePoolOptions,
         has_data: bool,
         system: &Arc<MemorySystem>,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, DurableError> {
         Self::open_with(options, has_data, system, Pool::claim)
     }
 
@@ -59,7 +60,7 @@ impl TablePool {
         options: &TablePoolOptions,
         has_data: bool,
         system: &Arc<MemorySystem>,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, DurableError> {
         Self::open_with(options, has_data, system, Pool::claim_empty)
     }
 
@@ -68,7 +69,7 @@ impl TablePool {
         has_data: bool,
         system: &Arc<MemorySystem>,
         claim: fn(&Pool, &Claim) -> Result<Owner, PoolError>,
-    ) -> Result<Arc<Self>, StoreError> {
+    ) -> Result<Arc<Self>, DurableError> {
         let tier = system
             .tier(&options.tier)
             .map_err(|error: UnknownTier| error)?;
@@ -218,6 +219,21 @@ impl TablePool {
             path: self.path.clone(),
             source: Box::new(source),
         }
+    }
+}
+
+impl ColumnPool for TablePool {
+    fn holds(&self, placement: &Placement) -> bool {
+        self.holds(placement)
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<SegmentMemory, TableError> {
+        Ok(self.write(bytes)?)
+    }
+
+    fn check_owner(&self) -> Result<(), TableError> {
+        self.check_owner()
+            .map_err(|by| DurabilityError::fenced(&by).into())
     }
 }
 

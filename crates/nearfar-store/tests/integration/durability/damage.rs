@@ -139,7 +139,7 @@ async fn ten_rows(directory: &Path) -> Vec<u64> {
     let mut positions = Vec::new();
     for row in 0..10 {
         run(&session, &format!("INSERT INTO t VALUES ({row})")).await;
-        positions.push(engine.database().log().expect("a log").status().position);
+        positions.push(engine.log().expect("a log").status().position);
     }
     positions
 }
@@ -237,7 +237,7 @@ async fn commits_that_no_write_to_disk_has_covered_may_be_torn_in_any_order() {
         "CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)",
     )
     .await;
-    let position = engine.database().log().expect("a log").status().position;
+    let position = engine.log().expect("a log").status().position;
     run(
         &session,
         "INSERT INTO t VALUES (2); INSERT INTO t VALUES (3)",
@@ -274,7 +274,7 @@ async fn every_byte_of_a_log_may_be_damaged_or_its_last() {
     let ends = {
         let engine = try_open(log_only(folder.path())).expect("a directory");
         let session = engine.session();
-        let position = || engine.database().log().expect("a log").status().position;
+        let position = || engine.log().expect("a log").status().position;
         run(&session, "CREATE TABLE t (a BIGINT)").await;
         let mut ends = vec![position()];
         for row in [1, 2] {

@@ -145,7 +145,7 @@ async fn commits_that_wait_at_once_share_a_write() {
     for client in clients.collect::<Vec<_>>() {
         client.await.expect("a client");
     }
-    let log = engine.database().log().expect("a log");
+    let log = engine.log().expect("a log");
     assert_eq!(log.status().durable, log.status().position);
     assert!(log.status().syncs <= 16 * 20 + 2, "{:?}", log.status());
     drop(engine);

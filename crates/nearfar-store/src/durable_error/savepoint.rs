@@ -128,7 +128,7 @@ fn remedy(error: &PoolError) -> &'static str {
 
 impl SavepointError {
     /// An error of the system, told apart where a full disk is the reason.
-    pub(super) fn of_io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+    pub(crate) fn of_io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path },

@@ -1,6 +1,6 @@
 //! What is wrong with a file.
 
-use super::caught::Panicked;
+use std::any::Any;
 
 /// What is wrong with a file that others have written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,10 +38,31 @@ pub enum Damage {
 }
 
 impl Damage {
-    pub(super) fn malformed(what: &'static str, reason: impl ToString) -> Self {
+    pub(crate) fn malformed(what: &'static str, reason: impl ToString) -> Self {
         Self::Malformed {
             what,
             reason: reason.to_string(),
         }
+    }
+}
+
+/// What a library said when it panicked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Panicked {
+    /// The first line of it.
+    message: String,
+}
+
+impl Panicked {
+    /// What `panic` says.
+    pub(crate) fn of(panic: &(dyn Any + Send)) -> Self {
+        let text = match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+            (Some(text), _) => text,
+            (None, Some(text)) => *text,
+            (None, None) => "it did not say why",
+        };
+        let message = text.lines().next().unwrap_or_default().to_owned();
+        Self { message }
     }
 }

@@ -9,6 +9,12 @@
 //! The pool also ends queries that were given up: operators that gather rows ask it for memory with
 //! every batch, many of them without letting go of their thread in between.
 
+mod spilled;
+mod statement;
+
+pub use spilled::SpillAccount;
+pub use statement::{Charge, StatementMemory};
+
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
@@ -23,9 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use super::refusal::{Bytes, LimitOf, Refusal};
-use super::spill::SpillAccount;
-use crate::error::StoreError;
+use crate::error::{Bytes, LimitOf, Refusal, StoreError};
 
 /// What a query may hold however much the others take.
 pub const FLOOR_BYTES: u64 = 16 << 20;
@@ -177,7 +181,7 @@ impl SessionMemory {
 
 /// Cancels a query when it is dropped, which changes nothing for one that has ended.
 #[derive(Debug)]
-pub(super) struct CancelOnDrop(pub Arc<QueryMemory>);
+pub(crate) struct CancelOnDrop(pub Arc<QueryMemory>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -238,7 +242,7 @@ impl QueryMemory {
 
     /// `config` with what sorts set apart for merging fitted to the query's memory: DataFusion takes
     /// 10 MiB for each partition, which a small limit has not got.
-    pub(super) fn fitted(&self, config: &SessionConfig) -> SessionConfig {
+    pub(crate) fn fitted(&self, config: &SessionConfig) -> SessionConfig {
         let (limit_bytes, _) = self.limit();
         let partitions = config.target_partitions().max(1);
         let most = limit_bytes as usize / MERGE_RESERVATION_PARTS / partitions;
@@ -257,7 +261,7 @@ impl QueryMemory {
 
     /// Waits until all is given back by operators that are being dropped, which their threads do when
     /// they next let go. Not for long: what else holds memory may hold it until the query ends.
-    pub(super) async fn wait_for_operators(&self) {
+    pub(crate) async fn wait_for_operators(&self) {
         let began = Instant::now();
         while self.used_bytes.load(Relaxed) > 0 && began.elapsed() < GIVING_BACK {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::error::StoreError;
+use crate::table_error::TableError;
 
 const OPEN: u8 = 0;
 const PASSED: u8 = 1;
@@ -21,8 +21,8 @@ impl CommitGate {
     /// Lets a commit through. A statement of several commits may pass again.
     ///
     /// # Errors
-    /// [`StoreError::Cancelled`] once the gate is closed.
-    pub fn pass(&self) -> Result<(), StoreError> {
+    /// [`TableError::Cancelled`] once the gate is closed.
+    pub fn pass(&self) -> Result<(), TableError> {
         // The lock for commits and the joining of tasks order everything else.
         match self.0.fetch_max(PASSED, Ordering::SeqCst) {
             CLOSED => Err(cancelled()),
@@ -44,7 +44,7 @@ impl CommitGate {
     ///
     /// # Errors
     /// As [`Self::pass`].
-    pub fn check(&self) -> Result<(), StoreError> {
+    pub fn check(&self) -> Result<(), TableError> {
         match self.0.load(Ordering::SeqCst) {
             CLOSED => Err(cancelled()),
             _ => Ok(()),
@@ -52,9 +52,9 @@ impl CommitGate {
     }
 }
 
-fn cancelled() -> StoreError {
+fn cancelled() -> TableError {
     let what = "the statement".to_owned();
-    StoreError::Cancelled { what }
+    TableError::Cancelled { what }
 }
 
 /// Closes a gate when the statement's future ends or is dropped.

@@ -8,18 +8,15 @@
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use nearfar_memory::TierBytes;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::Table;
-use super::builder::{SEGMENT_ROWS, TableBuilder};
-use super::marks::Marks;
-use super::row_ids::{RowIds, RowIdsBuilder};
-use super::segment::{ColumnSlot, Segment};
-use super::snapshot::{Part, Snapshot};
-use crate::error::StoreError;
+use super::database::Database;
 use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
-use crate::transaction::Database;
+use crate::table::{
+    ColumnSlot, Marks, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
+    TableBuilder,
+};
+use crate::table_error::TableError;
 
 /// What a merge is to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,15 +147,15 @@ impl Table {
     ///
     /// # Errors
     /// A region that is refused: new segments need room beside the old ones they replace. What was
-    /// merged until then stays so, and the call can be repeated. [`StoreError::Cancelled`].
+    /// merged until then stays so, and the call can be repeated. [`TableError::Cancelled`].
     pub fn merge(
         &self,
         database: &Database,
         storage: &Storage,
         scope: MergeScope,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<u64, StoreError> {
-        let _alone = self.moving.lock();
+    ) -> Result<u64, TableError> {
+        let _alone = self.moving();
         let mut work = {
             let commits = database.lock();
             let snapshot = self.snapshot();
@@ -181,9 +178,8 @@ impl Table {
             }
         }
         database.lock().install(self, self.snapshot().merging(0));
-        self.merges
-            .fetch_add(u64::from(rows > 0), Ordering::Relaxed);
         if rows > 0 {
+            self.count_merge();
             database.main_changed();
         }
         result.map(|()| rows)
@@ -196,8 +192,8 @@ impl Table {
         storage: &Storage,
         sources: &[Part],
         go_on: &dyn Fn() -> bool,
-    ) -> Result<u64, StoreError> {
-        let schema = Arc::clone(&self.schema);
+    ) -> Result<u64, TableError> {
+        let schema = Arc::clone(self.schema());
         let mut builder =
             TableBuilder::new(schema, self.placements(), self.storage(storage)).replacing();
         let mut ids = RowIdsBuilder::default();
@@ -238,7 +234,7 @@ impl Table {
         part: &Part,
         storage: &Storage,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         let Some(paced) = &storage.paced else {
             return Ok(());
         };
@@ -251,9 +247,9 @@ impl Table {
         Ok(())
     }
 
-    fn merge_cancelled(&self) -> StoreError {
-        StoreError::Cancelled {
-            what: format!("merging {}", self.name),
+    fn merge_cancelled(&self) -> TableError {
+        TableError::Cancelled {
+            what: format!("merging {}", self.name()),
         }
     }
 
@@ -264,7 +260,7 @@ impl Table {
         builder: &mut TableBuilder,
         ids: &mut RowIdsBuilder,
         go_on: &dyn Fn() -> bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), TableError> {
         let columns = part.segment.columns().iter().map(ColumnSlot::current);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         for zone in 0..part.segment.rows().div_ceil(ZONE_ROWS) {
@@ -288,11 +284,11 @@ impl Table {
             if rows.is_empty() {
                 continue;
             }
-            let arrays = columns.iter().zip(self.schema.fields());
+            let arrays = columns.iter().zip(self.schema().fields());
             let arrays = arrays.map(|(column, field)| column.read(rows, field.data_type()));
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch = RecordBatch::try_new_with_options(
-                Arc::clone(&self.schema),
+                Arc::clone(self.schema()),
                 arrays.collect::<Result<_, _>>()?,
                 &options,
             )?;

@@ -1,5 +1,7 @@
 //! What can be wrong with a statement.
 
+use crate::table_error::TemporaryLimit;
+
 /// A statement that can't be read or carried out as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -174,18 +176,8 @@ pub enum SqlError {
         statement: &'static str,
     },
     /// Temporary tables that would take more than their session may have.
-    #[error(
-        "the session's temporary tables take {used_bytes} bytes and may take {limit_bytes}, so that \
-         {requested_bytes} bytes more can't be had: drop some, or raise temp_limit"
-    )]
-    TemporaryLimit {
-        /// The bytes asked for.
-        requested_bytes: u64,
-        /// What all temporary tables of the session take.
-        used_bytes: u64,
-        /// What they may take.
-        limit_bytes: u64,
-    },
+    #[error(transparent)]
+    TemporaryLimit(#[from] TemporaryLimit),
     /// An option of `COPY` that can't be so.
     #[error("option {option} of COPY: {why}")]
     CopyOption {

@@ -6,9 +6,8 @@ use std::io;
 use datafusion::error::DataFusionError;
 use nearfar_memory::pool::PoolError;
 
-use crate::durable::DurabilityError;
-use crate::error::StoreError;
-use crate::savepoint::SavepointError;
+use super::StoreError;
+use crate::durable_error::{DurabilityError, SavepointError};
 
 /// Whether an error is that a file system, a quota or a pool has no room left, however deep that lies
 /// in it.

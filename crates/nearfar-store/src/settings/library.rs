@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::value::Given;
-use crate::sql::SqlError;
+use crate::error::SqlError;
 
 /// The namespace of DataFusion's settings.
 pub const PREFIX: &str = "datafusion.";

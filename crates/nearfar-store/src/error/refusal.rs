@@ -76,7 +76,7 @@ impl LimitOf {
 }
 
 /// A number of bytes for people.
-pub(super) struct Bytes(pub u64);
+pub(crate) struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

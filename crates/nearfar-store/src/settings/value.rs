@@ -2,10 +2,10 @@
 
 use nearfar_memory::{Placement, TierId};
 
+use super::tablespaces::{Place, Tablespaces};
 use crate::durable::LogSync;
-use crate::engine::tablespaces::Tablespaces;
+use crate::error::SqlError;
 use crate::placement::parse_bytes;
-use crate::sql::{Place, SqlError};
 
 /// A value that a statement gives a setting.
 #[derive(Debug, Clone, Copy)]

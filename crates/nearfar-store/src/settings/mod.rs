@@ -3,6 +3,7 @@
 
 mod library;
 mod own;
+mod tablespaces;
 mod value;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
@@ -12,18 +13,16 @@ use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
 
-use super::memory::{EngineMemory, SessionMemory};
-use super::metering::StatementMemory;
-use super::tablespaces::Tablespaces;
 use crate::durable::Log;
-use crate::error::StoreError;
-use crate::sql::SqlError;
-use crate::table::TemporaryBudget;
+use crate::error::{SqlError, StoreError};
+use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
+use crate::placement::TemporaryBudget;
 use crate::transaction::MergeLimits;
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use own::OWN;
 pub use own::OwnSetting;
+pub use tablespaces::{Place, Tablespaces};
 pub use value::Given;
 
 /// Whose a setting is.
@@ -193,7 +192,7 @@ impl Settings {
     }
 
     /// Gives a statement memory of its own, for what it takes beside its operators.
-    pub(super) fn begin_statement(&mut self) {
+    pub(crate) fn begin_statement(&mut self) {
         let (tier, limit_bytes) = (self.heap_tablespace, self.memory_limit_bytes);
         let memory = self.queries.query(&self.memory, tier, limit_bytes);
         self.statement = Some(StatementMemory::new(memory));

@@ -42,23 +42,23 @@ impl SpillAccount {
     }
 
     /// Says which tier's memory is tried first.
-    pub(super) fn set_tier(&self, tier: TierId) {
+    pub(crate) fn set_tier(&self, tier: TierId) {
         self.tier.get_or_init(|| tier);
     }
 
-    pub(super) fn add_file(&self) {
+    pub(crate) fn add_file(&self) {
         self.files.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn add_memory(&self, bytes: u64) {
+    pub(crate) fn add_memory(&self, bytes: u64) {
         self.memory_bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(super) fn add_disk(&self, bytes: u64) {
+    pub(crate) fn add_disk(&self, bytes: u64) {
         self.disk_bytes.fetch_add(bytes, Relaxed);
     }
 
-    pub(super) fn add_wait(&self, wait: Duration) {
+    pub(crate) fn add_wait(&self, wait: Duration) {
         let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         self.wait_ns.fetch_add(wait_ns, Relaxed);
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::sql::SqlError;
+use crate::table_error::TemporaryLimit;
 
 /// The number of a session, unlike that of any other of its engine.
 pub type SessionId = u64;
@@ -54,8 +54,8 @@ impl TemporaryBudget {
     /// Takes `bytes`.
     ///
     /// # Errors
-    /// [`SqlError::TemporaryLimit`]; nothing is taken then.
-    pub(super) fn try_take(self: &Arc<Self>, bytes: u64) -> Result<TemporaryBytes, SqlError> {
+    /// [`TemporaryLimit`]; nothing is taken then.
+    pub(crate) fn try_take(self: &Arc<Self>, bytes: u64) -> Result<TemporaryBytes, TemporaryLimit> {
         let limit_bytes = self.limit_bytes();
         let sum = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit_bytes);
         match self.used_bytes.fetch_update(Relaxed, Relaxed, sum) {
@@ -63,7 +63,7 @@ impl TemporaryBudget {
                 budget: Arc::clone(self),
                 bytes,
             }),
-            Err(used_bytes) => Err(SqlError::TemporaryLimit {
+            Err(used_bytes) => Err(TemporaryLimit {
                 requested_bytes: bytes,
                 used_bytes,
                 limit_bytes,
@@ -72,7 +72,7 @@ impl TemporaryBudget {
     }
 
     /// Takes `bytes` whatever the limit, for what replaces as much in a moment.
-    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> TemporaryBytes {
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> TemporaryBytes {
         self.used_bytes.fetch_add(bytes, Relaxed);
         TemporaryBytes {
             budget: Arc::clone(self),
@@ -105,7 +105,7 @@ mod tests {
         let refused = budget.try_take(41).expect_err("no room");
         assert_eq!(
             refused,
-            SqlError::TemporaryLimit {
+            TemporaryLimit {
                 requested_bytes: 41,
                 used_bytes: 60,
                 limit_bytes: 100

@@ -1,5 +1,10 @@
 //! What can go wrong with tables and statements.
 
+mod damage;
+mod full;
+mod refusal;
+mod sql;
+
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use nearfar_memory::{RegionError, SystemError, UnknownTier};
@@ -8,15 +13,15 @@ use nearfar_model::ParameterError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::durable::DurabilityError;
-use crate::engine::Refusal;
-use crate::foreign::Damage;
+use crate::durable_error::{DurabilityError, DurableError, SavepointError};
 use crate::placement::StrategyError;
-use crate::savepoint::SavepointError;
-use crate::sql::SqlError;
-use crate::transaction::TransactionError;
+use crate::table_error::{TableError, TransactionError};
 
-pub use crate::full::is_disk_full;
+pub use damage::{Damage, Panicked};
+pub use full::is_disk_full;
+pub(crate) use refusal::Bytes;
+pub use refusal::{LimitOf, Refusal};
+pub use sql::SqlError;
 
 /// Errors of tables, their loading and their placement, and of statements.
 #[derive(Debug, thiserror::Error)]
@@ -98,6 +103,36 @@ pub enum StoreError {
 impl From<SavepointError> for StoreError {
     fn from(error: SavepointError) -> Self {
         Self::Savepoint(Box::new(error))
+    }
+}
+
+/// Every kind of the tables' errors is one of these too.
+impl From<TableError> for StoreError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Region(error) => Self::Region(error),
+            TableError::Transaction(error) => Self::Transaction(error),
+            TableError::TemporaryLimit(error) => Self::Sql(SqlError::TemporaryLimit(error)),
+            TableError::Cancelled { what } => Self::Cancelled { what },
+            TableError::Internal { message } => Self::Internal { message },
+            TableError::Arrow(error) => error.into(),
+            TableError::Kept(error) => match error.downcast::<DurableError>() {
+                Ok(error) => (*error).into(),
+                Err(error) => Self::DataFusion(DataFusionError::External(error)),
+            },
+        }
+    }
+}
+
+/// The same of the errors of what outlives the process.
+impl From<DurableError> for StoreError {
+    fn from(error: DurableError) -> Self {
+        match error {
+            DurableError::Durability(error) => Self::Durability(error),
+            DurableError::Savepoint(error) => Self::Savepoint(error),
+            DurableError::Tier(error) => Self::Tier(error),
+            DurableError::Table(error) => error.into(),
+        }
     }
 }
 

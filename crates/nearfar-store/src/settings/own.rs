@@ -6,9 +6,9 @@ use nearfar_topology::FAR;
 use super::value::Given;
 use super::{Scope, Settings};
 use crate::durable::{DurabilityError, LogSync};
-use crate::engine::memory::SessionMemory;
 use crate::error::StoreError;
-use crate::table::TemporaryBudget;
+use crate::memory::SessionMemory;
+use crate::placement::TemporaryBudget;
 use crate::transaction::MergeLimits;
 
 /// What `spill_tablespace` is where operators spill to disk alone.

@@ -183,7 +183,7 @@ pub enum DurabilityError {
 }
 
 impl DurabilityError {
-    pub(super) fn io(action: &'static str, path: impl Into<PathBuf>, error: &io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self::Io {
             action,
             path: path.into(),
@@ -196,14 +196,14 @@ impl DurabilityError {
         Self::Fenced { by: by.to_string() }
     }
 
-    pub(super) fn replay(position: u64, error: impl std::fmt::Display) -> Self {
+    pub(crate) fn replay(position: u64, error: impl std::fmt::Display) -> Self {
         Self::Replay {
             position,
             what: error.to_string(),
         }
     }
 
-    pub(super) fn undecodable(position: u64) -> impl Fn(ImageError) -> Self {
+    pub(crate) fn undecodable(position: u64) -> impl Fn(ImageError) -> Self {
         move |error| Self::replay(position, error)
     }
 }

@@ -4,7 +4,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use std::sync::Arc;
 
-use crate::engine::QueryMemory;
+use super::QueryMemory;
 use crate::error::StoreError;
 
 /// What a statement takes from its planning to its end.

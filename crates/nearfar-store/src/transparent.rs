@@ -6,13 +6,17 @@
 ///
 /// The properties are those of the input itself, so that putting such a node into a plan does not
 /// have the nodes above it computed anew, which would cut off the filters that some of them update
-/// while the query runs.
+/// while the query runs. A node with other properties says
+/// `but properties` first, and gives them itself.
 macro_rules! transparent {
     ($with_input:expr) => {
         fn properties(&self) -> &std::sync::Arc<datafusion::physical_plan::PlanProperties> {
             self.input.properties()
         }
 
+        crate::transparent::transparent!(but properties, $with_input);
+    };
+    (but properties, $with_input:expr) => {
         fn maintains_input_order(&self) -> Vec<bool> {
             vec![true]
         }

@@ -4,8 +4,17 @@ use nearfar_memory::{MemorySystem, Placement, TierId};
 use nearfar_topology::{FAR, NEAR};
 use std::sync::Arc;
 
+use crate::error::SqlError;
 use crate::placement::{Strategy, interleaved};
-use crate::sql::{Place, SqlError};
+
+/// Where something is to be put, as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// `TABLESPACE name`.
+    Tablespace(String),
+    /// `placement = 'text'`.
+    Placement(String),
+}
 
 /// The tablespaces of an engine: every tier by its name, `near`, and `far` where there is one.
 #[derive(Debug, Clone)]

@@ -1,0 +1,166 @@
+//! Constants of the side of an outer join whose rows may be missing.
+//!
+//! DataFusion takes `5` of `LEFT JOIN (SELECT 5 AS k, …)` for what `k` is above the join, too, where it is
+//! null beside rows without a match, and leaves `k` out of sorts. These constants are hidden from it while
+//! it decides about sorts.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::JoinType;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, ReplaceChildrenOptions,
+};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::transparent::transparent;
+
+/// Puts a node below outer joins that knows of no constants.
+#[derive(Debug, Default)]
+pub struct HideConstants;
+
+impl PhysicalOptimizerRule for HideConstants {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(hide).data()
+    }
+
+    fn name(&self) -> &'static str {
+        "nearfar_hide_outer_constants"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Takes these nodes out again.
+#[derive(Debug, Default)]
+pub struct ShowConstants;
+
+impl PhysicalOptimizerRule for ShowConstants {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let shown = plan.transform_up(|node| {
+            Ok(match node.downcast_ref::<VaryingExec>() {
+                Some(varying) => Transformed::yes(Arc::clone(&varying.input)),
+                None => Transformed::no(node),
+            })
+        });
+        shown.data()
+    }
+
+    fn name(&self) -> &'static str {
+        "nearfar_show_outer_constants"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(kind) = join_type(node.as_ref()) else {
+        return Ok(Transformed::no(node));
+    };
+    let is_missing = match kind {
+        JoinType::Left => [false, true],
+        JoinType::Right => [true, false],
+        JoinType::Full => [true, true],
+        _ => return Ok(Transformed::no(node)),
+    };
+    let has_constants =
+        |input: &dyn ExecutionPlan| !input.equivalence_properties().constants().is_empty();
+    let mut has_changed = false;
+    let inputs: Vec<Arc<dyn ExecutionPlan>> = node
+        .children()
+        .into_iter()
+        .zip(is_missing)
+        .map(|(input, is_missing)| {
+            if !is_missing || !has_constants(input.as_ref()) {
+                return Arc::clone(input);
+            }
+            has_changed = true;
+            Arc::new(VaryingExec::new(Arc::clone(input))) as _
+        })
+        .collect();
+    match has_changed {
+        true => {
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            node.replace_children(inputs, options).map(Transformed::yes)
+        }
+        false => Ok(Transformed::no(node)),
+    }
+}
+
+fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {
+    let hash = node.downcast_ref::<HashJoinExec>();
+    let nested = node.downcast_ref::<NestedLoopJoinExec>();
+    let merge = node.downcast_ref::<SortMergeJoinExec>();
+    hash.map(|join| *join.join_type())
+        .or_else(|| nested.map(|join| *join.join_type()))
+        .or_else(|| merge.map(|join| join.join_type()))
+}
+
+/// The rows of its input, of which no column is known to be constant.
+#[derive(Debug)]
+struct VaryingExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl VaryingExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let known = input.properties();
+        let orderings = known.equivalence_properties().oeq_class().iter().cloned();
+        let equivalences = EquivalenceProperties::new_with_orderings(input.schema(), orderings);
+        let properties = PlanProperties::new(
+            equivalences,
+            known.output_partitioning().clone(),
+            known.emission_type,
+            known.boundedness,
+        );
+        Self {
+            input,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for VaryingExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VaryingExec")
+    }
+}
+
+impl ExecutionPlan for VaryingExec {
+    fn name(&self) -> &str {
+        "VaryingExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    transparent!(but properties, |_: &Self, input| Self::new(input));
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+}

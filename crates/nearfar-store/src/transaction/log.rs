@@ -1,0 +1,55 @@
+//! Where commits are written before they count, as transactions know it.
+
+use std::fmt;
+
+use crate::table::{CommitGate, Part, RowId, Table};
+use crate::table_error::TableError;
+
+/// A log of what is committed. Its positions grow with every record.
+pub trait CommitLog: fmt::Debug + Send + Sync {
+    /// Begins the record of a transaction, which can be given up until `gate` is passed.
+    ///
+    /// # Errors
+    /// A log that takes no more.
+    fn begin<'a>(&'a self, gate: &'a CommitGate) -> Result<Box<dyn CommitRecord + 'a>, TableError>;
+
+    /// Whether a commit is seen only once its record is on disk.
+    fn waits_for_disk(&self) -> bool;
+
+    /// Waits until all before `position` is on disk.
+    ///
+    /// # Errors
+    /// A disk that can't be written.
+    fn sync_to(&self, position: u64) -> Result<(), TableError>;
+
+    /// All before this position is on disk.
+    fn durable(&self) -> u64;
+}
+
+/// What a log is told of one transaction. Without [`Self::commit`] it means nothing.
+pub trait CommitRecord {
+    /// All rows of `table`, deleted.
+    ///
+    /// # Errors
+    /// A record that the log can't take.
+    fn truncate(&mut self, table: &Table) -> Result<(), TableError>;
+
+    /// Rows of `parts`, none of which is marked, that are added to `table`.
+    ///
+    /// # Errors
+    /// As [`Self::truncate`]; columns that can't be read.
+    fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), TableError>;
+
+    /// Rows of `table` that are deleted.
+    ///
+    /// # Errors
+    /// As [`Self::truncate`].
+    fn delete(&mut self, table: &Table, ids: &[RowId]) -> Result<(), TableError>;
+
+    /// Appends what is left, which makes it count. Returns the position behind it. For who holds the
+    /// database's lock for commits: the order of commits is that of the log.
+    ///
+    /// # Errors
+    /// A log that can't be written; it is as it was.
+    fn commit(self: Box<Self>) -> Result<u64, TableError>;
+}

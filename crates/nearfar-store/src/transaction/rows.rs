@@ -1,0 +1,101 @@
+//! Rows on their way into a table.
+
+use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use crate::placement::{ColumnPlacements, Storage};
+use crate::table::{Segment, Table, TableBuilder, batch_bytes};
+use crate::table_error::TableError;
+
+/// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
+const SEGMENT_ROWS_MIN: usize = 1 << 16;
+
+/// The same of wide rows, in bytes.
+const SEGMENT_BYTES_MIN: u64 = 32 << 20;
+
+/// Rows that are to be added to a table: segments where they are many, else batches for the delta.
+#[derive(Debug)]
+pub struct NewRows {
+    pub segments: Vec<Arc<Segment>>,
+    /// Where the columns of `segments` are.
+    pub placed: ColumnPlacements,
+    pub batches: Vec<RecordBatch>,
+}
+
+impl NewRows {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.batches.is_empty()
+    }
+}
+
+/// Collects the rows that one statement adds: for the delta, or as segments of their own when they
+/// are many. At most one segment's rows are held unencoded.
+#[derive(Debug)]
+pub struct NewRowsBuilder {
+    table: Arc<Table>,
+    storage: Storage,
+    placed: ColumnPlacements,
+    batches: Vec<RecordBatch>,
+    batch_bytes: u64,
+    builder: Option<TableBuilder>,
+    rows: usize,
+}
+
+impl NewRowsBuilder {
+    /// A builder of rows for `table`.
+    pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
+        Self {
+            placed: table.placements(),
+            storage: table.storage(storage),
+            table,
+            batches: Vec::new(),
+            batch_bytes: 0,
+            builder: None,
+            rows: 0,
+        }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Adds rows, columns in the order of the table's and of types that cast to them.
+    ///
+    /// # Errors
+    /// A value that does not cast; a region that is refused.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<(), TableError> {
+        self.rows += batch.num_rows();
+        if let Some(builder) = &mut self.builder {
+            return builder.push(&batch);
+        }
+        self.batch_bytes += batch_bytes(&batch);
+        if batch.num_rows() > 0 {
+            self.batches.push(batch);
+        }
+        if self.rows >= SEGMENT_ROWS_MIN || self.batch_bytes >= SEGMENT_BYTES_MIN {
+            let schema = Arc::clone(self.table.schema());
+            let mut builder = TableBuilder::new(schema, self.placed.clone(), self.storage.clone());
+            for batch in std::mem::take(&mut self.batches) {
+                builder.push(&batch)?;
+            }
+            self.builder = Some(builder);
+        }
+        Ok(())
+    }
+
+    /// All rows that were added, and how many they are.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn finish(self) -> Result<(NewRows, u64), TableError> {
+        let segments = self.builder.map(TableBuilder::finish).transpose()?;
+        let rows = NewRows {
+            segments: segments.unwrap_or_default(),
+            placed: self.placed,
+            batches: self.batches,
+        };
+        Ok((rows, self.rows as u64))
+    }
+}
