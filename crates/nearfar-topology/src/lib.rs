@@ -70,6 +70,7 @@ mod profile;
 mod render;
 mod sysfs;
 mod topology;
+pub mod units;
 
 pub use error::DiscoverError;
 pub use id_list::{IdList, NodeId};
