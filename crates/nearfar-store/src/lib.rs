@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+mod datafusion_names;
 pub mod durable;
 pub mod engine;
 pub mod error;

@@ -26,6 +26,9 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use interruptible::Interruptible;
 use std::sync::Arc;
 
+use crate::datafusion_names::{
+    DECORRELATE_PREDICATE_SUBQUERY, FILTER_PUSHDOWN, OPTIMIZE_PROJECTIONS, PUSH_DOWN_FILTER,
+};
 use crate::values;
 
 /// DataFusion's rules for plans as they come from SQL, with those for PostgreSQL's values among them, behind
@@ -44,7 +47,7 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
-        if rule.name() == "optimize_projections" {
+        if rule.name() == OPTIMIZE_PROJECTIONS {
             rules.push(Arc::new(apart::ApartProjections));
         }
         rules.push(rule);
@@ -52,7 +55,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // Before subqueries become joins.
     let before = rules
         .iter()
-        .position(|rule| rule.name() == "decorrelate_predicate_subquery");
+        .position(|rule| rule.name() == DECORRELATE_PREDICATE_SUBQUERY);
     rules.insert(
         before.unwrap_or(0),
         Arc::new(constant_member::ConstantMember),
@@ -61,7 +64,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // projections that the last rule puts between them.
     let after = rules
         .iter()
-        .position(|rule| rule.name() == "push_down_filter");
+        .position(|rule| rule.name() == PUSH_DOWN_FILTER);
     rules.insert(after.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
     rules.push(Arc::new(guarded::GuardConditions));
     rules
@@ -75,7 +78,7 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     // It takes columns of two sides of a join for each other where they share a name. What can be
     // pushed down has been by the logical rules.
-    rules.retain(|rule| rule.name() != "FilterPushdown");
+    rules.retain(|rule| rule.name() != FILTER_PUSHDOWN);
     rules.push(Arc::new(narrow::NarrowDecimals));
     rules
         .into_iter()
