@@ -1,6 +1,6 @@
 //! End-to-end workloads and comparisons: TPC-H under placements, rivals, restarts.
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod bench;
 mod database;

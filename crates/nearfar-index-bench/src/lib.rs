@@ -10,7 +10,7 @@
 //! * [`reproduce`]: published experiments with trees.
 
 #![forbid(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 pub mod bench;
 pub mod map;

@@ -9,8 +9,7 @@
 //! A tree operation takes a [`Probe`](nearfar_model::Probe) and tells it what it accesses, so that
 //! the same code runs in the model; with [`Native`](nearfar_model::Native) these calls compile to
 //! nothing.
-
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 #[cfg(not(loom))]
 mod art;

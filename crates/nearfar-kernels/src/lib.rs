@@ -10,7 +10,7 @@
 //! that is checked).
 
 #![deny(unsafe_code)]
-#![warn(missing_docs)]
+#![deny(missing_docs)]
 
 /// Tells a probe of an access. The configuration `nearfar_without_probe` leaves these calls out of
 /// the source: `.ci/probe-is-free` compares the machine code of both builds.

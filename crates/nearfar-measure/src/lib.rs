@@ -9,6 +9,7 @@
 //! Every figure carries its [`Kind`]: measured, modelled, published or estimated.
 
 #![deny(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod access;
 mod known;

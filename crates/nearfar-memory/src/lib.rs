@@ -12,6 +12,7 @@
 //! - [`sys`] is the thin layer over the kernel's calls.
 //!
 //! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
+#![deny(missing_docs)]
 
 mod access;
 mod headroom;

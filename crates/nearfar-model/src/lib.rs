@@ -27,6 +27,7 @@
 //!
 //! Time comes from a [`Clock`], so that every rule above is tested in virtual time.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod clock;
 mod heap;

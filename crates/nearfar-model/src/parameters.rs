@@ -56,18 +56,27 @@ pub enum ParameterError {
     /// A number that pacing cannot work with.
     #[error("{name} is {value}, but must be a finite number of at least {minimum}")]
     OutOfRange {
+        /// The parameter.
         name: &'static str,
+        /// What it is.
         value: f64,
+        /// What it must be at least, in its own unit.
         minimum: f64,
     },
     /// A count that is zero.
     #[error("{name} is 0, but must be at least 1")]
-    Zero { name: &'static str },
+    Zero {
+        /// The parameter.
+        name: &'static str,
+    },
     /// A number that the profile does not have and pacing needs.
     #[error("profile {profile}: {key} is unavailable ({reason}), but pacing needs it")]
     Unavailable {
+        /// The profile.
         profile: String,
+        /// The key of the number in it.
         key: &'static str,
+        /// Why the profile does not have it.
         reason: String,
     },
     /// A bandwidth share for no threads.

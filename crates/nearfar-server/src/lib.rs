@@ -7,6 +7,7 @@
 //! their operators do runs on further runtimes ([`Lanes`](nearfar_store::engine::Lanes)), so that cancel
 //! requests, health and new connections are heard while statements keep all threads busy.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod admission;
 mod auth;

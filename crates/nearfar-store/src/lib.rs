@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+mod datafusion_names;
 pub mod durable;
 pub mod durable_error;
 pub mod engine;

@@ -60,6 +60,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod capture;
 mod discover;
@@ -70,6 +71,7 @@ mod profile;
 mod render;
 mod sysfs;
 mod topology;
+pub mod units;
 
 pub use error::DiscoverError;
 pub use id_list::{IdList, NodeId};

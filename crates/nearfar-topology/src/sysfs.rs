@@ -193,8 +193,8 @@ pub(crate) fn parse_hex(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// A number of bytes: hexadecimal with `0x`, else decimal.
-pub(crate) fn parse_bytes(text: &str) -> Option<u64> {
+/// A number as the kernel writes it: hexadecimal with `0x`, else decimal.
+pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     if text.starts_with("0x") {
         parse_hex(text)
     } else {
@@ -213,8 +213,8 @@ mod tests {
             assert_eq!(parse_decimal::<u32>(text), None, "{text:?}");
         }
         assert_eq!(parse_hex("8000000"), Some(0x800_0000));
-        assert_eq!(parse_bytes("0x10"), Some(16));
-        assert_eq!(parse_bytes("10"), Some(10));
+        assert_eq!(parse_integer("0x10"), Some(16));
+        assert_eq!(parse_integer("10"), Some(10));
         assert_eq!(parse_hex("0x"), None);
         assert_eq!(parse_hex("10000000000000000"), None);
     }

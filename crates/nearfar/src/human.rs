@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nearfar_store::placement::NearBudget;
+use nearfar_topology::units::{ThreeDigits, parse_bytes};
 
 /// A number of bytes as written on the command line: `4096`, `512MB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,13 +14,9 @@ impl FromStr for ByteSize {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(bytes) = text.parse() {
-            return Ok(Self(bytes));
-        }
-        match text.parse() {
-            Ok(NearBudget::Bytes(bytes)) => Ok(Self(bytes)),
-            _ => Err("give bytes as a number with or without a unit, such as 512MB or 2GiB".into()),
-        }
+        parse_bytes(text).map(Self).ok_or_else(|| {
+            "give bytes as a number with or without a unit, such as 512MB or 2GiB".to_owned()
+        })
     }
 }
 
@@ -44,26 +40,6 @@ impl FromStr for TierBudget {
     }
 }
 
-/// Bytes in powers of 1024, with three digits.
-#[derive(Debug, Clone, Copy)]
-pub struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-        if self.0 < 1024 {
-            return f.pad(&format!("{} B", self.0));
-        }
-        let mut value = self.0 as f64 / 1024.0;
-        let mut unit = 0;
-        while value >= 999.5 && unit + 1 < UNITS.len() {
-            value /= 1024.0;
-            unit += 1;
-        }
-        f.pad(&format!("{} {}", Digits(value), UNITS[unit]))
-    }
-}
-
 /// Bytes per second in powers of 1000, as memory bandwidths are given.
 #[derive(Debug, Clone, Copy)]
 pub struct BytesPerSecond(pub f64);
@@ -77,7 +53,7 @@ impl fmt::Display for BytesPerSecond {
             value /= 1000.0;
             unit += 1;
         }
-        f.pad(&format!("{} {}", Digits(value), UNITS[unit]))
+        f.pad(&format!("{} {}", ThreeDigits(value), UNITS[unit]))
     }
 }
 
@@ -87,7 +63,7 @@ pub struct Nanoseconds(pub f64);
 
 impl fmt::Display for Nanoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{} ns", Digits(self.0)))
+        f.pad(&format!("{} ns", ThreeDigits(self.0)))
     }
 }
 
@@ -99,11 +75,11 @@ impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs_f64();
         if seconds < 1e-3 {
-            f.pad(&format!("{} µs", Digits(seconds * 1e6)))
+            f.pad(&format!("{} µs", ThreeDigits(seconds * 1e6)))
         } else if seconds < 1.0 {
-            f.pad(&format!("{} ms", Digits(seconds * 1e3)))
+            f.pad(&format!("{} ms", ThreeDigits(seconds * 1e3)))
         } else {
-            f.pad(&format!("{} s", Digits(seconds)))
+            f.pad(&format!("{} s", ThreeDigits(seconds)))
         }
     }
 }
@@ -126,20 +102,6 @@ impl fmt::Display for Count {
     }
 }
 
-/// At least three significant digits, and no more places than that takes.
-struct Digits(f64);
-
-impl fmt::Display for Digits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = match self.0.abs() {
-            value if value >= 99.95 => 0,
-            value if value >= 9.995 => 1,
-            _ => 2,
-        };
-        write!(f, "{:.places$}", self.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,13 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_written_with_three_digits() {
-        let bytes = |bytes| Bytes(bytes).to_string();
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.50 KiB");
-        assert_eq!(bytes(1023 << 10), "1.00 MiB");
-        assert_eq!(bytes(24 << 30), "24.0 GiB");
-        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+    fn figures_are_written_with_three_digits() {
         assert_eq!(BytesPerSecond(38e9).to_string(), "38.0 GB/s");
         assert_eq!(Nanoseconds(507.3).to_string(), "507 ns");
         assert_eq!(Elapsed(Duration::from_micros(1500)).to_string(), "1.50 ms");

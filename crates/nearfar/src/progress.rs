@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use nearfar_store::durable::RecoveryProgress;
+use nearfar_topology::units::Bytes;
 
-use crate::human::{Bytes, BytesPerSecond, Count};
+use crate::human::{BytesPerSecond, Count};
 
 /// What takes less is over before anybody could read it.
 const QUIET: Duration = Duration::from_millis(300);

@@ -33,4 +33,4 @@ pub use self::plan::{
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
 pub(crate) use self::simulate::simulate;
-pub use self::spec::{Document, Flag, RunSpec, SpecError};
+pub use self::spec::{Document, Flag, RunSpec, SpecError, SpecErrorKind};

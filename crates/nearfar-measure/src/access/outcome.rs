@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nearfar_topology::units::Bytes;
 use serde_json::{Value, json};
 
 use super::kernels::Kernel;
@@ -9,7 +10,6 @@ use super::noise::NoiseReport;
 use super::plan::PlannedRun;
 use super::run::Worked;
 use super::spec::TaskSpec;
-use super::units::bytes_text;
 use crate::results::{Kind, Metric};
 use crate::statistics::{Summary, confidence_95};
 
@@ -268,7 +268,7 @@ fn task_dimensions(run: &PlannedRun, task: &TaskSpec) -> Vec<(String, Value)> {
             placements.collect::<Vec<_>>().join(" + ").into(),
         ),
         ("region_bytes".to_owned(), bytes.into()),
-        ("region_size".to_owned(), bytes_text(bytes).into()),
+        ("region_size".to_owned(), Bytes(bytes).exact().into()),
     ];
     if run.window.is_none() {
         let kernel = Kernel::new(first.operation, first.access_bytes);

@@ -2,41 +2,18 @@
 
 use std::time::Duration;
 
-/// Splits a number from its unit.
-fn split(text: &str) -> Option<(f64, &str)> {
-    let text = text.trim();
-    let end = text
-        .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
-        .unwrap_or(text.len());
-    let number: f64 = text[..end].replace('_', "").parse().ok()?;
-    Some((number, text[end..].trim()))
-}
+use nearfar_topology::units::{parse_bytes, split_number};
 
-fn byte_factor(unit: &str) -> Option<f64> {
-    let power = |base: f64, exponent: i32| Some(base.powi(exponent));
-    match unit {
-        "" | "B" => Some(1.0),
-        "KB" | "kB" => power(1000.0, 1),
-        "MB" => power(1000.0, 2),
-        "GB" => power(1000.0, 3),
-        "TB" => power(1000.0, 4),
-        "KiB" => power(1024.0, 1),
-        "MiB" => power(1024.0, 2),
-        "GiB" => power(1024.0, 3),
-        "TiB" => power(1024.0, 4),
-        _ => None,
-    }
+/// A number and its unit.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let (number, unit) = split_number(text)?;
+    Some((number.replace('_', "").parse().ok()?, unit))
 }
 
 /// Bytes: `4096`, `64MiB`, `7 GB`.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let parsed = split(text).and_then(|(number, unit)| Some(number * byte_factor(unit)?));
-    match parsed {
-        Some(bytes) if bytes < u64::MAX as f64 => Ok(bytes.round() as u64),
-        _ => Err(format!(
-            "{text:?} is no size: write bytes, such as 4096, 64MiB or 7GB"
-        )),
-    }
+    parse_bytes(text)
+        .ok_or_else(|| format!("{text:?} is no size: write bytes, such as 4096, 64MiB or 7GB"))
 }
 
 /// A time: `10s`, `200ms`, `1.5s`; without a unit, seconds.
@@ -60,8 +37,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// Bytes per second: `5GB/s`.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let amount = text.trim().strip_suffix("/s").unwrap_or(text);
-    match split(amount).and_then(|(number, unit)| Some(number * byte_factor(unit)?)) {
-        Some(rate) if rate > 0.0 => Ok(rate),
+    match parse_bytes(amount) {
+        Some(bytes) if bytes > 0 => Ok(bytes as f64),
         _ => Err(format!(
             "{text:?} is no rate: write bytes per second, such as 5GB/s"
         )),
@@ -83,16 +60,6 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes in the largest binary unit that keeps them whole.
-pub(crate) fn bytes_text(bytes: u64) -> String {
-    for (unit, shift) in [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)] {
-        if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
-            return format!("{}{unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes}B")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,13 +79,5 @@ mod tests {
             assert!(rate(wrong).is_err() && share(wrong).is_err(), "{wrong}");
         }
         assert!(share("101%").is_err() && rate("0").is_err());
-    }
-
-    #[test]
-    fn sizes_are_written_as_they_are_read() {
-        for size in [1, 64, 4096, 3 << 20, (7 << 30) + 1] {
-            assert_eq!(bytes(&bytes_text(size)), Ok(size));
-        }
-        assert_eq!(bytes_text(7 << 30), "7GiB");
     }
 }

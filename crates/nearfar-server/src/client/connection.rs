@@ -21,7 +21,7 @@ use super::settings::Settings;
 use crate::admission::{Place, Stranger};
 use crate::server::Shared;
 use crate::state::ServerState;
-use crate::wire::{ReadError, Reader, Request, Writer};
+use crate::wire::{ReadError, Reader, Request, RequestKind, Writer};
 
 /// Within which a client takes the last words of its connection.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -91,19 +91,14 @@ impl Connection {
         // Whether messages are passed over until the series that failed has ended.
         let mut is_skipping = false;
         loop {
-            let request = match self.next().await {
-                Ok(request) => request,
-                Err(Ended::Failed(failure)) if !failure.is_fatal => {
-                    // Of a message that was too long, of which only the kind is known.
-                    let answered = self.refuse(&failure, &mut is_skipping).await;
-                    match answered {
-                        Ok(()) => continue,
-                        Err(ended) => return ended,
-                    }
+            let answered = match self.next().await {
+                Ok(Incoming::Request(request)) => self.answer(request, &mut is_skipping).await,
+                Ok(Incoming::TooLong { kind, failure }) => {
+                    self.refuse(kind, &failure, &mut is_skipping).await
                 }
                 Err(ended) => return ended,
             };
-            if let Err(ended) = self.answer(request, &mut is_skipping).await {
+            if let Err(ended) = answered {
                 return ended;
             }
         }
@@ -147,7 +142,7 @@ impl Connection {
     }
 
     /// Waits for the next message, for as long as the connection may be silent.
-    async fn next(&mut self) -> Result<Request, Ended> {
+    async fn next(&mut self) -> Result<Incoming, Ended> {
         let in_transaction = self.session.transaction_state() != TransactionState::Idle;
         let silence = self.settings.idle_timeout(in_transaction);
         let shared = Arc::clone(&self.shared);
@@ -176,21 +171,33 @@ impl Connection {
             biased;
             () = stopped => Err(ended(stopping(&shared.halt))),
             next = self.reader.next() => match next {
+                Ok(request) => Ok(Incoming::Request(request)),
                 // What is left of a COPY that has failed, whatever its length.
-                Err(ReadError::TooLong { kind: COPY_DATA, .. }) => Ok(Request::CopyDone),
-                next => next.map_err(unreadable),
+                Err(ReadError::TooLong { kind: RequestKind::CopyData, .. }) => {
+                    Ok(Incoming::Request(Request::CopyDone))
+                }
+                Err(ReadError::TooLong { kind, bytes, bytes_max }) => {
+                    let failure = too_long(kind, bytes, bytes_max);
+                    Ok(Incoming::TooLong { kind, failure })
+                }
+                Err(error) => Err(unreadable(error)),
             },
             () = silent => Err(ended(idle(in_transaction))),
         }
     }
 
     /// Answers a message that was passed over.
-    async fn refuse(&mut self, failure: &Failure, is_skipping: &mut bool) -> Result<(), Ended> {
+    async fn refuse(
+        &mut self,
+        kind: RequestKind,
+        failure: &Failure,
+        is_skipping: &mut bool,
+    ) -> Result<(), Ended> {
         self.tell(failure)?;
-        // A message of a series is not followed by an end of its own.
-        match failure.message.starts_with(SERIES) {
-            true => *is_skipping = true,
-            false => self.ready().await?,
+        match kind {
+            RequestKind::Query => self.ready().await?,
+            // A message of a series is not followed by an end of its own.
+            _ => *is_skipping = true,
         }
         Ok(self.writer.flush().await?)
     }
@@ -229,11 +236,18 @@ impl Connection {
     }
 }
 
-/// How messages about messages of a series begin.
-const SERIES: &str = "a message of the extended protocol";
-
-/// The kind of messages with rows of a `COPY`.
-const COPY_DATA: u8 = b'd';
+/// What a client has sent.
+enum Incoming {
+    /// A message that is to be answered.
+    Request(Request),
+    /// A message that was passed over.
+    TooLong {
+        /// Nothing else of it is known.
+        kind: RequestKind,
+        /// What the client is told.
+        failure: Failure,
+    },
+}
 
 pub fn unreadable(error: ReadError) -> Ended {
     match error {
@@ -245,17 +259,18 @@ pub fn unreadable(error: ReadError) -> Ended {
             kind,
             bytes,
             bytes_max,
-        } => {
-            let what = match kind {
-                b'Q' => "the statement",
-                COPY_DATA => "a message with rows of a COPY",
-                _ => SERIES,
-            };
-            let message =
-                format!("{what} has {bytes} bytes; this server takes {bytes_max} at most");
-            Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message).into()
-        }
+        } => too_long(kind, bytes, bytes_max).into(),
     }
+}
+
+fn too_long(kind: RequestKind, bytes: usize, bytes_max: usize) -> Failure {
+    let what = match kind {
+        RequestKind::Query => "the statement",
+        RequestKind::CopyData => "a message with rows of a COPY",
+        _ => "a message of the extended protocol",
+    };
+    let message = format!("{what} has {bytes} bytes; this server takes {bytes_max} at most");
+    Failure::new(state::PROGRAM_LIMIT_EXCEEDED, message)
 }
 
 fn idle(in_transaction: bool) -> Failure {

@@ -7,6 +7,6 @@ mod startup;
 mod writer;
 
 pub use reader::{ReadError, Reader};
-pub use request::{Bind, Parse, Request, Target, initial_response};
+pub use request::{Bind, Parse, Request, RequestKind, Target, initial_response};
 pub use startup::{Cancel, Opening, Startup, StartupError, negotiate};
 pub use writer::Writer;

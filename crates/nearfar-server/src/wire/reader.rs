@@ -5,7 +5,7 @@ use std::io;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::request::{Request, Unnamed};
+use super::request::{Request, RequestKind, Unnamed};
 
 /// Why there is no next message.
 #[derive(Debug)]
@@ -16,8 +16,8 @@ pub enum ReadError {
     Malformed(&'static str),
     /// A message that is too long, and was passed over.
     TooLong {
-        /// Its first byte.
-        kind: u8,
+        /// What it is.
+        kind: RequestKind,
         /// Its length.
         bytes: usize,
         /// What it may have.
@@ -55,7 +55,7 @@ pub struct Reader<R> {
     buffer: BytesMut,
     message_bytes_max: usize,
     /// A message that is being passed over: its kind, its length, and what is left of it.
-    skipped: Option<(u8, usize, usize)>,
+    skipped: Option<(RequestKind, usize, usize)>,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -106,10 +106,8 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         let Some(mut head) = self.buffer.get(..HEAD_BYTES) else {
             return Ok(None);
         };
-        let (kind, length) = (head.get_u8(), head.get_i32());
-        if !Request::is_known(kind) {
-            return Err(Unnamed("a message of the protocol").into());
-        }
+        let (kind, length) = (RequestKind::of(head.get_u8()), head.get_i32());
+        let kind = kind.ok_or(Unnamed("a message of the protocol"))?;
         // The length counts itself.
         let body = usize::try_from(length).ok().and_then(|n| n.checked_sub(4));
         let body = body.ok_or(Unnamed("a message of at least four bytes"))?;
@@ -198,7 +196,7 @@ mod tests {
         assert!(matches!(
             long,
             Err(ReadError::TooLong {
-                kind: b'Q',
+                kind: RequestKind::Query,
                 bytes: 65_532,
                 ..
             })

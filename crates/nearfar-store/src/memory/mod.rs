@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::datafusion_names::{SORT_MERGER, SORTER};
 use crate::error::{Bytes, LimitOf, Refusal, StoreError};
 
 /// What a query may hold however much the others take.
@@ -48,19 +49,12 @@ const DEFAULT_SHARE: f64 = 0.8;
 /// the others hold: what it merges in memory has to fit the part that is its own for merging.
 const SPILLING_SHARE: f64 = 0.5;
 
-/// The consumer with which DataFusion's sorts keep rows until they are merged or spilled.
-const SORTER: &str = "ExternalSorter[";
-
-/// The consumer with which DataFusion's sorts merge, once for each sort. Of what was spilled it takes
-/// as many files at once as it gets memory for; what it merges in memory it needs.
-const MERGER: &str = "ExternalSorterMerge[";
-
 /// What every operator may hold, whatever the others do: some take memory without asking, and one that
 /// wants a few bytes for a sum must not fail for that.
 const TRIFLE_BYTES: u64 = 64 << 10;
 
 fn is_merger(consumer: &MemoryConsumer) -> bool {
-    consumer.name().starts_with(MERGER)
+    consumer.name().starts_with(SORT_MERGER)
 }
 
 fn is_sorter(consumer: &MemoryConsumer) -> bool {

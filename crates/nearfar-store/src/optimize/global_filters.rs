@@ -9,10 +9,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rule that pushes filters down.
-pub const RULE: &str = "push_down_filter";
-
-/// [`RULE`], which sees no such condition.
+/// That rule, which sees no such condition.
 #[derive(Debug)]
 pub struct KeepGlobalFilters(pub Arc<dyn OptimizerRule + Send + Sync>);
 

@@ -28,6 +28,11 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use interruptible::Interruptible;
 use std::sync::Arc;
 
+use crate::datafusion_names::{
+    DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
+    EXTRACT_EQUIJOIN_PREDICATE, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST, OPTIMIZE_PROJECTIONS,
+    PUSH_DOWN_FILTER,
+};
 use crate::values;
 
 /// DataFusion's rules for plans as they come from SQL, with those for PostgreSQL's values among them, behind
@@ -47,19 +52,21 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
-        if rule.name() == "optimize_projections" {
+        if rule.name() == OPTIMIZE_PROJECTIONS {
             rules.push(Arc::new(apart::ApartProjections));
         }
         rules.push(match rule.name() {
-            name if null_safe::RULES.contains(&name) => Arc::new(null_safe::KeepNullSafe(rule)),
-            global_filters::RULE => Arc::new(global_filters::KeepGlobalFilters(rule)),
+            EXTRACT_EQUIJOIN_PREDICATE | ELIMINATE_CROSS_JOIN => {
+                Arc::new(null_safe::KeepNullSafe(rule))
+            }
+            PUSH_DOWN_FILTER => Arc::new(global_filters::KeepGlobalFilters(rule)),
             _ => rule,
         });
     }
     // Before subqueries become joins.
     let before = rules
         .iter()
-        .position(|rule| rule.name() == "decorrelate_predicate_subquery");
+        .position(|rule| rule.name() == DECORRELATE_PREDICATE_SUBQUERY);
     rules.insert(
         before.unwrap_or(0),
         Arc::new(constant_member::ConstantMember),
@@ -68,7 +75,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     // projections that the last rule puts between them.
     let after = rules
         .iter()
-        .position(|rule| rule.name() == "push_down_filter");
+        .position(|rule| rule.name() == PUSH_DOWN_FILTER);
     rules.insert(after.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
     rules.push(Arc::new(guarded::GuardConditions));
     rules
@@ -82,16 +89,16 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     // It takes columns of two sides of a join for each other where they share a name. What can be
     // pushed down has been by the logical rules.
-    rules.retain(|rule| rule.name() != "FilterPushdown");
+    rules.retain(|rule| rule.name() != FILTER_PUSHDOWN);
     let at = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>], name: &str| {
         let at = rules.iter().position(|rule| rule.name() == name);
         at.unwrap_or(rules.len())
     };
     // Around what leaves out sorts.
-    let sorts = at(&rules, "EnsureRequirements");
+    let sorts = at(&rules, ENSURE_REQUIREMENTS);
     rules.insert(sorts, Arc::new(outer_constants::HideConstants));
     // Before filters are made of what sorts keep.
-    let filters = at(&rules, "FilterPushdown(Post)");
+    let filters = at(&rules, FILTER_PUSHDOWN_POST);
     rules.insert(filters, Arc::new(outer_constants::ShowConstants));
     rules.insert(filters, Arc::new(whole_orders::WholeOrders));
     rules.push(Arc::new(narrow::NarrowDecimals));

@@ -18,6 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use std::sync::Arc;
 
 use super::decimal::{Bounds, NarrowDecimal, bounds_of};
+use crate::datafusion_names::PASSING_OPERATORS;
 use crate::scan::TableScan;
 
 /// Rewrites decimal arithmetic of projections and aggregates.
@@ -137,15 +138,7 @@ fn column_bounds(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<Bounds>
         return join_bounds(join, column);
     }
     let inputs = plan.children();
-    let passes_rows_on = matches!(
-        plan.name(),
-        "CoalesceBatchesExec"
-            | "CoalescePartitionsExec"
-            | "CooperativeExec"
-            | "RepartitionExec"
-            | "SortExec"
-            | "SortPreservingMergeExec"
-    );
+    let passes_rows_on = PASSING_OPERATORS.contains(&plan.name());
     (passes_rows_on && inputs.len() == 1).then(|| column_bounds(inputs[0], column))?
 }
 

@@ -11,10 +11,7 @@ use datafusion::logical_expr::{JoinType, LogicalPlan};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
-/// The rules that may not see such joins.
-pub const RULES: [&str; 2] = ["extract_equijoin_predicate", "eliminate_cross_join"];
-
-/// One of [`RULES`].
+/// One of these rules, which does not see such joins.
 #[derive(Debug)]
 pub struct KeepNullSafe(pub Arc<dyn OptimizerRule + Send + Sync>);
 

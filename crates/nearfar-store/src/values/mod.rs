@@ -36,10 +36,12 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use std::sync::Arc;
 
+use crate::datafusion_names::TYPE_COERCION;
+
 /// DataFusion's rules that settle types, with ours before and behind them.
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
-    let coercion = rules.iter().position(|rule| rule.name() == "type_coercion");
+    let coercion = rules.iter().position(|rule| rule.name() == TYPE_COERCION);
     rules.insert(coercion.unwrap_or_default(), Arc::new(mixed::MixedNumbers));
     rules.push(Arc::new(rule::CheckedValues));
     rules

@@ -6,6 +6,7 @@ mod crashes;
 mod damaged_files;
 mod durability;
 mod errors;
+mod examples;
 mod files;
 mod full_disks;
 mod heap;

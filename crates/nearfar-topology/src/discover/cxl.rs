@@ -7,7 +7,7 @@ use super::nodes::{AccessClass, Node, read_access};
 use crate::error::DiscoverError;
 use crate::id_list::NodeId;
 use crate::known::Known;
-use crate::sysfs::{Sysfs, parse_bytes, parse_decimal, parse_hex};
+use crate::sysfs::{Sysfs, parse_decimal, parse_hex, parse_integer};
 use crate::topology::{Device, DeviceKind, Unavailable};
 
 const CXL: &str = "bus/cxl/devices";
@@ -77,7 +77,7 @@ fn read_memory_devices(sysfs: &Sysfs) -> Result<Vec<Device>, DiscoverError> {
             sysfs.parse_known(
                 &format!("{folder}/{part}/size"),
                 "a size in bytes",
-                parse_bytes,
+                parse_integer,
             )
         };
         let size_bytes = match (size("ram")?, size("pmem")?) {
@@ -110,7 +110,7 @@ fn read_region(
 ) -> Result<Region, DiscoverError> {
     let folder = format!("{CXL}/{name}");
     let attribute = |file: &str, expected| {
-        sysfs.parse_known(&format!("{folder}/{file}"), expected, parse_bytes)
+        sysfs.parse_known(&format!("{folder}/{file}"), expected, parse_integer)
     };
     let size_bytes = attribute("size", "a size in bytes")?;
     let resource = attribute("resource", "a physical address")?;

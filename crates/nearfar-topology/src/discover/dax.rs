@@ -3,7 +3,7 @@
 use crate::error::DiscoverError;
 use crate::id_list::NodeId;
 use crate::known::Known;
-use crate::sysfs::{Sysfs, parse_bytes, parse_decimal};
+use crate::sysfs::{Sysfs, parse_decimal, parse_integer};
 use crate::topology::{Device, DeviceKind, Unavailable};
 
 const DAX: &str = "bus/dax/devices";
@@ -45,7 +45,7 @@ pub(super) fn read(
     {
         let folder = format!("{DAX}/{name}");
         let size_bytes =
-            sysfs.parse_known(&format!("{folder}/size"), "a size in bytes", parse_bytes)?;
+            sysfs.parse_known(&format!("{folder}/size"), "a size in bytes", parse_integer)?;
         if size_bytes == Known::Value(0) {
             let reason = "has a size of 0: no memory was given to it".to_owned();
             unavailable.push(Unavailable { what: name, reason });
@@ -62,7 +62,7 @@ pub(super) fn read(
         let resource = sysfs.parse_known(
             &format!("{folder}/resource"),
             "a physical address",
-            parse_bytes,
+            parse_integer,
         )?;
         let parents = sysfs.real_parts(&folder);
         let persistent = parents.iter().any(|part| part.starts_with("ndbus"));

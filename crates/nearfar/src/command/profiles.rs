@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use nearfar_topology::units::Bytes;
 use nearfar_topology::{Known, Profile};
 
 use crate::args::{FigureFormat, ProfilesArgs};
-use crate::human::{Bytes, BytesPerSecond, Nanoseconds};
+use crate::human::{BytesPerSecond, Nanoseconds};
 use crate::output::file::Output;
 use crate::output::grid::{Align, Grid};
 

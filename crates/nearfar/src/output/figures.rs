@@ -35,6 +35,16 @@ pub fn print(
     output.finish()
 }
 
+/// The same for figures of a benchmark with this configuration.
+pub fn print_measured(
+    format: FigureFormat,
+    configuration: Value,
+    metrics: &[Metric],
+    table: impl FnOnce(&[Metric], &mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    print(format, &header(configuration), metrics, table)
+}
+
 /// What a figure belongs to, in one respect.
 pub fn dimension(metric: &Metric, name: &str) -> String {
     match metric.dimensions.get(name) {

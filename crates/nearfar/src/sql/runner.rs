@@ -11,13 +11,14 @@ use nearfar_store::engine::{Engine, Loading, RowStream, Session, StatementResult
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{Statement, statements};
 use nearfar_store::transaction::CommitGate;
+use nearfar_topology::units::Bytes;
 
 use super::diagnosis::Source;
 use super::meta::Meta;
 use super::script::{Lines, Pending, Piece};
 use crate::args::RowFormat;
 use crate::exit::{Exit, Failed};
-use crate::human::{Bytes, Elapsed};
+use crate::human::Elapsed;
 use crate::interrupt::Interrupts;
 use crate::machine::Workers;
 use crate::message;

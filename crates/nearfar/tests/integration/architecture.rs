@@ -125,6 +125,9 @@ const STORE_LAYERS: [&[&str]; 2] = [
     &["durable", "durable_error", "image", "private", "savepoint"],
 ];
 
+/// Libraries that do not deny missing documentation yet.
+const UNDOCUMENTED: [&str; 1] = ["nearfar-store"];
+
 struct Crate {
     name: String,
     folder: PathBuf,
@@ -307,6 +310,18 @@ fn unsafe_code_is_where_it_may_be() {
                 relative.display()
             );
         }
+    }
+}
+
+#[test]
+fn libraries_deny_missing_documentation() {
+    for Crate { name, folder, .. } in crates() {
+        let Ok(text) = fs::read_to_string(folder.join("src/lib.rs")) else {
+            continue;
+        };
+        let is_denied = text.contains("\n#![deny(missing_docs)]\n");
+        let is_excused = UNDOCUMENTED.contains(&name.as_str());
+        assert_ne!(is_denied, is_excused, "{name}: missing_docs");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is written for people names what there is.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
@@ -130,21 +131,129 @@ fn documents_that_others_refer_to_are_there() {
         "README.md",
         "ARCHITECTURE.md",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "LICENSE",
         "deny.toml",
         ".ci/run",
     ] {
         assert!(!document(file).is_empty(), "{file}");
     }
-    let mut linked = document("README.md");
-    linked += &document("ARCHITECTURE.md");
-    for link in linked
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next())
-    {
-        let path = link.split('#').next().unwrap_or_default();
-        let is_file = !path.is_empty() && !path.contains("://");
-        assert!(!is_file || workspace().join(path).exists(), "{link}");
+}
+
+/// Documents whose links and paths must lead somewhere: those of the root, and all in `docs`.
+fn documents_with_paths() -> Vec<String> {
+    let entries = fs::read_dir(workspace().join("docs")).expect("docs");
+    let names = entries.map(|entry| entry.expect("an entry").file_name());
+    let mut documents: Vec<String> = names
+        .map(|name| format!("docs/{}", name.display()))
+        .filter(|name| name.ends_with(".md"))
+        .collect();
+    documents.extend(["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(str::to_owned));
+    documents
+}
+
+#[test]
+fn links_lead_to_files() {
+    for name in documents_with_paths() {
+        let folder = workspace().join(&name);
+        let folder = folder.parent().expect("a folder").to_owned();
+        let text = document(&name);
+        let links = text.split("](").skip(1);
+        for link in links.filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            let is_file = !path.is_empty() && !path.contains("://");
+            assert!(!is_file || folder.join(path).exists(), "{name}: {link}");
+        }
     }
+}
+
+#[test]
+fn every_document_is_in_the_index() {
+    let index = document("docs/README.md");
+    for name in documents_with_paths() {
+        let from_docs = match name.strip_prefix("docs/") {
+            Some("README.md") => continue,
+            Some(name) => format!("({name})"),
+            None => format!("(../{name})"),
+        };
+        assert!(
+            index.contains(&from_docs),
+            "{name} is missing in docs/README.md"
+        );
+    }
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    let sources = source_folders();
+    for name in documents_with_paths() {
+        let text = document(&name);
+        for (index, line) in text.lines().enumerate() {
+            for path in paths_in(line) {
+                assert!(
+                    is_there(&path, &sources),
+                    "{name}, line {}: there is no {path}",
+                    index + 1
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_code_map_names_files_of_its_crates() {
+    let text = document("ARCHITECTURE.md");
+    let mut mapped = 0;
+    for line in text.lines() {
+        let mut cells = line.split('|').map(str::trim).skip(1);
+        let (Some(owner), Some(_), Some(begin)) = (cells.next(), cells.next(), cells.next()) else {
+            continue;
+        };
+        let owner = owner.split('`').nth(1).unwrap_or_default();
+        let folder = ["crates", ""].map(|above| workspace().join(above).join(owner).join("src"));
+        let Some(folder) = folder
+            .iter()
+            .find(|folder| !owner.is_empty() && folder.is_dir())
+        else {
+            continue;
+        };
+        for path in begin.split('`').skip(1).step_by(2) {
+            assert!(folder.join(path).exists(), "{owner}: there is no {path}");
+            mapped += 1;
+        }
+    }
+    assert!(mapped > 20, "the code map has {mapped} files");
+}
+
+/// The words in backticks that are paths of this repository: with a slash, and either the name of a Rust
+/// file or below one of the folders of the root or of a crate. Those with a placeholder are left out.
+fn paths_in(line: &str) -> Vec<String> {
+    let words = line.split('`').skip(1).step_by(2);
+    let is_path = |word: &&str| {
+        let roots = ["crates/", "docs/", "fuzz/", "xtask/", ".ci/"];
+        let folders = ["/src/", "/tests/", "/examples/"];
+        let is_of_crate =
+            word.starts_with("nearfar-") && folders.iter().any(|folder| word.contains(folder));
+        let is_below = is_of_crate || roots.iter().any(|root| word.starts_with(root));
+        let is_plain = !word.contains(|c: char| c.is_whitespace() || "*<…(:{".contains(c));
+        word.contains('/') && is_plain && (is_below || word.ends_with(".rs"))
+    };
+    words.filter(is_path).map(str::to_owned).collect()
+}
+
+/// The folders that paths in documents begin at: the root, `crates`, and those of each crate.
+fn source_folders() -> Vec<PathBuf> {
+    let root = workspace();
+    let crates = fs::read_dir(root.join("crates")).expect("crates");
+    let crates = crates.map(|entry| entry.expect("an entry").path());
+    let of_crate = |folder: PathBuf| ["", "src", "tests/integration"].map(|part| folder.join(part));
+    let others = [root.clone(), root.join("crates"), root.join("xtask/src")];
+    others
+        .into_iter()
+        .chain(crates.flat_map(of_crate))
+        .collect()
+}
+
+fn is_there(path: &str, sources: &[PathBuf]) -> bool {
+    sources.iter().any(|folder| folder.join(path).exists())
 }

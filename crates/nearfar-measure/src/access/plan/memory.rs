@@ -10,13 +10,11 @@ use nearfar_model::PacedTier;
 use nearfar_topology::Topology;
 
 use super::pins::{Processors, pins};
-use super::planned::{
-    NO_SUCH_TIER, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun,
-};
+use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
 use super::steps::{automatic_bytes, check_steps};
 use crate::access::kernels::Operation;
 use crate::access::spec::{
-    Context, Document, PlacementSpec, RunSpec, Size, SpecError, StepSpec, TaskSpec,
+    Context, Document, Mistake, PlacementSpec, RunSpec, Size, SpecError, StepSpec, TaskSpec,
 };
 
 impl Plan {
@@ -213,24 +211,24 @@ fn shares(placement: &Placement, bytes: u64) -> TierBytes {
     shares
 }
 
-fn placement(spec: &PlacementSpec, system: &MemorySystem) -> Result<Placement, String> {
-    let tier = |name: &str| {
+fn placement(spec: &PlacementSpec, system: &MemorySystem) -> Result<Placement, Mistake> {
+    let tier = |name: &str| -> Result<TierId, Mistake> {
         let id = system.tier(name).map_err(|error| {
             let far = match name.strip_prefix("node") {
                 Some(_) => "",
                 None => "; a model stands in for a far tier with --profile NAME",
             };
-            format!(
-                "this {NO_SUCH_TIER} or node {name:?}; there are: {}{far}",
+            Mistake::unknown_tier(format!(
+                "this machine has no tier or node {name:?}; there are: {}{far}",
                 error.known.join(", ")
-            )
+            ))
         })?;
         if system.info(id).is_allocatable() {
             Ok(id)
         } else {
-            Err(format!(
-                "no memory can be taken from tier {name:?}: bring it online first"
-            ))
+            let message =
+                format!("no memory can be taken from tier {name:?}: bring it online first");
+            Err(message.into())
         }
     };
     match spec {
@@ -244,7 +242,7 @@ fn placement(spec: &PlacementSpec, system: &MemorySystem) -> Result<Placement, S
                 let pages = NonZeroU32::new(*pages).unwrap_or(NonZeroU32::MIN);
                 Ok((tier(name)?, pages))
             };
-            let runs: Result<_, String> = runs.iter().map(run).collect();
+            let runs: Result<_, Mistake> = runs.iter().map(run).collect();
             Ok(Placement::Weighted(runs?))
         }
         PlacementSpec::Split {

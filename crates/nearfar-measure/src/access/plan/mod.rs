@@ -7,6 +7,5 @@ mod planned;
 mod simulated;
 mod steps;
 
-pub(super) use self::planned::NO_SUCH_TIER;
 pub use self::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
 pub use self::simulated::{DevicePages, Window};

@@ -8,7 +8,7 @@ use nearfar_model::PacedTier;
 use nearfar_model::simulation::{Machine, MachineError};
 
 use super::simulated::{DevicePages, Window};
-use crate::access::spec::{RunSpec, SpecError};
+use crate::access::spec::{RunSpec, SpecError, SpecErrorKind};
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +31,9 @@ pub enum PlanError {
 impl PlanError {
     /// Whether the specification asks for a tier that this machine has not.
     pub fn is_missing_tier(&self) -> bool {
-        matches!(self, Self::Spec(error) if error.field.ends_with("placement")
-            && error.message.contains(NO_SUCH_TIER))
+        matches!(self, Self::Spec(error) if error.kind == SpecErrorKind::UnknownTier)
     }
 }
-
-/// What errors say of a tier that is not there.
-pub(in crate::access) const NO_SUCH_TIER: &str = "machine has no tier";
 
 /// A region with everything decided.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nearfar_model::simulation::DeviceIndex;
 
 use super::tiers::DeviceTiers;
-use crate::access::spec::PlacementSpec;
+use crate::access::spec::{Mistake, PlacementSpec};
 
 /// Bytes of a page of the model, and of a huge page.
 const PAGE_BYTES: u64 = 4 << 10;
@@ -47,7 +47,7 @@ pub(crate) fn place(
     tiers: &DeviceTiers,
     bytes: u64,
     huge_pages: bool,
-) -> Result<Vec<DevicePages>, String> {
+) -> Result<Vec<DevicePages>, Mistake> {
     let grain = if huge_pages {
         HUGE_PAGE_BYTES
     } else {
@@ -66,13 +66,13 @@ pub(crate) fn place(
         PlacementSpec::Bind(name) => whole(vec![turn(name, 1)?]),
         PlacementSpec::Interleave(names) => {
             let turns = names.iter().map(|name| turn(name, 1));
-            whole(turns.collect::<Result<_, String>>()?)
+            whole(turns.collect::<Result<_, Mistake>>()?)
         }
         PlacementSpec::Weighted(runs) => {
             let turns = runs
                 .iter()
                 .map(|(name, pages)| turn(name, u64::from(*pages)));
-            whole(turns.collect::<Result<_, String>>()?)
+            whole(turns.collect::<Result<_, Mistake>>()?)
         }
         PlacementSpec::Split {
             first,
@@ -90,7 +90,7 @@ pub(crate) fn place(
 }
 
 /// `units` pages of `grain_pages` over tiers in turn.
-fn cycle(turns: &[Turn], units: u64, grain_pages: u64) -> Result<DevicePages, String> {
+fn cycle(turns: &[Turn], units: u64, grain_pages: u64) -> Result<DevicePages, Mistake> {
     // After that many rounds over the tiers, each of them begins at its first device again.
     let rounds = turns.iter().fold(1, |rounds, turn| {
         let devices = turn.devices.len() as u64;
@@ -105,7 +105,8 @@ fn cycle(turns: &[Turn], units: u64, grain_pages: u64) -> Result<DevicePages, St
         return Err(format!(
             "begins again after {length} pages only: at most {} are modelled; write smaller numbers",
             CYCLE_PAGES_MAX / grain_pages
-        ));
+        )
+        .into());
     }
     let mut cycle = Vec::new();
     let mut placed = vec![0; turns.len()];

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use nearfar_model::simulation::{DeviceIndex, Machine, TierName};
 use nearfar_topology::Profile;
 
-use crate::access::plan::NO_SUCH_TIER;
-use crate::access::spec::PlacementSpec;
+use crate::access::spec::{Mistake, PlacementSpec};
 
 /// A tier and its devices.
 #[derive(Debug)]
@@ -54,7 +53,7 @@ impl DeviceTiers {
     }
 
     /// The devices of a tier (`far`), of one of its devices (`far2`) or of several (`far0-1`).
-    pub(crate) fn devices(&self, name: &str) -> Result<Vec<DeviceIndex>, String> {
+    pub(crate) fn devices(&self, name: &str) -> Result<Vec<DeviceIndex>, Mistake> {
         let found = self.tiers.iter().find_map(|tier| {
             let devices = name.strip_prefix(tier.name)?;
             if devices.is_empty() {
@@ -68,7 +67,7 @@ impl DeviceTiers {
         found.ok_or_else(|| self.unknown(name))
     }
 
-    fn unknown(&self, name: &str) -> String {
+    fn unknown(&self, name: &str) -> Mistake {
         let tier = |tier: &DeviceTier| match tier.devices.len() {
             1 => tier.name.to_owned(),
             count => {
@@ -77,15 +76,18 @@ impl DeviceTiers {
             }
         };
         let tiers: Vec<String> = self.tiers.iter().map(tier).collect();
-        format!(
-            "the modelled {NO_SUCH_TIER} {name:?}; profile {} has: {}",
+        Mistake::unknown_tier(format!(
+            "the modelled machine has no tier {name:?}; profile {} has: {}",
             self.profile,
             tiers.join(", ")
-        )
+        ))
     }
 
     /// The devices that a placement names.
-    pub(crate) fn devices_of(&self, placement: &PlacementSpec) -> Result<Vec<DeviceIndex>, String> {
+    pub(crate) fn devices_of(
+        &self,
+        placement: &PlacementSpec,
+    ) -> Result<Vec<DeviceIndex>, Mistake> {
         let tiers = placement.tiers().into_iter();
         let devices: Vec<Vec<_>> = tiers
             .map(|name| self.devices(name))

@@ -13,6 +13,42 @@ pub enum Origin {
     Default,
 }
 
+/// What kind of mistake a specification has, where programs tell them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpecErrorKind {
+    /// A text or a field that means nothing, is out of range, or contradicts another.
+    Invalid,
+    /// A tier that the machine does not have.
+    UnknownTier,
+}
+
+/// What is wrong with a field, before it is known where that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    kind: SpecErrorKind,
+    message: String,
+}
+
+impl Mistake {
+    /// A tier that the machine does not have.
+    pub(crate) fn unknown_tier(message: String) -> Self {
+        Self {
+            kind: SpecErrorKind::UnknownTier,
+            message,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Mistake {
+    fn from(message: T) -> Self {
+        Self {
+            kind: SpecErrorKind::Invalid,
+            message: message.into(),
+        }
+    }
+}
+
 /// A specification that cannot be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
@@ -22,6 +58,8 @@ pub struct SpecError {
     pub origin: Origin,
     /// Path of the field, such as `task.reader.threads`; empty where no field is to blame.
     pub field: String,
+    /// What kind of mistake it is.
+    pub kind: SpecErrorKind,
     /// What is wrong, and what to do.
     pub message: String,
 }
@@ -30,13 +68,15 @@ impl SpecError {
     pub(crate) fn new(
         origin: &Origin,
         field: impl Into<String>,
-        message: impl Into<String>,
+        mistake: impl Into<Mistake>,
     ) -> Self {
+        let Mistake { kind, message } = mistake.into();
         Self {
             source_name: None,
             origin: origin.clone(),
             field: field.into(),
-            message: message.into(),
+            kind,
+            message,
         }
     }
 }

@@ -19,7 +19,8 @@ mod resolve;
 mod tree;
 
 pub use self::document::{Document, TEXT_BYTES_MAX};
-pub use self::error::{Origin, SpecError};
+pub(super) use self::error::Mistake;
+pub use self::error::{Origin, SpecError, SpecErrorKind};
 pub use self::expand::{Context, RUNS_MAX};
 pub use self::flags::Flag;
 pub use self::placement::PlacementSpec;

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::document::{Document, Section, TaskSection};
-use super::error::{Origin, SpecError};
+use super::error::{Mistake, Origin, SpecError};
 use super::fields::{self, Field, default_of};
 use super::placement::PlacementSpec;
 use crate::access::cpus::CpuList;
@@ -144,11 +144,11 @@ pub struct RunSpec {
 
 impl RunSpec {
     /// An error about the field at `path`.
-    pub(crate) fn error(&self, path: &str, message: impl Into<String>) -> SpecError {
+    pub(crate) fn error(&self, path: &str, mistake: impl Into<Mistake>) -> SpecError {
         let origin = self.origins.get(path).unwrap_or(&Origin::Default);
         SpecError {
             source_name: self.source_name.clone(),
-            ..SpecError::new(origin, path, message)
+            ..SpecError::new(origin, path, mistake)
         }
     }
 }

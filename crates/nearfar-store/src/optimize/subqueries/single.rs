@@ -12,8 +12,8 @@ use datafusion::logical_expr::{
 };
 
 use super::dependent::{Dependent, domain};
-use crate::error::SqlError;
-use crate::error::StoreError;
+use crate::datafusion_names::SEVERAL_ROWS;
+use crate::error::{SqlError, StoreError};
 
 /// The query around, joined with the subquery, and the value of it.
 pub(super) fn join(
@@ -102,5 +102,5 @@ impl ScalarUDFImpl for Single {
 pub fn is_of_several_rows(error: &DataFusionError) -> bool {
     // Nothing but its words tells it.
     matches!(error.find_root(), DataFusionError::Execution(message)
-        if message.starts_with("Scalar subquery returned more than one row"))
+        if message.starts_with(SEVERAL_ROWS))
 }

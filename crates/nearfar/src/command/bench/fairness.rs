@@ -25,8 +25,8 @@ pub fn run(args: &BenchFairnessArgs) -> anyhow::Result<()> {
         let follow = |statement: Hostile| live.say(format!("beside {}", statement.name()));
         Ok(measure_fairness(&options, follow)?)
     })?;
-    let header = figures::header(outcome.configuration());
-    figures::print(args.figures.format, &header, &outcome.metrics(), table)
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(args.figures.format, configuration, &metrics, table)
 }
 
 fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {

@@ -25,8 +25,8 @@ pub fn run(args: &BenchHeapArgs) -> anyhow::Result<()> {
         let compared = compare_heaps(&options, machine::one_of_several, |step| live.say(step));
         Ok(runtime.block_on(compared)?)
     })?;
-    let header = figures::header(outcome.configuration());
-    figures::print(args.figures.format, &header, &outcome.metrics(), table)
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(args.figures.format, configuration, &metrics, table)
 }
 
 /// Relative throughputs; each kind of figure says which it is.

@@ -1,15 +1,13 @@
 //! `nearfar bench merge`.
 
-use std::io::{self, Write};
-
 use nearfar_bench::merge::{MergeBenchOptions, measure_merges};
-use nearfar_measure::results::Metric;
 
+use super::figures_table::FiguresTable;
 use crate::args::BenchMergeArgs;
 use crate::interrupt::run_shown;
 use crate::machine::{self, Kept};
-use crate::output::figures::{self, dimension, range};
-use crate::output::grid::{Align, Grid};
+use crate::output::figures::{self, dimension};
+use crate::output::grid::Align;
 
 /// Runs the command.
 pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
@@ -28,30 +26,22 @@ pub fn run(args: &BenchMergeArgs) -> anyhow::Result<()> {
         });
         Ok(runtime.block_on(measured)?)
     })?;
-    let header = figures::header(outcome.configuration());
-    figures::print(args.figures.format, &header, &outcome.metrics(), table)
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(
+        args.figures.format,
+        configuration,
+        &metrics,
+        |metrics, out| TABLE.write(metrics, out),
+    )
 }
 
-fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
-    let mut grid = Grid::new([
-        ("figure", Align::Left),
-        ("phase", Align::Left),
-        ("value", Align::Right),
-        ("over the rounds", Align::Right),
-    ]);
-    for metric in metrics {
-        let text = |value: f64| match metric.unit.as_str() {
-            "s" => format!("{:.2} ms", value * 1e3),
-            "B/s" => format!("{:.1} MB/s", value / 1e6),
-            "rows/s" => format!("{:.0} rows/s", value),
-            _ => format!("{value:.2}"),
-        };
-        grid.row([
-            metric.metric.clone(),
-            dimension(metric, "phase"),
-            metric.value.get().map(text).unwrap_or_default(),
-            range(metric, text),
-        ]);
-    }
-    grid.write_page(out)
-}
+const TABLE: FiguresTable = FiguresTable {
+    dimensions: &[("phase", Align::Left, |metric| dimension(metric, "phase"))],
+    range_title: "over the rounds",
+    text: |unit, value| match unit {
+        "s" => format!("{:.2} ms", value * 1e3),
+        "B/s" => format!("{:.1} MB/s", value / 1e6),
+        "rows/s" => format!("{value:.0} rows/s"),
+        _ => format!("{value:.2}"),
+    },
+};

@@ -1,6 +1,7 @@
 //! `nearfar bench`: comparisons with other engines.
 
 mod fairness;
+mod figures_table;
 mod folder;
 mod heap;
 mod index;

@@ -1,18 +1,17 @@
 //! `nearfar bench restart`.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use nearfar_bench::restart::{RestartBenchOptions, RestartBenchOutcome, measure_restarts};
-use nearfar_measure::results::Metric;
 use tracing::info;
 
+use super::figures_table::FiguresTable;
 use super::folder::OwnFolder;
 use crate::args::BenchRestartArgs;
 use crate::interrupt::run_shown;
-use crate::output::figures::{self, dimension, range};
-use crate::output::grid::{Align, Grid};
+use crate::output::figures::{self, dimension};
+use crate::output::grid::Align;
 
 /// Where memory is that outlives a process, on most machines.
 const TMPFS: &str = "/dev/shm";
@@ -50,7 +49,7 @@ fn print(args: &BenchRestartArgs, outcome: &RestartBenchOutcome) -> anyhow::Resu
     }
     let metrics = outcome.metrics();
     figures::print(args.figures.format, &header, &metrics, |metrics, out| {
-        table(metrics, out)?;
+        TABLE.write(metrics, out)?;
         match &outcome.absent {
             Some(reason) => writeln!(out, "\nDuckDB took no part: {reason}"),
             None => Ok(()),
@@ -58,27 +57,18 @@ fn print(args: &BenchRestartArgs, outcome: &RestartBenchOutcome) -> anyhow::Resu
     })
 }
 
-fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
-    let mut grid = Grid::new([
-        ("figure", Align::Left),
-        ("scale factor", Align::Right),
-        ("of", Align::Left),
-        ("value", Align::Right),
-        ("over the runs", Align::Right),
-    ]);
-    for metric in metrics {
-        let text = |value: f64| match metric.unit.as_str() {
-            "ms" => format!("{value:.1} ms"),
-            _ => format!("{value:.4}"),
-        };
-        let known = metric.value.get().map(text);
-        grid.row([
-            metric.metric.clone(),
-            dimension(metric, "scale_factor"),
-            dimension(metric, "reload") + &dimension(metric, "start"),
-            known.unwrap_or_else(|| "unavailable".to_owned()),
-            range(metric, text),
-        ]);
-    }
-    grid.write_page(out)
-}
+const TABLE: FiguresTable = FiguresTable {
+    dimensions: &[
+        ("scale factor", Align::Right, |metric| {
+            dimension(metric, "scale_factor")
+        }),
+        ("of", Align::Left, |metric| {
+            dimension(metric, "reload") + &dimension(metric, "start")
+        }),
+    ],
+    range_title: "over the runs",
+    text: |unit, value| match unit {
+        "ms" => format!("{value:.1} ms"),
+        _ => format!("{value:.4}"),
+    },
+};

@@ -21,8 +21,8 @@ pub fn run(args: &BenchScanArgs) -> anyhow::Result<()> {
             live.say(format!("round {} of {rounds}", done + 1));
         })?)
     })?;
-    let header = figures::header(outcome.configuration());
-    figures::print(args.figures.format, &header, &outcome.metrics(), table)
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(args.figures.format, configuration, &metrics, table)
 }
 
 fn options(args: &BenchScanArgs) -> anyhow::Result<ScanBenchOptions> {

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use nearfar_bench::bench::{BenchOutcome, Comparison, Ended, Turns};
 use nearfar_measure::Summary;
+use nearfar_topology::units::Bytes;
 
-use crate::human::{Bytes, BytesPerSecond};
+use crate::human::BytesPerSecond;
 use crate::output::grid::{Align, Grid};
 
 /// Writes all of it.

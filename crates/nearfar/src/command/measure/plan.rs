@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use nearfar_measure::Kind;
 use nearfar_measure::access::{Plan, PlanTarget};
 use nearfar_measure::results::Metric;
+use nearfar_topology::units::Bytes;
 use serde_json::json;
 
 use crate::args::FigureFormat;
-use crate::human::{Bytes, Elapsed};
+use crate::human::Elapsed;
 use crate::output::figures;
 use crate::output::grid::{Align, Grid};
 

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 
 use nearfar_measure::probe::{Check, ProbeResult, TOLERANCE, Verdict};
 use nearfar_measure::{Kind, Summary};
+use nearfar_topology::units::Bytes;
 use nearfar_topology::{Known, Tier, Topology};
 
 use super::Probed;
-use crate::human::{Bytes, BytesPerSecond, Nanoseconds};
+use crate::human::{BytesPerSecond, Nanoseconds};
 use crate::output::grid::{Align, Grid};
 
 const GAP: &str = "-";

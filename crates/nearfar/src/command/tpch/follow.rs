@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use nearfar_bench::tpch::{Event, Observer};
+use nearfar_topology::units::Bytes;
 use tracing::info;
 
-use crate::human::{Bytes, Count, Elapsed};
+use crate::human::{Count, Elapsed};
 use crate::progress::{self, Live, Spinner};
 
 /// Shows what a run is doing: a line on a terminal, and each step with `--verbose`.

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use nearfar_bench::tpch::published::{self, PublishedThroughput};
 use nearfar_bench::tpch::{BytesByTier, Outcome, PlacementOutcome};
 use nearfar_measure::{Kind, Summary};
+use nearfar_topology::units::Bytes;
 
-use crate::human::{Bytes, Elapsed};
+use crate::human::Elapsed;
 use crate::output::grid::{Align, Grid};
 
 /// Writes the comparison of the placements and the times of the queries.

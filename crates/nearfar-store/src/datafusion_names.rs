@@ -1,0 +1,188 @@
+//! DataFusion's names of operators, memory consumers and rules, and the one message, that this crate looks
+//! for where nothing else tells them. Running plans in the tests below shows an upgrade that changes one.
+
+/// The consumer with which sorts keep rows until they are merged or spilled, one for each partition.
+pub const SORTER: &str = "ExternalSorter[";
+
+/// The consumer with which sorts merge, once for each sort. Of what was spilled it takes as many files
+/// concurrently as it gets memory for; what it merges in memory it needs.
+pub const SORT_MERGER: &str = "ExternalSorterMerge[";
+
+/// Operators with one input that pass its rows on as they are.
+pub const PASSING_OPERATORS: [&str; 5] = [
+    "CoalescePartitionsExec",
+    "CooperativeExec",
+    "RepartitionExec",
+    "SortExec",
+    "SortPreservingMergeExec",
+];
+
+/// The rule of the analyzer that settles types.
+pub const TYPE_COERCION: &str = "type_coercion";
+
+/// The logical rule that leaves out columns that nobody reads.
+pub const OPTIMIZE_PROJECTIONS: &str = "optimize_projections";
+
+/// The logical rule that makes joins of subqueries in conditions.
+pub const DECORRELATE_PREDICATE_SUBQUERY: &str = "decorrelate_predicate_subquery";
+
+/// The logical rule that moves conditions towards scans.
+pub const PUSH_DOWN_FILTER: &str = "push_down_filter";
+
+/// The physical rule that moves conditions towards scans.
+pub const FILTER_PUSHDOWN: &str = "FilterPushdown";
+
+/// The physical rule that decides about sorts and partitions.
+pub const ENSURE_REQUIREMENTS: &str = "EnsureRequirements";
+
+/// The physical rule that hands filters that change while a query runs to scans.
+pub const FILTER_PUSHDOWN_POST: &str = "FilterPushdown(Post)";
+
+/// The logical rule that makes keys of joins of their conditions.
+pub const EXTRACT_EQUIJOIN_PREDICATE: &str = "extract_equijoin_predicate";
+
+/// The logical rule that finds the keys of joins without any.
+pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
+
+/// How the message about a scalar subquery with several rows begins.
+pub const SEVERAL_ROWS: &str = "Scalar subquery returned more than one row";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::fmt;
+    use std::sync::Arc;
+
+    use arrow::datatypes::Schema;
+    use datafusion::error::{DataFusionError, Result};
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::optimizer::{Analyzer, Optimizer};
+    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+    use datafusion::physical_plan::coop::CooperativeExec;
+    use datafusion::physical_plan::empty::EmptyExec;
+    use datafusion::physical_plan::{ExecutionPlan, collect};
+    use datafusion::prelude::{SessionConfig, SessionContext};
+    use parking_lot::Mutex;
+
+    /// Grants everything and keeps the names of who asks.
+    #[derive(Debug, Default)]
+    struct Names(Mutex<Vec<String>>);
+
+    impl fmt::Display for Names {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.name())
+        }
+    }
+
+    impl MemoryPool for Names {
+        fn name(&self) -> &str {
+            "names of consumers"
+        }
+
+        fn register(&self, consumer: &MemoryConsumer) {
+            self.0.lock().push(consumer.name().to_owned());
+        }
+
+        fn grow(&self, _: &MemoryReservation, _: usize) {}
+
+        fn shrink(&self, _: &MemoryReservation, _: usize) {}
+
+        fn try_grow(&self, _: &MemoryReservation, _: usize) -> Result<()> {
+            Ok(())
+        }
+
+        fn reserved(&self) -> usize {
+            0
+        }
+    }
+
+    /// Runs a query in DataFusion alone: its operators, its consumers of memory, and how it ended.
+    async fn run(sql: &str) -> (BTreeSet<String>, Vec<String>, Result<()>) {
+        let names = Arc::new(Names::default());
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&names) as Arc<dyn MemoryPool>)
+            .build_arc()
+            .expect("a runtime");
+        let mut config = SessionConfig::new().with_target_partitions(2);
+        config.options_mut().optimizer.repartition_aggregations = true;
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        let plan = context.sql(sql).await.expect("a query");
+        let plan = plan.create_physical_plan().await.expect("a plan");
+        let mut operators = BTreeSet::new();
+        add_names(plan.as_ref(), &mut operators);
+        let ended = collect(plan, context.task_ctx()).await.map(|_| ());
+        let consumers = std::mem::take(&mut *names.0.lock());
+        (operators, consumers, ended)
+    }
+
+    fn add_names(plan: &dyn ExecutionPlan, names: &mut BTreeSet<String>) {
+        names.insert(plan.name().to_owned());
+        for child in plan.children() {
+            add_names(child.as_ref(), names);
+        }
+    }
+
+    #[tokio::test]
+    async fn operators_and_consumers_have_these_names() {
+        let grouped = "SELECT value % 7 AS k, count(*) AS n FROM generate_series(1, 100000)
+             GROUP BY value % 7";
+        let sorted = format!("{grouped} ORDER BY n, k");
+        let counted = format!("SELECT count(*) FROM ({grouped})");
+        let (mut operators, consumers, ended) = run(&sorted).await;
+        ended.expect("rows");
+        for consumer in [SORTER, SORT_MERGER] {
+            let is_there = consumers.iter().any(|name| name.starts_with(consumer));
+            assert!(is_there, "{consumer} is not among {consumers:?}");
+        }
+        operators.extend(run(&counted).await.0);
+        let input = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
+        operators.insert(CooperativeExec::new(input).name().to_owned());
+        for operator in PASSING_OPERATORS {
+            assert!(operators.contains(operator), "{operator}: {operators:?}");
+        }
+    }
+
+    #[test]
+    fn rules_have_these_names() {
+        let analyzer = Analyzer::new();
+        assert!(
+            analyzer
+                .rules
+                .iter()
+                .any(|rule| rule.name() == TYPE_COERCION)
+        );
+        let logical = Optimizer::new();
+        for name in [
+            OPTIMIZE_PROJECTIONS,
+            DECORRELATE_PREDICATE_SUBQUERY,
+            PUSH_DOWN_FILTER,
+            EXTRACT_EQUIJOIN_PREDICATE,
+            ELIMINATE_CROSS_JOIN,
+        ] {
+            assert!(
+                logical.rules.iter().any(|rule| rule.name() == name),
+                "{name}"
+            );
+        }
+        let physical = PhysicalOptimizer::new();
+        for name in [ENSURE_REQUIREMENTS, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST] {
+            assert!(
+                physical.rules.iter().any(|rule| rule.name() == name),
+                "{name}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_scalar_subquery_with_several_rows_says_so() {
+        let (.., ended) = run("SELECT (SELECT value FROM generate_series(1, 2))").await;
+        let error = ended.expect_err("several rows");
+        let root = error.find_root();
+        assert!(
+            matches!(root, DataFusionError::Execution(text) if text.starts_with(SEVERAL_ROWS)),
+            "{root}"
+        );
+    }
+}
