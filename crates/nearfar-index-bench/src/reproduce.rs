@@ -16,7 +16,7 @@ use nearfar_model::simulation::{Machine, TierName};
 
 use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap, WORD_BYTES};
 use crate::modelled::{Counted, InPlace, Scale};
-use crate::placed::{PlacedError, PolicyGround, stand_in_system, store_all};
+use crate::placed::{PlacedError, PolicyMemory, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).
@@ -85,7 +85,7 @@ impl BPlusTrees {
                     None => stand_in_system()?,
                 };
                 let tree =
-                    BPlusTreeMap::<u64>::new(&PolicyGround::near(&system), node_bytes, WORD_BYTES)?;
+                    BPlusTreeMap::<u64>::new(&PolicyMemory::near(&system), node_bytes, WORD_BYTES)?;
                 self.system = Some(system);
                 store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
                 Tree::Samples(Rc::new(tree))

@@ -152,7 +152,7 @@ impl Nodes {
             let (found, other) = (self.words[word], (lower, upper));
             if key == found {
                 // That it is there comes as a surprise.
-                probe.guessed_wrong();
+                probe.branch_mispredict();
                 return middle;
             }
             let is_below = key < found;
@@ -170,7 +170,7 @@ impl Nodes {
                     (other.0, middle)
                 };
                 go_astray(first, (low, high), key, probe);
-                probe.guessed_wrong();
+                probe.branch_mispredict();
             }
         }
         lower
@@ -301,7 +301,7 @@ fn go_astray<P: Probe>(first: usize, bounds: (usize, usize), key: u64, probe: &P
     let (mut low, mut high) = bounds;
     while low < high {
         let middle = usize::midpoint(low, high);
-        probe.read_in_vain(address(first + middle), WORD_BYTES);
+        probe.wrong_path_load(address(first + middle), WORD_BYTES);
         if high - low <= LINE_WORDS {
             return;
         }

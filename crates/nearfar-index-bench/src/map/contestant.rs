@@ -11,7 +11,7 @@ use super::rivals::{
     BPlusTreeCrate, CongeeCrate, FerntreeCrate, LockedMap, MasstreeCrate, SccCrate, SkiplistCrate,
 };
 use super::value::{OwnValue, TestValue, WORD_BYTES};
-use super::{Ground, OrderedMap, PlacedMap};
+use super::{MemorySource, OrderedMap, PlacedMap};
 
 /// A map that can be tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -178,14 +178,14 @@ impl Contestant {
 pub(super) fn open_integers<V: Visitor<u64>>(
     contestant: Contestant,
     value_bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     if value_bytes != WORD_BYTES {
         return open_integers_of::<BlockValue, Box<[u8]>, V>(
             contestant,
             value_bytes,
-            ground,
+            source,
             visitor,
         );
     }
@@ -193,7 +193,7 @@ pub(super) fn open_integers<V: Visitor<u64>>(
         Contestant::Congee => visitor.visit(CongeeCrate::default()),
         Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_words()),
         Contestant::Ferntree => visitor.visit(FerntreeCrate::default()),
-        _ => return open_integers_of::<u64, u64, V>(contestant, value_bytes, ground, visitor),
+        _ => return open_integers_of::<u64, u64, V>(contestant, value_bytes, source, visitor),
     })
 }
 
@@ -201,14 +201,14 @@ pub(super) fn open_integers<V: Visitor<u64>>(
 fn open_integers_of<O: OwnValue, R: TestValue, V: Visitor<u64>>(
     contestant: Contestant,
     bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
+        Contestant::Art => visitor.visit(ArtMap::<O>::new(source, bytes)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(source, bytes)?),
         Contestant::BPlusTree { node_bytes } => {
-            visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?)
+            visitor.visit(BPlusTreeMap::<O>::new(source, node_bytes, bytes)?)
         }
         Contestant::StdMap => visitor.visit(LockedMap::<u64, R>::new(bytes)),
         Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
@@ -225,28 +225,28 @@ fn open_integers_of<O: OwnValue, R: TestValue, V: Visitor<u64>>(
 pub(super) fn open_bytes<V: Visitor<[u8]>>(
     contestant: Contestant,
     value_bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     if value_bytes != WORD_BYTES {
-        return open_bytes_of::<BlockValue, Box<[u8]>, V>(contestant, value_bytes, ground, visitor);
+        return open_bytes_of::<BlockValue, Box<[u8]>, V>(contestant, value_bytes, source, visitor);
     }
     if contestant == Contestant::MasstreeCrate {
         return Ok(visitor.visit(MasstreeCrate::of_words()));
     }
-    open_bytes_of::<u64, u64, V>(contestant, value_bytes, ground, visitor)
+    open_bytes_of::<u64, u64, V>(contestant, value_bytes, source, visitor)
 }
 
 /// As [`open_integers_of`], over byte strings.
 fn open_bytes_of<O: OwnValue, R: TestValue, V: Visitor<[u8]>>(
     contestant: Contestant,
     bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
+        Contestant::Art => visitor.visit(ArtMap::<O>::new(source, bytes)?),
+        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(source, bytes)?),
         Contestant::StdMap => visitor.visit(LockedMap::<[u8], R>::new(bytes)),
         Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
         Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8], R>::new(bytes)),
@@ -262,26 +262,26 @@ fn open_bytes_of<O: OwnValue, R: TestValue, V: Visitor<[u8]>>(
 pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
     contestant: Contestant,
     value_bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     match value_bytes {
-        WORD_BYTES => placed_integers_of::<u64, V>(contestant, value_bytes, ground, visitor),
-        _ => placed_integers_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
+        WORD_BYTES => placed_integers_of::<u64, V>(contestant, value_bytes, source, visitor),
+        _ => placed_integers_of::<BlockValue, V>(contestant, value_bytes, source, visitor),
     }
 }
 
 fn placed_integers_of<O: OwnValue, V: PlacedVisitor<u64>>(
     contestant: Contestant,
     bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
+        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(source, bytes)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(source, bytes)?)),
         Contestant::BPlusTree { node_bytes } => {
-            Ok(visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?))
+            Ok(visitor.visit(BPlusTreeMap::<O>::new(source, node_bytes, bytes)?))
         }
         _ => Err(OpenError::NotOurs { contestant }),
     }
@@ -291,24 +291,24 @@ fn placed_integers_of<O: OwnValue, V: PlacedVisitor<u64>>(
 pub(super) fn open_placed_bytes<V: PlacedVisitor<[u8]>>(
     contestant: Contestant,
     value_bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     match value_bytes {
-        WORD_BYTES => placed_bytes_of::<u64, V>(contestant, value_bytes, ground, visitor),
-        _ => placed_bytes_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
+        WORD_BYTES => placed_bytes_of::<u64, V>(contestant, value_bytes, source, visitor),
+        _ => placed_bytes_of::<BlockValue, V>(contestant, value_bytes, source, visitor),
     }
 }
 
 fn placed_bytes_of<O: OwnValue, V: PlacedVisitor<[u8]>>(
     contestant: Contestant,
     bytes: usize,
-    ground: &dyn Ground,
+    source: &dyn MemorySource,
     visitor: V,
 ) -> Opened<V::Output> {
     match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
+        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(source, bytes)?)),
+        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(source, bytes)?)),
         Contestant::BPlusTree { .. } => Err(OpenError::KeysNotTaken { contestant }),
         _ => Err(OpenError::NotOurs { contestant }),
     }

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 
 use super::contestant::{self, Contestant, Opened, PlacedVisitor, Visitor};
-use super::ground::Ground;
+use super::memory::MemorySource;
 
 /// A key as maps borrow it, and as maps that own their keys keep it.
 pub trait TestKey: Ord + Send + Sync + 'static {
@@ -20,7 +20,7 @@ pub trait TestKey: Ord + Send + Sync + 'static {
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output>;
 
@@ -31,7 +31,7 @@ pub trait TestKey: Ord + Send + Sync + 'static {
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output>;
 }
@@ -47,19 +47,19 @@ impl TestKey for u64 {
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_integers(contestant, value_bytes, ground, visitor)
+        contestant::open_integers(contestant, value_bytes, source, visitor)
     }
 
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_placed_integers(contestant, value_bytes, ground, visitor)
+        contestant::open_placed_integers(contestant, value_bytes, source, visitor)
     }
 }
 
@@ -73,18 +73,18 @@ impl TestKey for [u8] {
     fn open<V: Visitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_bytes(contestant, value_bytes, ground, visitor)
+        contestant::open_bytes(contestant, value_bytes, source, visitor)
     }
 
     fn open_placed<V: PlacedVisitor<Self>>(
         contestant: Contestant,
         value_bytes: usize,
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         visitor: V,
     ) -> Opened<V::Output> {
-        contestant::open_placed_bytes(contestant, value_bytes, ground, visitor)
+        contestant::open_placed_bytes(contestant, value_bytes, source, visitor)
     }
 }

@@ -7,8 +7,8 @@
 mod bisected;
 mod contestant;
 mod error;
-mod ground;
 mod key;
+mod memory;
 mod ours;
 mod rivals;
 mod value;
@@ -16,8 +16,8 @@ mod value;
 pub(crate) use bisected::Bisected;
 pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContestant, Visitor};
 pub use error::MapError;
-pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
+pub use memory::{MemorySource, NearMemory, PlatformMemory};
 pub use ours::BPlusTreeMap;
 pub use value::{OwnValue, TestValue, WORD_BYTES};
 

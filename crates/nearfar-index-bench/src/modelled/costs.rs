@@ -1,6 +1,6 @@
 //! Core time of operations beside their accesses.
 
-use nearfar_model::simulation::Machine;
+use nearfar_model::simulation::{Machine, OperationCost};
 
 use crate::map::Contestant;
 use crate::workload::Action;
@@ -76,7 +76,7 @@ impl Counted {
     }
 
     /// Estimates for a tree whose nodes are searched by bisection with branches: eight instructions
-    /// for each step, which makes one access. The recorder adds the time that wrong guesses cost.
+    /// for each step, which makes one access. The recorder adds the time of branch mispredicts.
     pub(crate) const fn bisected() -> Self {
         const ACCESS: f64 = 8.0;
         Self {
@@ -139,13 +139,6 @@ pub(super) struct ComputeCosts {
     access_ns: f64,
 }
 
-/// Core time of one operation, and of each of its accesses.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Cost {
-    pub(super) operation_ns: f64,
-    pub(super) access_ns: f64,
-}
-
 impl ComputeCosts {
     /// Those of a tree on a machine.
     pub(super) fn new(counted: Counted, machine: &Machine) -> Self {
@@ -156,7 +149,7 @@ impl ComputeCosts {
     }
 
     /// Of what is done next.
-    pub(super) fn of(&self, work: Work) -> Cost {
+    pub(super) fn of(&self, work: Work) -> OperationCost {
         let counted = &self.counted;
         let (times, instructions) = match work {
             Work::Batch(keys) => (keys as f64, counted.batch),
@@ -170,7 +163,7 @@ impl ComputeCosts {
             let ns = instructions / INSTRUCTIONS_PER_NS - self.access_ns;
             ns.max(0.0)
         };
-        Cost {
+        OperationCost {
             operation_ns: beside(times * instructions.operation),
             access_ns: beside(instructions.access),
         }

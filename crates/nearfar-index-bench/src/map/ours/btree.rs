@@ -8,7 +8,7 @@ use nearfar_model::Probe;
 
 use super::words_of;
 use crate::map::{
-    Ground, MapError, OpenError, OrderedMap, OwnValue, PlacedMap, Session, own_bytes,
+    MapError, MemorySource, OpenError, OrderedMap, OwnValue, PlacedMap, Session, own_bytes,
 };
 
 /// Our B+tree.
@@ -20,11 +20,11 @@ pub struct BPlusTreeMap<V: OwnValue = u64> {
 impl<V: OwnValue> BPlusTreeMap<V> {
     /// An empty one with nodes and values of these sizes.
     pub fn new(
-        ground: &dyn Ground,
+        source: &dyn MemorySource,
         node_bytes: usize,
         value_bytes: usize,
     ) -> Result<Self, OpenError> {
-        let (memory, frontend) = ground.make()?;
+        let (memory, frontend) = source.make()?;
         let options = BPlusTreeOptions {
             node_bytes,
             ..BPlusTreeOptions::default()

@@ -8,7 +8,9 @@ use nearfar_memory::HeapError;
 use nearfar_model::Probe;
 
 use super::words_of;
-use crate::map::{Ground, MapError, OrderedMap, OwnValue, PlacedMap, Session, TestKey, own_bytes};
+use crate::map::{
+    MapError, MemorySource, OrderedMap, OwnValue, PlacedMap, Session, TestKey, own_bytes,
+};
 
 /// A map over a tree, whose view with a probe for the time `$s` is `$probed`.
 macro_rules! byte_tree {
@@ -21,8 +23,8 @@ macro_rules! byte_tree {
 
         impl<V: OwnValue> $map<V> {
             /// An empty one with values of this size.
-            pub fn new(ground: &dyn Ground, value_bytes: usize) -> Result<Self, HeapError> {
-                let (memory, frontend) = ground.make()?;
+            pub fn new(source: &dyn MemorySource, value_bytes: usize) -> Result<Self, HeapError> {
+                let (memory, frontend) = source.make()?;
                 Ok(Self {
                     tree: Arc::new($tree::with_memory(memory, frontend)),
                     value_bytes,
