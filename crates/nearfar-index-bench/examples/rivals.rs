@@ -96,7 +96,7 @@ fn run<S: KeySpace>(
     let workloads: Vec<Workload> = workloads.collect::<anyhow::Result<_>>()?;
     let options = NativeOptions {
         contestants: if arguments.tree.is_empty() {
-            Contestant::ALL.to_vec()
+            Contestant::built().collect()
         } else {
             arguments.tree.clone()
         },

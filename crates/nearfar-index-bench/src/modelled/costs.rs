@@ -2,7 +2,7 @@
 
 use nearfar_model::simulation::{Machine, OperationCost};
 
-use crate::map::Contestant;
+use crate::map::{Contestant, OpenError};
 use crate::workload::Action;
 
 /// What a core does at once.
@@ -64,15 +64,21 @@ const fn counted(
 
 impl Counted {
     /// Those of one of our trees.
-    pub(crate) fn of(contestant: Contestant) -> Self {
-        match contestant {
+    ///
+    /// # Errors
+    /// [`OpenError::NotOurs`]: nobody counted those of others.
+    pub(crate) fn of(contestant: Contestant) -> Result<Self, OpenError> {
+        Ok(match contestant {
+            Contestant::Art => ART,
             Contestant::Masstree => MASSTREE,
             Contestant::BPlusTree { node_bytes } => {
                 let found = BPLUS_TREE.iter().find(|(bytes, _)| *bytes >= node_bytes);
                 found.unwrap_or(&BPLUS_TREE[BPLUS_TREE.len() - 1]).1
             }
-            _ => ART,
-        }
+            Contestant::StdMap | Contestant::Rival(_) => {
+                return Err(OpenError::NotOurs { contestant });
+            }
+        })
     }
 
     /// Estimates for a tree whose nodes are searched by bisection with branches: eight instructions

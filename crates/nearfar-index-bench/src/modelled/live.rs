@@ -13,7 +13,7 @@ use super::cores::{Board, Traffic};
 use super::migrator::Migrator;
 use super::run::Run;
 use super::space::Space;
-use crate::map::{MapError, own_bytes};
+use crate::map::MapError;
 use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic};
 use crate::workload::{Distribution, KeySpace};
 
@@ -127,7 +127,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         let operations = (after.0 - before.0) as f64;
         let near_bytes_share = self.migrator.near_pages_share().unwrap_or_else(|| {
             let near = tree.memory().ledger(TierId::NEAR).used_bytes();
-            near as f64 / own_bytes(tree.memory()).max(1) as f64
+            near as f64 / tree.memory().used_bytes().max(1) as f64
         });
         Moment {
             at,

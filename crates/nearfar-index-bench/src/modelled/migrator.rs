@@ -13,7 +13,7 @@ use nearfar_model::simulation::Recorder;
 use super::cores::Traffic;
 use super::pages::PagePolicy;
 use super::space::{PageTable, Space};
-use crate::map::{OrderedMap, Session, own_bytes};
+use crate::map::{OrderedMap, Session};
 use crate::placed::PageRule;
 use crate::workload::{KeySpace, Pick};
 
@@ -72,7 +72,7 @@ impl<T: PlacedTree> Migrator<T> {
             leaf_bytes += leaf.bytes as u64;
             ControlFlow::Continue(())
         });
-        let inner_bytes = own_bytes(tree.memory()).saturating_sub(leaf_bytes);
+        let inner_bytes = tree.memory().used_bytes().saturating_sub(leaf_bytes);
         Self::Framework(Box::new(Framework {
             inner_lines_per_leaf: inner_bytes as f64 / 64.0 / leaves.max(1) as f64,
             leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),

@@ -94,7 +94,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        let costs = ComputeCosts::new(Counted::of(self.options.contestant), self.machine);
+        let costs = ComputeCosts::new(Counted::of(self.options.contestant)?, self.machine);
         let requests = (0..self.options.threads).map(|thread| self.requests(thread));
         let feeds: Vec<_> = requests
             .map(|one| Rc::new(RefCell::new(Feed::new(one))))

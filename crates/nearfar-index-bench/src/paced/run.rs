@@ -13,7 +13,7 @@ use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread, Throttle}
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
 
 use super::worker::{Board, Done, EndOnDrop, Left, Worker};
-use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
+use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::modelled::Scale;
 use crate::placed::{
     Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, TierTraffic,
@@ -385,7 +385,7 @@ fn moment<T: PlacedTree>(at: Duration, before: &[Done], after: &[Done], tree: &T
 /// The share of a tree's bytes that are near.
 fn near_bytes_share<T: PlacedTree>(tree: &T) -> f64 {
     let memory = tree.memory();
-    memory.ledger(TierId::NEAR).used_bytes() as f64 / own_bytes(memory).max(1) as f64
+    memory.ledger(TierId::NEAR).used_bytes() as f64 / memory.used_bytes().max(1) as f64
 }
 
 /// The addresses of the nodes on far memory.

@@ -11,7 +11,7 @@ use super::error::PlacedError;
 use super::memory::PolicyMemory;
 use crate::map::{
     Contestant, MapError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS, Session,
-    TestKey, own_bytes,
+    TestKey,
 };
 use crate::workload::{KeySpace, Pick};
 
@@ -60,7 +60,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Sizing<'_, S> {
             .map_err(|error| PlacedError::Map { contestant, error })?;
         let memory = map.tree().memory();
         memory.quiesce();
-        Ok(own_bytes(memory))
+        Ok(memory.used_bytes())
     }
 }
 
