@@ -9,7 +9,6 @@
 //! differ by, over the accesses that they differ by, is put down to accesses, the rest to the operation.
 //! With `--tracking`, lookups are counted with leaves counting their uses and without.
 
-use std::cell::Cell;
 use std::hint::black_box;
 use std::ops::ControlFlow;
 use std::process::Command;
@@ -19,10 +18,10 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use nearfar_index::placement::{PlacedTree, Tracking};
 use nearfar_index_bench::map::{
-    Contestant, PlacedMap, PlacedVisitor, PlatformGround, Session, TestKey, WORD_BYTES,
+    Contestant, PlacedMap, PlacedVisitor, PlatformMemory, Session, TestKey, WORD_BYTES,
 };
 use nearfar_index_bench::workload::{Integers, KeySpace, Pick};
-use nearfar_model::{Native, Probe};
+use nearfar_model::{AccessLog, Native};
 
 /// Counts instructions of operations.
 #[derive(Debug, Parser)]
@@ -62,35 +61,6 @@ const OPERATIONS: u64 = 4096;
 const BATCH: usize = 64;
 const SMALL: u64 = 2_000;
 const LARGE: u64 = 200_000;
-
-/// Counts accesses as the recorder of the model charges them.
-#[derive(Default)]
-struct Counter(Cell<u64>);
-
-impl Counter {
-    fn one(&self) {
-        self.0.set(self.0.get() + 1);
-    }
-}
-
-impl Probe for Counter {
-    fn read(&self, _addr: usize, _bytes: usize) {
-        self.one();
-    }
-    fn write(&self, _addr: usize, _bytes: usize) {
-        self.one();
-    }
-    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
-        self.one();
-    }
-    fn stream(&self, _addr: usize, _bytes: usize) {
-        self.one();
-    }
-    fn prefetch(&self, _addr: usize, _bytes: usize) {
-        self.one();
-    }
-    fn depends(&self) {}
-}
 
 struct Child<'a> {
     work: Work,
@@ -160,9 +130,10 @@ impl PlacedVisitor<u64> for Child<'_> {
         for id in 0..self.keys.count() {
             session.insert(&self.key(id), id).expect("there is memory");
         }
-        let counter = Counter::default();
+        let log = AccessLog::new();
         let keys = self.keys_of(0);
-        self.perform(&mut map.session(&counter), &keys);
+        self.perform(&mut map.session(&log), &keys);
+        let accesses = log.take().len();
         if self.work == Work::Look {
             let mut leaves = 0_u64;
             let mut uses = 0_u64;
@@ -187,10 +158,7 @@ impl PlacedVisitor<u64> for Child<'_> {
             }
         }
         let per_operation = OPERATIONS as f64;
-        (
-            counter.0.get() as f64 / per_operation,
-            fastest_ns / per_operation,
-        )
+        (accesses as f64 / per_operation, fastest_ns / per_operation)
     }
 }
 
@@ -242,7 +210,7 @@ fn main() -> anyhow::Result<()> {
             is_tracked: arguments.tracked,
         };
         let (accesses, ns) =
-            u64::open_placed(arguments.tree[0], WORD_BYTES, &PlatformGround, child)?;
+            u64::open_placed(arguments.tree[0], WORD_BYTES, &PlatformMemory, child)?;
         println!("{accesses} {ns}");
         return Ok(());
     }

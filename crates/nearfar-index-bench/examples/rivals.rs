@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Parser;
-use nearfar_index_bench::map::{Contestant, NearGround};
+use nearfar_index_bench::map::{Contestant, NearMemory};
 use nearfar_index_bench::native::{Compared, Event, NativeOptions, compare};
 use nearfar_index_bench::workload::{Bytes, Integers, KeySpace, Urls, Workload};
 use nearfar_measure::Summary;
@@ -96,7 +96,7 @@ fn run<S: KeySpace>(
     let workloads: Vec<Workload> = workloads.collect::<anyhow::Result<_>>()?;
     let options = NativeOptions {
         contestants: if arguments.tree.is_empty() {
-            Contestant::ALL.to_vec()
+            Contestant::built().collect()
         } else {
             arguments.tree.clone()
         },
@@ -107,7 +107,7 @@ fn run<S: KeySpace>(
         value_bytes: arguments.value_bytes,
         seed: 1,
     };
-    let ground = NearGround {
+    let source = NearMemory {
         system: Arc::clone(system),
         reserve_bytes: Some(8 << 30),
     };
@@ -115,7 +115,7 @@ fn run<S: KeySpace>(
         &options,
         &workloads,
         keys,
-        (&ground, Some(system)),
+        (&source, Some(system)),
         |event| follow(&event, keys.count()),
     )?;
     table(&compared);

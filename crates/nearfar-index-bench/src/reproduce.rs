@@ -10,13 +10,14 @@ use std::error::Error;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use nearfar_index::BPlusTree;
 use nearfar_measure::reproduce::{TreeModel, TreeRun, TreeWorkload};
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, TierName};
 
-use crate::map::{BPlusTreeMap, Bisected, Contestant, MapError, PlacedMap, WORD_BYTES};
+use crate::map::{Bisected, Contestant, MapError, PlacedMap, TreeMap, WORD_BYTES};
 use crate::modelled::{Counted, InPlace, Scale};
-use crate::placed::{PlacedError, PolicyGround, stand_in_system, store_all};
+use crate::placed::{PlacedError, PolicyMemory, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).
@@ -37,7 +38,7 @@ pub enum Search {
 /// A tree that runs use again.
 enum Tree {
     Bisection(Rc<Bisected>),
-    Samples(Rc<BPlusTreeMap>),
+    Samples(Rc<TreeMap<BPlusTree<u64>>>),
 }
 
 /// B+trees by the size of their nodes, made when they are asked for first, and kept. A run leaves
@@ -84,8 +85,11 @@ impl BPlusTrees {
                     Some(system) => system,
                     None => stand_in_system()?,
                 };
-                let tree =
-                    BPlusTreeMap::<u64>::new(&PolicyGround::near(&system), node_bytes, WORD_BYTES)?;
+                let tree = TreeMap::<BPlusTree<u64>>::btree(
+                    &PolicyMemory::near(&system),
+                    node_bytes,
+                    WORD_BYTES,
+                )?;
                 self.system = Some(system);
                 store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
                 Tree::Samples(Rc::new(tree))
@@ -113,7 +117,7 @@ impl BPlusTrees {
             contestant,
             counted: match self.search {
                 Search::Bisection => Counted::bisected(),
-                Search::Samples => Counted::of(contestant),
+                Search::Samples => Counted::of(contestant)?,
             },
             workload: &workload,
             tier: match run.devices {

@@ -1,5 +1,6 @@
 //! Concurrent ordered maps whose nodes live on tiers, and the framework that decides on which.
 //!
+//! * [`OrderedIndex`] is what all of them can do; [`Art`], [`BPlusTree`] and [`Masstree`] are the maps.
 //! * [`memory`] holds the memory of nodes: heaps per tier, an exact ledger of it, and its
 //!   reclamation while readers are about.
 //! * [`lock`] is the optimistic lock of a node.
@@ -18,6 +19,7 @@ mod btree;
 mod context;
 mod count;
 mod error;
+mod index;
 mod key;
 pub mod lock;
 #[cfg(not(loom))]
@@ -29,12 +31,18 @@ mod sync;
 mod value;
 
 #[cfg(not(loom))]
-pub use art::{Art, ArtRange, ProbedArt};
+pub use art::{Art, ArtRange};
 #[cfg(not(loom))]
-pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, ProbedBPlusTree, Range};
+pub use btree::{BPlusTree, BPlusTreeError, BPlusTreeOptions, BPlusTreeRange};
 pub use context::Context;
 pub use error::TreeError;
+pub use index::{OrderedIndex, Probed};
 pub use key::{Key, KeyBytes};
 #[cfg(not(loom))]
-pub use masstree::{Masstree, MasstreeRange, ProbedMasstree};
+pub use masstree::{Masstree, MasstreeRange};
 pub use value::{BlockValue, TreeValue, ValueTooLong};
+
+/// The examples of docs/index.md, which are run as tests.
+#[cfg(all(doctest, not(loom)))]
+#[doc = include_str!("../../../docs/index.md")]
+struct Guide;

@@ -1,15 +1,17 @@
 //! The memory-system model: what a far tier would cost on a machine that has none.
 //!
-//! This crate owns two things and never calls the kernel beyond reading the clock and sleeping:
+//! This crate owns three things and never calls the kernel beyond reading the clock and sleeping:
 //!
 //! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
-//!   they access. [`Native`] compiles to nothing.
+//!   they access. All implementations are here, so that the same access is charged in one way.
+//!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list.
 //! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
 //!   threads, see the module.
 //! * **paced execution** ([`PacedTier`]): code runs in wall-clock time over ordinary memory, and a
 //!   thread is held back for as long as the modelled tier would have kept it waiting. A scan opens
 //!   a [`Stream`]; a pointer chase uses [`PacedTier::dependent_read`]; the heap of joins and
-//!   aggregates is charged by an estimate ([`PacedTier::charge_heap`]).
+//!   aggregates is charged by an estimate ([`PacedTier::charge_heap`]); code that reports single
+//!   accesses runs on an [`EmulatedThread`](emulation::EmulatedThread).
 //!
 //! What the pacing reproduces, and what it does not:
 //!
@@ -29,7 +31,9 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod access_log;
 mod clock;
+pub mod emulation;
 mod heap;
 mod link;
 mod paced;
@@ -38,6 +42,7 @@ mod probe;
 pub mod simulation;
 mod stream;
 
+pub use access_log::{AccessLog, LoggedAccess};
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
 pub use heap::{HeapAccess, OVERLAP_SHARE};
 pub use paced::PacedTier;

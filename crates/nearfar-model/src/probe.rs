@@ -4,7 +4,8 @@
 ///
 /// Code that is to be modelled takes a `P: Probe` and reports each access beside making it. The
 /// calls describe what the processor would see: `addr` is the address of the first byte, `bytes`
-/// the length, and no access is reported twice. With [`Native`] all calls vanish.
+/// the length, and no access is reported twice. With [`Native`] all calls vanish. No method has a
+/// default: a model that would charge a call otherwise than others has to say so.
 pub trait Probe {
     /// A read of `bytes` at `addr` whose result is used soon: a load.
     fn read(&self, addr: usize, bytes: usize);
@@ -25,16 +26,13 @@ pub trait Probe {
     /// and nothing may overlap across this point but prefetches and writes.
     fn depends(&self);
 
-    /// A read down a way that a wrong guess led to: it brings a line and is never completed.
-    fn read_in_vain(&self, addr: usize, bytes: usize) {
-        self.prefetch(addr, bytes);
-    }
+    /// A load on the wrong path, behind a branch that was predicted wrong: it brings its line and
+    /// is never completed.
+    fn wrong_path_load(&self, addr: usize, bytes: usize);
 
-    /// The processor guessed the branch wrong that the reads before decide: what comes next begins
-    /// when they are there and the pipeline is filled again.
-    fn guessed_wrong(&self) {
-        self.depends();
-    }
+    /// The branch that the reads before decide was predicted wrong: what comes next begins when they
+    /// are there and the pipeline is filled again.
+    fn branch_mispredict(&self);
 }
 
 /// The probe of ordinary execution: does nothing and compiles to nothing.
@@ -61,10 +59,10 @@ impl Probe for Native {
     fn depends(&self) {}
 
     #[inline(always)]
-    fn read_in_vain(&self, _addr: usize, _bytes: usize) {}
+    fn wrong_path_load(&self, _addr: usize, _bytes: usize) {}
 
     #[inline(always)]
-    fn guessed_wrong(&self) {}
+    fn branch_mispredict(&self) {}
 }
 
 #[cfg(test)]

@@ -267,7 +267,8 @@ fn of_insert_bench(error: &InsertBenchError) -> Option<Exit> {
 /// Errors that only pass another on leave the code to that.
 fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     let of_open = |error: &OpenError| match error {
-        OpenError::KeysNotTaken { .. }
+        OpenError::NotBuilt { .. }
+        | OpenError::KeysNotTaken { .. }
         | OpenError::ValuesNotTaken { .. }
         | OpenError::NotOurs { .. } => Exit::Usage,
         _ => Exit::Memory,

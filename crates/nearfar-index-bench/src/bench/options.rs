@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
-use crate::map::{Contestant, WORD_BYTES};
+use crate::map::{Contestant, OpenError, WORD_BYTES};
 use crate::modelled::ScaleRule;
 use crate::placed::Policy;
 use crate::workload::{Bytes, Workload};
@@ -144,7 +144,7 @@ const fn count(number: usize) -> NonZeroUsize {
 
 impl BenchOptions {
     /// What is usual for a mode: natively ten million keys, five runs, one and two threads, all
-    /// contestants; paced, our trees with five million keys and one thread for eight seconds; in
+    /// contestants of this build; paced, our trees with five million keys and one thread for eight seconds; in
     /// virtual time our trees with 200,000 keys on 28 cores under the baseline and
     /// the framework, with a fifth of the tree near (zhao-2026, section 6.1).
     #[must_use]
@@ -162,7 +162,7 @@ impl BenchOptions {
         Self {
             mode,
             contestants: match mode {
-                Mode::Native => Contestant::ALL.to_vec(),
+                Mode::Native => Contestant::built().collect(),
                 Mode::Paced | Mode::Virtual => ours.collect(),
             },
             workloads: vec![String::from("ycsb-c")],
@@ -243,9 +243,21 @@ impl BenchOptions {
             );
         }
         match self.mode {
-            Mode::Native => Ok(()),
+            Mode::Native => self.check_built(),
             Mode::Paced | Mode::Virtual => self.check_placed(),
         }
+    }
+
+    /// Names the first contestant that this build leaves out.
+    fn check_built(&self) -> Result<(), OptionError> {
+        let left_out = self.contestants.iter().find(|one| !one.is_built());
+        left_out.map_or(Ok(()), |contestant| {
+            let contestant = *contestant;
+            Err(OptionError {
+                field: "tree",
+                reason: OpenError::NotBuilt { contestant }.to_string(),
+            })
+        })
     }
 
     fn check_placed(&self) -> Result<(), OptionError> {
@@ -300,6 +312,7 @@ pub struct OptionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::map::Rival;
 
     #[test]
     fn what_is_usual_is_right_and_what_is_not_is_named() {
@@ -309,7 +322,9 @@ mod tests {
         assert_eq!(virtual_time.check().unwrap_err().field, "profile");
         virtual_time.profile = Some(Profile::builtin("cxl-card").unwrap());
         assert_eq!(virtual_time.check(), Ok(()));
-        virtual_time.contestants.push(Contestant::Congee);
+        virtual_time
+            .contestants
+            .push(Contestant::Rival(Rival::Congee));
         assert_eq!(virtual_time.check().unwrap_err().field, "tree");
         let mut paced = BenchOptions {
             profile: Some(Profile::builtin("cxl-card").unwrap()),
@@ -323,7 +338,7 @@ mod tests {
             "{error}"
         );
         paced.policies.pop();
-        paced.contestants.push(Contestant::Scc);
+        paced.contestants.push(Contestant::Rival(Rival::Scc));
         assert_eq!(paced.check().unwrap_err().field, "tree");
         let bad = |change: fn(&mut BenchOptions)| {
             let mut options = BenchOptions::new(Mode::Native);

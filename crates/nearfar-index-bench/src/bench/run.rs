@@ -14,7 +14,7 @@ use nearfar_model::{PacedParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use super::outcome::{IndexBenchOutcome, PlacedRun};
-use crate::map::{Contestant, Ground, NearGround, PlatformGround};
+use crate::map::{Contestant, MemorySource, NearMemory, PlatformMemory};
 use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
 use crate::paced;
@@ -276,13 +276,13 @@ fn run_native<S: KeySpace>(
     observe: &mut dyn FnMut(Progress),
 ) -> Result<Vec<native::Compared>, IndexBenchError> {
     let options = &plan.options;
-    let near = system.map(|system| NearGround {
+    let near = system.map(|system| NearMemory {
         system: Arc::clone(system),
         reserve_bytes: None,
     });
-    let ground: &dyn Ground = match &near {
+    let source: &dyn MemorySource = match &near {
         Some(near) => near,
-        None => &PlatformGround,
+        None => &PlatformMemory,
     };
     let native = NativeOptions {
         contestants,
@@ -323,7 +323,7 @@ fn run_native<S: KeySpace>(
         &native,
         &plan.workloads,
         keys,
-        (ground, system),
+        (source, system),
         watch,
     )?)
 }

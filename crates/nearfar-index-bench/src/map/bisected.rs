@@ -6,7 +6,7 @@
 //! fewer lines of large nodes. This tree has the published layout, search and splits, and one user at
 //! a time: the model runs operations one by one.
 //!
-//! Half of the branches of a bisection are guessed wrong. What a step reads after a right guess does
+//! Half of the branches of a bisection are mispredicted. What a step reads after a right prediction does
 //! not wait for the key before it. After a wrong one it does, and meanwhile the processor has gone on in
 //! the other half as far as addresses follow without keys: to the end of that bisection.
 
@@ -152,7 +152,7 @@ impl Nodes {
             let (found, other) = (self.words[word], (lower, upper));
             if key == found {
                 // That it is there comes as a surprise.
-                probe.guessed_wrong();
+                probe.branch_mispredict();
                 return middle;
             }
             let is_below = key < found;
@@ -162,15 +162,15 @@ impl Nodes {
                 (middle + 1, upper)
             };
             // Keys are random, and so is what the processor expects of their order.
-            let is_guessed = mix(key ^ found.rotate_left(32)) & 1 == 0;
-            if !is_guessed {
+            let is_predicted = mix(key ^ found.rotate_left(32)) & 1 == 0;
+            if !is_predicted {
                 let (low, high) = if is_below {
                     (middle + 1, other.1)
                 } else {
                     (other.0, middle)
                 };
-                go_astray(first, (low, high), key, probe);
-                probe.guessed_wrong();
+                go_wrong_path(first, (low, high), key, probe);
+                probe.branch_mispredict();
             }
         }
         lower
@@ -295,13 +295,13 @@ impl Nodes {
     }
 }
 
-/// What the processor reads behind a wrong guess: a bisection that goes where it guesses, until one
-/// line is left.
-fn go_astray<P: Probe>(first: usize, bounds: (usize, usize), key: u64, probe: &P) {
+/// What the processor reads behind a branch mispredict: a bisection that goes where it predicts, until
+/// one line is left.
+fn go_wrong_path<P: Probe>(first: usize, bounds: (usize, usize), key: u64, probe: &P) {
     let (mut low, mut high) = bounds;
     while low < high {
         let middle = usize::midpoint(low, high);
-        probe.read_in_vain(address(first + middle), WORD_BYTES);
+        probe.wrong_path_load(address(first + middle), WORD_BYTES);
         if high - low <= LINE_WORDS {
             return;
         }
@@ -319,9 +319,26 @@ fn address(word: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
     use nearfar_model::Native;
+    use nearfar_model::simulation::{
+        AddressMap, AddressSpace, Caches, Machine, Operation, OperationCost, PlacedBuffer, Program,
+        Recorder, Simulation, TierName, VirtualProbe,
+    };
+    use nearfar_topology::Profile;
 
     use super::*;
+
+    fn loaded(node_bytes: usize, keys: u64) -> Bisected {
+        let map = Bisected::new(node_bytes);
+        let mut session = map.session(&Native);
+        for id in 0..keys {
+            session.insert(&mix(id), id).unwrap();
+        }
+        drop(session);
+        map
+    }
 
     #[test]
     fn keys_are_found_in_nodes_of_all_sizes() {
@@ -338,5 +355,82 @@ mod tests {
             );
             assert!((20_000..30_000).all(|id| session.get(&mix(id)).is_none()));
         }
+    }
+
+    const PAGE_BYTES: usize = 4096;
+    const COST: OperationCost = OperationCost {
+        operation_ns: 12.0,
+        access_ns: 1.5,
+    };
+
+    /// Nodes from the second modelled page on, where a simulation of closures puts its first buffer.
+    #[derive(Debug)]
+    struct SecondPage;
+
+    impl AddressSpace for SecondPage {
+        fn modelled(&self, address: usize) -> u64 {
+            (PAGE_BYTES + address - Bisected::addresses().start) as u64
+        }
+    }
+
+    /// Looks keys up when the simulation asks for more.
+    struct Lookups {
+        map: Rc<Bisected>,
+        recorder: Recorder<SecondPage>,
+        keys: std::vec::IntoIter<u64>,
+    }
+
+    impl Program for Lookups {
+        fn next_operation(&mut self) -> Option<Operation> {
+            loop {
+                if let Some(operation) = self.recorder.pop() {
+                    return Some(operation);
+                }
+                let key = self.keys.next()?;
+                self.recorder.begin(COST, false);
+                assert!(self.map.session(&self.recorder).get(&key).is_some());
+                self.recorder.end();
+            }
+        }
+    }
+
+    /// Index benchmarks charge operations through a [`Recorder`] of their own, closures in virtual
+    /// time through a [`VirtualProbe`].
+    #[test]
+    fn the_same_lookups_take_the_same_time_in_both_kinds_of_simulations() {
+        let machine = Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap();
+        let far = machine.devices(TierName::Far, 1).unwrap();
+        let map = Rc::new(loaded(1024, 20_000));
+        let keys: Vec<u64> = (0..2_000).map(|turn| mix(turn * 7 % 20_000)).collect();
+
+        let buffer = PlacedBuffer {
+            addresses: Bisected::addresses(),
+            cycle: far.clone(),
+        };
+        let shared = &*map;
+        let lookups = |probe: &VirtualProbe| {
+            for key in &keys {
+                probe.begin(COST);
+                assert!(shared.session(probe).get(key).is_some());
+            }
+        };
+        let of_closure = machine.run(&[buffer], vec![lookups]).unwrap();
+
+        let mut address_map = AddressMap::new();
+        let pages = (Bisected::addresses().len() / PAGE_BYTES) as u64;
+        address_map.add(1, pages, far);
+        let program = Lookups {
+            map: Rc::clone(&map),
+            recorder: Recorder::new(SecondPage),
+            keys: keys.clone().into_iter(),
+        };
+        let programs: Vec<Box<dyn Program>> = vec![Box::new(program)];
+        let of_program = Simulation::new(&machine, address_map, programs, Caches::Simulated)
+            .unwrap()
+            .run();
+
+        assert_eq!(of_closure.lines, of_program.lines);
+        assert_eq!(of_closure.lines_read, of_program.lines_read);
+        assert_eq!(of_closure.elapsed_ns, of_program.elapsed_ns);
     }
 }

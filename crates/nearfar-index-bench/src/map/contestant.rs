@@ -3,15 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use nearfar_index::{BPlusTreeError, BPlusTreeOptions, BlockValue};
-use nearfar_memory::HeapError;
+use nearfar_index::BPlusTreeOptions;
 
-use super::ours::{ArtMap, BPlusTreeMap, MasstreeMap};
-use super::rivals::{
-    BPlusTreeCrate, CongeeCrate, FerntreeCrate, LockedMap, MasstreeCrate, SccCrate, SkiplistCrate,
-};
-use super::value::{OwnValue, TestValue, WORD_BYTES};
-use super::{Ground, OrderedMap, PlacedMap};
+use super::open::OpenError;
+use super::value::WORD_BYTES;
 
 /// A map that can be tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,36 +22,50 @@ pub enum Contestant {
     Masstree,
     /// The standard library's B-tree behind a lock.
     StdMap,
+    /// A map of another crate.
+    Rival(Rival),
+}
+
+/// A map of another crate, which builds with the feature `rivals` have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rival {
     /// `congee`.
     Congee,
     /// The crate `masstree`.
-    MasstreeCrate,
+    Masstree,
     /// `ferntree`.
     Ferntree,
     /// `bplustree`.
-    BPlusTreeCrate,
+    BPlusTree,
     /// `scc::TreeIndex`.
     Scc,
     /// `crossbeam-skiplist`.
     Skiplist,
 }
 
-/// Something done with a map of any type: what a closure cannot be generic over.
-pub trait Visitor<K: ?Sized> {
-    /// What comes of it.
-    type Output;
+impl Rival {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Congee,
+        Self::Masstree,
+        Self::Ferntree,
+        Self::BPlusTree,
+        Self::Scc,
+        Self::Skiplist,
+    ];
 
-    /// Does it.
-    fn visit<M: OrderedMap<K> + 'static>(self, map: M) -> Self::Output;
-}
-
-/// As [`Visitor`], for maps whose nodes can be moved.
-pub trait PlacedVisitor<K: ?Sized> {
-    /// What comes of it.
-    type Output;
-
-    /// Does it.
-    fn visit<M: PlacedMap<K>>(self, map: M) -> Self::Output;
+    /// The word in arguments and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Congee => "congee",
+            Self::Masstree => "masstree-crate",
+            Self::Ferntree => "ferntree",
+            Self::BPlusTree => "bplustree-crate",
+            Self::Scc => "scc",
+            Self::Skiplist => "skiplist",
+        }
+    }
 }
 
 /// Node sizes of our B+tree, with their names.
@@ -76,41 +85,6 @@ pub struct UnknownContestant {
     pub name: String,
 }
 
-/// Why there is no map.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// A map that takes integers only.
-    #[error("{contestant} takes keys of 8 bytes only: leave it out, or ask for integer keys")]
-    KeysNotTaken {
-        /// Whose.
-        contestant: Contestant,
-    },
-    /// A map whose values are words.
-    #[error(
-        "{contestant} takes values of 8 bytes only: leave it out, or ask for values of 8 bytes"
-    )]
-    ValuesNotTaken {
-        /// Whose.
-        contestant: Contestant,
-    },
-    /// A map of another crate, whose nodes cannot be moved and which tells no model of its accesses.
-    #[error("{contestant} is another crate's: it cannot be placed or modelled, only run natively")]
-    NotOurs {
-        /// Whose.
-        contestant: Contestant,
-    },
-    /// No memory for a tree.
-    #[error(transparent)]
-    Heap(#[from] HeapError),
-    /// A B+tree that cannot be.
-    #[error(transparent)]
-    BPlusTree(#[from] BPlusTreeError),
-}
-
-/// What a visitor gave, or why it was not called.
-pub type Opened<T> = Result<T, OpenError>;
-
 impl Contestant {
     /// Everybody, the B+tree with nodes of the usual size.
     pub const ALL: [Self; 10] = [
@@ -120,13 +94,24 @@ impl Contestant {
         },
         Self::Masstree,
         Self::StdMap,
-        Self::Congee,
-        Self::MasstreeCrate,
-        Self::Ferntree,
-        Self::BPlusTreeCrate,
-        Self::Scc,
-        Self::Skiplist,
+        Self::Rival(Rival::Congee),
+        Self::Rival(Rival::Masstree),
+        Self::Rival(Rival::Ferntree),
+        Self::Rival(Rival::BPlusTree),
+        Self::Rival(Rival::Scc),
+        Self::Rival(Rival::Skiplist),
     ];
+
+    /// Those that are part of this build: all with the feature `rivals`.
+    pub fn built() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|one| one.is_built())
+    }
+
+    /// Whether it is part of this build.
+    #[must_use]
+    pub const fn is_built(self) -> bool {
+        cfg!(feature = "rivals") || !matches!(self, Self::Rival(_))
+    }
 
     /// The word in arguments and results.
     #[must_use]
@@ -139,12 +124,7 @@ impl Contestant {
             }
             Self::Masstree => "masstree",
             Self::StdMap => "std-btreemap",
-            Self::Congee => "congee",
-            Self::MasstreeCrate => "masstree-crate",
-            Self::Ferntree => "ferntree",
-            Self::BPlusTreeCrate => "bplustree-crate",
-            Self::Scc => "scc",
-            Self::Skiplist => "skiplist",
+            Self::Rival(rival) => rival.name(),
         }
     }
 
@@ -157,9 +137,12 @@ impl Contestant {
     /// Why it has no map of such keys and values, if it has none.
     #[must_use]
     pub fn refusal(self, has_integer_keys: bool, value_bytes: usize) -> Option<OpenError> {
-        let takes_words_only = matches!(self, Self::Congee | Self::Ferntree);
-        let takes_integers_only = takes_words_only || matches!(self, Self::BPlusTree { .. });
         let contestant = self;
+        if !self.is_built() {
+            return Some(OpenError::NotBuilt { contestant });
+        }
+        let takes_words_only = matches!(self, Self::Rival(Rival::Congee | Rival::Ferntree));
+        let takes_integers_only = takes_words_only || matches!(self, Self::BPlusTree { .. });
         if takes_integers_only && !has_integer_keys {
             return Some(OpenError::KeysNotTaken { contestant });
         }
@@ -171,146 +154,6 @@ impl Contestant {
     fn names() -> String {
         let sizes = NODE_SIZES.map(|(_, name)| name).join(", ");
         format!("{}, {sizes}", Self::ALL.map(Self::name).join(", "))
-    }
-}
-
-/// Hands an empty map over 8-byte integers to the visitor.
-pub(super) fn open_integers<V: Visitor<u64>>(
-    contestant: Contestant,
-    value_bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    if value_bytes != WORD_BYTES {
-        return open_integers_of::<BlockValue, Box<[u8]>, V>(
-            contestant,
-            value_bytes,
-            ground,
-            visitor,
-        );
-    }
-    Ok(match contestant {
-        Contestant::Congee => visitor.visit(CongeeCrate::default()),
-        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_words()),
-        Contestant::Ferntree => visitor.visit(FerntreeCrate::default()),
-        _ => return open_integers_of::<u64, u64, V>(contestant, value_bytes, ground, visitor),
-    })
-}
-
-/// Maps that take values of any type: ours keep them as `O`, others as `R`.
-fn open_integers_of<O: OwnValue, R: TestValue, V: Visitor<u64>>(
-    contestant: Contestant,
-    bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
-        Contestant::BPlusTree { node_bytes } => {
-            visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?)
-        }
-        Contestant::StdMap => visitor.visit(LockedMap::<u64, R>::new(bytes)),
-        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
-        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<u64, R>::new(bytes)),
-        Contestant::Scc => visitor.visit(SccCrate::<u64, R>::new(bytes)),
-        Contestant::Skiplist => visitor.visit(SkiplistCrate::<u64, R>::new(bytes)),
-        Contestant::Congee | Contestant::Ferntree => {
-            return Err(OpenError::ValuesNotTaken { contestant });
-        }
-    })
-}
-
-/// Hands an empty map over byte strings to the visitor.
-pub(super) fn open_bytes<V: Visitor<[u8]>>(
-    contestant: Contestant,
-    value_bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    if value_bytes != WORD_BYTES {
-        return open_bytes_of::<BlockValue, Box<[u8]>, V>(contestant, value_bytes, ground, visitor);
-    }
-    if contestant == Contestant::MasstreeCrate {
-        return Ok(visitor.visit(MasstreeCrate::of_words()));
-    }
-    open_bytes_of::<u64, u64, V>(contestant, value_bytes, ground, visitor)
-}
-
-/// As [`open_integers_of`], over byte strings.
-fn open_bytes_of<O: OwnValue, R: TestValue, V: Visitor<[u8]>>(
-    contestant: Contestant,
-    bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    Ok(match contestant {
-        Contestant::Art => visitor.visit(ArtMap::<O>::new(ground, bytes)?),
-        Contestant::Masstree => visitor.visit(MasstreeMap::<O>::new(ground, bytes)?),
-        Contestant::StdMap => visitor.visit(LockedMap::<[u8], R>::new(bytes)),
-        Contestant::MasstreeCrate => visitor.visit(MasstreeCrate::of_bytes(bytes)),
-        Contestant::BPlusTreeCrate => visitor.visit(BPlusTreeCrate::<[u8], R>::new(bytes)),
-        Contestant::Scc => visitor.visit(SccCrate::<[u8], R>::new(bytes)),
-        Contestant::Skiplist => visitor.visit(SkiplistCrate::<[u8], R>::new(bytes)),
-        Contestant::BPlusTree { .. } | Contestant::Congee | Contestant::Ferntree => {
-            return Err(OpenError::KeysNotTaken { contestant });
-        }
-    })
-}
-
-/// Hands an empty map over 8-byte integers to the visitor, if its nodes can be moved.
-pub(super) fn open_placed_integers<V: PlacedVisitor<u64>>(
-    contestant: Contestant,
-    value_bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    match value_bytes {
-        WORD_BYTES => placed_integers_of::<u64, V>(contestant, value_bytes, ground, visitor),
-        _ => placed_integers_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
-    }
-}
-
-fn placed_integers_of<O: OwnValue, V: PlacedVisitor<u64>>(
-    contestant: Contestant,
-    bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
-        Contestant::BPlusTree { node_bytes } => {
-            Ok(visitor.visit(BPlusTreeMap::<O>::new(ground, node_bytes, bytes)?))
-        }
-        _ => Err(OpenError::NotOurs { contestant }),
-    }
-}
-
-/// Hands an empty map over byte strings to the visitor, if its nodes can be moved.
-pub(super) fn open_placed_bytes<V: PlacedVisitor<[u8]>>(
-    contestant: Contestant,
-    value_bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    match value_bytes {
-        WORD_BYTES => placed_bytes_of::<u64, V>(contestant, value_bytes, ground, visitor),
-        _ => placed_bytes_of::<BlockValue, V>(contestant, value_bytes, ground, visitor),
-    }
-}
-
-fn placed_bytes_of<O: OwnValue, V: PlacedVisitor<[u8]>>(
-    contestant: Contestant,
-    bytes: usize,
-    ground: &dyn Ground,
-    visitor: V,
-) -> Opened<V::Output> {
-    match contestant {
-        Contestant::Art => Ok(visitor.visit(ArtMap::<O>::new(ground, bytes)?)),
-        Contestant::Masstree => Ok(visitor.visit(MasstreeMap::<O>::new(ground, bytes)?)),
-        Contestant::BPlusTree { .. } => Err(OpenError::KeysNotTaken { contestant }),
-        _ => Err(OpenError::NotOurs { contestant }),
     }
 }
 
@@ -334,5 +177,43 @@ impl FromStr for Contestant {
         found.ok_or_else(|| UnknownContestant {
             name: name.to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_contestant_is_found_by_its_name() {
+        for contestant in Contestant::ALL {
+            assert_eq!(contestant.name().parse(), Ok(contestant));
+        }
+        for rival in Rival::ALL {
+            assert!(Contestant::ALL.contains(&Contestant::Rival(rival)));
+        }
+        let error = "b-tree".parse::<Contestant>().unwrap_err();
+        assert!(
+            error.to_string().contains("congee, masstree-crate"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_rival_that_is_not_built_names_the_feature() {
+        for rival in Rival::ALL {
+            let contestant = Contestant::Rival(rival);
+            let has_feature = cfg!(feature = "rivals");
+            assert_eq!(contestant.is_built(), has_feature);
+            let refusal = contestant.refusal(true, WORD_BYTES);
+            assert_eq!(refusal.is_none(), has_feature);
+            assert_eq!(
+                OpenError::NotBuilt { contestant }.to_string(),
+                format!(
+                    "{rival} is not part of this build: build with --features rivals",
+                    rival = rival.name()
+                )
+            );
+        }
     }
 }

@@ -7,25 +7,26 @@
 mod bisected;
 mod contestant;
 mod error;
-mod ground;
 mod key;
+mod memory;
+mod open;
 mod ours;
 mod rivals;
+mod std_map;
 mod value;
 
 pub(crate) use bisected::Bisected;
-pub use contestant::{Contestant, OpenError, Opened, PlacedVisitor, UnknownContestant, Visitor};
+pub use contestant::{Contestant, Rival, UnknownContestant};
 pub use error::MapError;
-pub use ground::{Ground, NearGround, PlatformGround};
 pub use key::TestKey;
-pub use ours::BPlusTreeMap;
+pub use memory::{MemorySource, NearMemory, PlatformMemory};
+pub use open::{OpenError, Opened, PlacedVisitor, Visitor};
+pub(crate) use ours::TreeMap;
 pub use value::{OwnValue, TestValue, WORD_BYTES};
 
 use std::sync::Arc;
 
-use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::PlacedTree;
-use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
 /// Operations after which a thread's session is renewed, so that memory can be reclaimed.
@@ -49,12 +50,6 @@ pub trait PlacedMap<K: ?Sized>: OrderedMap<K> + 'static {
 
     /// A handle to it.
     fn tree(&self) -> &Arc<Self::Tree>;
-}
-
-/// All bytes that are taken of a tree's memory.
-pub(crate) fn own_bytes(memory: &NodeMemory) -> u64 {
-    let tiers = (0..memory.tiers()).filter_map(TierId::from_index);
-    tiers.map(|tier| memory.ledger(tier).used_bytes()).sum()
 }
 
 /// One thread's use of a map.

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_model::simulation::{Access, Operation, Program};
+use nearfar_model::simulation::{Access, Operation, OperationCost, Program, Recorder};
 use nearfar_model::{Native, Probe};
 
-use super::costs::{ComputeCosts, Cost, INSTRUCTIONS_PER_NS, Work};
-use super::recorder::Recorder;
-use super::space::window;
+use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
+use super::space::{Space, window};
 use crate::map::{MapError, OrderedMap};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Requests, Trace};
@@ -70,7 +69,7 @@ pub(super) struct Worker<M, S> {
     pub(super) map: Rc<M>,
     pub(super) keys: Rc<S>,
     pub(super) board: Rc<Board>,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: Recorder<Rc<Space>>,
     pub(super) costs: ComputeCosts,
     pub(super) feed: Rc<RefCell<Feed>>,
     pub(super) batch: usize,
@@ -123,7 +122,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
 impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
     fn next_operation(&mut self) -> Option<Operation> {
         loop {
-            if let Some(operation) = self.recorder.next() {
+            if let Some(operation) = self.recorder.pop() {
                 return Some(operation);
             }
             if self.board.is_over.get() {
@@ -143,7 +142,7 @@ pub(super) struct Untimed<M, S> {
     pub(super) keys: Rc<S>,
     pub(super) board: Rc<Board>,
     /// Where pages move: their uses are counted on the way of an access.
-    pub(super) recorder: Option<Recorder>,
+    pub(super) recorder: Option<Recorder<Rc<Space>>>,
     pub(super) feeds: Vec<Rc<RefCell<Feed>>>,
 }
 
@@ -158,9 +157,9 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Untimed<M, S> {
                 match &self.recorder {
                     None => self.perform(&Native, &feed)?,
                     Some(recorder) => {
-                        recorder.begin(Cost::default(), false);
+                        recorder.begin(OperationCost::default(), false);
                         self.perform(recorder, &feed)?;
-                        recorder.forget();
+                        recorder.clear();
                     }
                 }
                 feed.at = feed.drawn.requests.len();

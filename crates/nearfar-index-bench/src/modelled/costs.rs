@@ -1,8 +1,8 @@
 //! Core time of operations beside their accesses.
 
-use nearfar_model::simulation::Machine;
+use nearfar_model::simulation::{Machine, OperationCost};
 
-use crate::map::Contestant;
+use crate::map::{Contestant, OpenError};
 use crate::workload::Action;
 
 /// What a core does at once.
@@ -64,19 +64,25 @@ const fn counted(
 
 impl Counted {
     /// Those of one of our trees.
-    pub(crate) fn of(contestant: Contestant) -> Self {
-        match contestant {
+    ///
+    /// # Errors
+    /// [`OpenError::NotOurs`]: nobody counted those of others.
+    pub(crate) fn of(contestant: Contestant) -> Result<Self, OpenError> {
+        Ok(match contestant {
+            Contestant::Art => ART,
             Contestant::Masstree => MASSTREE,
             Contestant::BPlusTree { node_bytes } => {
                 let found = BPLUS_TREE.iter().find(|(bytes, _)| *bytes >= node_bytes);
                 found.unwrap_or(&BPLUS_TREE[BPLUS_TREE.len() - 1]).1
             }
-            _ => ART,
-        }
+            Contestant::StdMap | Contestant::Rival(_) => {
+                return Err(OpenError::NotOurs { contestant });
+            }
+        })
     }
 
     /// Estimates for a tree whose nodes are searched by bisection with branches: eight instructions
-    /// for each step, which makes one access. The recorder adds the time that wrong guesses cost.
+    /// for each step, which makes one access. The recorder adds the time of branch mispredicts.
     pub(crate) const fn bisected() -> Self {
         const ACCESS: f64 = 8.0;
         Self {
@@ -139,13 +145,6 @@ pub(super) struct ComputeCosts {
     access_ns: f64,
 }
 
-/// Core time of one operation, and of each of its accesses.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Cost {
-    pub(super) operation_ns: f64,
-    pub(super) access_ns: f64,
-}
-
 impl ComputeCosts {
     /// Those of a tree on a machine.
     pub(super) fn new(counted: Counted, machine: &Machine) -> Self {
@@ -156,7 +155,7 @@ impl ComputeCosts {
     }
 
     /// Of what is done next.
-    pub(super) fn of(&self, work: Work) -> Cost {
+    pub(super) fn of(&self, work: Work) -> OperationCost {
         let counted = &self.counted;
         let (times, instructions) = match work {
             Work::Batch(keys) => (keys as f64, counted.batch),
@@ -170,7 +169,7 @@ impl ComputeCosts {
             let ns = instructions / INSTRUCTIONS_PER_NS - self.access_ns;
             ns.max(0.0)
         };
-        Cost {
+        OperationCost {
             operation_ns: beside(times * instructions.operation),
             access_ns: beside(instructions.access),
         }

@@ -5,11 +5,10 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_model::simulation::{Caches, Machine, Program, Simulation, TierName};
+use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation, TierName};
 
 use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
-use super::recorder::Recorder;
 use super::scale::Scale;
 use super::space::Space;
 use crate::map::{Contestant, OrderedMap};

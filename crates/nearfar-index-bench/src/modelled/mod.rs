@@ -1,7 +1,7 @@
 //! Our trees in virtual time: real trees, whose accesses run in the simulator of `nearfar-model` on
 //! up to 64 virtual cores, under placement policies.
 //!
-//! Operations run one after the other on one thread of this machine: each does its work at once and
+//! Operations run one after the other on one thread of this machine: each does its work and
 //! leaves the list of its accesses, which the virtual core then makes in virtual time. So there is
 //! no spinning, and a run is the same wherever it runs; two operations that would meet in a node do
 //! not delay each other. Placement runs between slices of virtual time, and the bytes that it moves
@@ -11,11 +11,10 @@
 
 mod cores;
 mod costs;
-mod course;
 mod in_place;
-mod keeper;
+mod live;
+mod migrator;
 mod pages;
-mod recorder;
 mod run;
 mod scale;
 mod space;

@@ -7,18 +7,17 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer};
 use nearfar_memory::TierId;
-use nearfar_model::simulation::{Caches, Machine, Program, Simulation};
+use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation};
 
 use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
-use super::course::Course;
-use super::keeper::Keeper;
-use super::recorder::Recorder;
+use super::live::LiveRun;
+use super::migrator::Migrator;
 use super::scale::{Scale, ScaleRule};
 use super::space::Space;
 use crate::map::{PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
-    PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyGround, counter_bytes, oracle,
+    PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, counter_bytes, oracle,
     stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{KeySpace, Requests};
@@ -57,11 +56,11 @@ pub fn run<S: KeySpace>(
         near_bytes,
         observe,
     };
-    let ground = PolicyGround {
+    let source = PolicyMemory {
         near_bytes: Some(near_bytes),
-        ..PolicyGround::new(&system, options.policy, options.near_percent)
+        ..PolicyMemory::new(&system, options.policy, options.near_percent)
     };
-    S::Key::open_placed(contestant, options.value_bytes, &ground, run)?
+    S::Key::open_placed(contestant, options.value_bytes, &source, run)?
 }
 
 /// A run to come.
@@ -84,18 +83,18 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
 
     fn visit<M: PlacedMap<S::Key>>(mut self, map: M) -> Self::Output {
         let began = Instant::now();
-        let (mut keeper, placed_for) = self.prepare(&map)?;
+        let (mut migrator, placed_for) = self.prepare(&map)?;
         let map = Rc::new(map);
         let memory = map.tree().memory();
         let heaps = (0..memory.tiers()).filter_map(TierId::from_index);
         let heaps = heaps.filter_map(|tier| memory.addresses(tier)).collect();
-        let space = self.space(heaps, &*map, &mut keeper);
+        let space = self.space(heaps, &*map, &mut migrator);
         let traffic = Rc::new(Traffic::default());
         let board = Rc::new(Board::default());
         let samples: Vec<Rc<RefCell<Vec<u32>>>> =
             (0..self.options.threads).map(|_| Rc::default()).collect();
         let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        let costs = ComputeCosts::new(Counted::of(self.options.contestant), self.machine);
+        let costs = ComputeCosts::new(Counted::of(self.options.contestant)?, self.machine);
         let requests = (0..self.options.threads).map(|thread| self.requests(thread));
         let feeds: Vec<_> = requests
             .map(|one| Rc::new(RefCell::new(Feed::new(one))))
@@ -134,7 +133,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             recorder: space.pages().map(|_| Recorder::new(Rc::clone(&space))),
             feeds,
         };
-        let course = Course {
+        let live = LiveRun {
             carry_out: Box::new(move |operations| untimed.carry_out(operations)),
             run: &mut self,
             counter_bytes: counter_bytes(&**map.tree()),
@@ -142,11 +141,11 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
             board,
             space,
             traffic,
-            keeper,
+            migrator,
             placed_for,
             samples,
         };
-        let mut outcome = course.go(map.tree())?;
+        let mut outcome = live.go(map.tree())?;
         outcome.took = began.elapsed();
         Ok(outcome)
     }
@@ -169,13 +168,13 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     fn prepare<M: PlacedMap<S::Key>>(
         &self,
         map: &M,
-    ) -> Result<(Keeper<M::Tree>, Duration), PlacedError> {
+    ) -> Result<(Migrator<M::Tree>, Duration), PlacedError> {
         let contestant = self.options.contestant;
         let failed = |error| PlacedError::Map { contestant, error };
         let policy = self.options.policy;
         let Some(mut framework) = policy.framework() else {
             store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
-            return Ok((Keeper::Nobody, Duration::ZERO));
+            return Ok((Migrator::Nobody, Duration::ZERO));
         };
         let intervals = &mut framework.intervals;
         for interval in [
@@ -200,9 +199,9 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         if policy == Policy::Oracle {
             oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
             oracle::place(&placer);
-            return Ok((Keeper::Nobody, now));
+            return Ok((Migrator::Nobody, now));
         }
-        Ok((Keeper::framework(placer), now))
+        Ok((Migrator::framework(placer), now))
     }
 
     /// The modelled address space, with pages where a policy moves those.
@@ -210,13 +209,13 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         &self,
         heaps: Vec<std::ops::Range<usize>>,
         map: &M,
-        keeper: &mut Keeper<M::Tree>,
+        migrator: &mut Migrator<M::Tree>,
     ) -> Rc<Space> {
         let Some((rule, shift)) = self.options.policy.page() else {
             return Rc::new(Space::new(heaps, None));
         };
         let share = f64::from(self.options.near_percent) / 100.0;
-        let look_every = self.scale.interval(Keeper::<M::Tree>::PAGE_LOOK);
-        keeper.with_pages::<S, M>((rule, shift), heaps, (map, self.keys), (share, look_every))
+        let look_every = self.scale.interval(Migrator::<M::Tree>::PAGE_LOOK);
+        migrator.with_pages::<S, M>((rule, shift), heaps, (map, self.keys), (share, look_every))
     }
 }

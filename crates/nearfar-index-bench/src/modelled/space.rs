@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use nearfar_model::simulation::{AddressMap, Machine, MachineError, TierName};
+use nearfar_model::simulation::{AddressMap, AddressSpace, Machine, MachineError, TierName};
 
 /// log2 of the addresses of a tier's window.
 const WINDOW_SHIFT: u32 = 40;
@@ -71,8 +71,20 @@ impl Space {
         Ok(map)
     }
 
-    /// The modelled address of a byte; those of no heap are near.
-    pub(super) fn modelled(&self, address: usize) -> u64 {
+    /// The table of pages, where pages move.
+    pub(super) fn pages(&self) -> Option<&RefCell<PageTable>> {
+        self.pages.as_ref()
+    }
+
+    /// Accesses to each tier so far, before any cache.
+    pub(super) fn accesses(&self) -> [u64; TIERS] {
+        [self.lines[0].get(), self.lines[1].get()]
+    }
+}
+
+impl AddressSpace for Space {
+    /// Bytes of no heap are near.
+    fn modelled(&self, address: usize) -> u64 {
         let found = self.heaps.iter().position(|heap| heap.contains(&address));
         let Some(heap) = found else {
             return window(0) + (1 << (WINDOW_SHIFT - 1)) + address as u64 % (1 << 36);
@@ -85,16 +97,6 @@ impl Space {
         let lines = &self.lines[tier.min(TIERS - 1)];
         lines.set(lines.get() + 1);
         window(tier.min(TIERS - 1)) + offset
-    }
-
-    /// The table of pages, where pages move.
-    pub(super) fn pages(&self) -> Option<&RefCell<PageTable>> {
-        self.pages.as_ref()
-    }
-
-    /// Accesses to each tier so far, before any cache.
-    pub(super) fn accesses(&self) -> [u64; TIERS] {
-        [self.lines[0].get(), self.lines[1].get()]
     }
 }
 

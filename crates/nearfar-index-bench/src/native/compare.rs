@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nearfar_memory::{MemorySystem, TierId};
 
 use super::subject::{Boxed, Loading, Round, Subject};
-use crate::map::{Contestant, Ground, MapError, OpenError, TestKey};
+use crate::map::{Contestant, MapError, MemorySource, OpenError, TestKey};
 use crate::workload::{KeySpace, Requests, Trace, Workload};
 
 /// What is compared.
@@ -99,7 +99,7 @@ struct Side<S> {
     subject: Box<dyn Subject<S>>,
 }
 
-/// Loads all contestants and runs the workloads on them in turn. Our trees are made on `ground`;
+/// Loads all contestants and runs the workloads on them in turn. Our trees are made on `source`;
 /// `system` is asked how many bytes a map took.
 ///
 /// # Errors
@@ -108,13 +108,13 @@ pub fn compare<S: KeySpace>(
     options: &NativeOptions,
     workloads: &[Workload],
     keys: &S,
-    (ground, system): (&dyn Ground, Option<&Arc<MemorySystem>>),
+    (source, system): (&dyn MemorySource, Option<&Arc<MemorySystem>>),
     mut observe: impl FnMut(Event),
 ) -> Result<Vec<Compared>, NativeError> {
     let mut sides = Vec::new();
     for contestant in options.contestants.iter().copied() {
         observe(Event::Loading { contestant });
-        let side = load(contestant, keys, options, (ground, system))?;
+        let side = load(contestant, keys, options, (source, system))?;
         let loading = side.loading;
         observe(Event::Loaded {
             contestant,
@@ -144,14 +144,14 @@ fn load<S: KeySpace>(
     contestant: Contestant,
     keys: &S,
     options: &NativeOptions,
-    (ground, system): (&dyn Ground, Option<&Arc<MemorySystem>>),
+    (source, system): (&dyn MemorySource, Option<&Arc<MemorySystem>>),
 ) -> Result<Side<S>, NativeError> {
     let live = || system.map(|system| system.usage(TierId::NEAR).heap_live_bytes);
     let before = live();
     let subject = S::Key::open(
         contestant,
         options.value_bytes,
-        ground,
+        source,
         Boxed::<S>::default(),
     )?;
     let threads = options.threads.iter().map(|threads| threads.get()).max();

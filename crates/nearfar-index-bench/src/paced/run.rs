@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Workers};
 use nearfar_memory::TierId;
+use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread, Throttle};
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
 
-use super::lane::{Charged, Lane};
-use super::pacer::Pacer;
-use super::probe::PacedProbe;
-use super::worker::{Board, Charging, Done, EndOnDrop, Left, Worker};
-use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey, own_bytes};
+use super::worker::{Board, Done, EndOnDrop, Left, Worker};
+use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::modelled::Scale;
 use crate::placed::{
-    Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyGround, TierTraffic,
+    Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, TierTraffic,
     counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{Distribution, KeySpace};
@@ -65,10 +63,10 @@ pub fn run<S: KeySpace>(
     let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
     let tier = PacedTier::with_parameters(far.clone(), share)?;
     let near_bytes = options.near_bytes(tree_bytes);
-    let ground = PolicyGround {
+    let source = PolicyMemory {
         near_bytes: Some(near_bytes),
         huge_pages: true,
-        ..PolicyGround::new(&stand_in_system()?, options.policy, options.near_percent)
+        ..PolicyMemory::new(&stand_in_system()?, options.policy, options.near_percent)
     };
     let run = Run {
         options,
@@ -78,7 +76,7 @@ pub fn run<S: KeySpace>(
         near_bytes,
         observe,
     };
-    S::Key::open_placed(options.contestant, options.value_bytes, &ground, run)?
+    S::Key::open_placed(options.contestant, options.value_bytes, &source, run)?
 }
 
 fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
@@ -115,7 +113,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
         let workers = self.load(&map)?;
         let tree = &**map.tree();
         let board = Board::new(self.options.threads);
-        let lane = self.lane(tree);
+        let cache_bytes = self.cache_bytes(tree);
         let far = far_addresses(tree);
         let threads = (0..self.options.threads).map(|thread| Worker {
             map: &map,
@@ -124,8 +122,8 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
             tally: &board.tallies[thread],
             requests: self.options.requests(self.keys, thread),
             batch: self.options.batch,
-            probe: PacedProbe::new(far.clone()),
-            charging: Charging::new(lane.clone(), Pacer::new(&self.tier)),
+            probe: EmulatedProbe::new(far.clone()),
+            emulated: EmulatedThread::new(&self.tier, cache_bytes),
             left: Left::default(),
         });
         let threads: Vec<_> = threads.collect();
@@ -175,14 +173,13 @@ impl<S: KeySpace> Run<'_, S> {
         Ok(workers)
     }
 
-    /// A thread's lane. Of its share of the cache, far lines have as much as far memory has of the
+    /// What a thread has of the cache for far lines: of its share, as much as far memory has of the
     /// tree.
-    fn lane<T: PlacedTree>(&self, tree: &T) -> Lane {
+    fn cache_bytes<T: PlacedTree>(&self, tree: &T) -> u64 {
         let parameters = self.tier.parameters();
         let of_a_core = parameters.cache_bytes.unwrap_or(0) / u64::from(parameters.cores);
         let far_share = 1.0 - near_bytes_share(tree);
-        let cache_bytes = (of_a_core as f64 * far_share) as u64;
-        Lane::new(parameters, cache_bytes)
+        (of_a_core as f64 * far_share) as u64
     }
 
     /// Watches the threads until the run is over.
@@ -194,7 +191,7 @@ impl<S: KeySpace> Run<'_, S> {
     ) -> Watched {
         let options = self.options;
         let _ends = EndOnDrop(&board.is_over);
-        let mut link = Pacer::new(&self.tier);
+        let mut link = Throttle::new(&self.tier);
         let mut watched = Watched::default();
         let began = Instant::now();
         let end = options.warm_up + options.measured;
@@ -229,7 +226,7 @@ impl<S: KeySpace> Run<'_, S> {
             }
             let (done_before, moved_before) = (done, moved);
             (done, moved) = (board.read(), self::moved(workers));
-            link.pass(
+            link.transfer(
                 moved.promoted_bytes - moved_before.promoted_bytes,
                 moved.demoted_bytes - moved_before.demoted_bytes,
             );
@@ -403,7 +400,7 @@ fn moment<T: PlacedTree>(at: Duration, before: &[Done], after: &[Done], tree: &T
 /// The share of a tree's bytes that are near.
 fn near_bytes_share<T: PlacedTree>(tree: &T) -> f64 {
     let memory = tree.memory();
-    memory.ledger(TierId::NEAR).used_bytes() as f64 / own_bytes(memory).max(1) as f64
+    memory.ledger(TierId::NEAR).used_bytes() as f64 / memory.used_bytes().max(1) as f64
 }
 
 /// The addresses of the nodes on far memory.

@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nearfar_measure::probe::Waiting;
+use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread};
 
-use super::lane::{Charged, Lane};
-use super::pacer::Pacer;
-use super::probe::PacedProbe;
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Request, Requests, Trace};
@@ -134,8 +132,8 @@ pub(super) struct Worker<'r, M, S> {
     pub(super) tally: &'r Tally,
     pub(super) requests: Requests,
     pub(super) batch: usize,
-    pub(super) probe: PacedProbe,
-    pub(super) charging: Charging,
+    pub(super) probe: EmulatedProbe,
+    pub(super) emulated: EmulatedThread,
     pub(super) left: Left,
 }
 
@@ -150,7 +148,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             trace.clear();
             self.requests.draw(self.keys, DRAWN, &mut trace);
-            let before = (self.charging.charged, self.charging.spent);
+            let before = (self.emulated.charged(), self.emulated.charging());
             let waiting = Waiting::start();
             let began = Instant::now();
             for requests in trace.requests.chunks(SESSION_OPERATIONS) {
@@ -158,12 +156,12 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             let elapsed = began.elapsed();
             let waited = waiting.elapsed().unwrap_or_default().min(elapsed);
-            let spent = self.charging.spent - before.1;
+            let charging = self.emulated.charging() - before.1;
             self.tally.add(Done {
                 operations: trace.requests.len() as u64,
-                busy_ns: busy_ns(elapsed, waited, spent),
+                busy_ns: busy_ns(elapsed, waited, charging),
                 waited_ns: waited.as_nanos() as u64,
-                charged: self.charging.charged.since(before.0),
+                charged: self.emulated.charged().since(before.0),
             });
         }
         Ok(self.left)
@@ -171,14 +169,14 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
 
     fn answer(&mut self, requests: &[Request], arena: &[u8]) -> Result<(), MapError> {
         let mut session = self.map.session(&self.probe);
-        let (found, charging) = (&mut self.left.found, &mut self.charging);
+        let (found, emulated) = (&mut self.left.found, &mut self.emulated);
         let is_read = |request: &Request| request.action == Action::Read;
         if self.batch > 1 && requests.iter().all(is_read) {
             let mut room = Batch::new(self.batch);
             for requests in requests.chunks(self.batch) {
                 read_batch::<S, _>(&mut session, requests, arena, &mut room, found);
                 self.probe.end_operation();
-                charging.settle(&self.probe);
+                emulated.settle(&self.probe);
             }
             return Ok(());
         }
@@ -186,12 +184,12 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
         if let Some((first, others)) = requests.split_first()
             && self.board.is_measured.load(Ordering::Relaxed)
         {
-            let (began, before) = (Instant::now(), charging.charged.latency_ns);
+            let (began, before) = (Instant::now(), emulated.charged().latency_ns);
             perform::<S, _>(&mut session, first, arena, found)?;
             self.probe.end_operation();
             let took_ns = began.elapsed().as_nanos() as u64;
-            charging.settle(&self.probe);
-            let waited_ns = charging.charged.latency_ns - before;
+            emulated.settle(&self.probe);
+            let waited_ns = emulated.charged().latency_ns - before;
             self.left.latencies_ns.push((took_ns + waited_ns) as f64);
             rest = others;
         }
@@ -200,7 +198,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
                 perform::<S, _>(&mut session, request, arena, found)?;
                 self.probe.end_operation();
             }
-            charging.settle(&self.probe);
+            emulated.settle(&self.probe);
         }
         Ok(())
     }
@@ -221,41 +219,6 @@ pub(super) struct EndOnDrop<'r>(pub(super) &'r AtomicBool);
 impl Drop for EndOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Charges what a thread's probe kept, and has the thread wait for it.
-#[derive(Debug)]
-pub(super) struct Charging {
-    lane: Lane,
-    pacer: Pacer,
-    /// Everything so far.
-    charged: Charged,
-    /// Time that charging took, which is none of the thread's.
-    spent: Duration,
-}
-
-impl Charging {
-    pub(super) fn new(lane: Lane, pacer: Pacer) -> Self {
-        Self {
-            lane,
-            pacer,
-            charged: Charged::default(),
-            spent: Duration::ZERO,
-        }
-    }
-
-    /// Waits for what the probe kept since the last time.
-    fn settle(&mut self, probe: &PacedProbe) {
-        let began = Instant::now();
-        probe.drain(|event| self.lane.hear(event));
-        let charged = Charged {
-            near_accesses: probe.near_accesses(),
-            ..self.lane.charged
-        };
-        self.spent += began.elapsed();
-        self.pacer.hold(charged.since(self.charged));
-        self.charged = charged;
     }
 }
 

@@ -8,10 +8,10 @@ use nearfar_memory::MemorySystem;
 use nearfar_model::Native;
 
 use super::error::PlacedError;
-use super::ground::PolicyGround;
+use super::memory::PolicyMemory;
 use crate::map::{
     Contestant, MapError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS, Session,
-    TestKey, own_bytes,
+    TestKey,
 };
 use crate::workload::{KeySpace, Pick};
 
@@ -42,7 +42,7 @@ pub(crate) fn tree_bytes<S: KeySpace>(
     system: &Arc<MemorySystem>,
 ) -> Result<u64, PlacedError> {
     let sizing = Sizing { keys, contestant };
-    S::Key::open_placed(contestant, value_bytes, &PolicyGround::near(system), sizing)?
+    S::Key::open_placed(contestant, value_bytes, &PolicyMemory::near(system), sizing)?
 }
 
 /// Finds the bytes of the loaded tree.
@@ -60,7 +60,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Sizing<'_, S> {
             .map_err(|error| PlacedError::Map { contestant, error })?;
         let memory = map.tree().memory();
         memory.quiesce();
-        Ok(own_bytes(memory))
+        Ok(memory.used_bytes())
     }
 }
 

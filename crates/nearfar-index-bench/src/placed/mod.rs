@@ -1,21 +1,21 @@
 //! Runs of our trees under placement policies: what virtual time and pace have in common.
 //!
 //! * `options` says what is run, `outcome` what it gave.
-//! * `policy` has the policies by name, `oracle` what the best of them knows, `ground` the memory that
+//! * `policy` has the policies by name, `oracle` what the best of them knows, `memory` the memory that
 //!   stands in for modelled tiers.
 //! * `loading` fills the trees.
 
 mod error;
-mod ground;
 mod loading;
+mod memory;
 mod options;
 pub(crate) mod oracle;
 mod outcome;
 mod policy;
 
 pub use error::PlacedError;
-pub(crate) use ground::{PolicyGround, stand_in_system};
 pub(crate) use loading::{counter_bytes, store_all, tree_bytes};
+pub(crate) use memory::{PolicyMemory, stand_in_system};
 pub use options::PlacedOptions;
 pub use outcome::{Moment, PlacedOutcome, TierTraffic};
 pub use policy::{PageRule, Policy, PolicyError};

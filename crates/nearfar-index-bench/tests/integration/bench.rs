@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
-use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::placed::Policy;
 use nearfar_measure::Kind;
 use nearfar_measure::results::{Header, ResultsWriter, read};
@@ -16,7 +16,11 @@ fn count(number: usize) -> NonZeroUsize {
 
 fn native() -> BenchOptions {
     BenchOptions {
-        contestants: vec![Contestant::Art, Contestant::Congee, Contestant::StdMap],
+        contestants: vec![
+            Contestant::Art,
+            Contestant::Rival(Rival::Congee),
+            Contestant::StdMap,
+        ],
         workloads: vec!["ycsb-a".to_owned(), "ycsb-d".to_owned()],
         keys: 2_000,
         threads: vec![count(1), count(2)],
@@ -79,7 +83,7 @@ fn maps_that_take_no_such_values_are_unavailable_with_the_reason() {
     let lost = all.iter().filter(|one| one.metric == "lost_keys");
     assert!(lost.into_iter().all(|one| one.value.get() == Some(0.0)));
     let nobody = BenchOptions {
-        contestants: vec![Contestant::Ferntree],
+        contestants: vec![Contestant::Rival(Rival::Ferntree)],
         ..large
     };
     let error = execute(&plan(nobody).unwrap(), None, &mut |_| ()).unwrap_err();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nearfar_index_bench::map::{
-    Contestant, OrderedMap, PlatformGround, Session, TestKey, Visitor, WORD_BYTES,
+    Contestant, OrderedMap, PlatformMemory, Rival, Session, TestKey, Visitor, WORD_BYTES,
 };
 use nearfar_model::Native;
 use proptest::prelude::*;
@@ -77,7 +77,7 @@ impl Check<'_> {
                     key_of(key, &mut |key| {
                         let found = session.scan(key, count);
                         // Scans of this crate (0.9.5) begin in another leaf at times.
-                        if who != Contestant::MasstreeCrate {
+                        if who != Contestant::Rival(Rival::Masstree) {
                             assert_eq!(found, expected, "{who}");
                         }
                     });
@@ -116,9 +116,9 @@ fn check_all(steps: &[Step]) {
     for who in Contestant::ALL {
         for value_bytes in [WORD_BYTES, 100] {
             let check = || Check { who, steps };
-            let opened = u64::open(who, value_bytes, &PlatformGround, check());
+            let opened = u64::open(who, value_bytes, &PlatformMemory, check());
             assert_eq!(opened.is_err(), who.refusal(true, value_bytes).is_some());
-            let opened = <[u8]>::open(who, value_bytes, &PlatformGround, check());
+            let opened = <[u8]>::open(who, value_bytes, &PlatformMemory, check());
             assert_eq!(opened.is_err(), who.refusal(false, value_bytes).is_some());
         }
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::modelled::{ModelledMachine, ScaleRule, run};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
@@ -89,7 +89,7 @@ fn options_that_mean_nothing_are_named() {
     bad.near_percent = 0;
     let error = try_run(&bad).unwrap_err();
     assert!(error.to_string().starts_with("near-share"), "{error}");
-    let rival = options(Contestant::Congee, Policy::Sidle);
+    let rival = options(Contestant::Rival(Rival::Congee), Policy::Sidle);
     let error = try_run(&rival).unwrap_err();
     assert!(matches!(error, PlacedError::Open(_)), "{error}");
     let mut crowded = options(Contestant::Art, Policy::Sidle);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nearfar_index_bench::map::Contestant;
+use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::paced::{loaded_bytes, run};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
@@ -169,7 +169,7 @@ fn options_that_mean_nothing_are_named() {
     assert!(!pages.contains("memtis"), "{pages}");
     let share = refused(|options| options.near_percent = 0).to_string();
     assert!(share.starts_with("near-share"), "{share}");
-    let rival = refused(|options| options.contestant = Contestant::Congee);
+    let rival = refused(|options| options.contestant = Contestant::Rival(Rival::Congee));
     assert!(matches!(rival, PlacedError::Open(_)), "{rival}");
     let (small, keys) = (options(Contestant::Art, Policy::Sidle), Integers::new(KEYS));
     let nowhere = PacedParameters {

@@ -5,9 +5,9 @@ use nearfar_model::Probe;
 
 use super::Art;
 use super::child::{Child, Target};
+use super::descent::Place;
 use super::leaf::{self, Entry, Leaf};
 use super::node::{Kind, Node, Shape};
-use super::place::Place;
 use crate::context::Context;
 use crate::memory::{NodeMemory, OutOfMemory, Purpose};
 use crate::placement::NewNode;

@@ -10,9 +10,9 @@ use nearfar_model::Probe;
 
 use super::Art;
 use super::child::{Child, Target};
+use super::descent::{HeldPlace, Spot};
 use super::leaf::{self, BUCKET_BYTES_MAX, ENTRIES_MAX, Entry, HeldLeaf, Leaf};
 use super::node::{HeldNode, Kind, Node, Shape};
-use super::place::{HeldPlace, Spot};
 use crate::context::Context;
 use crate::value::TreeValue;
 

@@ -5,13 +5,12 @@ use std::marker::PhantomData;
 use std::ops::{Bound, ControlFlow, RangeBounds};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-use nearfar_model::{Native, Probe};
+use nearfar_model::Native;
 
 use super::build::free_subtree;
 use super::child::{Child, Slot};
 use super::children::Direction;
 use super::insert::{KEY_BYTES_MAX, Present};
-use super::probed::ProbedArt;
 use super::range::{ArtRange, bytes_of};
 use crate::context::Context;
 use crate::count::Count;
@@ -109,7 +108,12 @@ impl<V: TreeValue> Art<V> {
     /// [`TreeError`]; the map is as it was.
     #[inline]
     pub fn insert(&self, key: &(impl Key + ?Sized), value: V) -> Result<Option<V>, TreeError> {
-        self.probed(&Native).insert(key, value)
+        self.insert_in(
+            key.key_bytes().as_ref(),
+            value,
+            Present::Replace,
+            &Context::native(&self.memory),
+        )
     }
 
     /// Gives a key a value if it has none, and returns the one that it has already, at one
@@ -138,12 +142,16 @@ impl<V: TreeValue> Art<V> {
         key: &(impl Key + ?Sized),
         change: impl FnMut(V) -> V,
     ) -> Result<Option<V>, TreeError> {
-        self.probed(&Native).update(key, change)
+        self.update_in(
+            key.key_bytes().as_ref(),
+            change,
+            &Context::native(&self.memory),
+        )
     }
 
     /// Removes a key, and returns its value.
     pub fn remove(&self, key: &(impl Key + ?Sized)) -> Option<V> {
-        self.probed(&Native).remove(key)
+        self.remove_in(key.key_bytes().as_ref(), &Context::native(&self.memory))
     }
 
     /// The first key and its value.
@@ -215,7 +223,9 @@ impl<V: TreeValue> Art<V> {
     /// assert_eq!(sum, 98 + 99);
     /// ```
     pub fn scan(&self, from: &(impl Key + ?Sized), visit: impl FnMut(&[u8], V) -> ControlFlow<()>) {
-        self.probed(&Native).scan(from, visit);
+        let from = from.key_bytes();
+        let from = Bound::Included(from.as_ref());
+        self.scan_in(from, Direction::Forward, &Native, visit);
     }
 
     /// As [`Self::scan`], from `from` back to the first key.
@@ -241,7 +251,7 @@ impl<V: TreeValue> Art<V> {
     /// assert_eq!(values, [Some(7), None]);
     /// ```
     pub fn get_batch<K: Key>(&self, keys: &[K], values: &mut Vec<Option<V>>) {
-        self.probed(&Native).get_batch(keys, values);
+        self.get_batch_in(keys, values, &Context::native(&self.memory));
     }
 
     /// Keys; exact when nobody adds or removes some meanwhile.
@@ -266,11 +276,6 @@ impl<V: TreeValue> Art<V> {
     #[must_use]
     pub fn frontend(&self) -> &Frontend {
         &self.frontend
-    }
-
-    /// The map, telling `probe` what it accesses.
-    pub fn probed<'t, P: Probe>(&'t self, probe: &'t P) -> ProbedArt<'t, V, P> {
-        ProbedArt { tree: self, probe }
     }
 }
 

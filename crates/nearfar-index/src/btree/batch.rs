@@ -1,5 +1,7 @@
 //! Lookup of many keys at once.
 
+use std::borrow::Borrow;
+
 use nearfar_model::Probe;
 
 use super::geometry::{GROUP_KEYS, WORD_BYTES};
@@ -28,14 +30,19 @@ struct Lane<'g> {
 type Lanes<'g> = [Option<Lane<'g>>; LANES];
 
 impl<V: TreeValue> BPlusTree<V> {
-    pub(super) fn get_batch_in<P: Probe>(
+    pub(super) fn get_batch_in<P: Probe, K: Borrow<u64>>(
         &self,
         context: &Context<'_, '_, P>,
-        keys: &[u64],
+        keys: &[K],
         values: &mut Vec<Option<V>>,
     ) {
         values.reserve(keys.len());
-        for keys in keys.chunks(LANES) {
+        for borrowed in keys.chunks(LANES) {
+            let mut keys = [0; LANES];
+            for (key, borrowed) in keys.iter_mut().zip(borrowed) {
+                *key = *borrowed.borrow();
+            }
+            let keys = &keys[..borrowed.len()];
             let mut words = [None; LANES];
             self.words_side_by_side(context, keys, &mut words);
             for (key, word) in keys.iter().zip(words) {

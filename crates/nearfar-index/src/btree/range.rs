@@ -12,7 +12,7 @@ use crate::value::TreeValue;
 /// the tree in between, so it may be kept for as long as one likes; what others change meanwhile
 /// may or may not be seen.
 #[derive(Debug)]
-pub struct Range<'t, V: TreeValue> {
+pub struct BPlusTreeRange<'t, V: TreeValue> {
     tree: &'t BPlusTree<V>,
     /// The keys between what the front and the back have copied.
     rest: Option<KeyRange>,
@@ -30,7 +30,7 @@ impl<V: TreeValue> BPlusTree<V> {
     /// assert_eq!(tree.range(10..13).map(|(_, value)| value).sum::<u64>(), 20 + 22 + 24);
     /// assert_eq!(tree.range(..=10).next_back(), Some((10, 20)));
     /// ```
-    pub fn range(&self, keys: impl RangeBounds<u64>) -> Range<'_, V> {
+    pub fn range(&self, keys: impl RangeBounds<u64>) -> BPlusTreeRange<'_, V> {
         let low = match keys.start_bound() {
             Bound::Included(key) => Some(*key),
             Bound::Excluded(key) => key.checked_add(1),
@@ -42,7 +42,7 @@ impl<V: TreeValue> BPlusTree<V> {
             Bound::Unbounded => Some(u64::MAX),
         };
         let rest = low.zip(high).map(|(low, high)| KeyRange { low, high });
-        Range {
+        BPlusTreeRange {
             tree: self,
             rest: rest.filter(|rest| rest.low <= rest.high),
             front: Vec::new().into_iter(),
@@ -51,7 +51,7 @@ impl<V: TreeValue> BPlusTree<V> {
     }
 
     /// All pairs, in order.
-    pub fn iter(&self) -> Range<'_, V> {
+    pub fn iter(&self) -> BPlusTreeRange<'_, V> {
         self.range(..)
     }
 
@@ -68,7 +68,7 @@ impl<V: TreeValue> BPlusTree<V> {
     }
 }
 
-impl<V: TreeValue> Range<'_, V> {
+impl<V: TreeValue> BPlusTreeRange<'_, V> {
     /// The pairs of `rest` that lie in the leaf for `key`, and the keys of that leaf.
     fn copy_leaf(&self, key: u64, rest: KeyRange) -> (vec::IntoIter<(u64, V)>, KeyRange) {
         let context = Context::native(&self.tree.memory);
@@ -83,7 +83,7 @@ impl<V: TreeValue> Range<'_, V> {
     }
 }
 
-impl<V: TreeValue> Iterator for Range<'_, V> {
+impl<V: TreeValue> Iterator for BPlusTreeRange<'_, V> {
     type Item = (u64, V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -106,7 +106,7 @@ impl<V: TreeValue> Iterator for Range<'_, V> {
     }
 }
 
-impl<V: TreeValue> DoubleEndedIterator for Range<'_, V> {
+impl<V: TreeValue> DoubleEndedIterator for BPlusTreeRange<'_, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(pair) = self.back.next_back() {
@@ -127,11 +127,11 @@ impl<V: TreeValue> DoubleEndedIterator for Range<'_, V> {
     }
 }
 
-impl<V: TreeValue> std::iter::FusedIterator for Range<'_, V> {}
+impl<V: TreeValue> std::iter::FusedIterator for BPlusTreeRange<'_, V> {}
 
 impl<'t, V: TreeValue> IntoIterator for &'t BPlusTree<V> {
     type Item = (u64, V);
-    type IntoIter = Range<'t, V>;
+    type IntoIter = BPlusTreeRange<'t, V>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()

@@ -11,7 +11,6 @@ use nearfar_model::Probe;
 use super::geometry::Geometry;
 use super::node::{Header, Node};
 use super::options::{BPlusTreeError, BPlusTreeOptions};
-use super::probed::ProbedBPlusTree;
 use crate::context::Context;
 use crate::count::Count;
 use crate::error::TreeError;
@@ -136,12 +135,6 @@ impl<V: TreeValue> BPlusTree<V> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The tree with operations that report what they access to `probe`.
-    #[must_use]
-    pub fn probed<'t, 'p, P: Probe>(&'t self, probe: &'p P) -> ProbedBPlusTree<'t, 'p, V, P> {
-        ProbedBPlusTree::new(self, probe)
     }
 
     #[inline(always)]

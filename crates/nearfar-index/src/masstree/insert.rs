@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
-use super::descend::Spot;
+use super::descent::Spot;
 use super::handle::{Allocation, Failure, Locked};
 use super::leaf::{Entry, Leaf};
 use super::node::Node;

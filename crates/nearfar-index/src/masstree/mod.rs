@@ -1,8 +1,9 @@
 //! Masstree: a trie of B+trees over slices of eight bytes.
 
 mod batch;
-mod descend;
+mod descent;
 mod handle;
+mod index;
 mod insert;
 mod leaf;
 mod lookup;
@@ -10,7 +11,6 @@ mod migrate;
 mod node;
 mod permutation;
 mod placed;
-mod probed;
 mod range;
 mod record;
 mod remove;
@@ -19,6 +19,5 @@ mod slice;
 mod split;
 mod tree;
 
-pub use probed::Probed as ProbedMasstree;
-pub use range::Range as MasstreeRange;
+pub use range::MasstreeRange;
 pub use tree::Masstree;

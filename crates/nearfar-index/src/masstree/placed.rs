@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use nearfar_memory::TierId;
 use nearfar_model::Probe;
 
-use super::descend::Spot;
+use super::descent::Spot;
 use super::handle::{At, Kind, Restart, bytes_of};
 use super::leaf::{Entry, Leaf, Page};
 use super::node::Node;

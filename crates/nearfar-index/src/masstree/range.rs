@@ -21,7 +21,7 @@ const BATCH: usize = 32;
 ///
 /// It keeps no part of the tree from being changed or freed: it takes some pairs at a time. Keys that
 /// are there all the while come once; those that come or go meanwhile may or may not.
-pub struct Range<'t, V: TreeValue> {
+pub struct MasstreeRange<'t, V: TreeValue> {
     tree: &'t Masstree<V>,
     /// What is between the two has not been taken yet, until `is_done`.
     front: Cursor,
@@ -33,7 +33,7 @@ pub struct Range<'t, V: TreeValue> {
     last: VecDeque<(Vec<u8>, V)>,
 }
 
-impl<V: TreeValue> fmt::Debug for Range<'_, V> {
+impl<V: TreeValue> fmt::Debug for MasstreeRange<'_, V> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Range")
@@ -43,7 +43,7 @@ impl<V: TreeValue> fmt::Debug for Range<'_, V> {
     }
 }
 
-impl<'t, V: TreeValue> Range<'t, V> {
+impl<'t, V: TreeValue> MasstreeRange<'t, V> {
     fn new(tree: &'t Masstree<V>, front: Cursor, back: Cursor) -> Self {
         Self {
             tree,
@@ -105,7 +105,7 @@ impl<'t, V: TreeValue> Range<'t, V> {
     }
 }
 
-impl<V: TreeValue> Iterator for Range<'_, V> {
+impl<V: TreeValue> Iterator for MasstreeRange<'_, V> {
     type Item = (Vec<u8>, V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -116,7 +116,7 @@ impl<V: TreeValue> Iterator for Range<'_, V> {
     }
 }
 
-impl<V: TreeValue> DoubleEndedIterator for Range<'_, V> {
+impl<V: TreeValue> DoubleEndedIterator for MasstreeRange<'_, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.last.is_empty() && !self.is_done {
             self.take_back();
@@ -125,7 +125,7 @@ impl<V: TreeValue> DoubleEndedIterator for Range<'_, V> {
     }
 }
 
-impl<V: TreeValue> FusedIterator for Range<'_, V> {}
+impl<V: TreeValue> FusedIterator for MasstreeRange<'_, V> {}
 
 /// The cursors of a range between two keys.
 fn lower(bound: Bound<&[u8]>) -> Cursor {
@@ -154,11 +154,11 @@ impl<V: TreeValue> Masstree<V> {
     /// assert_eq!(tree.range(90_u64..).next_back().unwrap().1, 99 * 99);
     /// ```
     #[must_use]
-    pub fn range<K: Key>(&self, range: impl RangeBounds<K>) -> Range<'_, V> {
+    pub fn range<K: Key>(&self, range: impl RangeBounds<K>) -> MasstreeRange<'_, V> {
         let start = range.start_bound().map(Key::key_bytes);
         let end = range.end_bound().map(Key::key_bytes);
         let front = lower(start.as_ref().map(AsRef::as_ref));
-        Range::new(self, front, upper(end.as_ref().map(AsRef::as_ref)))
+        MasstreeRange::new(self, front, upper(end.as_ref().map(AsRef::as_ref)))
     }
 
     /// The keys that begin with `prefix` and their values, in order.
@@ -173,20 +173,20 @@ impl<V: TreeValue> Masstree<V> {
     /// # Ok::<(), nearfar_index::TreeError>(())
     /// ```
     #[must_use]
-    pub fn prefix(&self, prefix: &(impl Key + ?Sized)) -> Range<'_, V> {
+    pub fn prefix(&self, prefix: &(impl Key + ?Sized)) -> MasstreeRange<'_, V> {
         let bytes = prefix.key_bytes();
         let mut end = bytes.as_ref().to_vec();
         let back = match advance_past(&mut end) {
             true => upper(Bound::Excluded(&end)),
             false => upper(Bound::Unbounded),
         };
-        Range::new(self, lower(Bound::Included(bytes.as_ref())), back)
+        MasstreeRange::new(self, lower(Bound::Included(bytes.as_ref())), back)
     }
 
     /// All keys and values, in order.
     #[must_use]
-    pub fn iter(&self) -> Range<'_, V> {
-        Range::new(self, lower(Bound::Unbounded), upper(Bound::Unbounded))
+    pub fn iter(&self) -> MasstreeRange<'_, V> {
+        MasstreeRange::new(self, lower(Bound::Unbounded), upper(Bound::Unbounded))
     }
 
     /// The least key and its value.
@@ -261,9 +261,9 @@ impl<V: TreeValue> Masstree<V> {
 
 impl<'t, V: TreeValue> IntoIterator for &'t Masstree<V> {
     type Item = (Vec<u8>, V);
-    type IntoIter = Range<'t, V>;
+    type IntoIter = MasstreeRange<'t, V>;
 
-    fn into_iter(self) -> Range<'t, V> {
+    fn into_iter(self) -> MasstreeRange<'t, V> {
         self.iter()
     }
 }

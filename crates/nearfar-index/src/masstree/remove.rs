@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nearfar_model::Probe;
 
-use super::descend::{Edge, Parent, Spot, next_edge};
+use super::descent::{Edge, Parent, Spot, next_edge};
 use super::handle::{At, Locked, Restart};
 use super::leaf::{Found, Leaf};
 use super::node::Node;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use nearfar_model::Probe;
 
-use super::descend::{Parent, Spot, next_edge};
+use super::descent::{Parent, Spot, next_edge};
 use super::handle::{Kind, Restart, enter};
 use super::leaf::{Entry, Found, LEAF_BYTES, Page};
 use super::record::{Record, pointer_to_word};

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use nearfar_model::Probe;
 
-use super::descend::{Edge, Parent, Spot};
+use super::descent::{Edge, Parent, Spot};
 use super::handle::{Allocation, Failure, Locked};
 use super::insert::Incoming;
 use super::leaf::{LEAF_WIDTH, Leaf};

@@ -218,6 +218,13 @@ impl NodeMemory {
         tier.map_or_else(TierLedger::default, |tier| tier.account.ledger())
     }
 
+    /// Bytes that are taken of all tiers together: of nodes, of values, and of what is retired.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        let tiers = self.shared().tiers.iter();
+        tiers.map(|tier| tier.account.ledger().used_bytes()).sum()
+    }
+
     /// Sets the most bytes that may be taken of a tier. What is there already stays.
     pub fn set_budget(&self, tier: TierId, budget_bytes: u64) {
         if let Some(tier) = self.shared().tiers.get(tier.index()) {

@@ -32,4 +32,4 @@ pub use parameters::Parameters;
 pub use placer::Placer;
 pub use statistics::{PlacementStatistics, Refusals, TierMoves, TierStatistics, UsageSample};
 pub use tree::{LeafView, MigrateError, Migration, NodeView, Placed, PlacedTree};
-pub use workers::{Death, Worker, Workers};
+pub use workers::{Worker, WorkerPanic, Workers};

@@ -72,7 +72,7 @@ impl fmt::Display for Worker {
 
 /// A worker that panicked. The tree works on without it, and so do the others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Death {
+pub struct WorkerPanic {
     /// The worker.
     pub worker: Worker,
     /// What it said.
@@ -81,7 +81,7 @@ pub struct Death {
 
 /// Threads that run a [`Placer`]; they end when this is dropped.
 ///
-/// A worker that panics ends alone, is listed in [`Workers::deaths`] and reported by `tracing`.
+/// A worker that panics ends alone, is listed in [`Workers::panics`] and reported by `tracing`.
 #[derive(Debug)]
 pub struct Workers<H: Deref<Target: PlacedTree>> {
     shared: Arc<Shared<H>>,
@@ -105,7 +105,7 @@ struct Signals {
     is_paused: bool,
     /// Workers at work.
     active: usize,
-    deaths: Vec<Death>,
+    panics: Vec<WorkerPanic>,
 }
 
 impl<H: Deref<Target: PlacedTree> + Send + Sync + 'static> Workers<H> {
@@ -171,8 +171,8 @@ impl<H: Deref<Target: PlacedTree>> Workers<H> {
 
     /// Workers that panicked.
     #[must_use]
-    pub fn deaths(&self) -> Vec<Death> {
-        lock(&self.shared.signals).deaths.clone()
+    pub fn panics(&self) -> Vec<WorkerPanic> {
+        lock(&self.shared.signals).panics.clone()
     }
 
     /// Ends all workers and gives the placer back, which can then be driven by hand; `None` where
@@ -271,6 +271,8 @@ impl<H: Deref<Target: PlacedTree>> Shared<H> {
         if worker == Worker::Maintainer {
             self.placer.abandon_relief();
         }
-        lock(&self.signals).deaths.push(Death { worker, message });
+        lock(&self.signals)
+            .panics
+            .push(WorkerPanic { worker, message });
     }
 }

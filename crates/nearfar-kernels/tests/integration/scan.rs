@@ -1,10 +1,10 @@
 //! All variants of the scan against a loop over values.
 
-use std::cell::RefCell;
 use std::num::NonZeroUsize;
 
 use nearfar_kernels::{Isa, Part, Scan, ScanError, Stores};
-use nearfar_model::{Native, Probe};
+use nearfar_model::simulation::Access;
+use nearfar_model::{AccessLog, Native};
 use proptest::prelude::*;
 
 /// Every variant that this machine can run.
@@ -143,38 +143,29 @@ fn too_little_room_is_refused() {
     );
 }
 
-/// Counts the bytes that a scan tells of.
-#[derive(Default)]
-struct Bytes {
-    read: RefCell<Vec<(usize, usize)>>,
-    written: RefCell<Vec<(usize, usize)>>,
+/// What a scan reported: addresses and bytes that it read, and those that it wrote.
+fn read_and_written(log: &AccessLog) -> [Vec<(usize, usize)>; 2] {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for one in log.take() {
+        let part = (one.address, one.bytes);
+        match one.access {
+            Access::Load => read.push(part),
+            Access::Store => written.push(part),
+            Access::NonTemporalStore => {
+                let is_whole = one.address.is_multiple_of(64) && one.bytes.is_multiple_of(64);
+                assert!(is_whole, "whole lines");
+                written.push(part);
+            }
+            other => panic!("a scan has no {other:?}"),
+        }
+    }
+    [read, written]
 }
 
-impl Probe for Bytes {
-    fn read(&self, addr: usize, bytes: usize) {
-        self.read.borrow_mut().push((addr, bytes));
-    }
-    fn write(&self, addr: usize, bytes: usize) {
-        self.written.borrow_mut().push((addr, bytes));
-    }
-    fn write_non_temporal(&self, addr: usize, bytes: usize) {
-        assert!(
-            addr.is_multiple_of(64) && bytes.is_multiple_of(64),
-            "whole lines"
-        );
-        self.write(addr, bytes);
-    }
-    fn stream(&self, addr: usize, bytes: usize) {
-        self.read(addr, bytes);
-    }
-    fn prefetch(&self, _addr: usize, _bytes: usize) {}
-    fn depends(&self) {}
-}
-
-/// The told accesses, in order, without gaps and without overlap, begin at `addr`.
-fn assert_told(told: &[(usize, usize)], addr: usize, bytes: usize) {
+/// The reported accesses, in order, without gaps and without overlap, begin at `addr`.
+fn assert_reported(reported: &[(usize, usize)], addr: usize, bytes: usize) {
     let mut next = addr;
-    for (at, length) in told.iter().filter(|(_, length)| *length > 0) {
+    for (at, length) in reported.iter().filter(|(_, length)| *length > 0) {
         assert_eq!(*at, next);
         next += length;
     }
@@ -186,17 +177,14 @@ fn the_probe_is_told_every_byte_once() {
     let column: Vec<u32> = (0..5_003).collect();
     for scan in variants() {
         let mut positions = vec![0; 5_006];
-        let bytes = Bytes::default();
+        let log = AccessLog::new();
         let count = scan
-            .less_than(&column, 4_001, 0, &mut positions[3..], &bytes)
+            .less_than(&column, 4_001, 0, &mut positions[3..], &log)
             .unwrap();
         assert_eq!(count, 4_001);
-        assert_told(&bytes.read.borrow(), column.as_ptr().addr(), 5_003 * 4);
-        assert_told(
-            &bytes.written.borrow(),
-            positions[3..].as_ptr().addr(),
-            4_001 * 4,
-        );
+        let [read, written] = read_and_written(&log);
+        assert_reported(&read, column.as_ptr().addr(), 5_003 * 4);
+        assert_reported(&written, positions[3..].as_ptr().addr(), 4_001 * 4);
     }
 }
 

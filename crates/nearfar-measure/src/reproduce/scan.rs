@@ -1,14 +1,12 @@
 //! The filtering integer scan in the model (weisgut-2025, sections 5.2 and 5.3): the kernel of
 //! `nearfar-kernels` on virtual threads.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearfar_kernels::{Scan, Stores};
-use nearfar_model::Probe;
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
-    Caches, DeviceIndex, Machine, MachineError, PlacedBuffer, TierName, VirtualProbe,
+    Caches, DeviceIndex, FilterProbe, Machine, MachineError, PlacedBuffer, TierName, VirtualProbe,
 };
 
 use super::points::ScanPlacement;
@@ -19,15 +17,6 @@ const LINE_VALUES: usize = LINE_BYTES / size_of::<u32>();
 const BLOCK_VALUES: usize = 1024;
 const BLOCK_LINES: u64 = (BLOCK_VALUES / LINE_VALUES) as u64;
 const BLOCK_BYTES: usize = BLOCK_VALUES * size_of::<u32>();
-
-/// Core time of comparing one vector: about ten instructions of a loop at four per cycle and
-/// 2.9 GHz.
-const COMPARE_PS: u32 = 900;
-/// Core time of writing the positions of one vector: compress, store, count and advance, about six
-/// cycles.
-const POSITIONS_PS: u32 = 2_000;
-/// Time until the pipeline is filled again after a branch that was not foreseen: 20 cycles.
-const MISPREDICT_PS: u32 = 7_000;
 
 /// Lines of a column that are simulated. The published columns have 8 million; throughput does not
 /// depend on their number.
@@ -152,14 +141,12 @@ impl Thread<'_> {
     fn scan(&self, probe: &VirtualProbe) {
         let scan = Scan::new().with_stores(Stores::Cached);
         let mut positions = vec![0; BLOCK_VALUES];
-        let mut told = Told {
+        let mut filter = FilterProbe::new(
             probe,
-            data: self.data,
-            block: 0,
-            column: self.column,
-            positions: self.positions,
-            is_surprised: Cell::new(false),
-        };
+            self.data.bound,
+            self.data.match_share,
+            (self.column, self.positions),
+        );
         let mut block = self.first_block;
         loop {
             probe.wait();
@@ -172,101 +159,19 @@ impl Thread<'_> {
             if taken.is_err() {
                 return;
             }
-            told.block = block;
             let values = &self.data.values[block * BLOCK_VALUES..][..BLOCK_VALUES];
-            let first_position = (told.column - self.column) / size_of::<u32>();
-            let matches = scan
-                .less_than(
-                    values,
-                    self.data.bound,
-                    first_position as u32,
-                    &mut positions,
-                    &told,
-                )
-                .expect("there is room for the positions of a block");
-            told.column += BLOCK_BYTES;
-            told.positions += matches * size_of::<u32>();
+            let first_position = (filter.column() - self.column) / size_of::<u32>();
+            filter.begin_block(values);
+            scan.less_than(
+                values,
+                self.data.bound,
+                first_position as u32,
+                &mut positions,
+                &filter,
+            )
+            .expect("there is room for the positions of a block");
+            filter.end_block();
             block = (block + 1) % DATA_BLOCKS;
         }
-    }
-}
-
-/// Takes what the kernel tells of a block to the model: at the addresses of the thread, and in the
-/// order in which a core meets it, vector by vector, with the time that the core takes for each.
-struct Told<'a> {
-    probe: &'a VirtualProbe,
-    data: &'a Data,
-    block: usize,
-    column: usize,
-    positions: usize,
-    /// Whether the last vector had matches where matches are rare.
-    is_surprised: Cell<bool>,
-}
-
-impl Told<'_> {
-    /// A load per vector, and a store of its positions.
-    fn vectors(&self, positions_bytes: usize) {
-        let values = &self.data.values[self.block * BLOCK_VALUES..][..BLOCK_VALUES];
-        // Where matches are rare, each comes as a surprise; where they are the rule, none does.
-        let is_rare = self.data.match_share * (LINE_VALUES as f64) < 1.0;
-        let mut positions = self.positions;
-        for (index, vector) in values.chunks_exact(LINE_VALUES).enumerate() {
-            let matches = vector
-                .iter()
-                .filter(|value| **value < self.data.bound)
-                .count();
-            self.probe.compute_ps(COMPARE_PS);
-            if self.is_surprised.replace(is_rare && matches > 0) {
-                // What follows a branch that was not foreseen waits for the values it depends on.
-                self.probe.depends();
-                self.probe.compute_ps(MISPREDICT_PS);
-            }
-            if matches > 0 {
-                self.probe.compute_ps(POSITIONS_PS);
-            }
-            self.probe
-                .read(self.column + index * LINE_BYTES, LINE_BYTES);
-            if matches > 0 {
-                let bytes = matches * size_of::<u32>();
-                self.probe.write(positions, bytes);
-                positions += bytes;
-            }
-        }
-        assert_eq!(
-            positions - self.positions,
-            positions_bytes,
-            "what the kernel wrote"
-        );
-    }
-}
-
-impl Probe for Told<'_> {
-    fn read(&self, _addr: usize, _bytes: usize) {
-        unreachable!("a scan streams");
-    }
-
-    fn write(&self, _addr: usize, bytes: usize) {
-        self.vectors(bytes);
-    }
-
-    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
-        unreachable!("the stores of this scan are cached");
-    }
-
-    fn stream(&self, addr: usize, bytes: usize) {
-        let block = &self.data.values[self.block * BLOCK_VALUES..][..BLOCK_VALUES];
-        assert_eq!(
-            (addr, bytes),
-            (block.as_ptr().addr(), BLOCK_BYTES),
-            "what the kernel read"
-        );
-    }
-
-    fn prefetch(&self, _addr: usize, _bytes: usize) {
-        unreachable!("the scan does not prefetch");
-    }
-
-    fn depends(&self) {
-        unreachable!("no access of a scan depends on another");
     }
 }

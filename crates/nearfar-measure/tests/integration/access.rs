@@ -15,12 +15,12 @@ use proptest::prelude::*;
 
 /// Keeps all outcomes.
 #[derive(Default)]
-struct Keeper {
+struct Collector {
     metrics: Vec<Metric>,
     outcomes: Vec<(String, Outcome)>,
 }
 
-impl Observer for Keeper {
+impl Observer for Collector {
     fn done(&mut self, run: &PlannedRun, outcome: &Outcome) -> std::io::Result<()> {
         self.metrics.extend(outcome.metrics(run));
         self.outcomes.push((run.id(), outcome.clone()));
@@ -48,10 +48,10 @@ fn refused(text: &str) -> String {
     plan_with(text, None).unwrap_err()
 }
 
-fn run(plan: &Plan) -> Keeper {
-    let mut keeper = Keeper::default();
-    execute(plan, &AtomicBool::new(false), &mut keeper).unwrap();
-    keeper
+fn run(plan: &Plan) -> Collector {
+    let mut collector = Collector::default();
+    execute(plan, &AtomicBool::new(false), &mut collector).unwrap();
+    collector
 }
 
 const SMALL: &str = "time = \"3ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n[region.data]\nsize = \"1MiB\"\npages = \"base\"\n";
@@ -97,11 +97,11 @@ fn all_access_sizes_of_figure_3() {
          pattern = [\"sequential\", \"random\"]\noperation = [\"read\", \"write\", \"write-nt\"]\n"
     ));
     assert_eq!(plan.runs.len(), 66);
-    let keeper = run(&plan);
-    assert_eq!(keeper.outcomes.len(), 66);
+    let collector = run(&plan);
+    assert_eq!(collector.outcomes.len(), 66);
     let page = report::page(
         &Header::new("1", vec![], serde_json::json!({})),
-        &keeper.metrics,
+        &collector.metrics,
     );
     assert_eq!(page.to_html().matches("class=\"heat\"").count(), 6);
 }
@@ -151,9 +151,9 @@ fn sampled_latencies_have_percentiles() {
         let Ok(plan) = plan_with(&text, None) else {
             continue;
         };
-        let keeper = run(&plan);
+        let collector = run(&plan);
         let named = |name: &str| {
-            keeper
+            collector
                 .metrics
                 .iter()
                 .filter(|one| one.metric == name)
@@ -166,7 +166,12 @@ fn sampled_latencies_have_percentiles() {
             ),
             (6, 1)
         );
-        assert!(keeper.metrics.iter().all(|metric| metric.value.is_known()));
+        assert!(
+            collector
+                .metrics
+                .iter()
+                .all(|metric| metric.value.is_known())
+        );
     }
 }
 
@@ -175,15 +180,15 @@ fn results_say_what_they_belong_to() {
     let plan = plan(&format!(
         "{SMALL}[task.one]\n[matrix]\naccess = [64, 128]\n"
     ));
-    let keeper = run(&plan);
-    let last = keeper.metrics.last().unwrap();
+    let collector = run(&plan);
+    let last = collector.metrics.last().unwrap();
     assert_eq!(last.metric, "run_seconds");
     assert!(
         last.dimensions["disturbances"]
             .as_array()
             .is_some_and(|all| all.len() == 2)
     );
-    for metric in keeper
+    for metric in collector
         .metrics
         .iter()
         .filter(|metric| metric.metric == "bandwidth_bytes_per_s")
@@ -230,12 +235,12 @@ fn regions_are_not_filled_to_their_end_once_stopped() {
         let plan = plan(&format!(
             "[region.data]\nsize = \"512MiB\"\n[task.one]\noperation = \"{operation}\"\n"
         ));
-        let mut keeper = Keeper::default();
+        let mut collector = Collector::default();
         let began = std::time::Instant::now();
-        let error = execute(&plan, &AtomicBool::new(true), &mut keeper).unwrap_err();
+        let error = execute(&plan, &AtomicBool::new(true), &mut collector).unwrap_err();
         assert!(began.elapsed() < Duration::from_millis(100), "{operation}");
         assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
-        assert!(keeper.outcomes.is_empty());
+        assert!(collector.outcomes.is_empty());
     }
 }
 
@@ -260,8 +265,8 @@ fn a_modelled_tier_is_paced_and_labelled() {
     let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
                 [task.one]\noperation = \"chase\"\n[matrix]\nplacement = [\"near\", \"far\"]\n";
     let plan = plan_with(text, Some("cxl-fpga")).unwrap();
-    let keeper = run(&plan);
-    let latency: Vec<&Metric> = keeper
+    let collector = run(&plan);
+    let latency: Vec<&Metric> = collector
         .metrics
         .iter()
         .filter(|metric| metric.metric == "latency_ns")

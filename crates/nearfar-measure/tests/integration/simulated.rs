@@ -9,12 +9,12 @@ use nearfar_topology::{Known, Profile};
 use proptest::prelude::*;
 
 #[derive(Default)]
-struct Keeper {
+struct Collector {
     outcomes: Vec<(String, Outcome)>,
     metrics: Vec<Metric>,
 }
 
-impl Observer for Keeper {
+impl Observer for Collector {
     fn done(&mut self, run: &PlannedRun, outcome: &Outcome) -> std::io::Result<()> {
         self.metrics.extend(outcome.metrics(run));
         self.outcomes.push((run.id(), outcome.clone()));
@@ -28,15 +28,15 @@ fn plan_of(text: &str, lines: Option<u64>) -> Result<Plan, String> {
     Plan::simulated(&document, &profile, lines).map_err(|error| error.to_string())
 }
 
-fn run(text: &str) -> Keeper {
+fn run(text: &str) -> Collector {
     run_lines(text, 10_000)
 }
 
-fn run_lines(text: &str, lines: u64) -> Keeper {
+fn run_lines(text: &str, lines: u64) -> Collector {
     let plan = plan_of(text, Some(lines)).unwrap();
-    let mut keeper = Keeper::default();
-    execute(&plan, &AtomicBool::new(false), &mut keeper).unwrap();
-    keeper
+    let mut collector = Collector::default();
+    execute(&plan, &AtomicBool::new(false), &mut collector).unwrap();
+    collector
 }
 
 /// Bytes per second of a task of the only run, first repetition.
@@ -50,13 +50,13 @@ fn refused(text: &str) -> String {
 
 #[test]
 fn every_operation_runs_whatever_this_machine_has() {
-    let keeper = run(
+    let collector = run(
         "repetitions = 2\n[region.data]\nsize = \"7GiB\"\n[task.one]\naccess = 64\nthreads = 3\n\
          [matrix]\noperation = [\"read\", \"write\", \"write-nt\", \"write-movdir64b\", \"write-flush\"]\n\
          pattern = [\"sequential\", \"random\"]\nplacement = [\"near\", \"far\", \"remote\", \"far3\"]\n",
     );
-    assert_eq!(keeper.outcomes.len(), 40);
-    for (id, outcome) in &keeper.outcomes {
+    assert_eq!(collector.outcomes.len(), 40);
+    for (id, outcome) in &collector.outcomes {
         let rates = &outcome.tasks[0].bandwidth_bytes_per_s;
         assert_eq!(rates.len(), 2, "{id}");
         assert!(
@@ -65,7 +65,7 @@ fn every_operation_runs_whatever_this_machine_has() {
         );
         assert!(!outcome.is_noisy() && outcome.simulated.len() == 2, "{id}");
     }
-    let of_runs = keeper
+    let of_runs = collector
         .metrics
         .iter()
         .filter(|metric| metric.metric != "run_seconds");
@@ -79,8 +79,8 @@ fn every_operation_runs_whatever_this_machine_has() {
 #[test]
 fn the_same_specification_gives_the_same_figures() {
     let text = "[region.data]\n[task.one]\npattern = \"random\"\nthreads = 7\nsample = 50\n";
-    let figures = |keeper: &Keeper| -> Vec<_> {
-        let figures = keeper
+    let figures = |collector: &Collector| -> Vec<_> {
+        let figures = collector
             .metrics
             .iter()
             .filter(|one| one.metric != "run_seconds");
@@ -98,9 +98,9 @@ fn a_volume_is_accessed_to_the_byte() {
     let text = "volume = \"1MB\"\nrepetitions = 1\nbatch = \"8KiB\"\n[region.data]\nsize = \"7GiB\"\n\
                 [task.one]\naccess = 64\nthreads = 4\n";
     let plan = plan_of(text, None).unwrap();
-    let mut keeper = Keeper::default();
-    execute(&plan, &AtomicBool::new(false), &mut keeper).unwrap();
-    let outcome = &keeper.outcomes[0].1;
+    let mut collector = Collector::default();
+    execute(&plan, &AtomicBool::new(false), &mut collector).unwrap();
+    let outcome = &collector.outcomes[0].1;
     assert_eq!(outcome.simulated[0].lines, 1_000_000 / 64);
     let bytes = outcome.tasks[0].bandwidth_bytes_per_s[0] * outcome.simulated[0].elapsed_ns * 1e-9;
     // Threads that end early have a shorter time, so a higher rate.
@@ -114,9 +114,9 @@ fn a_run_ends_with_its_time() {
         None,
     )
     .unwrap();
-    let mut keeper = Keeper::default();
-    execute(&plan, &AtomicBool::new(false), &mut keeper).unwrap();
-    let elapsed_ns = keeper.outcomes[0].1.simulated[0].elapsed_ns;
+    let mut collector = Collector::default();
+    execute(&plan, &AtomicBool::new(false), &mut collector).unwrap();
+    let elapsed_ns = collector.outcomes[0].1.simulated[0].elapsed_ns;
     assert!((19_900.0..20_500.0).contains(&elapsed_ns), "{elapsed_ns}");
 }
 
@@ -130,8 +130,8 @@ fn pages_lie_where_the_specification_says() {
     };
     // Threads meet at devices in waves, which a short run does not even out.
     let rate = |placement| {
-        let keeper = run_lines(&text(placement, 24), 200_000);
-        keeper.outcomes[0].1.tasks[0].bandwidth_bytes_per_s[0]
+        let collector = run_lines(&text(placement, 24), 200_000);
+        collector.outcomes[0].1.tasks[0].bandwidth_bytes_per_s[0]
     };
     // One device serves 40 GB/s, each further one as much again (weisgut-2025, section 4.3).
     let (one, two) = (rate("far1"), rate("interleave:far1,far3"));
@@ -174,8 +174,8 @@ fn tasks_run_side_by_side_and_keep_their_limits() {
                 [task.wait]\noperation = \"chase\"\nregion = \"chain\"\n\
                 [task.load]\naccess = 4096\nthreads = \"rest\"\nregion = \"load\"\nbackground = true\n\
                 [matrix]\n\"task.load.limit\" = [\"1GB/s\", \"20GB/s\", \"100GB/s\"]\n";
-    let keeper = run(text);
-    let tasks = |run: usize| &keeper.outcomes[run].1.tasks;
+    let collector = run(text);
+    let tasks = |run: usize| &collector.outcomes[run].1.tasks;
     let load = |run: usize| tasks(run)[1].bandwidth_bytes_per_s[0];
     assert!((load(0) / 1e9 - 1.0).abs() < 0.1, "{}", load(0));
     assert!((load(1) / 20e9 - 1.0).abs() < 0.1, "{}", load(1));
@@ -191,8 +191,8 @@ fn chains_mixes_and_several_regions() {
                 [[task.copy.steps]]\noperation = \"read\"\naccess = 256\nregion = \"a\"\n\
                 [[task.copy.steps]]\noperation = \"write-nt\"\naccess = 128\nregion = \"b\"\ncount = 2\n\
                 [task.mix]\nthreads = 2\nwrites = \"25%\"\n";
-    let keeper = run(text);
-    let tasks = &keeper.outcomes[0].1.tasks;
+    let collector = run(text);
+    let tasks = &collector.outcomes[0].1.tasks;
     let per_access = tasks[0].bandwidth_bytes_per_s[0] / tasks[0].accesses_per_s[0];
     assert!((per_access - 512.0 / 3.0).abs() < 1.0, "{per_access}");
     assert!(tasks[1].bandwidth_bytes_per_s[0] > 1e9);
@@ -231,7 +231,7 @@ fn a_stopped_simulation_ends_at_once() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             stop.store(true, Ordering::Relaxed);
         });
-        execute(&plan, &stop, &mut Keeper::default()).unwrap_err()
+        execute(&plan, &stop, &mut Collector::default()).unwrap_err()
     });
     assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
     assert!(began.elapsed().as_secs() < 5);
@@ -344,8 +344,8 @@ proptest! {
              operation = \"{operation}\"\npattern = \"{pattern}\"\naccess = {}\nthreads = {threads}\n",
             devices - 1, 1 << access_log
         );
-        let keeper = run(&text);
-        let rate = keeper.outcomes[0].1.tasks[0].bandwidth_bytes_per_s[0];
+        let collector = run(&text);
+        let rate = collector.outcomes[0].1.tasks[0].bandwidth_bytes_per_s[0];
         // 64 bytes in 1.5 ns per device, and what the finite window leaves open.
         prop_assert!(rate < 1.1 * f64::from(devices) * 64.0 / 1.5e-9, "{rate}");
     }

@@ -10,6 +10,7 @@
 
 mod cache;
 mod core;
+mod filter;
 mod machine;
 mod network;
 pub mod pattern;
@@ -17,6 +18,7 @@ mod pending;
 mod placement;
 mod prefetch;
 mod program;
+mod recorder;
 mod requests;
 mod scheduler;
 mod threads;
@@ -24,9 +26,11 @@ mod time;
 mod times;
 mod window;
 
+pub use self::filter::FilterProbe;
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
 pub use self::network::{DeviceIndex, TableVisit};
 pub use self::placement::AddressMap;
 pub use self::program::{Access, Operation, Program};
+pub use self::recorder::{AddressSpace, OperationCost, Recorder};
 pub use self::scheduler::{Caches, Outcome, Simulation, TableCounts};
 pub use self::threads::{PlacedBuffer, VirtualProbe};

@@ -13,15 +13,15 @@ pub enum Access {
     Flush,
     /// A software prefetch, which nothing waits for.
     Prefetch,
-    /// A load behind a branch that was guessed wrong: it fetches its line, nothing waits for it, and
+    /// A load on the wrong path, behind a branch mispredict: it fetches its line, nothing waits for it, and
     /// it takes neither core time nor room in the instruction window, as it is never completed.
     WrongPath,
     /// No access at all: time of the core only. What follows waits for no load before it: so begins
     /// what does not depend on what was done before.
     Compute,
     /// No access either: time in which the core begins nothing, from when the loads are there that
-    /// [`Operation::depends`] tells of. So the pipeline is filled again after a branch that was
-    /// guessed wrong. It takes no room in the instruction window.
+    /// [`Operation::depends`] tells of. So the pipeline is filled again after a branch
+    /// mispredict. It takes no room in the instruction window.
     Refill,
 }
 

@@ -1,6 +1,6 @@
 //! Real code on virtual cores: closures whose accesses run in the simulation.
 
-use std::cell::{Cell, RefCell};
+use std::collections::{VecDeque, vec_deque};
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +9,8 @@ use std::thread;
 use super::machine::{Machine, MachineError};
 use super::network::DeviceIndex;
 use super::placement::AddressMap;
-use super::program::{Access, Operation, Program};
+use super::program::{Operation, Program};
+use super::recorder::{AddressSpace, OperationCost, Recorder};
 use super::scheduler::{Caches, Outcome, Simulation};
 use crate::Probe;
 
@@ -31,24 +32,65 @@ pub struct PlacedBuffer {
     pub cycle: Vec<DeviceIndex>,
 }
 
+/// Placed buffers by address, and where they begin in the model.
+#[derive(Debug, Clone)]
+struct Buffers(Vec<(Range<usize>, u64)>);
+
+impl Buffers {
+    /// Lays the buffers out one after the other, from the second page of the model on. Where they
+    /// begin follows from nothing but their order, lengths and places within a page.
+    fn new(buffers: &[PlacedBuffer]) -> (Self, AddressMap) {
+        let mut map = AddressMap::new();
+        let mut bases = Vec::new();
+        let mut page = 1;
+        for buffer in buffers {
+            let bytes = buffer.addresses.len() as u64 + PAGE_BYTES;
+            // The place within a page stays, so that lines begin where they do in the process.
+            let base = page * PAGE_BYTES + buffer.addresses.start as u64 % PAGE_BYTES;
+            map.add(page, bytes.div_ceil(PAGE_BYTES), buffer.cycle.clone());
+            bases.push((buffer.addresses.clone(), base));
+            page += bytes.div_ceil(PAGE_BYTES) + 1;
+        }
+        bases.sort_by_key(|(addresses, _)| addresses.start);
+        map.add(UNPLACED / PAGE_BYTES, UNPLACED / PAGE_BYTES, vec![0]);
+        (Self(bases), map)
+    }
+}
+
+impl AddressSpace for Buffers {
+    fn modelled(&self, address: usize) -> u64 {
+        let after = self
+            .0
+            .partition_point(|(addresses, _)| addresses.start <= address);
+        let found = after.checked_sub(1).map(|index| &self.0[index]);
+        match found {
+            Some((addresses, base)) if address < addresses.end => {
+                base + (address - addresses.start) as u64
+            }
+            _ => UNPLACED + address as u64 % UNPLACED,
+        }
+    }
+}
+
 /// The probe of a virtual core: hands every access to the simulation.
 #[derive(Debug)]
 pub struct VirtualProbe {
-    /// Placed buffers by address, and where they begin in the model.
-    buffers: Vec<(Range<usize>, u64)>,
-    batch: RefCell<Vec<Operation>>,
+    recorder: Recorder<Buffers>,
     batch_operations: usize,
-    depends: Cell<bool>,
-    compute_ps: Cell<u32>,
     requests: Receiver<()>,
-    batches: SyncSender<Vec<Operation>>,
+    batches: SyncSender<VecDeque<Operation>>,
 }
 
 impl VirtualProbe {
     /// Core time that the code takes before its next access, in picoseconds.
     pub fn compute_ps(&self, picoseconds: u32) {
-        self.compute_ps
-            .set(self.compute_ps.get().saturating_add(picoseconds));
+        self.recorder.compute_ps(picoseconds);
+    }
+
+    /// Begins an operation, see [`Recorder::begin`]. Nothing of it is sampled.
+    pub fn begin(&self, cost: OperationCost) {
+        self.recorder.begin(cost, false);
+        self.flush_if_full();
     }
 
     /// Waits until the simulation has taken all accesses so far. What closures share is then seen
@@ -57,78 +99,66 @@ impl VirtualProbe {
         self.flush();
     }
 
-    /// Addresses that are the same in every run: those of placed buffers begin at fixed ones.
-    fn modelled(&self, addr: usize) -> u64 {
-        let after = self
-            .buffers
-            .partition_point(|(addresses, _)| addresses.start <= addr);
-        let found = after.checked_sub(1).map(|index| &self.buffers[index]);
-        match found {
-            Some((addresses, base)) if addr < addresses.end => {
-                base + (addr - addresses.start) as u64
-            }
-            _ => UNPLACED + addr as u64 % UNPLACED,
-        }
-    }
-
-    fn push(&self, access: Access, addr: usize, bytes: usize) {
-        let mut at = self.modelled(addr);
-        let mut left = bytes as u64;
-        while left > 0 {
-            // A page is the longest that one operation covers.
-            let part = left.min(PAGE_BYTES - at % PAGE_BYTES);
-            let mut operation = Operation::new(access, at, part as u32);
-            operation.depends = self.depends.take();
-            operation.compute_ps = self.compute_ps.take();
-            self.batch.borrow_mut().push(operation);
-            at += part;
-            left -= part;
-            if self.batch.borrow().len() >= self.batch_operations {
-                self.flush();
-            }
+    fn flush_if_full(&self) {
+        if self.recorder.len() >= self.batch_operations {
+            self.flush();
         }
     }
 
     /// Hands the batch over and waits until the simulation wants the next.
     fn flush(&self) {
         // Where the simulation has ended early, nobody waits for what the closure still does.
-        let next = Vec::with_capacity(self.batch_operations);
-        let _ = self.batches.send(self.batch.replace(next));
+        let _ = self.batches.send(self.recorder.take(self.batch_operations));
         let _ = self.requests.recv();
     }
 }
 
 impl Probe for VirtualProbe {
     fn read(&self, addr: usize, bytes: usize) {
-        self.push(Access::Load, addr, bytes);
+        self.recorder.read(addr, bytes);
+        self.flush_if_full();
     }
 
     fn write(&self, addr: usize, bytes: usize) {
-        self.push(Access::Store, addr, bytes);
+        self.recorder.write(addr, bytes);
+        self.flush_if_full();
     }
 
     fn write_non_temporal(&self, addr: usize, bytes: usize) {
-        self.push(Access::NonTemporalStore, addr, bytes);
+        self.recorder.write_non_temporal(addr, bytes);
+        self.flush_if_full();
     }
 
     fn stream(&self, addr: usize, bytes: usize) {
-        self.push(Access::Load, addr, bytes);
+        self.recorder.stream(addr, bytes);
+        self.flush_if_full();
     }
 
     fn prefetch(&self, addr: usize, bytes: usize) {
-        self.push(Access::Prefetch, addr, bytes);
+        self.recorder.prefetch(addr, bytes);
+        self.flush_if_full();
     }
 
     fn depends(&self) {
-        self.depends.set(true);
+        self.recorder.depends();
+    }
+
+    fn wrong_path_load(&self, addr: usize, bytes: usize) {
+        self.recorder.wrong_path_load(addr, bytes);
+        self.flush_if_full();
+    }
+
+    fn branch_mispredict(&self) {
+        self.recorder.branch_mispredict();
+        self.flush_if_full();
     }
 }
 
 /// The simulation's end of a closure.
 struct Recorded {
     requests: SyncSender<()>,
-    batches: Receiver<Vec<Operation>>,
-    batch: std::vec::IntoIter<Operation>,
+    batches: Receiver<VecDeque<Operation>>,
+    batch: vec_deque::IntoIter<Operation>,
 }
 
 impl Program for Recorded {
@@ -207,19 +237,7 @@ impl Machine {
         F: FnOnce(&VirtualProbe) + Send,
     {
         self.check_threads(closures.len())?;
-        let mut map = AddressMap::new();
-        let mut bases = Vec::new();
-        let mut page = 1;
-        for buffer in buffers {
-            let bytes = buffer.addresses.len() as u64 + PAGE_BYTES;
-            // The place within a page stays, so that lines begin where they do in the process.
-            let base = page * PAGE_BYTES + buffer.addresses.start as u64 % PAGE_BYTES;
-            map.add(page, bytes.div_ceil(PAGE_BYTES), buffer.cycle.clone());
-            bases.push((buffer.addresses.clone(), base));
-            page += bytes.div_ceil(PAGE_BYTES) + 1;
-        }
-        bases.sort_by_key(|(addresses, _)| addresses.start);
-        map.add(UNPLACED / PAGE_BYTES, UNPLACED / PAGE_BYTES, vec![0]);
+        let (addresses, map) = Buffers::new(buffers);
         thread::scope(|scope| {
             let mut programs: Vec<Box<dyn Program>> = Vec::new();
             let mut workers = Vec::new();
@@ -232,21 +250,18 @@ impl Machine {
                 let (request, requests) = sync_channel(0);
                 let (batch, batches) = sync_channel(0);
                 let probe = VirtualProbe {
-                    buffers: bases.clone(),
-                    batch: RefCell::new(Vec::with_capacity(batch_operations)),
+                    recorder: Recorder::new(addresses.clone()),
                     batch_operations,
-                    depends: Cell::new(false),
-                    compute_ps: Cell::new(0),
                     requests,
                     batches: batch,
                 };
                 workers.push(scope.spawn(move || {
                     if probe.requests.recv().is_ok() {
                         closure(&probe);
-                        let _ = probe.batches.send(probe.batch.take());
+                        let _ = probe.batches.send(probe.recorder.take(0));
                     }
                 }));
-                let batch = Vec::new().into_iter();
+                let batch = VecDeque::new().into_iter();
                 programs.push(Box::new(Recorded {
                     requests: request,
                     batches,

@@ -45,7 +45,8 @@ pub struct BenchIndexArgs {
     /// Run natively, paced, or in virtual time [possible values: native, paced, virtual].
     #[arg(long, value_name = "MODE", default_value = "native")]
     pub mode: Mode,
-    /// Maps that take part [default: all, and under policies all of ours].
+    /// Maps that take part [default: all of this build, and under policies all of ours]. Other
+    /// crates' maps are part of builds with the feature `rivals`.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tree: Vec<Contestant>,
     /// Workloads, one after the other [default: ycsb-c].

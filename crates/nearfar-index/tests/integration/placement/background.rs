@@ -50,7 +50,7 @@ fn threads_find_what_is_hot_and_end_with_their_handle() {
         let busy = workers.placer().statistics().busy;
         busy.iter().all(|(_, time)| !time.is_zero())
     });
-    assert!(workers.deaths().is_empty());
+    assert!(workers.panics().is_empty());
     let placer = workers.stop().expect("nobody else holds it");
     assert!(placer.statistics().tiers[0].moves.promoted_nodes > 0);
     drop(placer);
@@ -77,9 +77,9 @@ fn paused_workers_rest() {
 fn a_worker_that_panics_is_reported_and_the_others_go_on() {
     let (tree, workers) = started();
     tree.panics.store(true, Relaxed);
-    until(&tree, "a death", || !workers.deaths().is_empty());
-    let death = workers.deaths().remove(0);
-    assert_eq!(death.message, "told to panic");
+    until(&tree, "a panic", || !workers.panics().is_empty());
+    let panic = workers.panics().remove(0);
+    assert_eq!(panic.message, "told to panic");
     tree.panics.store(false, Relaxed);
     let passes = workers.placer().statistics().passes;
     until(&tree, "more passes", || {

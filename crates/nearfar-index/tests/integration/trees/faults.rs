@@ -244,10 +244,10 @@ fn kill_a_worker<S: Subject>(tree: &Arc<S>, watch: &Watch, after: u64) {
     let workers = Arc::new(Workers::start(placer).unwrap());
     watch.faults.panic_in_a_worker(after);
     let (used, watched) = (Arc::clone(tree), Arc::clone(&workers));
-    in_time("a death, and the foreground", move || {
+    in_time("a panic, and the foreground", move || {
         let passes = || watched.placer().statistics().passes;
         let mut round = 0;
-        while watched.deaths().is_empty() {
+        while watched.panics().is_empty() {
             use_a_part(&*used, round);
             round += 1;
         }
@@ -261,9 +261,9 @@ fn kill_a_worker<S: Subject>(tree: &Arc<S>, watch: &Watch, after: u64) {
             round += 1;
         }
     });
-    let death = workers.deaths().remove(0);
-    assert_eq!(death.message, INJECTED);
-    assert!([Worker::Promoter, Worker::Demoter, Worker::Maintainer].contains(&death.worker));
+    let panic = workers.panics().remove(0);
+    assert_eq!(panic.message, INJECTED);
+    assert!([Worker::Promoter, Worker::Demoter, Worker::Maintainer].contains(&panic.worker));
     watch.faults.disarm();
 }
 

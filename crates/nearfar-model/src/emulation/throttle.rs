@@ -1,20 +1,20 @@
-//! Holding a thread back for what its operations were charged.
+//! Delaying a thread for what its operations were charged.
 
 use std::sync::Arc;
 
-use nearfar_model::{CACHE_LINE_BYTES, Clock, PacedTier, RealClock, Stream};
+use super::misses::Charged;
+use crate::{CACHE_LINE_BYTES, Clock, PacedTier, RealClock, Stream};
 
-use super::lane::Charged;
-
-/// Holds one thread back.
+/// Delays one thread.
 #[derive(Debug)]
-pub(super) struct Pacer<C: Clock = RealClock> {
+pub struct Throttle<C: Clock = RealClock> {
     tier: Arc<PacedTier<C>>,
     stream: Stream<C>,
 }
 
-impl<C: Clock> Pacer<C> {
-    pub(super) fn new(tier: &Arc<PacedTier<C>>) -> Self {
+impl<C: Clock> Throttle<C> {
+    /// The calling thread's, which takes its share of the tier's link.
+    pub fn new(tier: &Arc<PacedTier<C>>) -> Self {
         Self {
             stream: tier.open_stream(),
             tier: Arc::clone(tier),
@@ -23,7 +23,7 @@ impl<C: Clock> Pacer<C> {
 
     /// Waits for what a few operations that have just ended were charged: their latency, or until
     /// their lines have passed the link, whichever is longer.
-    pub(super) fn hold(&mut self, charged: Charged) {
+    pub fn delay(&mut self, charged: Charged) {
         if charged.far_accesses == 0 {
             return;
         }
@@ -38,8 +38,8 @@ impl<C: Clock> Pacer<C> {
         self.tier.clock().wait_until(end);
     }
 
-    /// Lets bytes pass the link that nobody waits for.
-    pub(super) fn pass(&mut self, read_bytes: u64, written_bytes: u64) {
+    /// Has the link transfer bytes that nobody waits for.
+    pub fn transfer(&mut self, read_bytes: u64, written_bytes: u64) {
         self.stream.request_read(read_bytes);
         self.stream.request_write(written_bytes);
     }
@@ -47,17 +47,16 @@ impl<C: Clock> Pacer<C> {
 
 #[cfg(test)]
 mod tests {
-    use nearfar_model::{BandwidthShare, PacedParameters, VirtualClock};
-
+    use super::super::misses::tests::example;
     use super::*;
-    use crate::paced::lane::tests::example;
+    use crate::{BandwidthShare, PacedParameters, VirtualClock};
 
-    fn held_ns(parameters: PacedParameters, charged: Charged, times: u32) -> u64 {
+    fn delayed_ns(parameters: PacedParameters, charged: Charged, times: u32) -> u64 {
         let share = BandwidthShare::WholeDevice;
         let tier = PacedTier::with_clock(parameters, share, VirtualClock::new()).unwrap();
-        let mut pacer = Pacer::new(&tier);
+        let mut throttle = Throttle::new(&tier);
         for _ in 0..times {
-            pacer.hold(charged);
+            throttle.delay(charged);
         }
         tier.now().as_ns()
     }
@@ -70,8 +69,8 @@ mod tests {
             far_accesses: 15,
             ..Charged::default()
         };
-        assert_eq!(held_ns(example(), charged, 10), 30_000);
-        assert_eq!(held_ns(example(), Charged::default(), 10), 0);
+        assert_eq!(delayed_ns(example(), charged, 10), 30_000);
+        assert_eq!(delayed_ns(example(), Charged::default(), 10), 0);
     }
 
     #[test]
@@ -87,7 +86,7 @@ mod tests {
             ..Charged::default()
         };
         // 6,400 bytes at a byte per nanosecond, and one latency for the first.
-        let held = held_ns(slow, charged, 10);
-        assert!((64_000..=64_300).contains(&held), "{held}");
+        let delayed = delayed_ns(slow, charged, 10);
+        assert!((64_000..=64_300).contains(&delayed), "{delayed}");
     }
 }

@@ -10,10 +10,10 @@ use nearfar_memory::{
 };
 
 use super::policy::Policy;
-use crate::map::Ground;
+use crate::map::MemorySource;
 
 /// Two heaps on this machine's memory, which stand for the model's tiers.
-pub(crate) struct PolicyGround {
+pub(crate) struct PolicyMemory {
     pub(crate) system: Arc<MemorySystem>,
     pub(crate) policy: Policy,
     pub(crate) near_percent: u8,
@@ -25,7 +25,7 @@ pub(crate) struct PolicyGround {
 /// Address space of each heap.
 const RESERVE_BYTES: usize = 8 << 30;
 
-impl PolicyGround {
+impl PolicyMemory {
     /// Heaps of any size under a policy, on pages of the usual size.
     pub(crate) fn new(system: &Arc<MemorySystem>, policy: Policy, near_percent: u8) -> Self {
         Self {
@@ -52,7 +52,7 @@ pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
     MemorySystem::from_specs(tiers, &Budgets::new())
 }
 
-impl Ground for PolicyGround {
+impl MemorySource for PolicyMemory {
     fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
         let options = HeapOptions {
             reserve_bytes: Some(RESERVE_BYTES),

@@ -1,8 +1,7 @@
 //! What the accesses of one thread to far memory cost.
 
-use nearfar_model::{CACHE_LINE_BYTES, PacedParameters};
-
-use super::cache::LineCache;
+use super::line_cache::LineCache;
+use crate::{CACHE_LINE_BYTES, PacedParameters};
 
 /// What a thread's operations were charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,13 +32,13 @@ impl Charged {
     }
 }
 
-/// The waits of one thread, on a clock of their own that stands still while the thread works.
+/// The cache misses of one thread, on a clock of their own that stands still while the thread works.
 ///
 /// A fetch begins when a place is free among the lines that a core has in flight and when the reads
 /// that it depends on are there, and takes the difference of far and near latency. The processor's own
 /// work is not taken off: what a prefetch gains is what it overlaps with other waits.
 #[derive(Debug, Clone)]
-pub(super) struct Lane {
+pub(super) struct MissModel {
     /// Far latency less near latency.
     fetch_ns: u64,
     cache: LineCache,
@@ -56,7 +55,7 @@ pub(super) struct Lane {
 
 /// How a line is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum AccessKind {
     Read,
     Write,
     Prefetch,
@@ -66,15 +65,15 @@ pub(super) enum Use {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Event {
     /// Far bytes are used, so many from an address on.
-    Access(Use, usize, usize),
+    Access(AccessKind, usize, usize),
     /// What comes next needs the reads so far.
     Depends,
     /// An operation ends.
     End,
 }
 
-impl Lane {
-    /// A thread's, with so many bytes of cache for lines of far memory.
+impl MissModel {
+    /// A thread with so many bytes of cache for lines of far memory.
     pub(super) fn new(parameters: &PacedParameters, cache_bytes: u64) -> Self {
         let fetch_ns = parameters.latency_ns - parameters.near_latency_ns;
         Self {
@@ -92,7 +91,7 @@ impl Lane {
     /// Charges an event.
     pub(super) fn hear(&mut self, event: Event) {
         match event {
-            Event::Access(how, address, bytes) => self.access(how, address, bytes),
+            Event::Access(kind, address, bytes) => self.access(kind, address, bytes),
             Event::Depends => self.depends(),
             Event::End => self.end_operation(),
         }
@@ -104,21 +103,21 @@ impl Lane {
     }
 
     /// Uses all lines of `bytes` far bytes at `address`.
-    fn access(&mut self, how: Use, address: usize, bytes: usize) {
+    fn access(&mut self, kind: AccessKind, address: usize, bytes: usize) {
         self.charged.far_accesses += 1;
         let first = address as u64 / CACHE_LINE_BYTES;
         let last = (address + bytes.max(1) - 1) as u64 / CACHE_LINE_BYTES;
         for line in first..=last {
-            self.access_line(how, line);
+            self.access_line(kind, line);
         }
     }
 
-    fn access_line(&mut self, how: Use, line: u64) {
-        let touched = self.cache.touch(line, how == Use::Write);
+    fn access_line(&mut self, kind: AccessKind, line: u64) {
+        let touched = self.cache.touch(line, kind == AccessKind::Write);
         self.charged.lines_written += u64::from(touched.writes_back);
         if touched.is_hit {
             let found = self.prefetched.iter().position(|(held, _)| *held == line);
-            if let Some(found) = found.filter(|_| how == Use::Read) {
+            if let Some(found) = found.filter(|_| kind == AccessKind::Read) {
                 let (_, end_ns) = self.prefetched.swap_remove(found);
                 self.reads_end_ns = self.reads_end_ns.max(end_ns);
             }
@@ -128,11 +127,11 @@ impl Lane {
         self.in_flight[self.oldest] = end_ns;
         self.oldest = (self.oldest + 1) % self.in_flight.len();
         self.charged.lines_read += 1;
-        match how {
-            Use::Read => self.reads_end_ns = self.reads_end_ns.max(end_ns),
-            Use::Prefetch => self.prefetched.push((line, end_ns)),
+        match kind {
+            AccessKind::Read => self.reads_end_ns = self.reads_end_ns.max(end_ns),
+            AccessKind::Prefetch => self.prefetched.push((line, end_ns)),
             // A store waits in the core's queue.
-            Use::Write => {}
+            AccessKind::Write => {}
         }
     }
 
@@ -149,7 +148,7 @@ pub(super) mod tests {
     use super::*;
 
     /// Far lines take 200 ns longer than near ones, and 4 of them are in flight at once.
-    pub(in crate::paced) fn example() -> PacedParameters {
+    pub(in crate::emulation) fn example() -> PacedParameters {
         PacedParameters {
             latency_ns: 300.0,
             near_latency_ns: 100.0,
@@ -164,19 +163,19 @@ pub(super) mod tests {
 
     const LINE: usize = CACHE_LINE_BYTES as usize;
 
-    fn charged(accesses: impl FnOnce(&mut Lane)) -> Charged {
-        let mut lane = Lane::new(&example(), 0);
-        accesses(&mut lane);
-        lane.end_operation();
-        lane.charged
+    fn charged(accesses: impl FnOnce(&mut MissModel)) -> Charged {
+        let mut misses = MissModel::new(&example(), 0);
+        accesses(&mut misses);
+        misses.end_operation();
+        misses.charged
     }
 
     #[test]
     fn dependent_lines_wait_one_after_the_other() {
-        let charged = charged(|lane| {
+        let charged = charged(|misses| {
             for hop in 0..5 {
-                lane.depends();
-                lane.access(Use::Read, hop * LINE, 8);
+                misses.depends();
+                misses.access(AccessKind::Read, hop * LINE, 8);
             }
         });
         assert_eq!((charged.latency_ns, charged.lines_read), (1000, 5));
@@ -184,7 +183,7 @@ pub(super) mod tests {
 
     #[test]
     fn independent_lines_wait_together_as_many_as_are_in_flight() {
-        let of = |lines| charged(|lane| lane.access(Use::Read, 0, lines * LINE));
+        let of = |lines| charged(|misses| misses.access(AccessKind::Read, 0, lines * LINE));
         assert_eq!(of(1).latency_ns, 200);
         assert_eq!(of(4).latency_ns, 200);
         assert_eq!(of(5).latency_ns, 400);
@@ -194,42 +193,42 @@ pub(super) mod tests {
     #[test]
     fn a_prefetched_line_is_waited_for_where_it_is_read() {
         let read_after = |prefetched: usize| {
-            charged(|lane| {
+            charged(|misses| {
                 for line in 0..prefetched {
-                    lane.depends();
-                    lane.access(Use::Prefetch, line * LINE, 8);
+                    misses.depends();
+                    misses.access(AccessKind::Prefetch, line * LINE, 8);
                 }
                 for line in 0..4 {
-                    lane.depends();
-                    lane.access(Use::Read, line * LINE, 8);
+                    misses.depends();
+                    misses.access(AccessKind::Read, line * LINE, 8);
                 }
             })
         };
         assert_eq!(read_after(0).latency_ns, 800);
         assert_eq!(read_after(4).latency_ns, 200);
         assert_eq!(read_after(4).lines_read, 4, "no line is fetched twice");
-        let unread = charged(|lane| lane.access(Use::Prefetch, 0, 8));
+        let unread = charged(|misses| misses.access(AccessKind::Prefetch, 0, 8));
         assert_eq!((unread.latency_ns, unread.lines_read), (0, 1));
     }
 
     #[test]
     fn lines_in_the_cache_cost_nothing_and_stores_are_not_waited_for() {
-        let twice = charged(|lane| {
+        let twice = charged(|misses| {
             for _ in 0..2 {
-                lane.depends();
-                lane.access(Use::Read, 0, 2 * LINE);
+                misses.depends();
+                misses.access(AccessKind::Read, 0, 2 * LINE);
             }
         });
         assert_eq!((twice.latency_ns, twice.lines_read), (200, 2));
         assert_eq!(twice.far_accesses, 2);
         // It begins in the middle of a line.
-        let store = |lane: &mut Lane| lane.access(Use::Write, LINE / 2, LINE);
+        let store = |misses: &mut MissModel| misses.access(AccessKind::Write, LINE / 2, LINE);
         let stored = charged(store);
         assert_eq!((stored.latency_ns, stored.lines_read), (0, 2));
         assert_eq!(stored.lines_written, 0, "they are in the cache");
-        let others = charged(|lane| {
-            store(lane);
-            lane.access(Use::Read, 1 << 20, 10_000 * LINE);
+        let others = charged(|misses| {
+            store(misses);
+            misses.access(AccessKind::Read, 1 << 20, 10_000 * LINE);
         });
         assert_eq!(others.lines_written, 2);
     }

@@ -3,21 +3,21 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use nearfar_model::Probe;
-
-use super::lane::{Event, Use};
+use super::misses::{AccessKind, Event};
+use crate::Probe;
 
 /// Keeps one thread's accesses to the addresses of the far tier, and counts all others. Charging
 /// them takes longer than making them, so that is done later, when no time is taken.
 #[derive(Debug)]
-pub(super) struct PacedProbe {
+pub struct EmulatedProbe {
     far: Range<usize>,
     events: RefCell<Vec<Event>>,
     near_accesses: Cell<u64>,
 }
 
-impl PacedProbe {
-    pub(super) fn new(far: Range<usize>) -> Self {
+impl EmulatedProbe {
+    /// A probe without accesses; `far` are the addresses of the far tier.
+    pub fn new(far: Range<usize>) -> Self {
         Self {
             far,
             events: RefCell::default(),
@@ -26,7 +26,7 @@ impl PacedProbe {
     }
 
     /// Ends an operation.
-    pub(super) fn end_operation(&self) {
+    pub fn end_operation(&self) {
         self.events.borrow_mut().push(Event::End);
     }
 
@@ -41,9 +41,9 @@ impl PacedProbe {
     }
 
     #[inline]
-    fn access(&self, how: Use, address: usize, bytes: usize) {
+    fn access(&self, kind: AccessKind, address: usize, bytes: usize) {
         if self.far.contains(&address) {
-            let event = Event::Access(how, address, bytes);
+            let event = Event::Access(kind, address, bytes);
             self.events.borrow_mut().push(event);
         } else {
             self.near_accesses.set(self.near_accesses.get() + 1);
@@ -51,28 +51,28 @@ impl PacedProbe {
     }
 }
 
-impl Probe for PacedProbe {
+impl Probe for EmulatedProbe {
     #[inline]
     fn read(&self, addr: usize, bytes: usize) {
-        self.access(Use::Read, addr, bytes);
+        self.access(AccessKind::Read, addr, bytes);
     }
 
     #[inline]
     fn write(&self, addr: usize, bytes: usize) {
-        self.access(Use::Write, addr, bytes);
+        self.access(AccessKind::Write, addr, bytes);
     }
 
     fn write_non_temporal(&self, addr: usize, bytes: usize) {
-        self.access(Use::Write, addr, bytes);
+        self.access(AccessKind::Write, addr, bytes);
     }
 
     fn stream(&self, addr: usize, bytes: usize) {
-        self.access(Use::Read, addr, bytes);
+        self.access(AccessKind::Read, addr, bytes);
     }
 
     #[inline]
     fn prefetch(&self, addr: usize, bytes: usize) {
-        self.access(Use::Prefetch, addr, bytes);
+        self.access(AccessKind::Prefetch, addr, bytes);
     }
 
     #[inline]
@@ -82,5 +82,16 @@ impl Probe for PacedProbe {
         if let Some(Event::Access(..)) = events.last() {
             events.push(Event::Depends);
         }
+    }
+
+    #[inline]
+    fn wrong_path_load(&self, addr: usize, bytes: usize) {
+        self.access(AccessKind::Prefetch, addr, bytes);
+    }
+
+    /// The pipeline's own time is this machine's.
+    #[inline]
+    fn branch_mispredict(&self) {
+        self.depends();
     }
 }

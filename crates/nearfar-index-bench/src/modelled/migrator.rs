@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use nearfar_index::placement::{PlacedTree, Placer};
 use nearfar_memory::TierId;
+use nearfar_model::simulation::Recorder;
 
 use super::cores::Traffic;
 use super::pages::PagePolicy;
-use super::recorder::Recorder;
 use super::space::{PageTable, Space};
-use crate::map::{OrderedMap, Session, own_bytes};
+use crate::map::{OrderedMap, Session};
 use crate::placed::PageRule;
 use crate::workload::{KeySpace, Pick};
 
 /// Whoever moves nodes or pages, if anybody.
-pub(super) enum Keeper<T: PlacedTree> {
+pub(super) enum Migrator<T: PlacedTree> {
     /// Nobody.
     Nobody,
     /// The framework.
@@ -57,7 +57,7 @@ const PAGES_PER_LOOK: f64 = 0.02;
 /// The tier of pages that are not near.
 const FAR: u8 = 1;
 
-impl<T: PlacedTree> Keeper<T> {
+impl<T: PlacedTree> Migrator<T> {
     /// How often policies of pages look at them.
     pub(super) const PAGE_LOOK: Duration = Duration::from_millis(500);
 
@@ -72,7 +72,7 @@ impl<T: PlacedTree> Keeper<T> {
             leaf_bytes += leaf.bytes as u64;
             ControlFlow::Continue(())
         });
-        let inner_bytes = own_bytes(tree.memory()).saturating_sub(leaf_bytes);
+        let inner_bytes = tree.memory().used_bytes().saturating_sub(leaf_bytes);
         Self::Framework(Box::new(Framework {
             inner_lines_per_leaf: inner_bytes as f64 / 64.0 / leaves.max(1) as f64,
             leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),
@@ -264,6 +264,6 @@ fn touch_all<S: KeySpace, M: OrderedMap<S::Key>>(map: &M, keys: &Rc<S>, space: &
         arena.clear();
         let token = keys.token(Pick::Id(id), &mut arena);
         let _ = map.session(&recorder).get(S::resolve(&token, &arena));
-        recorder.forget();
+        recorder.clear();
     }
 }

@@ -7,7 +7,7 @@ use nearfar_index::placement::Frontend;
 use nearfar_memory::{HeapError, HeapOptions, MemorySystem, TierHeap, TierId};
 
 /// Makes the memory and the frontend of a tree.
-pub trait Ground {
+pub trait MemorySource {
     /// New memory, and how the tree is to use it.
     ///
     /// # Errors
@@ -17,9 +17,9 @@ pub trait Ground {
 
 /// The platform's allocator, everything near.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct PlatformGround;
+pub struct PlatformMemory;
 
-impl Ground for PlatformGround {
+impl MemorySource for PlatformMemory {
     fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
         Ok((NodeMemory::platform(), Frontend::all_near()))
     }
@@ -27,14 +27,14 @@ impl Ground for PlatformGround {
 
 /// A heap of huge pages on near memory, everything near.
 #[derive(Debug, Clone)]
-pub struct NearGround {
+pub struct NearMemory {
     /// Whose near tier.
     pub system: Arc<MemorySystem>,
     /// Address space of each tree's heap; the tier's capacity unless told.
     pub reserve_bytes: Option<usize>,
 }
 
-impl Ground for NearGround {
+impl MemorySource for NearMemory {
     fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
         let options = HeapOptions {
             reserve_bytes: self.reserve_bytes,

@@ -1,4 +1,4 @@
-//! Lines that a core finds in its share of the caches.
+//! Lines that a thread finds in its share of the caches.
 
 /// Lines per set.
 const WAYS: usize = 8;

@@ -10,10 +10,10 @@ use nearfar_memory::TierId;
 use nearfar_model::simulation::{Simulation, TierName};
 
 use super::cores::{Board, Traffic};
-use super::keeper::Keeper;
+use super::migrator::Migrator;
 use super::run::Run;
 use super::space::Space;
-use crate::map::{MapError, own_bytes};
+use crate::map::MapError;
 use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic};
 use crate::workload::{Distribution, KeySpace};
 
@@ -22,7 +22,7 @@ use crate::workload::{Distribution, KeySpace};
 const SIMULATED_FIRST: u32 = 4;
 const SIMULATED_LAST: u32 = 10;
 /// A run under way.
-pub(super) struct Course<'c, 'r, S, O, T: PlacedTree> {
+pub(super) struct LiveRun<'c, 'r, S, O, T: PlacedTree> {
     pub(super) run: &'c mut Run<'r, S, O>,
     /// Carries out so many operations in no virtual time.
     pub(super) carry_out: Box<dyn FnMut(u64) -> Result<(), MapError>>,
@@ -30,7 +30,7 @@ pub(super) struct Course<'c, 'r, S, O, T: PlacedTree> {
     pub(super) board: Rc<Board>,
     pub(super) space: Rc<Space>,
     pub(super) traffic: Rc<Traffic>,
-    pub(super) keeper: Keeper<T>,
+    pub(super) migrator: Migrator<T>,
     pub(super) placed_for: Duration,
     /// Bytes of all counters of uses.
     pub(super) counter_bytes: usize,
@@ -55,7 +55,7 @@ struct Start {
     sampled: Vec<usize>,
 }
 
-impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
+impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
     pub(super) fn go(mut self, tree: &Arc<T>) -> Result<PlacedOutcome, PlacedError> {
         let options = self.run.options;
         let untimed = self.run.untimed();
@@ -74,7 +74,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
                     at: now,
                     operations: self.board.operations.get(),
                     lines: self.simulation.memory_lines(),
-                    moved_bytes: self.keeper.moved_bytes(0),
+                    moved_bytes: self.migrator.moved_bytes(0),
                     idle: self.traffic.idle(),
                     sampled: sampled.collect(),
                 });
@@ -82,7 +82,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             now += options.slice;
             self.simulation.advance(u64::MAX, now.as_nanos() as f64);
             let placed_for = self.placed_for + skipped + now;
-            self.keeper.look(placed_for, &self.space, &self.traffic);
+            self.migrator.look(placed_for, &self.space, &self.traffic);
             tree.memory().quiesce();
             self.shift(now);
             let before = counts;
@@ -105,7 +105,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             }
             passed += slice;
             let now = self.placed_for + SIMULATED_FIRST * slice + passed;
-            self.keeper.settle(now, &self.space);
+            self.migrator.settle(now, &self.space);
             tree.memory().quiesce();
         }
     }
@@ -125,9 +125,9 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
     fn moment(&self, at: Duration, before: Counts, after: Counts, tree: &Arc<T>) -> Moment {
         let accesses = [0, 1].map(|tier| (after.1[tier] - before.1[tier]) as f64);
         let operations = (after.0 - before.0) as f64;
-        let near_bytes_share = self.keeper.near_pages_share().unwrap_or_else(|| {
+        let near_bytes_share = self.migrator.near_pages_share().unwrap_or_else(|| {
             let near = tree.memory().ledger(TierId::NEAR).used_bytes();
-            near as f64 / own_bytes(tree.memory()).max(1) as f64
+            near as f64 / tree.memory().used_bytes().max(1) as f64
         });
         Moment {
             at,
@@ -179,7 +179,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> Course<'_, '_, S, O, T> {
             scale: self.run.scale,
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
-            moved_bytes: self.keeper.moved_bytes(start.moved_bytes),
+            moved_bytes: self.migrator.moved_bytes(start.moved_bytes),
             background_share: busy_s / (all_s + busy_s),
             counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
             series,
