@@ -32,6 +32,9 @@ struct Change {
     is_truncated: bool,
 }
 
+/// A log, and what it was told of a transaction.
+type Recorded<'a> = (&'a dyn CommitLog, Box<dyn CommitRecord + 'a>);
+
 /// A transaction. It is undone when it is dropped before [`Self::commit`].
 #[derive(Debug)]
 pub struct Transaction {
@@ -288,7 +291,7 @@ impl Transaction {
         &'a self,
         changes: &BTreeMap<TableId, Change>,
         gate: &'a CommitGate,
-    ) -> Result<Option<(&'a dyn CommitLog, Box<dyn CommitRecord + 'a>)>, TableError> {
+    ) -> Result<Option<Recorded<'a>>, TableError> {
         let Some(log) = self.database.log() else {
             return Ok(None);
         };
