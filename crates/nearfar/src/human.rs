@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nearfar_store::placement::NearBudget;
+use nearfar_table::placement::NearBudget;
 
 /// A number of bytes as written on the command line: `4096`, `512MB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
