@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nearfar_store::durable::LogSync;
-use nearfar_store::placement::Strategy;
+use nearfar_table::placement::Strategy;
 use nearfar_store::sql::statements;
 
 fuzz_target!(|text: &str| {

@@ -18,7 +18,7 @@ use nearfar_bench::tpch::queries;
 use nearfar_memory::{GlobalHeaps, NearfarAllocator, Placement, TierId};
 use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_store::load::{Load, Progress, tpch};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use nearfar_topology::Topology;
 use std::sync::Arc;
 use std::time::Instant;

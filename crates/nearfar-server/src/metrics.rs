@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nearfar_memory::TierInfo;
 use nearfar_store::engine::Engine;
-use nearfar_store::table::{AccessCounts, Table};
+use nearfar_table::table::{AccessCounts, Table};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;

@@ -8,7 +8,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_store::error::StoreError;
-use nearfar_store::transaction::TransactionError;
+use nearfar_table::transaction::TransactionError;
 use nearfar_topology::Topology;
 
 const TAKE_TEN: &str = "UPDATE account SET cents = cents - 10 WHERE id = 1";

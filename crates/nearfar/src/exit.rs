@@ -25,8 +25,8 @@ use nearfar_model::ParameterError;
 use nearfar_server::{ServerError, UserError};
 use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::{StoreError, is_disk_full};
-use nearfar_store::placement::StrategyError;
 use nearfar_store::sql::SqlError;
+use nearfar_table::placement::StrategyError;
 use nearfar_topology::{DiscoverError, ProfileError};
 
 /// Why a command ended.

@@ -7,7 +7,7 @@ use datafusion::prelude::ParquetReadOptions;
 use nearfar_memory::{GlobalHeaps, HeapError, NearfarAllocator, Placement, TierId};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::load::{FileFormat, Load, Progress, file_plan};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use nearfar_topology::Topology;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Write};

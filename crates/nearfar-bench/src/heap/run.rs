@@ -6,7 +6,7 @@ use nearfar_memory::{Placement, TierId};
 use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_store::error::StoreError;
 use nearfar_store::load::{Load, Progress, tpch};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use nearfar_topology::{Known, Profile, Topology};
 use serde::Serialize;
 use std::fmt;

@@ -8,8 +8,8 @@ use datafusion::prelude::SessionContext;
 use nearfar_memory::{Placement, TierId};
 use nearfar_store::engine::Engine;
 use nearfar_store::load::{Batches, Load, Progress, tpch};
-use nearfar_store::placement::{ColumnAccess, ColumnPlacements};
-use nearfar_store::table::Table;
+use nearfar_table::placement::{ColumnAccess, ColumnPlacements};
+use nearfar_table::table::Table;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 

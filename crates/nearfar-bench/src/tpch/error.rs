@@ -2,7 +2,7 @@
 
 use arrow::error::ArrowError;
 use nearfar_store::error::StoreError;
-use nearfar_store::placement::StrategyError;
+use nearfar_table::placement::StrategyError;
 
 use super::answer::Difference;
 

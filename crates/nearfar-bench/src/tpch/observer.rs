@@ -1,7 +1,7 @@
 //! What a run tells of its progress.
 
 use nearfar_store::load::Progress;
-use nearfar_store::placement::Strategy;
+use nearfar_table::placement::Strategy;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What a run does.
 
 use nearfar_memory::{MemorySystem, TierId};
-use nearfar_store::placement::{ColumnAccess, NearBudget, Strategy, StrategyError};
+use nearfar_table::placement::{ColumnAccess, NearBudget, Strategy, StrategyError};
 
 use super::error::TpchError;
 use super::queries;

@@ -1,7 +1,7 @@
 //! What a run found.
 
 use nearfar_measure::{Kind, Summary};
-use nearfar_store::placement::Strategy;
+use nearfar_table::placement::Strategy;
 use std::time::Duration;
 
 use super::options::TpchOptions;

@@ -3,7 +3,7 @@
 //! They are for orientation: Hyrise at scale factor 100 with 10 clients on one socket is limited by
 //! other things than DataFusion's operators over encoded segments.
 
-use nearfar_store::placement::Strategy;
+use nearfar_table::placement::Strategy;
 
 const HYRISE: &str = include_str!("../../published/tpch-hyrise.csv");
 

@@ -2,7 +2,7 @@
 
 use nearfar_store::engine::{Session, StatementResult};
 use nearfar_store::load::{Load, Progress, tpch};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use std::sync::Arc;
 
 use crate::answers::check_against_memtable;

@@ -4,7 +4,7 @@ use nearfar_bench::tpch::{
     Event, Observer, Outcome, TpchError, TpchOptions, default_placements, parse_placement, run,
 };
 use nearfar_measure::Kind;
-use nearfar_store::placement::{NearBudget, Strategy};
+use nearfar_table::placement::{NearBudget, Strategy};
 use std::sync::Mutex;
 
 use crate::machine::{engine, fast_profile};

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, Statement};
-use nearfar_store::transaction::CommitGate;
+use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::CopyInResponse;
 use tokio::io::AsyncRead;

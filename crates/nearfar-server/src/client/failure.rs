@@ -8,8 +8,8 @@ use datafusion::error::DataFusionError;
 use nearfar_store::durable::DurabilityError;
 use nearfar_store::error::{StoreError, is_disk_full};
 use nearfar_store::sql::SqlError;
-use nearfar_store::transaction::TransactionError;
 use nearfar_store::values::ValueError;
+use nearfar_table::transaction::TransactionError;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 

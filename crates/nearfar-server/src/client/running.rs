@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearfar_store::engine::Interrupt;
 use nearfar_store::error::StoreError;
-use nearfar_store::transaction::CommitGate;
+use nearfar_table::transaction::CommitGate;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};
 

@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use nearfar_store::engine::{CommandTag, Interrupt, RowStream, StatementResult, TransactionState};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, Statement};
-use nearfar_store::transaction::CommitGate;
+use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;

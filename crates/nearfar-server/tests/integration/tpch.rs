@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nearfar_memory::{Placement, TierId};
 use nearfar_store::engine::Engine;
 use nearfar_store::load::{Load, Progress, tpch};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use tokio_postgres::SimpleQueryMessage;
 
 use crate::support::start;

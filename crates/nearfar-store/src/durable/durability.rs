@@ -17,7 +17,7 @@ use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory as savepoint;
 use crate::savepoint::pooled::{Publication, TablePool};
-use crate::transaction::Database;
+use nearfar_table::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use crate::image::{
     Decoder, Encoder, ImageError, decode_preload, decode_schema, encode_preload, encode_schema,
 };
-use crate::table::{Preload, RowId, TableId};
+use nearfar_table::table::{Preload, RowId, TableId};
 
 /// What every record begins with.
 pub(super) const MAGIC: [u8; 4] = *b"NFLG";

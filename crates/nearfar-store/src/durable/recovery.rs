@@ -17,7 +17,7 @@ use crate::durable_error::DurabilityError;
 use crate::durable_error::DurableError;
 use crate::savepoint::directory::SavepointInfo;
 use crate::savepoint::pooled::TablePool;
-use crate::transaction::Database;
+use nearfar_table::transaction::Database;
 
 /// Progress is told after so many transactions.
 const TOLD_EVERY: u64 = 1024;

@@ -10,11 +10,11 @@ use super::rows::read_rows;
 use crate::durable_error::DurabilityError;
 use crate::durable_error::DurableError;
 use crate::image::{Decoder, decode_placements};
-use crate::placement::ColumnPlacements;
-use crate::table::{
+use nearfar_table::placement::ColumnPlacements;
+use nearfar_table::table::{
     Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
 };
-use crate::transaction::{Database, NewRowsBuilder};
+use nearfar_table::transaction::{Database, NewRowsBuilder};
 
 /// What is in a database by name: what savepoint and log together say.
 #[derive(Debug, Default)]

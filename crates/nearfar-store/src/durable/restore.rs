@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::record::QualifiedName;
 use super::replay::Definitions;
 use crate::image::{DatabaseImage, ViewDefinition};
-use crate::transaction::Database;
+use nearfar_table::transaction::Database;
 
 impl Definitions {
     /// What `image` holds, with its tables made part of `database`.

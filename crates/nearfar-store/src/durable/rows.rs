@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::durable_error::DurableError;
 use crate::image::{Decoder, Encoder, ImageError};
-use crate::table_error::TableError;
+use nearfar_table::error::TableError;
 
 /// More rows are in no record.
 const ROWS_MAX: usize = 1 << 20;

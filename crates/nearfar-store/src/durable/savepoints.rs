@@ -13,7 +13,7 @@ use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
 use crate::savepoint::directory;
 use crate::savepoint::pooled::TablePool;
-use crate::transaction::Database;
+use nearfar_table::transaction::Database;
 
 /// How often it is looked whether a savepoint is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::record::{Frame, FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
 use crate::image::Encoder;
-use crate::table::{Preload, PreloadPriority};
+use nearfar_table::table::{Preload, PreloadPriority};
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {
     let some = |row: usize| !row.is_multiple_of(3);

@@ -11,10 +11,10 @@ use super::rows::write_rows;
 use crate::durable_error::DurabilityError;
 use crate::durable_error::DurableError;
 use crate::image::{Encoder, ImageError, encode_placements};
-use crate::segment::{RowSet, ZONE_ROWS};
-use crate::table::{Part, Preload, RowId, Table, TableId};
-use crate::table_error::TableError;
-use crate::transaction::{CommitGate, CommitLog, CommitRecord};
+use nearfar_table::error::TableError;
+use nearfar_table::segment::{RowSet, ZONE_ROWS};
+use nearfar_table::table::{Part, Preload, RowId, Table, TableId};
+use nearfar_table::transaction::{CommitGate, CommitLog, CommitRecord};
 
 /// A record that has so many bytes is appended, and another one begun.
 const RECORD_BYTES: usize = 4 << 20;

@@ -9,7 +9,7 @@ pub use savepoint::{ColumnError, SavepointError};
 use arrow::error::ArrowError;
 use nearfar_memory::UnknownTier;
 
-use crate::table_error::TableError;
+use nearfar_table::error::TableError;
 
 /// Errors of the log, of savepoints and of pools. The layer above takes every kind apart, so that a new
 /// one is not passed over there.

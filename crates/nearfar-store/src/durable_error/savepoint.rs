@@ -7,7 +7,7 @@ use std::sync::Arc;
 use nearfar_memory::pool::PoolError;
 
 use crate::image::ImageError;
-use crate::segment::FormError;
+use nearfar_table::segment::FormError;
 
 /// Why a savepoint can't be written or read. Names the file.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::error::StoreError;
 use crate::scan::table_of;
 use crate::sql::{Statement, StatementKind};
-use crate::table::Table;
+use nearfar_table::table::Table;
 
 /// Where a session is with its transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

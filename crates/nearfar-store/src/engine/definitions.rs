@@ -13,8 +13,8 @@ use crate::error::StoreError;
 use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
 use crate::sql::SqlError;
-use crate::table::{Preload, Table};
-use crate::transaction::{CommitGate, Version};
+use nearfar_table::table::{Preload, Table};
+use nearfar_table::transaction::{CommitGate, Version};
 
 /// Held by the one change of the catalog that is under way, or by who takes a savepoint.
 #[derive(Debug, Default)]

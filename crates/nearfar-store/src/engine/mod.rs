@@ -52,15 +52,15 @@ use std::sync::{Arc, Once, OnceLock};
 
 use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError, Log};
 use crate::error::StoreError;
-use crate::placement::{Storage, TemporaryBudget};
 use crate::savepoint::pooled::{TablePool, TablePoolOptions};
 use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
-use crate::segment::PacedSegments;
-use crate::table::Table;
-use crate::transaction::{CommitGate, Database, MergeLimits};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
+use nearfar_table::placement::{Storage, TemporaryBudget};
+use nearfar_table::segment::PacedSegments;
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CommitGate, Database, MergeLimits};
 use preload::Preloader;
 
 /// The memory of a machine and the tables on it, shared by all sessions.

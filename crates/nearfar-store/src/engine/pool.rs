@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::Engine;
 use crate::durable_error::DurableError;
 use crate::error::StoreError;
-use crate::placement::Storage;
 use crate::savepoint::pooled::{DataLink, Publication, TablePool, TablePoolOptions, Verify};
 use crate::savepoint::{Publisher, SavepointError};
-use crate::segment::ColumnPool;
-use crate::table::Snapshot;
+use nearfar_table::placement::Storage;
+use nearfar_table::segment::ColumnPool;
+use nearfar_table::table::Snapshot;
 
 /// `storage` with the pool of `options`, which this process owns from now on. With a data directory,
 /// a pool whose catalog is damaged is opened empty.

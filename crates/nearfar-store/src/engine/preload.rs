@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::catalog::SharedCatalog;
 use crate::error::StoreError;
 use crate::scan::table_of;
-use crate::table::{ColumnSlot, PreloadPriority, Segment, Table};
+use nearfar_table::table::{ColumnSlot, PreloadPriority, Segment, Table};
 
 /// A column of a segment that was not in memory when it was looked for.
 pub(super) struct UnloadedColumn {

@@ -31,9 +31,9 @@ use crate::memory::{Charge, QueryMemory};
 use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
 use crate::settings::{Settings, library_values};
 use crate::sql::{SqlError, Statement, statements};
-use crate::table::Table;
-use crate::transaction::{CommitGate, Transaction};
 use crate::values::{self, ValuePlanner};
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CommitGate, Transaction};
 
 /// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
 ///

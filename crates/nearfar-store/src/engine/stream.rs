@@ -22,7 +22,7 @@ use crate::durable::DurabilityError;
 use crate::error::{Panicked, StoreError};
 use crate::memory::{CancelOnDrop, QueryMemory};
 use crate::savepoint::pooled::TablePool;
-use crate::transaction::Transaction;
+use nearfar_table::transaction::Transaction;
 
 /// What a poll of a query gives.
 type Polled = Poll<Option<Result<RecordBatch, DataFusionError>>>;

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::durable_error::{DurabilityError, DurableError, SavepointError};
-use crate::placement::StrategyError;
-use crate::table_error::{TableError, TransactionError};
+use nearfar_table::error::{TableError, TransactionError};
+use nearfar_table::placement::StrategyError;
 
 pub use damage::{Damage, Panicked};
 pub use full::is_disk_full;

@@ -1,6 +1,6 @@
 //! What can be wrong with a statement.
 
-use crate::table_error::TemporaryLimit;
+use nearfar_table::error::TemporaryLimit;
 
 /// A statement that can't be read or carried out as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

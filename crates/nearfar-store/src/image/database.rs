@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::schema::{decode_schema, encode_schema};
-use crate::placement::ColumnPlacements;
-use crate::segment::ZONE_ROWS;
-use crate::table::{
+use nearfar_table::placement::ColumnPlacements;
+use nearfar_table::segment::ZONE_ROWS;
+use nearfar_table::table::{
     DistinctCount, MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder,
     Segment, Snapshot, Table,
 };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
-use crate::segment::DEPTH_MAX;
+use nearfar_table::segment::DEPTH_MAX;
 
 const WHAT: &str = "the type of a column";
 

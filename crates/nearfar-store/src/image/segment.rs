@@ -3,8 +3,10 @@
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::frame::{open, seal};
-use crate::segment::{ArrayForm, BufferForm, CodeRange, ColumnForm, DEPTH_MAX, ValuesForm, Zones};
-use crate::table::{ColumnFacts, Order};
+use nearfar_table::segment::{
+    ArrayForm, BufferForm, CodeRange, ColumnForm, DEPTH_MAX, ValuesForm, Zones,
+};
+use nearfar_table::table::{ColumnFacts, Order};
 
 const MAGIC: &[u8; 8] = b"NFARSEGM";
 const FORM: &str = "the form of a column";

@@ -3,7 +3,7 @@
 use super::codec::{Decoder, Encoder};
 use super::error::ImageError;
 use super::frame::{open, seal};
-use crate::table::{ColumnSketches, DistinctSketch};
+use nearfar_table::table::{ColumnSketches, DistinctSketch};
 
 const MAGIC: &[u8; 8] = b"NFARSKET";
 const SKETCH: &str = "a sketch of distinct values";

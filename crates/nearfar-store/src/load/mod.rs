@@ -21,8 +21,8 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
-use crate::table::{Segment, Table, TableBuilder, stored_schema};
+use nearfar_table::placement::{ColumnPlacements, Storage, TemporaryBudget};
+use nearfar_table::table::{Segment, Table, TableBuilder, stored_schema};
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::table::batch_bytes;
+use nearfar_table::table::batch_bytes;
 
 /// Rows and bytes (as Arrow holds them, before encoding) that have been read so far.
 #[derive(Debug, Default)]

@@ -14,10 +14,10 @@ use std::sync::Arc;
 use super::progress::Progress;
 use crate::error::SqlError;
 use crate::error::StoreError;
-use crate::placement::Storage;
-use crate::table::Table;
-use crate::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 use crate::values::declared::assigned;
+use nearfar_table::placement::Storage;
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 
 /// Collects the rows that one statement adds, and checks them by what the table's columns are declared
 /// as.

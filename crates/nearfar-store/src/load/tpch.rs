@@ -13,7 +13,7 @@ use tpchgen_arrow::{
 
 use super::Batches;
 use crate::error::StoreError;
-use crate::segment::ZONE_ROWS;
+use nearfar_table::segment::ZONE_ROWS;
 
 /// Names of the tables, largest last.
 pub const TABLES: [&str; 8] = [

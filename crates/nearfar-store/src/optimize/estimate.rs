@@ -9,7 +9,7 @@ use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
 
 use crate::scan::{Filter, has_subquery, selectivity, table_of};
-use crate::table::Table;
+use nearfar_table::table::Table;
 
 /// Rows of a plan nothing is known of.
 const UNKNOWN_ROWS: f64 = 10_000.0;

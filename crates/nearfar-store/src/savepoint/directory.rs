@@ -21,9 +21,9 @@ use crate::durable_error::SavepointError;
 use crate::image::{
     DatabaseImage, Decoder, ImageError, decode_database, encode_database, open, seal,
 };
-use crate::placement::Storage;
 use crate::private;
-use crate::table::Segment;
+use nearfar_table::placement::Storage;
+use nearfar_table::table::Segment;
 
 const MAGIC: &[u8; 8] = b"NFARSAVE";
 const MANIFEST: &str = "savepoint-";

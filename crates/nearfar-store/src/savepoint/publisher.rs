@@ -10,7 +10,7 @@ use nearfar_memory::sys::yield_to_others;
 use super::pooled::TablePool;
 use crate::durable_error::DurableError;
 use crate::image::DatabaseImage;
-use crate::table::{ColumnSlot, Snapshot};
+use nearfar_table::table::{ColumnSlot, Snapshot};
 
 /// What is committed, all of which is in the log on disk if there is one.
 pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, DurableError> + Send + Sync>;

@@ -24,13 +24,13 @@ use crate::image::{
     ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
     decode_sketches, encode_segment, encode_sketches,
 };
-use crate::placement::{ColumnPlacements, Storage};
 use crate::private;
-use crate::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
-use crate::table::{
+use nearfar_table::error::TableError;
+use nearfar_table::placement::{ColumnPlacements, Storage};
+use nearfar_table::segment::{ColumnForm, ColumnSegment, SegmentMemory, Zones};
+use nearfar_table::table::{
     ColumnSketches, ColumnSlot, Segment, SegmentSketches, StoredColumn, StoredSketches,
 };
-use crate::table_error::TableError;
 
 /// Columns begin at multiples of this: pages.
 const COLUMN_GRAIN: u64 = 4096;

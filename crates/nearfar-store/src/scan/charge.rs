@@ -6,8 +6,8 @@ use nearfar_model::{PacedTier, Stream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::segment::{ColumnSegment, RowSet};
-use crate::table::ColumnSlot;
+use nearfar_table::segment::{ColumnSegment, RowSet};
+use nearfar_table::table::ColumnSlot;
 
 /// The metric of the bytes read from a tier, followed by the tier's name.
 pub const BYTES_READ_METRIC: &str = "bytes_read_";

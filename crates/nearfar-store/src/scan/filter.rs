@@ -18,7 +18,7 @@ use super::like::LikePattern;
 use super::literals::literal;
 use super::steps::dictionary_bytes;
 use crate::error::StoreError;
-use crate::segment::{
+use nearfar_table::segment::{
     CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, with_codes,
 };
 

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
-use crate::segment::{integers, is_integer_like};
+use nearfar_table::segment::{integers, is_integer_like};
 
 /// The integer behind a literal of an integer-like type, in the type's own unit.
 pub fn literal(value: &ScalarValue) -> Option<i128> {

@@ -1,6 +1,6 @@
 //! Tables as DataFusion reads them: projection, filters and limits evaluated on encoded segments.
 //!
-//! A scan goes zone by zone ([`crate::segment::ZONE_ROWS`]). Filters that are ranges of codes, or
+//! A scan goes zone by zone ([`nearfar_table::segment::ZONE_ROWS`]). Filters that are ranges of codes, or
 //! that can be decided per dictionary value, run on the codes; zones that the zone maps rule out
 //! are never touched. All other filters run on the rows that are left, and only the rows that pass
 //! everything are decoded in the projected columns. Filters that a join or a top-k pushes down

@@ -4,8 +4,8 @@ use arrow::datatypes::Schema;
 use std::ops::Range;
 
 use crate::error::StoreError;
-use crate::segment::{Code, Encoding, ZONE_ROWS, with_codes};
-use crate::table::{Order, Part, Snapshot, TableSummary};
+use nearfar_table::segment::{Code, Encoding, ZONE_ROWS, with_codes};
+use nearfar_table::table::{Order, Part, Snapshot, TableSummary};
 
 /// A run of rows of one part of a table, the deleted ones included.
 #[derive(Debug, Clone)]

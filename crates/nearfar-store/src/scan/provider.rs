@@ -21,8 +21,8 @@ use crate::error::SqlError;
 use crate::error::StoreError;
 use crate::load::TableSink;
 use crate::settings::Settings;
-use crate::table::Table;
-use crate::transaction::{Database, Transaction};
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{Database, Transaction};
 
 /// The provider of a [`Table`].
 #[derive(Debug, Clone)]

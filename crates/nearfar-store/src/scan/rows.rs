@@ -10,8 +10,8 @@ use super::charge::PartitionCosts;
 use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
 use super::steps::{rows_by_bytes, text_bytes};
 use crate::error::StoreError;
-use crate::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
-use crate::table::{ColumnSlot, Marks, Part, Segment, TableSummary};
+use nearfar_table::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
+use nearfar_table::table::{ColumnSlot, Marks, Part, Segment, TableSummary};
 
 /// Rows a filter that may be left out is tried on before it is judged.
 const TRIAL_ROWS: usize = 2 * ZONE_ROWS;

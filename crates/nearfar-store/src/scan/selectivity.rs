@@ -9,8 +9,8 @@ use super::rows::{ActiveFilter, BoundSegment};
 use super::steps::Steps;
 use crate::error::StoreError;
 use crate::interrupt;
-use crate::segment::ZONE_ROWS;
-use crate::table::Snapshot;
+use nearfar_table::segment::ZONE_ROWS;
+use nearfar_table::table::Snapshot;
 
 /// Zones looked at, spread evenly over the table.
 const SAMPLED_ZONES: usize = 8;

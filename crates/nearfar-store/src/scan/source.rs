@@ -29,7 +29,7 @@ use super::selectivity::selectivity;
 use super::statistics::statistics;
 use super::stream::{DynamicFilter, PartitionScan, ScanStream};
 use crate::error::StoreError;
-use crate::table::{Snapshot, Table};
+use nearfar_table::table::{Snapshot, Table};
 
 /// The column of a row's identity, which no table has and statements that change rows read.
 pub const ROW_ID: &str = "nearfar row id";

@@ -5,7 +5,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
 use super::literals::scalar;
-use crate::table::{ColumnSummary, TableSummary};
+use nearfar_table::table::{ColumnSummary, TableSummary};
 
 /// `summary` for DataFusion's planner, columns as in `schema`; of those that `schema` has besides,
 /// nothing is known.

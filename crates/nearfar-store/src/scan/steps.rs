@@ -3,7 +3,7 @@
 use arrow::array::{Array, StringViewArray};
 use std::time::{Duration, Instant};
 
-use crate::segment::{ColumnSegment, Encoding, ZONE_ROWS};
+use nearfar_table::segment::{ColumnSegment, Encoding, ZONE_ROWS};
 
 /// How long a query runs before it gives others its thread.
 pub const STEP: Duration = Duration::from_millis(4);

@@ -21,8 +21,8 @@ use super::partitions::Piece;
 use super::rows::{ActiveFilter, BoundSegment, Selected};
 use super::steps::Steps;
 use crate::error::StoreError;
-use crate::segment::{RowSet, ZONE_ROWS};
-use crate::table::Snapshot;
+use nearfar_table::segment::{RowSet, ZONE_ROWS};
+use nearfar_table::table::Snapshot;
 
 /// Steps in one poll when none yields rows, so that a query can be cancelled.
 const STEPS_PER_POLL: usize = 64;

@@ -8,8 +8,8 @@ use super::{Scope, Settings};
 use crate::durable::{DurabilityError, LogSync};
 use crate::error::StoreError;
 use crate::memory::SessionMemory;
-use crate::placement::TemporaryBudget;
-use crate::transaction::MergeLimits;
+use nearfar_table::placement::TemporaryBudget;
+use nearfar_table::transaction::MergeLimits;
 
 /// What `spill_tablespace` is where operators spill to disk alone.
 const DISK: &str = "disk";

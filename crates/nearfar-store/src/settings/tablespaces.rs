@@ -5,7 +5,7 @@ use nearfar_topology::{FAR, NEAR};
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use crate::placement::{Strategy, interleaved};
+use nearfar_table::placement::{Strategy, interleaved};
 
 /// Where something is to be put, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]

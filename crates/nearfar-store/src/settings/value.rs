@@ -5,7 +5,7 @@ use nearfar_memory::{Placement, TierId};
 use super::tablespaces::{Place, Tablespaces};
 use crate::durable::LogSync;
 use crate::error::SqlError;
-use crate::placement::parse_bytes;
+use nearfar_table::placement::parse_bytes;
 
 /// A value that a statement gives a setting.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,7 @@ use super::SqlError;
 use super::script::DIALECT;
 use super::statement::{expect_end, syntax};
 use crate::settings::Place;
-use crate::table::PreloadPriority;
+use nearfar_table::table::PreloadPriority;
 
 /// `ALTER TABLE`.
 #[derive(Debug, Clone, PartialEq)]

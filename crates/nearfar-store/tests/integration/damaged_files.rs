@@ -18,7 +18,7 @@ use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use nearfar_store::engine::Engine;
 use nearfar_store::error::StoreError;
 use nearfar_store::load::{FileFormat, Load, Progress, file_plan};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;

@@ -3,7 +3,7 @@
 use super::support::{error, region_bytes, run, two_tiers, value};
 use nearfar_store::load::{FileFormat, file_plan};
 use nearfar_store::scan::table_of;
-use nearfar_store::table::Order;
+use nearfar_table::table::Order;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;

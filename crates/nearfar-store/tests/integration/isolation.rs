@@ -5,7 +5,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_store::engine::{Engine, Session, StatementResult};
 use nearfar_store::error::StoreError;
-use nearfar_store::transaction::TransactionError;
+use nearfar_table::transaction::TransactionError;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

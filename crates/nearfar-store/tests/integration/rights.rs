@@ -5,7 +5,7 @@ use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Action, Engine, EngineOptions, Right, Session, SessionOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, SqlError};
-use nearfar_store::transaction::TransactionError;
+use nearfar_table::transaction::TransactionError;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -16,10 +16,10 @@ use nearfar_store::error::StoreError;
 use nearfar_store::image::{
     DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, decode_sketches, open,
 };
-use nearfar_store::placement::{ColumnPlacements, Storage};
 use nearfar_store::savepoint::{SavepointError, directory};
-use nearfar_store::segment::RowSet;
-use nearfar_store::table::{
+use nearfar_table::placement::{ColumnPlacements, Storage};
+use nearfar_table::segment::RowSet;
+use nearfar_table::table::{
     DistinctSketch, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder,
     TableSummary, delta_segment, stored_schema,
 };

@@ -10,7 +10,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use nearfar_memory::{Placement, TierId};
 use nearfar_store::engine::{Engine, Session};
 use nearfar_store::load::{Load, Progress};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};

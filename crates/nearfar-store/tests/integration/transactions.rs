@@ -4,7 +4,7 @@ use super::support::{error, region_bytes, run, try_run, two_tiers, two_tiers_wit
 use nearfar_memory::Budgets;
 use nearfar_store::engine::Session;
 use nearfar_store::error::StoreError;
-use nearfar_store::transaction::TransactionError;
+use nearfar_table::transaction::TransactionError;
 use std::time::Duration;
 
 const T: &str = "CREATE TABLE t AS SELECT value AS k, nullif(value % 10, 10) AS v,

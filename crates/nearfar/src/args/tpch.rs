@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::Args;
-use nearfar_store::placement::NearBudget;
+use nearfar_table::placement::NearBudget;
 
 use super::{FigureArgs, MachineArgs, QueryList, ScaleArgs};
 
@@ -64,5 +64,5 @@ pub struct TpchArgs {
 
 fn near_budget(text: &str) -> Result<NearBudget, String> {
     text.parse()
-        .map_err(|error: nearfar_store::placement::StrategyError| error.to_string())
+        .map_err(|error: nearfar_table::placement::StrategyError| error.to_string())
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use nearfar_store::error::StoreError;
 use nearfar_store::load::{FileFormat, Load, Progress, file_plan, tpch};
-use nearfar_store::placement::ColumnPlacements;
+use nearfar_table::placement::ColumnPlacements;
 
 use super::runner::Runner;
 use crate::exit::{Exit, Failed};

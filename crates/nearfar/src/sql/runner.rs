@@ -10,7 +10,7 @@ use futures::StreamExt;
 use nearfar_store::engine::{Engine, Loading, RowStream, Session, StatementResult};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{Statement, statements};
-use nearfar_store::transaction::CommitGate;
+use nearfar_table::transaction::CommitGate;
 use nearfar_topology::units::Bytes;
 
 use super::diagnosis::Source;

@@ -12,7 +12,7 @@ use crate::engine::session::Session;
 use crate::error::StoreError;
 use crate::settings::{Known, Scope};
 use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind};
-use crate::transaction::Transaction;
+use nearfar_table::transaction::Transaction;
 
 /// What an [`Action`] needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

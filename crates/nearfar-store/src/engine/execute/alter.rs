@@ -12,10 +12,10 @@ use crate::engine::catalog::CATALOG;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
-use crate::placement::ColumnPlacements;
 use crate::scan::table_of;
 use crate::sql::{AlterTable, AlteredColumn, SqlError};
-use crate::table::{Preload, Table};
+use nearfar_table::placement::ColumnPlacements;
+use nearfar_table::table::{Preload, Table};
 
 impl Session {
     /// Moves a table or columns of it while queries run, or says when they are brought to memory.

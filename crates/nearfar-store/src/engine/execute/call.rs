@@ -10,7 +10,7 @@ use crate::engine::preload::unloaded_columns;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
-use crate::transaction::MergeScope;
+use nearfar_table::transaction::MergeScope;
 
 impl Session {
     /// Merges all that was written to a table, while queries and transactions go on.

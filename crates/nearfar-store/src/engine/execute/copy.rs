@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::foreign::reading;
 use crate::load::FileFormat;
 use crate::sql::{CopyFrom, SqlError};
-use crate::transaction::Transaction;
+use nearfar_table::transaction::Transaction;
 
 impl Session {
     /// Adds the rows of a file to a table, column by column in their order.

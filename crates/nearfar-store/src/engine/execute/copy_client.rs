@@ -26,8 +26,8 @@ use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::StoreError;
 use crate::sql::{ClientCopy, CopyIn, SqlError, Statement};
-use crate::table::Table;
-use crate::transaction::{CloseOnDrop, CommitGate};
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CloseOnDrop, CommitGate};
 
 /// The rows of a client.
 pub type ClientRows = BoxStream<'static, Result<RecordBatch, StoreError>>;

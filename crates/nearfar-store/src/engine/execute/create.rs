@@ -29,12 +29,12 @@ use crate::foreign::reading;
 use crate::load::{Load, Progress};
 use crate::memory::CancelOnDrop;
 use crate::optimize::analyzer_rules;
-use crate::placement::ColumnPlacements;
-use crate::placement::TemporaryBudget;
 use crate::sql::{CreateClauses, SqlError, shown};
-use crate::table::{Preload, Table};
 use crate::values::Declared;
 use crate::values::stored::with_room;
+use nearfar_table::placement::ColumnPlacements;
+use nearfar_table::placement::TemporaryBudget;
+use nearfar_table::table::{Preload, Table};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows

@@ -23,8 +23,8 @@ use crate::error::StoreError;
 use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
-use crate::table::{RowId, Table};
-use crate::transaction::Transaction;
+use nearfar_table::table::{RowId, Table};
+use nearfar_table::transaction::Transaction;
 
 impl Session {
     pub(super) async fn modify(

@@ -13,7 +13,7 @@ use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
 use crate::settings::{Given, Known, Scope, all_settings, library_values};
 use crate::sql::{SessionCommand, SqlError};
-use crate::transaction::Transaction;
+use nearfar_table::transaction::Transaction;
 
 /// Statements that a session may have prepared with `PREPARE`.
 pub const PREPARED_MAX: usize = 10_000;

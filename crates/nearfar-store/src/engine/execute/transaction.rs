@@ -9,7 +9,7 @@ use crate::engine::stream::StatementResult;
 use crate::error::StoreError;
 use crate::settings::Settings;
 use crate::sql::TransactionCommand;
-use crate::transaction::{Transaction, TransactionError};
+use nearfar_table::transaction::{Transaction, TransactionError};
 
 impl Session {
     /// Begins or ends a transaction. As in PostgreSQL, one that has begun goes on if it is begun

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::exec::Input;
 use super::usage::{HeapMetrics, Usage};
-use crate::table::batch_bytes;
+use nearfar_table::table::batch_bytes;
 
 /// The longest time for which a thread is held in one poll, so that a query can be cancelled.
 const HOLD_MAX: Duration = Duration::from_millis(20);

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::scope;
-use crate::table::batch_bytes;
 use crate::transparent::transparent;
+use nearfar_table::table::batch_bytes;
 
 /// An operator over whole partitions keeps its batches, and puts them together.
 const KEPT_COPIES: usize = 2;

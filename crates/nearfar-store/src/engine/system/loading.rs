@@ -8,7 +8,7 @@ use super::rows::{Found, found};
 use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
 use crate::engine::catalog::TableMap;
-use crate::table::PreloadPriority;
+use nearfar_table::table::PreloadPriority;
 
 struct Row {
     schema: String,

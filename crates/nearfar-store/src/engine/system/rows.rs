@@ -10,7 +10,7 @@ use crate::columns::{self, Columns, Of};
 use crate::engine::catalog::{TEMPORARY, TableMap};
 use crate::engine::{Engine, Tablespaces};
 use crate::scan::table_of;
-use crate::table::{AccessCounts, Snapshot, Table};
+use nearfar_table::table::{AccessCounts, Snapshot, Table};
 
 /// A table in memory, and the schema it is in.
 pub(super) struct Found {

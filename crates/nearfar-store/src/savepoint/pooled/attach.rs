@@ -13,9 +13,9 @@ use crate::durable_error::DurableError;
 use crate::image::{
     DatabaseImage, Decoder, ImageError, TableEntry, decode_database, decode_segment, open,
 };
-use crate::placement::Storage;
 use crate::savepoint::{SavepointError, SegmentFile};
-use crate::table::{ColumnSlot, Segment, SegmentSketches};
+use nearfar_table::placement::Storage;
+use nearfar_table::table::{ColumnSlot, Segment, SegmentSketches};
 
 /// What an earlier process has published.
 #[derive(Debug)]

@@ -8,11 +8,11 @@ use nearfar_memory::pool::ExtentHandle;
 
 use super::table_pool::TablePool;
 use crate::image::{ColumnEntry, decode_sketches};
-use crate::placement::Storage;
 use crate::savepoint::{ColumnError, SavepointError, SegmentFile};
-use crate::segment::{ColumnForm, ColumnSegment};
-use crate::table::{ColumnSketches, StoredColumn, StoredSketches};
-use crate::table_error::TableError;
+use nearfar_table::error::TableError;
+use nearfar_table::placement::Storage;
+use nearfar_table::segment::{ColumnForm, ColumnSegment};
+use nearfar_table::table::{ColumnSketches, StoredColumn, StoredSketches};
 
 /// A column in an extent that nobody has looked at yet.
 #[derive(Debug)]

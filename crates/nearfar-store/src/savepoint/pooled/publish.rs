@@ -13,8 +13,8 @@ use crate::image::{
 };
 use crate::savepoint::publisher::TakeCommitted;
 use crate::savepoint::{SavepointError, SegmentFile};
-use crate::segment::ColumnSegment;
-use crate::table::{ColumnSlot, Part, Segment};
+use nearfar_table::segment::ColumnSegment;
+use nearfar_table::table::{ColumnSlot, Part, Segment};
 
 /// Begins what is published.
 pub(super) const MAGIC: &[u8; 8] = b"NFARBASE";

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use super::options::{DataLink, TablePoolOptions, Verify};
 use crate::durable_error::{DurabilityError, DurableError};
 use crate::savepoint::{Lease, SavepointError, SegmentFile};
-use crate::segment::{ColumnPool, PoolBytes, SegmentMemory};
-use crate::table_error::TableError;
+use nearfar_table::error::TableError;
+use nearfar_table::segment::{ColumnPool, PoolBytes, SegmentMemory};
 
 /// A pool that tables are in, which this process owns.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::Session;
 use nearfar_store::sql::statements;
-use nearfar_store::transaction::CommitGate;
+use nearfar_table::transaction::CommitGate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
 use nearfar_measure::results::Header;
 use nearfar_store::engine::Engine;
-use nearfar_store::placement::Strategy;
+use nearfar_table::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 
 use crate::args::TpchArgs;

@@ -15,7 +15,7 @@ use super::column::{ColumnSegment, Encoding};
 use super::narrow;
 use super::plain::map_buffers;
 use super::rows::RowSet;
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// Positions are gathered from a converted span when they are at least this share of it.
 const DENSE_SHARE: usize = 4;

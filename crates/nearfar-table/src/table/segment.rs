@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
 use super::sketches::SegmentSketches;
+use crate::error::{TableError, TemporaryLimit};
 use crate::placement::{TemporaryBudget, TemporaryBytes};
 use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
-use crate::table_error::{TableError, TemporaryLimit};
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    pub(crate) fn new(rows: usize, columns: Vec<ColumnSlot>, sketches: SegmentSketches) -> Self {
+    pub fn new(rows: usize, columns: Vec<ColumnSlot>, sketches: SegmentSketches) -> Self {
         Self {
             rows,
             columns,
@@ -132,16 +132,12 @@ enum State {
 }
 
 impl ColumnSlot {
-    pub(crate) fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
+    pub fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
         Self::in_state(State::InMemory(Arc::new(segment)), facts)
     }
 
     /// A column that is brought to `placement` when it is first needed.
-    pub(crate) fn stored(
-        column: Arc<dyn StoredColumn>,
-        placement: Placement,
-        facts: ColumnFacts,
-    ) -> Self {
+    pub fn stored(column: Arc<dyn StoredColumn>, placement: Placement, facts: ColumnFacts) -> Self {
         Self::in_state(State::Stored { column, placement }, facts)
     }
 
@@ -187,7 +183,7 @@ impl ColumnSlot {
     }
 
     /// Puts the same values elsewhere, unless they have been moved from `before` meanwhile.
-    pub(crate) fn settle(&self, before: &Arc<ColumnSegment>, after: ColumnSegment) {
+    pub fn settle(&self, before: &Arc<ColumnSegment>, after: ColumnSegment) {
         let mut state = self.state.write();
         if matches!(&*state, State::InMemory(now) if Arc::ptr_eq(now, before)) {
             *state = State::InMemory(Arc::new(after));

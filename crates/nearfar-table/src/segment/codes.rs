@@ -36,6 +36,7 @@ pub enum Codes {
 }
 
 /// Runs `$body` with `$codes` bound to the typed codes.
+#[macro_export]
 macro_rules! with_codes {
     ($value:expr, $codes:ident => $body:expr) => {
         match $value {
@@ -46,7 +47,7 @@ macro_rules! with_codes {
         }
     };
 }
-pub(crate) use with_codes;
+pub use with_codes;
 
 impl Codes {
     /// Bytes of the narrowest code that holds `largest`.

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::database::{Database, Version};
 use super::log::{CommitLog, CommitRecord};
 use super::rows::NewRows;
+use crate::error::TableError;
+use crate::error::TransactionError;
 use crate::placement::ColumnPlacements;
 use crate::table::{
     CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, delta_segment, join_small,
 };
-use crate::table_error::TableError;
-use crate::table_error::TransactionError;
 
 /// What a transaction has done to one table.
 #[derive(Debug)]

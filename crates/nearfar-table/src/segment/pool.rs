@@ -4,7 +4,7 @@ use nearfar_memory::Placement;
 use std::fmt;
 
 use super::memory::SegmentMemory;
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// A place for the bytes of column segments that outlives the process.
 pub trait ColumnPool: fmt::Debug + Send + Sync {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::table_error::TemporaryLimit;
+use crate::error::TemporaryLimit;
 
 /// The number of a session, unlike that of any other of its engine.
 pub type SessionId = u64;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::error::TableError;
 use crate::table::{CommitGate, Part, RowId, Table};
-use crate::table_error::TableError;
 
 /// A log of what is committed. Its positions grow with every record.
 pub trait CommitLog: fmt::Debug + Send + Sync {

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::log::CommitLog;
 use super::merges::{MergeLimits, Merges};
+use crate::error::TableError;
 use crate::placement::Storage;
 use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
-use crate::table_error::TableError;
 
 /// The tables of an engine at one moment.
 #[derive(Debug, Clone, Default)]

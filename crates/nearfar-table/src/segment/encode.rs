@@ -16,7 +16,7 @@ use super::plain::encode_plain;
 use super::pool::ColumnPool;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// Where a column segment is put.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ impl Target<'_> {
     }
 
     /// A region of at least `bytes`, filled by `fill`.
-    pub(crate) fn region(
+    pub fn region(
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),

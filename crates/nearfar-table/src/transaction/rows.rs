@@ -3,9 +3,9 @@
 use arrow::array::RecordBatch;
 use std::sync::Arc;
 
+use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::table::{Segment, Table, TableBuilder, batch_bytes};
-use crate::table_error::TableError;
 
 /// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;

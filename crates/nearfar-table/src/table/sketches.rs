@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::sketch::DistinctSketch;
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// Sketches of a segment, one for each column: nothing where its values were not looked at.
 pub type ColumnSketches = Vec<Option<DistinctSketch>>;
@@ -43,7 +43,7 @@ pub enum SegmentSketches {
 
 impl SegmentSketches {
     /// Sketches that are read when somebody first asks.
-    pub(crate) fn stored(stored: Arc<dyn StoredSketches>) -> Self {
+    pub fn stored(stored: Arc<dyn StoredSketches>) -> Self {
         Self::Stored {
             stored,
             read: OnceLock::new(),

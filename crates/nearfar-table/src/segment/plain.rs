@@ -11,7 +11,7 @@ use super::encode::Target;
 use super::layout::Layout;
 use super::memory::SegmentMemory;
 use super::zones::Zones;
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// The Arrow buffers as they are, every one of them copied into the region.
 pub(super) fn encode_plain(

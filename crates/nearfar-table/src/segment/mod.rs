@@ -28,8 +28,7 @@ mod rows;
 mod strings;
 mod zones;
 
-pub(crate) use codes::with_codes;
-pub use codes::{Code, CodeRange, Codes};
+pub use codes::{Code, CodeRange, Codes, with_codes};
 pub use column::{ColumnSegment, Encoding, EncodingKind};
 pub use encode::{Target, encode_column};
 pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesForm};

@@ -12,7 +12,7 @@ use super::memory::SegmentMemory;
 use super::plain::map_buffers;
 use super::rows::RowSet;
 use super::zones::Zones;
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 /// Bytes that one access to a single value moves: a cache line.
 const LINE_BYTES: usize = 64;
@@ -246,7 +246,7 @@ impl ColumnSegment {
     ///
     /// # Errors
     /// What Arrow says of them.
-    pub(crate) fn in_memory(&self, memory: SegmentMemory) -> Result<Self, TableError> {
+    pub fn in_memory(&self, memory: SegmentMemory) -> Result<Self, TableError> {
         self.moved_to(memory, self.form_start())
     }
 

@@ -10,9 +10,9 @@ use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
 use super::sketch::DistinctSketch;
 use super::sketches::SegmentSketches;
+use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::encode_column;
-use crate::table_error::TableError;
 
 /// Rows of a full segment.
 pub const SEGMENT_ROWS: usize = 1 << 19;

@@ -33,8 +33,7 @@ pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
-pub(crate) use gate::CloseOnDrop;
-pub use gate::CommitGate;
+pub use gate::{CloseOnDrop, CommitGate};
 pub use marks::{Marks, WORDS as MARK_WORDS};
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
@@ -52,8 +51,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
+use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
-use crate::table_error::TableError;
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -110,7 +109,7 @@ impl Table {
 
     /// A table as it was in an earlier process: what it was known by, its rows, and the identity
     /// that no row has had.
-    pub(crate) fn with_id(
+    pub fn with_id(
         id: TableId,
         name: impl Into<String>,
         snapshot: Snapshot,
@@ -222,17 +221,17 @@ impl Table {
     }
 
     /// Whether its rows are to outlive the process, if a data directory is there.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Relaxed)
     }
 
     /// Has its rows outlive the process.
-    pub(crate) fn keep(&self) {
+    pub fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
     }
 
     /// Gives no identity below `next` to another row.
-    pub(crate) fn skip_row_ids(&self, next: RowId) {
+    pub fn skip_row_ids(&self, next: RowId) {
         self.next_row.fetch_max(next, Ordering::Relaxed);
     }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::database::Database;
 use super::merge::MergeScope;
+use crate::error::TableError;
 use crate::table::{Snapshot, Table, TableId};
-use crate::table_error::TableError;
 
 /// How much may be written to a table before it is merged, for all sessions of an engine.
 #[derive(Debug, Clone)]

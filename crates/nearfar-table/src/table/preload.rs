@@ -27,7 +27,7 @@ impl PreloadPriority {
 /// The priorities of a table's columns.
 ///
 /// ```
-/// use nearfar_store::table::{Preload, PreloadPriority};
+/// use nearfar_table::table::{Preload, PreloadPriority};
 ///
 /// let mut preload = Preload::default();
 /// assert_eq!(preload.of("id"), PreloadPriority::WHEN_NEEDED);

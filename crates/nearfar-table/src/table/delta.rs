@@ -11,9 +11,9 @@ use super::row_ids::RowIdsBuilder;
 use super::segment::{ColumnSlot, Segment};
 use super::sketches::SegmentSketches;
 use super::snapshot::{Part, Snapshot};
+use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{Encoding, RowSet, Target, ZONE_ROWS, encode_together};
-use crate::table_error::TableError;
 
 /// Small parts of the delta are put together up to so many rows.
 pub const JOINED_ROWS_MAX: usize = ZONE_ROWS;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use crate::table_error::TableError;
+use crate::error::TableError;
 
 const OPEN: u8 = 0;
 const PASSED: u8 = 1;
@@ -59,7 +59,7 @@ fn cancelled() -> TableError {
 
 /// Closes a gate when the statement's future ends or is dropped.
 #[derive(Debug)]
-pub(crate) struct CloseOnDrop(pub std::sync::Arc<CommitGate>);
+pub struct CloseOnDrop(pub std::sync::Arc<CommitGate>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {

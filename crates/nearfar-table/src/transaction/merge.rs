@@ -10,13 +10,13 @@ use nearfar_memory::TierBytes;
 use std::sync::Arc;
 
 use super::database::Database;
+use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::{
     ColumnSlot, Marks, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
     TableBuilder,
 };
-use crate::table_error::TableError;
 
 /// What a merge is to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,9 +17,8 @@ mod merge;
 mod merges;
 mod rows;
 
-pub(crate) use crate::table::CloseOnDrop;
-pub use crate::table::CommitGate;
-pub use crate::table_error::TransactionError;
+pub use crate::error::TransactionError;
+pub use crate::table::{CloseOnDrop, CommitGate};
 pub use change::Transaction;
 pub use database::{Commits, Database, Version};
 pub use log::{CommitLog, CommitRecord};
