@@ -15,7 +15,9 @@ use crate::segment::{ColumnPool, PacedSegments, Target};
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
 pub struct Storage {
+    /// The tiers, their budgets and what is charged to them.
     pub system: Arc<MemorySystem>,
+    /// How regions are made.
     pub options: RegionOptions,
     /// What segments are charged to that are of a session's temporary table.
     pub temporary: Option<Arc<TemporaryBudget>>,

@@ -22,17 +22,22 @@ pub enum NearBudget {
 /// A rule that says where every column of a set of tables goes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Strategy {
+    /// Everything near.
     Near,
+    /// Everything far.
     Far,
     /// Pages in turn: `near` of them near, then `far` of them far (weisgut-2025 §6.2).
     Interleave {
+        /// Consecutive pages near.
         near: u32,
+        /// Consecutive pages far.
         far: u32,
     },
     /// The most accessed columns near as far as the budget goes, the rest far.
     ByAccess(NearBudget),
     /// `table.column` far or near by name; what is not named is near.
     Explicit {
+        /// Names of the columns that are far.
         far: Vec<String>,
     },
 }
@@ -40,8 +45,11 @@ pub enum Strategy {
 /// What a strategy is told of one column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnAccess {
+    /// Name of the table.
     pub table: String,
+    /// Name of the column.
     pub column: String,
+    /// Encoded size.
     pub bytes: u64,
     /// Values read, in any pattern.
     pub accesses: u64,
@@ -51,18 +59,32 @@ pub struct ColumnAccess {
 #[derive(Debug, thiserror::Error, PartialEq)]
 #[non_exhaustive]
 pub enum StrategyError {
+    /// A text that is no strategy.
     #[error(
         "placement `{text}` is not known: use near, far, interleave:N:F (pages near and far, for \
          example interleave:2:1), columns:BUDGET (bytes like 2GiB, a share like 25%, or a number \
          of columns) or explicit:table.column,… (those far, all else near)"
     )]
-    Unknown { text: String },
+    Unknown {
+        /// The text.
+        text: String,
+    },
+    /// A text that is no budget.
     #[error(
         "near budget `{text}` is not a number of bytes (2GiB), a share (25%) or of columns (16)"
     )]
-    Budget { text: String },
+    Budget {
+        /// The text.
+        text: String,
+    },
+    /// A column that is not there.
     #[error("placement names column `{name}`, which no table has; there are {known}")]
-    UnknownColumn { name: String, known: String },
+    UnknownColumn {
+        /// The name that was given.
+        name: String,
+        /// Names that there are.
+        known: String,
+    },
 }
 
 impl Strategy {

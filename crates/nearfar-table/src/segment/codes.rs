@@ -29,9 +29,13 @@ impl_code!(u8, u16, u32, u64);
 /// One code per row, in a region.
 #[derive(Debug, Clone)]
 pub enum Codes {
+    /// Codes below 2^8.
     U8(ScalarBuffer<u8>),
+    /// Codes below 2^16.
     U16(ScalarBuffer<u16>),
+    /// Codes below 2^32.
     U32(ScalarBuffer<u32>),
+    /// All other codes.
     U64(ScalarBuffer<u64>),
 }
 
@@ -104,7 +108,9 @@ impl Codes {
 /// An inclusive range of codes; empty when `low > high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeRange {
+    /// The smallest code in it.
     pub low: u64,
+    /// The largest code in it.
     pub high: u64,
 }
 

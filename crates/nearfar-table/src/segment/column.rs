@@ -22,18 +22,26 @@ const LINE_BYTES: usize = 64;
 pub enum Encoding {
     /// Value = `base` + code.
     Narrow {
+        /// The smallest value.
         base: i128,
+        /// What each value is above it.
         codes: Codes,
     },
     /// Value = `values[code]`; values are sorted, so codes compare as values do.
     Dictionary {
+        /// Where in `values` each value is.
         codes: Codes,
+        /// The distinct values.
         values: StringViewArray,
     },
+    /// Strings of which too few are alike for a dictionary.
     Strings {
+        /// The values.
         values: StringArray,
     },
+    /// Values as Arrow has them.
     Plain {
+        /// The values.
         values: ArrayRef,
     },
 }
@@ -41,9 +49,13 @@ pub enum Encoding {
 /// The name of an encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodingKind {
+    /// Differences to the smallest value.
     Narrow,
+    /// Places in a sorted list of distinct values.
     Dictionary,
+    /// Strings one after another.
     Strings,
+    /// As Arrow has them.
     Plain,
 }
 

@@ -21,8 +21,11 @@ use crate::error::TableError;
 /// Where a column segment is put.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
+    /// The tiers, and what is charged to them.
     pub system: &'a Arc<MemorySystem>,
+    /// The tiers that its pages are on.
     pub placement: &'a Placement,
+    /// How its region is made.
     pub options: RegionOptions,
     /// The pool that takes what is placed on its tier.
     pub pool: Option<&'a dyn ColumnPool>,

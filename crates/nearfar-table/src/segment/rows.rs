@@ -6,7 +6,12 @@ use std::ops::Range;
 #[derive(Debug, Clone, Copy)]
 pub enum RowSet<'a> {
     /// Every row of the range.
-    Run { start: usize, len: usize },
+    Run {
+        /// The first row.
+        start: usize,
+        /// How many rows.
+        len: usize,
+    },
     /// These rows, strictly ascending.
     Positions(&'a [u32]),
 }

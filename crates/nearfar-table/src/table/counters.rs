@@ -24,9 +24,13 @@ pub struct AccessCounters {
 /// A reading of [`AccessCounters`].
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct AccessCounts {
+    /// Values read one after another.
     pub sequential: u64,
+    /// Values read in ascending order, some left out.
     pub monotonic: u64,
+    /// Values read in any order.
     pub random: u64,
+    /// Values read alone.
     pub point: u64,
 }
 

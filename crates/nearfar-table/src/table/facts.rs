@@ -8,6 +8,7 @@ use crate::segment::{Code, CodeRange, ColumnSegment, Encoding, for_each_integer,
 /// How the values of consecutive rows compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
+    /// Nothing is known.
     Unordered,
     /// Never falling.
     Ascending,
@@ -22,6 +23,7 @@ pub struct ColumnFacts {
     pub bounds: Option<(i128, i128)>,
     /// Smallest and largest string, for dictionaries.
     pub string_bounds: Option<(String, String)>,
+    /// Rows without a value.
     pub null_count: usize,
     /// Order of an integer-like column without nulls.
     pub order: Order,

@@ -26,6 +26,7 @@ pub struct Segment {
 }
 
 impl Segment {
+    /// A segment of so many `rows`, with a slot for each column.
     pub fn new(rows: usize, columns: Vec<ColumnSlot>, sketches: SegmentSketches) -> Self {
         Self {
             rows,
@@ -132,6 +133,7 @@ enum State {
 }
 
 impl ColumnSlot {
+    /// A slot whose column is in memory.
     pub fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
         Self::in_state(State::InMemory(Arc::new(segment)), facts)
     }

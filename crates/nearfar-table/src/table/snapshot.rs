@@ -15,8 +15,11 @@ use crate::segment::RowSet;
 /// Rows of a table that lie in one segment: which they are, and which of them are deleted.
 #[derive(Debug, Clone)]
 pub struct Part {
+    /// The segment.
     pub segment: Arc<Segment>,
+    /// The identities of its rows.
     pub ids: Arc<RowIds>,
+    /// Which of them are deleted, if any is.
     pub marks: Option<Arc<Marks>>,
 }
 

@@ -14,9 +14,11 @@ pub type DistinctCount = (usize, bool);
 /// Facts about all rows of a table.
 #[derive(Debug, Clone)]
 pub struct TableSummary {
+    /// Rows of the table.
     pub rows: usize,
     /// Whether the columns' facts are about just these rows, and not about deleted ones as well.
     pub is_exact: bool,
+    /// Facts about each column.
     pub columns: Vec<ColumnSummary>,
     /// Those of all parts together, once they are needed.
     sketches: OnceLock<ColumnSketches>,
@@ -29,10 +31,13 @@ pub struct TableSummary {
 pub struct ColumnSummary {
     /// Smallest and largest value, for integer-like columns.
     pub bounds: Option<(i128, i128)>,
+    /// Smallest and largest string, for dictionaries.
     pub string_bounds: Option<(String, String)>,
+    /// Rows without a value.
     pub null_count: usize,
     /// Distinct values that are not null; exact where `distinct_exact` says so, 0 where unknown.
     pub distinct: usize,
+    /// Whether `distinct` is exact.
     pub distinct_exact: bool,
     /// Order over the whole table, segment after segment.
     pub order: Order,

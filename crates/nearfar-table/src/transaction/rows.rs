@@ -16,9 +16,11 @@ const SEGMENT_BYTES_MIN: u64 = 32 << 20;
 /// Rows that are to be added to a table: segments where they are many, else batches for the delta.
 #[derive(Debug)]
 pub struct NewRows {
+    /// Encoded rows.
     pub segments: Vec<Arc<Segment>>,
     /// Where the columns of `segments` are.
     pub placed: ColumnPlacements,
+    /// Rows for the delta.
     pub batches: Vec<RecordBatch>,
 }
 
