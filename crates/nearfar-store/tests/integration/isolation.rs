@@ -304,7 +304,7 @@ async fn interleave(engine: Arc<Engine>, steps: Vec<(usize, Step)>) -> Result<()
     check(1, &sessions[1], &mut model).await?;
     run(&sessions[0], "DROP TABLE a; DROP TABLE b").await;
     drop(sessions);
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if region_bytes(&engine) == 0 {
             break;
         }

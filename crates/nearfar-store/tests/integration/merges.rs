@@ -18,7 +18,7 @@ const T: &str = "CREATE TABLE t TABLESPACE far AS
 /// Waits for merges in the background.
 async fn until(engine: &Arc<Engine>, sql: &str, wanted: &str) {
     let session = engine.session();
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if value(&session, sql).await == wanted {
             return;
         }
@@ -288,7 +288,7 @@ async fn an_engine_ends_its_merges() {
     run(&session, "DELETE FROM t WHERE k % 2 = 0").await;
     let database = Arc::downgrade(engine.database());
     drop((session, engine));
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if database.strong_count() == 0 {
             return;
         }

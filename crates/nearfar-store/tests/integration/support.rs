@@ -89,7 +89,7 @@ pub async fn value(session: &Session, sql: &str) -> String {
 
 /// Waits until no region is left: what was given up ends at its next batch.
 pub async fn eventually_empty(engine: &Engine) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if region_bytes(engine) == 0 {
             return;
         }

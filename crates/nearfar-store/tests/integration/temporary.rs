@@ -71,7 +71,7 @@ async fn they_keep_to_the_limit_of_their_session() {
             assert!(message.contains(part), "{statement}: {message}");
         }
         // Threads of a load that failed end at their next batch.
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             if region_bytes(&engine) == used {
                 break;
             }

@@ -319,7 +319,7 @@ async fn what_is_given_up_leaves_nothing_behind() {
                 run(&session, "ROLLBACK").await;
             }
             assert_eq!(value(&session, "SELECT count(*) FROM t").await, "20000");
-            for _ in 0..500 {
+            for _ in 0..6_000 {
                 if region_bytes(&engine) == before {
                     break;
                 }
