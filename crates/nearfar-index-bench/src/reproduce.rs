@@ -31,7 +31,7 @@ pub enum Search {
     /// As in the published tree.
     #[default]
     Bisection,
-    /// As in [`BPlusTree`](nearfar_index::BPlusTree).
+    /// As in [`BPlusTree`].
     Samples,
 }
 

@@ -29,10 +29,8 @@ async fn an_operator_that_panics_ends_its_query_alone() {
         "SELECT a FROM t ORDER BY buggy(a)",
     ] {
         let message = error(&session, sql).await;
-        assert!(
-            message.contains("panicked: a bug of an operator"),
-            "{message}"
-        );
+        let is_told = message.contains("panicked") && message.contains("a bug of an operator");
+        assert!(is_told, "{message}");
         assert_eq!(value(&session, "SELECT sum(a) FROM t").await, "3");
     }
 }
