@@ -15,6 +15,7 @@ mod narrow;
 mod null_safe;
 mod outer_constants;
 mod settings;
+mod shared_names;
 mod subqueries;
 mod whole_orders;
 
@@ -99,6 +100,9 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(sorts, Arc::new(outer_constants::HideConstants));
     // Before filters are made of what sorts keep.
     let filters = at(&rules, FILTER_PUSHDOWN_POST);
+    let behind = rules.len().min(filters + 1);
+    rules.insert(behind, Arc::new(shared_names::UnblockSharedNames));
+    rules.insert(filters, Arc::new(shared_names::BlockSharedNames));
     rules.insert(filters, Arc::new(outer_constants::ShowConstants));
     rules.insert(filters, Arc::new(whole_orders::WholeOrders));
     rules.push(Arc::new(narrow::NarrowDecimals));

@@ -111,6 +111,14 @@ const FOUND: &[Found] = &[
             &["NULL", "d", "d"],
         ],
     ),
+    // A filter that a join makes while it runs, on one of two columns with the same name.
+    (
+        "CREATE TABLE na (a DATE, t INTEGER, n INTEGER); CREATE TABLE nb (b BOOLEAN); INSERT INTO nb VALUES (TRUE); \
+         INSERT INTO na VALUES (NULL, 7, 99), ('2019-12-31', 7, 1)",
+        "SELECT x.a, x.t FROM na AS x JOIN na AS y ON x.t = y.t AND y.n <= 1 \
+         RIGHT JOIN (SELECT DATE '2019-12-31' AS k FROM nb) AS z ON y.a = z.k ORDER BY 1",
+        &[&["2019-12-31", "7"], &["NULL", "7"]],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",
