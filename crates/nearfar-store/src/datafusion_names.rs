@@ -1,4 +1,4 @@
-//! DataFusion's names of operators, memory consumers and rules, and the one message, that this crate looks
+//! DataFusion's names of operators, memory consumers and rules, and words of its messages, that this crate looks
 //! for where nothing else tells them. Running plans in the tests below shows an upgrade that changes one.
 
 /// The consumer with which sorts keep rows until they are merged or spilled, one for each partition.
@@ -7,6 +7,9 @@ pub const SORTER: &str = "ExternalSorter[";
 /// The consumer with which sorts merge, once for each sort. Of what was spilled it takes as many files
 /// concurrently as it gets memory for; what it merges in memory it needs.
 pub const SORT_MERGER: &str = "ExternalSorterMerge[";
+
+/// The consumer with which hash joins keep the rows of the side that is looked up.
+pub const HASH_JOIN_BUILD: &str = "HashJoinInput";
 
 /// Operators with one input that pass its rows on as they are.
 pub const PASSING_OPERATORS: [&str; 5] = [
@@ -46,6 +49,9 @@ pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 
 /// How the message about a scalar subquery with several rows begins.
 pub const SEVERAL_ROWS: &str = "Scalar subquery returned more than one row";
+
+/// What the message about output columns of one name has in it.
+pub const UNIQUE_NAMES: &str = "unique expression names";
 
 #[cfg(test)]
 mod tests {
@@ -142,6 +148,27 @@ mod tests {
         for operator in PASSING_OPERATORS {
             assert!(operators.contains(operator), "{operator}: {operators:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn hash_joins_have_a_consumer_of_this_name() {
+        let joined = "SELECT count(*) FROM generate_series(1, 10) a JOIN generate_series(1, 10) b \
+                      ON a.value = b.value";
+        let (_, consumers, ended) = run(joined).await;
+        ended.expect("rows");
+        let is_there = consumers.iter().any(|name| name.contains(HASH_JOIN_BUILD));
+        assert!(is_there, "{consumers:?}");
+    }
+
+    #[tokio::test]
+    async fn columns_of_one_name_are_refused_so() {
+        let refused = SessionContext::new().sql("SELECT 1 AS a, 2 AS a").await;
+        let error = refused.expect_err("two columns of one name");
+        let root = error.find_root();
+        assert!(
+            matches!(root, DataFusionError::Plan(text) if text.contains(UNIQUE_NAMES)),
+            "{root}"
+        );
     }
 
     #[test]

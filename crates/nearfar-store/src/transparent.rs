@@ -1,5 +1,10 @@
 //! Plan nodes that change nothing about the rows of their input.
 
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::Arc;
+
 /// The methods of [`ExecutionPlan`](datafusion::physical_plan::ExecutionPlan) that are the same for
 /// every node with one field `input` whose rows it hands on. `$with_input` makes the node again over
 /// another input.
@@ -83,3 +88,14 @@ macro_rules! transparent {
 }
 
 pub(crate) use transparent;
+
+/// A plan without its nodes of the type `T`, each of which hands on the rows of its only input.
+pub fn without<T: ExecutionPlan>(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let without = plan.transform_up(|node| {
+        Ok(match (node.is::<T>(), &node.children()[..]) {
+            (true, [input]) => Transformed::yes(Arc::clone(input)),
+            _ => Transformed::no(node),
+        })
+    });
+    without.data()
+}

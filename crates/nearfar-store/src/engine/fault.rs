@@ -7,6 +7,7 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use std::path::PathBuf;
 
+use crate::datafusion_names::HASH_JOIN_BUILD;
 use crate::error::{StoreError, is_disk_full};
 use crate::memory::QueryMemory;
 use crate::optimize::is_of_several_rows;
@@ -43,7 +44,7 @@ pub fn query_error(
 pub fn is_of_hash_join(error: &DataFusionError) -> bool {
     match error.find_root() {
         // As the operator names itself where it asks for memory.
-        DataFusionError::ResourcesExhausted(message) => message.contains("HashJoinInput"),
+        DataFusionError::ResourcesExhausted(message) => message.contains(HASH_JOIN_BUILD),
         _ => false,
     }
 }

@@ -19,7 +19,7 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
-use crate::transparent::transparent;
+use crate::transparent::{transparent, without};
 
 /// Puts a node below outer joins that knows of no constants.
 #[derive(Debug, Default)]
@@ -53,13 +53,7 @@ impl PhysicalOptimizerRule for ShowConstants {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let shown = plan.transform_up(|node| {
-            Ok(match node.downcast_ref::<VaryingExec>() {
-                Some(varying) => Transformed::yes(Arc::clone(&varying.input)),
-                None => Transformed::no(node),
-            })
-        });
-        shown.data()
+        without::<VaryingExec>(plan)
     }
 
     fn name(&self) -> &'static str {

@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::transparent::transparent;
+use crate::transparent::{transparent, without};
 
 /// Puts these nodes into a plan.
 #[derive(Debug, Default)]
@@ -63,13 +63,7 @@ impl PhysicalOptimizerRule for UnblockSharedNames {
         plan: Arc<dyn ExecutionPlan>,
         _config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plain = plan.transform_up(|node| {
-            Ok(match node.downcast_ref::<SharedNamesExec>() {
-                Some(block) => Transformed::yes(Arc::clone(&block.input)),
-                None => Transformed::no(node),
-            })
-        });
-        plain.data()
+        without::<SharedNamesExec>(plan)
     }
 
     fn name(&self) -> &'static str {

@@ -8,6 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
 
+use crate::datafusion_names::UNIQUE_NAMES;
 use crate::engine::planning::logical_plan;
 use crate::error::StoreError;
 use crate::sql::{SqlError, shown, with_unique_names};
@@ -41,7 +42,7 @@ fn has_equal_names(error: &DataFusionError) -> bool {
             !matches!(error.as_ref(), SchemaError::FieldNotFound { .. })
         }
         // The planner tells this by nothing but its words.
-        DataFusionError::Plan(message) => message.contains("unique expression names"),
+        DataFusionError::Plan(message) => message.contains(UNIQUE_NAMES),
         _ => false,
     }
 }
