@@ -47,6 +47,9 @@ pub const EXTRACT_EQUIJOIN_PREDICATE: &str = "extract_equijoin_predicate";
 /// The logical rule that finds the keys of joins without any.
 pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 
+/// The logical rule that makes two aggregates of one over distinct values.
+pub const SINGLE_DISTINCT: &str = "single_distinct_aggregation_to_group_by";
+
 /// How the message about a scalar subquery with several rows begins.
 pub const SEVERAL_ROWS: &str = "Scalar subquery returned more than one row";
 
@@ -187,6 +190,7 @@ mod tests {
             PUSH_DOWN_FILTER,
             EXTRACT_EQUIJOIN_PREDICATE,
             ELIMINATE_CROSS_JOIN,
+            SINGLE_DISTINCT,
         ] {
             assert!(
                 logical.rules.iter().any(|rule| rule.name() == name),

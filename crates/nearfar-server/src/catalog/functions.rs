@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
+use arrow_pg::datatypes::into_pg_type;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -74,6 +75,7 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
             visible as Compute,
         ),
         ("format_type", 2..=2, DataType::Utf8, formatted_type),
+        ("pg_typeof", 1..=1, DataType::Utf8, type_of),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
     ];
     let computed = computed.map(|(name, arguments, gives, compute)| {
@@ -182,6 +184,16 @@ fn formatted_type(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         Some(type_name(&kind, modifier.unwrap_or(-1)))
     });
     Ok(Arc::new(names.collect::<StringArray>()))
+}
+
+/// The name of the type that values have.
+fn type_of(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let values = &arguments[0];
+    let name = into_pg_type(values.data_type()).map_or_else(
+        |_| values.data_type().to_string(),
+        |kind| type_name(&kind, -1),
+    );
+    Ok(Arc::new(StringArray::from(vec![name; values.len()])))
 }
 
 /// The name of a type in SQL.

@@ -10,6 +10,7 @@ use crate::error::StoreError;
 use crate::foreign;
 use crate::interrupt;
 use crate::sql::check_plan;
+use crate::values::with_small_integers;
 
 /// The plan of a statement.
 ///
@@ -24,7 +25,7 @@ pub(super) async fn logical_plan(
     let plan = state.statement_to_plan(statement).await?;
     interrupt::check()?;
     check_plan(&plan)?;
-    Ok(plan)
+    Ok(with_small_integers(plan)?)
 }
 
 /// How a plan is carried out.

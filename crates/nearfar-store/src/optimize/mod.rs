@@ -17,6 +17,7 @@ mod outer_constants;
 mod settings;
 mod shared_names;
 mod subqueries;
+mod sums_of_sums;
 mod whole_orders;
 
 pub use join_order::JoinOrder;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 use crate::datafusion_names::{
     DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
     EXTRACT_EQUIJOIN_PREDICATE, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST, OPTIMIZE_PROJECTIONS,
-    PUSH_DOWN_FILTER,
+    PUSH_DOWN_FILTER, SINGLE_DISTINCT,
 };
 use crate::values;
 
@@ -61,6 +62,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
                 Arc::new(null_safe::KeepNullSafe(rule))
             }
             PUSH_DOWN_FILTER => Arc::new(global_filters::KeepGlobalFilters(rule)),
+            SINGLE_DISTINCT => Arc::new(sums_of_sums::SumsOfSums::new(rule)),
             _ => rule,
         });
     }

@@ -170,12 +170,13 @@ fn trimmed(expr: Expr) -> Expr {
 
 fn types(given: &[DataType]) -> Result<Vec<DataType>> {
     match given.len() {
-        2 => Ok(vec![DataType::Utf8, DataType::Int64]),
+        2 => Ok(vec![DataType::Utf8, DataType::Int32]),
         _ => datafusion::common::plan_err!("a text and a length are needed"),
     }
 }
 
 fn length(arguments: &ReturnFieldArgs<'_>) -> Result<u32> {
+    // Before small integers are told from large ones, and after.
     let length = match arguments.scalar_arguments.get(1) {
         Some(Some(ScalarValue::Int64(Some(length)))) => u32::try_from(*length).ok(),
         Some(Some(ScalarValue::Int32(Some(length)))) => u32::try_from(*length).ok(),

@@ -1,7 +1,7 @@
 //! Values and types as PostgreSQL has them, where DataFusion has others.
 //!
 //! Three places share the work. What decides types happens while a statement is planned
-//! (`planner`, and functions that take the place of DataFusion's). What only decides values comes
+//! (`planner`, `integers`, and functions that take the place of DataFusion's). What only decides values comes
 //! when types are known (`rule`): arithmetic that does not go around, casts that round and refuse.
 //! Declared lengths of texts are kept with columns and applied where rows are written ([`declared`]).
 
@@ -14,6 +14,7 @@ pub mod declared;
 mod error;
 mod extract;
 mod function;
+mod integers;
 mod interval;
 mod length;
 mod math;
@@ -29,8 +30,10 @@ mod to_char;
 
 pub use declared::Declared;
 pub use error::ValueError;
+pub use integers::with_small_integers;
 pub use interval::with_units;
 pub use planner::ValuePlanner;
+pub use sum::sum_of_sums;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};

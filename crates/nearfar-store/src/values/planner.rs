@@ -13,7 +13,7 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator, WindowFunctionDefinition,
+    AggregateUDF, BinaryExpr, Cast, Expr, ExprSchemable, Operator, WindowFunctionDefinition,
 };
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -60,7 +60,7 @@ impl ExprPlanner for ValuePlanner {
         };
         let (left, right, types) = as_doubles(left, right, types, operator);
         let (left, right) = match operator.is_numerical_operators() {
-            true => narrow_literals(left, right, &types),
+            true => (left, right),
             false => declared::compared(left, right, schema),
         };
         Ok(match meant(operator, &left, &right, &types) {
@@ -73,10 +73,7 @@ impl ExprPlanner for ValuePlanner {
         Ok(PlannerResult::Planned(EXTRACT.udf().call(arguments)))
     }
 
-    fn plan_aggregate(&self, mut raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        if raw.func.name() == "sum" {
-            raw.args = raw.args.into_iter().map(small_literals).collect();
-        }
+    fn plan_aggregate(&self, raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
         if raw.func.name() != "avg" || raw.args.len() != 1 {
             return Ok(PlannerResult::Original(raw));
         }
@@ -320,50 +317,4 @@ fn as_doubles(
     let (left, left_type) = widened(left, types.0, widen_left);
     let (right, right_type) = widened(right, types.1, widen_right);
     (left, right, (left_type, right_type))
-}
-
-/// Integers that are written out have the type `integer` if they fit: with a smaller type, the result
-/// is one.
-fn narrow_literals(left: Expr, right: Expr, types: &(DataType, DataType)) -> (Expr, Expr) {
-    let is_small =
-        |kind: &DataType| matches!(kind, DataType::Int8 | DataType::Int16 | DataType::Int32);
-    match types {
-        (small, DataType::Int64) if is_small(small) => (left, narrow(right)),
-        (DataType::Int64, small) if is_small(small) => (narrow(left), right),
-        _ => (left, right),
-    }
-}
-
-fn narrow(expr: Expr) -> Expr {
-    match expr {
-        Expr::Literal(ScalarValue::Int64(Some(value)), metadata) => match i32::try_from(value) {
-            Ok(small) => Expr::Literal(ScalarValue::Int32(Some(small)), metadata),
-            Err(_) => Expr::Literal(ScalarValue::Int64(Some(value)), metadata),
-        },
-        other => other,
-    }
-}
-
-/// The same for what a sum is made of, where that is nothing but integers written out.
-fn small_literals(argument: Expr) -> Expr {
-    let is_small = |expr: &Expr| match expr {
-        Expr::Literal(ScalarValue::Int64(Some(value)), _) => i32::try_from(*value).is_ok(),
-        Expr::Literal(ScalarValue::Null, _) => true,
-        _ => false,
-    };
-    match argument {
-        Expr::Case(case)
-            if case.when_then_expr.iter().all(|(_, then)| is_small(then))
-                && case.else_expr.as_deref().is_none_or(is_small) =>
-        {
-            let cases = case.when_then_expr.into_iter();
-            let cases = cases.map(|(when, then)| (when, Box::new(narrow(*then))));
-            Expr::Case(Case {
-                expr: case.expr,
-                when_then_expr: cases.collect(),
-                else_expr: case.else_expr.map(|value| Box::new(narrow(*value))),
-            })
-        }
-        other => narrow(other),
-    }
 }

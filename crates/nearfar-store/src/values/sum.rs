@@ -21,16 +21,33 @@ const SAFE_PRECISION: u8 = 26;
 
 /// The aggregate function.
 pub fn sum() -> AggregateUDF {
+    exact_sum(Addends::Values)
+}
+
+/// The aggregate function that adds sums that [`sum`] has given, and has their type.
+pub fn sum_of_sums() -> AggregateUDF {
+    exact_sum(Addends::Sums)
+}
+
+fn exact_sum(addends: Addends) -> AggregateUDF {
     AggregateUDF::from(ExactSum {
         inner: Sum::new(),
         signature: Signature::user_defined(Volatility::Immutable),
+        addends,
     })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Addends {
+    Values,
+    Sums,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ExactSum {
     inner: Sum,
     signature: Signature,
+    addends: Addends,
 }
 
 /// The type that sums of a type are made in.
@@ -54,6 +71,9 @@ impl AggregateUDFImpl for ExactSum {
         let [given] = types else {
             return datafusion::common::plan_err!("sum takes one argument");
         };
+        if self.addends == Addends::Sums {
+            return Ok(types.to_vec());
+        }
         Ok(vec![match given {
             DataType::Int8 | DataType::Int16 | DataType::Int32 => DataType::Int32,
             DataType::UInt8 | DataType::UInt16 => DataType::Int32,
@@ -76,6 +96,9 @@ impl AggregateUDFImpl for ExactSum {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        if let (Addends::Sums, [sum]) = (&self.addends, types) {
+            return Ok(sum.clone());
+        }
         let types: Vec<DataType> = types.iter().map(summed_as).collect();
         self.inner.return_type(&types)
     }

@@ -39,6 +39,40 @@ const FORMS: &[Answer] = &[
         "1|f|t\n2|t|f\n2||t\n3|f|t\n|f|t",
     ),
     ("SELECT (1,2) = (1,2,3)", "!42601"),
+    (
+        "SELECT a FROM t WHERE a IS NOT NULL ORDER BY a, b FETCH FIRST ROW ONLY",
+        "1",
+    ),
+    (
+        "SELECT a FROM t WHERE b IS NOT NULL ORDER BY b OFFSET 1 ROW FETCH NEXT 2 ROWS ONLY",
+        "2\n3",
+    ),
+    (
+        "SELECT count(*) FROM (SELECT a FROM t FETCH FIRST 2 ROWS ONLY) AS q",
+        "2",
+    ),
+    ("SELECT a FROM t FETCH FIRST 1 ROW WITH TIES", "!0A000"),
+    ("SELECT a FROM t LIMIT 1 FETCH FIRST 1 ROW ONLY", "!42601"),
+    ("SELECT a FROM t TABLESAMPLE SYSTEM (10)", "!0A000"),
+    ("SELECT generate_series(1, 3)", "1\n2\n3"),
+    ("SELECT generate_series(3, 1)", ""),
+    (
+        "SELECT generate_series(1, 2) AS k, a FROM t WHERE a < 2 ORDER BY 1",
+        "1|1\n2|1",
+    ),
+    (
+        "SELECT every(a > 0), every(a > 1), variance(a::float8) FROM t",
+        "t|f|0.6666666666666666",
+    ),
+    (
+        "SELECT pg_typeof(1), pg_typeof(3000000000), pg_typeof(1.5), pg_typeof('a'::text), pg_typeof(ARRAY[1])",
+        "integer|bigint|numeric|text|integer[]",
+    ),
+    (
+        "SELECT pg_typeof(k), pg_typeof(sum(k)) FROM (VALUES (1), (NULL), (2 + 2)) AS v (k) GROUP BY k ORDER BY k",
+        "integer|bigint\ninteger|bigint\ninteger|bigint",
+    ),
+    ("SELECT count(gen_random_uuid()), statement_timestamp() <= now()", "1|t"),
     ("UPDATE t SET B = 11 WHERE A = 1", ""),
     ("INSERT INTO t (A, B, S) VALUES (7, 70, 'u')", ""),
     (

@@ -119,6 +119,44 @@ const FOUND: &[Found] = &[
          RIGHT JOIN (SELECT DATE '2019-12-31' AS k FROM nb) AS z ON y.a = z.k ORDER BY 1",
         &[&["2019-12-31", "7"], &["NULL", "7"]],
     ),
+    // A sum of integers that is computed from the sums of groups.
+    (
+        "CREATE TABLE sa (a INTEGER, b INTEGER); INSERT INTO sa VALUES (1, 2), (1, 3), (2, 3), (3, NULL)",
+        "SELECT sum(a), count(DISTINCT b), max(a) FROM sa",
+        &[&["7", "2", "3"]],
+    ),
+    (
+        "CREATE TABLE sb (a SMALLINT, b INTEGER, k BIGINT, d DECIMAL(10,2)); \
+         INSERT INTO sb VALUES (1, 2, 7, 0.5), (1, 3, 7, 0.25), (2, 3, 8, 1)",
+        "SELECT k, sum(a), count(DISTINCT b), sum(k), sum(d) FROM sb GROUP BY k ORDER BY k",
+        &[&["7", "2", "2", "14", "0.75"], &["8", "2", "1", "8", "1.00"]],
+    ),
+    (
+        "CREATE TABLE sc (a INTEGER)",
+        "SELECT - max(DISTINCT 61) * - sum(+23)",
+        &[&["1403"]],
+    ),
+    // A column of small integers in the query around a subquery.
+    (
+        "CREATE TABLE sd (a BIGINT, b INTEGER); INSERT INTO sd VALUES (1, 1), (2, 2)",
+        "SELECT k, (SELECT count(*) FROM sd WHERE sd.b = x.k), k IN (SELECT a FROM sd WHERE b = x.k), \
+         EXISTS (SELECT 1 FROM sd WHERE a > x.k) FROM (VALUES (1), (2), (3)) AS x (k) ORDER BY k",
+        &[&["1", "1", "t", "t"], &["2", "1", "t", "f"], &["3", "0", "f", "f"]],
+    ),
+    // Small integers for columns of large ones.
+    (
+        "CREATE TABLE se (a BIGINT, b SMALLINT); INSERT INTO se SELECT 1, 2; INSERT INTO se VALUES (3, 4); \
+         UPDATE se SET a = 5, b = 6 WHERE a = 3; \
+         INSERT INTO se SELECT k, k FROM (VALUES (7), (8)) AS x (k) WHERE k < 8",
+        "SELECT a, b, 3000000000 + a FROM se ORDER BY a",
+        &[&["1", "2", "3000000001"], &["5", "6", "3000000005"], &["7", "7", "3000000007"]],
+    ),
+    (
+        "CREATE TABLE sf AS SELECT 1 AS a UNION ALL SELECT 3000000000",
+        "WITH RECURSIVE n (k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM n WHERE k < 3) \
+         SELECT sum(k), (SELECT max(a) FROM sf) FROM n",
+        &[&["6", "3000000000"]],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",

@@ -235,8 +235,7 @@ impl<'r> Queries<'r> {
             .iter()
             .map(|group| Node::leaf(Sort::Fixed, &group.sql))
             .collect();
-        for _ in 0..self.random().between(1, 3) {
-            let (node, named) = self.aggregate(&from.names);
+        for (node, named) in self.aggregates(&from.names) {
             items.push(node);
             names.push(named);
         }
@@ -271,6 +270,31 @@ impl<'r> Queries<'r> {
             }
         }
         groups
+    }
+
+    /// Aggregates of one query.
+    fn aggregates(&mut self, names: &[Named]) -> Vec<(Node, Named)> {
+        if self.random().percent(80) {
+            let count = self.random().between(1, 3);
+            return (0..count).map(|_| self.aggregate(names)).collect();
+        }
+        // Those that are computed in two steps beside one over distinct values.
+        let column = self.random().pick(names).sql.clone();
+        let mut found = vec![(Kind::Integer, format!("count(DISTINCT {column})"))];
+        for _ in 0..self.random().between(1, 2) {
+            let of = self.random().pick(names).clone();
+            let is_number = matches!(of.kind, Kind::Integer | Kind::Decimal);
+            found.push(match is_number && self.random().percent(70) {
+                true => (of.kind, format!("sum({})", of.sql)),
+                false if of.kind == Kind::Boolean => continue,
+                false => (of.kind, format!("max({})", of.sql)),
+            });
+        }
+        let named = |(kind, sql): (Kind, String)| {
+            let node = Node::leaf(Sort::Value(kind), &sql);
+            (node, Named { sql, kind })
+        };
+        found.into_iter().map(named).collect()
     }
 
     /// An aggregate, and what it is called where aggregates can be used.

@@ -3,19 +3,11 @@
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectNamePart, Subscript, Value,
+    ObjectNamePart, Subscript, Value,
 };
 
 use super::quantified::case;
 use super::template::{call, null, take};
-
-/// PostgreSQL's names of functions, and the planner's.
-const RENAMED: [(&str, &str); 4] = [
-    ("array_remove", "array_remove_all"),
-    ("array_replace", "array_replace_all"),
-    ("json_array_length", "json_length"),
-    ("jsonb_array_length", "json_length"),
-];
 
 /// Rewrites an expression, if it is of an array.
 pub(super) fn rewrite(expr: &mut Expr) {
@@ -54,15 +46,11 @@ fn number(value: i32) -> Expr {
     Expr::value(Value::Number(value.to_string(), false))
 }
 
-fn function_of(function: &mut Function) -> Option<Expr> {
-    let [ObjectNamePart::Identifier(name)] = &mut function.name.0[..] else {
+fn function_of(function: &Function) -> Option<Expr> {
+    let [ObjectNamePart::Identifier(name)] = &function.name.0[..] else {
         return None;
     };
     let called = name.value.to_lowercase();
-    if let Some((_, meant)) = RENAMED.iter().find(|(theirs, _)| *theirs == called) {
-        *name = Ident::new(*meant);
-        return None;
-    }
     let arguments = arguments(function)?;
     let [first, second] = &arguments[..] else {
         return None;

@@ -7,18 +7,24 @@
 //! | `(a, b) = (c, d)`, `(a, b) IN ((c, d), …)`, `(a, b) IN (query)` | comparisons of the values |
 //! | `j -> 'a'`, `j ->> 'a'`, `j #> '{a,b}'`, `j ? 'a'`, `CAST(… AS json)` | functions of texts |
 //! | `a && b`, `a[:2]`, `array_remove(a, 1)`, … | functions of arrays |
+//! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
+//! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
+//! | `INSERT INTO t SELECT … FROM (VALUES …)` | rows of arrays, whose types are not the table's |
 //! | `UPDATE t SET A = …` | names without quotes in lower case |
-//! | `SELECT … FOR UPDATE` | an error: rows are not locked |
+//! | `SELECT … FOR UPDATE`, `TABLESAMPLE` | an error: rows are not locked, nor chosen |
 
 mod arrays;
+mod fetching;
 mod folding;
+mod functions;
 mod json;
 mod locking;
 mod names;
 mod ordinality;
 mod quantified;
 mod rows;
+mod rows_of_values;
 mod template;
 
 use datafusion::sql::parser::Statement as DfStatement;
@@ -38,6 +44,7 @@ pub(crate) use names::shown;
 /// A form that is known not to be supported, and a name that may mean several columns.
 pub(super) fn rewrite_forms(ast: &mut Ast) -> Result<(), SqlError> {
     folding::fold(ast);
+    rows_of_values::rewrite(ast)?;
     match VisitMut::visit(
         ast,
         &mut Forms {
@@ -82,7 +89,7 @@ impl VisitorMut for Forms {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
-        flow(locking::check(query))
+        flow(locking::check(query).and_then(|()| fetching::limit(query)))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
@@ -91,6 +98,10 @@ impl VisitorMut for Forms {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<SqlError> {
         rows::simplify_condition(select);
+        select
+            .projection
+            .iter_mut()
+            .for_each(functions::unnest_series);
         ControlFlow::Continue(())
     }
 
@@ -101,11 +112,12 @@ impl VisitorMut for Forms {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<SqlError> {
         ordinality::number_rows(factor);
-        ControlFlow::Continue(())
+        flow(fetching::check_sample(factor))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
         json::rewrite(expr);
+        functions::rename(expr);
         arrays::rewrite(expr);
         flow(quantified::rewrite(expr).and_then(|()| rows::rewrite(expr)))
     }
