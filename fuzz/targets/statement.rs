@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfar_store::durable::LogSync;
+use nearfar_durable::log::LogSync;
 use nearfar_table::placement::Strategy;
 use nearfar_store::sql::statements;
 

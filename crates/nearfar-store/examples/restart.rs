@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::util::pretty::pretty_format_batches;
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions, StatementResult};
 use nearfar_topology::Topology;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use nearfar_store::durable::RecoveryProgress;
+use nearfar_durable::log::RecoveryProgress;
 use nearfar_topology::units::Bytes;
 
 use crate::human::{BytesPerSecond, Count};

@@ -2,7 +2,7 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use nearfar_store::durable::{DataOptions, LogSync};
+use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_store::engine::{Engine, Session};
 use nearfar_store::error::StoreError;
 use nearfar_store::scratch::ScratchFolder;

@@ -1,11 +1,11 @@
 //! The process that starts.
 
 use arrow::util::display::array_value_to_string;
-use nearfar_store::durable::{DataOptions, LogSync};
+use nearfar_durable::log::{DataOptions, LogSync};
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::load::tpch;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};

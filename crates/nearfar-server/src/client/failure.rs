@@ -5,7 +5,7 @@ use std::error::Error;
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
-use nearfar_store::durable::DurabilityError;
+use nearfar_durable::error::DurabilityError;
 use nearfar_store::error::{StoreError, is_disk_full};
 use nearfar_store::sql::SqlError;
 use nearfar_store::values::ValueError;

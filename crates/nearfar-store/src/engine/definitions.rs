@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{PUBLIC, TableMap};
-use crate::durable::{Definitions, LogTransaction, QualifiedName, TakeImage};
-use crate::durable_error::DurableError;
 use crate::error::StoreError;
-use crate::image::{DatabaseImage, TableImage, ViewDefinition};
 use crate::scan::table_of;
 use crate::sql::SqlError;
+use nearfar_durable::error::DurableError;
+use nearfar_durable::image::{DatabaseImage, TableImage, ViewDefinition};
+use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeImage};
 use nearfar_table::table::{Preload, Table};
 use nearfar_table::transaction::{CommitGate, Version};
 

@@ -24,7 +24,6 @@ mod stream;
 mod system;
 mod yielding;
 
-pub use crate::durable::Origin;
 pub use crate::error::{LimitOf, Refusal};
 pub use crate::interrupt::{Interrupt, PlanningTurns};
 pub use crate::memory::{
@@ -36,6 +35,7 @@ pub use client::{Described, TransactionState};
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
 pub use lanes::Lanes;
 pub use loading::Loading;
+pub use nearfar_durable::log::Origin;
 pub use options::{EngineOptions, SessionOptions};
 pub use session::Session;
 use spill::SpillFolder;
@@ -50,17 +50,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-use crate::durable::{DataDirectory, DataOptions, Definitions, Durability, DurabilityError, Log};
 use crate::error::StoreError;
-use crate::savepoint::pooled::{TablePool, TablePoolOptions};
-use crate::savepoint::{Publisher, Verifier};
 use crate::scan::{NearfarTable, ScanCosts};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
+use nearfar_durable::Opened;
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
+use nearfar_durable::savepoint::pooled::TablePool;
+use nearfar_durable::savepoint::{Publisher, Verifier};
 use nearfar_table::placement::{Storage, TemporaryBudget};
 use nearfar_table::segment::PacedSegments;
 use nearfar_table::table::Table;
-use nearfar_table::transaction::{CommitGate, Database, MergeLimits};
+use nearfar_table::transaction::{CommitGate, Database};
 use preload::Preloader;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
@@ -348,66 +350,6 @@ impl Engine {
         let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
         let memory = (Arc::clone(&self.query_memory), memory);
         Settings::new(self.tablespaces(), limits, log, temporary, memory)
-    }
-}
-
-/// The database that is on disk or in a pool, or an empty one.
-struct Opened {
-    storage: Storage,
-    pool: Option<Arc<TablePool>>,
-    database: Arc<Database>,
-    durability: Option<Durability>,
-    definitions: Option<Definitions>,
-    origin: Origin,
-    verifier: Option<Verifier>,
-}
-
-impl Opened {
-    fn new(
-        storage: Storage,
-        data: Option<&DataOptions>,
-        pool: Option<&TablePoolOptions>,
-    ) -> Result<Self, StoreError> {
-        let (storage, pool) = pool::open(pool, data.is_some(), storage)?;
-        let pool_id = pool.as_deref().map(TablePool::id);
-        let directory =
-            data.map(|data| DataDirectory::open_for(&data.directory, pool_id, data.access));
-        let directory = directory.transpose()?;
-        let link = directory.as_ref().map(DataDirectory::link);
-        let attached = pool::attach(pool.as_ref(), &storage, link.as_ref())?;
-        let unverified = pool::unverified(pool.as_ref(), attached.as_ref());
-        let verify = |origin| match origin {
-            Origin::Pool if !unverified.is_empty() => Some(Verifier::start(unverified)),
-            _ => None,
-        };
-        let limits = MergeLimits::default();
-        let Some((directory, data)) = directory.zip(data) else {
-            let database = Database::new(storage.clone(), limits);
-            let origin = attached.as_ref().map_or(Origin::Nothing, |_| Origin::Pool);
-            return Ok(Self {
-                storage,
-                pool,
-                origin,
-                definitions: attached
-                    .map(|published| Definitions::of_image(published.image, &database)),
-                database,
-                durability: None,
-                verifier: verify(origin),
-            });
-        };
-        let database = Database::durable(storage.clone(), limits);
-        let opened = Durability::open(directory, data, &database, (pool.as_ref(), attached));
-        // Merges that recovery began must not outlive it.
-        let (durability, definitions) = opened.inspect_err(|_| database.merges().stop())?;
-        Ok(Self {
-            storage,
-            pool,
-            database,
-            origin: durability.origin(),
-            verifier: verify(durability.origin()),
-            durability: Some(durability),
-            definitions: Some(definitions),
-        })
     }
 }
 

@@ -1,94 +1,11 @@
 //! The pool that an engine's main storage is in.
 
-use nearfar_memory::pool::PoolError;
 use std::sync::Arc;
 
 use super::Engine;
-use crate::durable_error::DurableError;
 use crate::error::StoreError;
-use crate::savepoint::pooled::{DataLink, Publication, TablePool, TablePoolOptions, Verify};
-use crate::savepoint::{Publisher, SavepointError};
-use nearfar_table::placement::Storage;
-use nearfar_table::segment::ColumnPool;
-use nearfar_table::table::Snapshot;
-
-/// `storage` with the pool of `options`, which this process owns from now on. With a data directory,
-/// a pool whose catalog is damaged is opened empty.
-pub(super) fn open(
-    options: Option<&TablePoolOptions>,
-    has_data: bool,
-    storage: Storage,
-) -> Result<(Storage, Option<Arc<TablePool>>), DurableError> {
-    let Some(options) = options else {
-        return Ok((storage, None));
-    };
-    let pool = match TablePool::open(options, has_data, &storage.system) {
-        Err(error) if has_data && is_damage(&error) => {
-            note_damage(&error);
-            TablePool::open_empty(options, has_data, &storage.system)?
-        }
-        opened => opened?,
-    };
-    let columns: Arc<dyn ColumnPool> = Arc::clone(&pool) as _;
-    let storage = Storage {
-        pool: Some(columns),
-        ..storage
-    };
-    Ok((storage, Some(pool)))
-}
-
-/// What was published in `pool`, which is that of `storage`. Where that is damaged, the data directory
-/// has it, and the next publication takes its place.
-pub(super) fn attach(
-    pool: Option<&Arc<TablePool>>,
-    storage: &Storage,
-    data: Option<&DataLink>,
-) -> Result<Option<Publication>, DurableError> {
-    let Some(pool) = pool else {
-        return Ok(None);
-    };
-    if let Some(data) = data {
-        pool.belong_to(data);
-    }
-    match pool.attach(storage) {
-        Err(error) if data.is_some() && is_damage(&error) => {
-            note_damage(&error);
-            Ok(None)
-        }
-        attached => attached,
-    }
-}
-
-fn note_damage(error: &DurableError) {
-    let error = error as &dyn std::error::Error;
-    tracing::warn!(error, "the pool is filled anew from the data directory");
-}
-
-/// Whether what is in a pool can't be used, and nothing else is wrong.
-fn is_damage(error: &DurableError) -> bool {
-    let DurableError::Savepoint(error) = error else {
-        return false;
-    };
-    match error.as_ref() {
-        SavepointError::Image { .. } | SavepointError::Column { .. } => true,
-        SavepointError::Pool { source, .. } => matches!(
-            source.as_ref(),
-            PoolError::Catalog { .. } | PoolError::Damaged { .. }
-        ),
-        _ => false,
-    }
-}
-
-/// The tables of what was attached, where they are to be verified in the background.
-pub(super) fn unverified(
-    pool: Option<&Arc<TablePool>>,
-    published: Option<&Publication>,
-) -> Vec<Snapshot> {
-    let is_wanted = |pool: &Arc<TablePool>| pool.verify() == Verify::Background;
-    let published = published.filter(|_| pool.is_some_and(is_wanted));
-    let tables = published.into_iter().flat_map(|known| &known.image.tables);
-    tables.map(|table| table.snapshot.clone()).collect()
-}
+use nearfar_durable::savepoint::Publisher;
+use nearfar_durable::savepoint::pooled::TablePool;
 
 impl Engine {
     /// Publishes what is committed from now on, if there is a pool.

@@ -18,10 +18,10 @@ use std::task::{Context, Poll};
 
 use super::execute::shown_schema;
 use super::fault::{is_of_hash_join, query_error};
-use crate::durable::DurabilityError;
 use crate::error::{Panicked, StoreError};
 use crate::memory::{CancelOnDrop, QueryMemory};
-use crate::savepoint::pooled::TablePool;
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::savepoint::pooled::TablePool;
 use nearfar_table::transaction::Transaction;
 
 /// What a poll of a query gives.

@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use nearfar_memory::pool::PoolError;
 
 use super::StoreError;
-use crate::durable_error::{DurabilityError, SavepointError};
+use nearfar_durable::error::{DurabilityError, SavepointError};
 
 /// Whether an error is that a file system, a quota or a pool has no room left, however deep that lies
 /// in it.

@@ -13,7 +13,7 @@ use nearfar_model::ParameterError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::durable_error::{DurabilityError, DurableError, SavepointError};
+use nearfar_durable::error::{DurabilityError, DurableError, SavepointError};
 use nearfar_table::error::{TableError, TransactionError};
 use nearfar_table::placement::StrategyError;
 

@@ -13,11 +13,11 @@ use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::durable::Log;
 use crate::error::{SqlError, StoreError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
+use nearfar_durable::log::Log;
 use nearfar_table::placement::TemporaryBudget;
 use nearfar_table::transaction::MergeLimits;
 use own::OWN;

@@ -5,9 +5,10 @@ use nearfar_topology::FAR;
 
 use super::value::Given;
 use super::{Scope, Settings};
-use crate::durable::{DurabilityError, LogSync};
 use crate::error::StoreError;
 use crate::memory::SessionMemory;
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::LogSync;
 use nearfar_table::placement::TemporaryBudget;
 use nearfar_table::transaction::MergeLimits;
 

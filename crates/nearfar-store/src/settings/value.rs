@@ -3,8 +3,8 @@
 use nearfar_memory::{Placement, TierId};
 
 use super::tablespaces::{Place, Tablespaces};
-use crate::durable::LogSync;
 use crate::error::SqlError;
+use nearfar_durable::log::LogSync;
 use nearfar_table::placement::parse_bytes;
 
 /// A value that a statement gives a setting.

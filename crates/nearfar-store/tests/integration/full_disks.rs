@@ -1,11 +1,12 @@
 //! File systems that are full: a tmpfs of a few MiB for each test, which needs the right to mount.
 
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::error::SavepointError;
+use nearfar_durable::log::DataOptions;
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::TakeOver;
-use nearfar_store::durable::{DataOptions, DurabilityError};
 use nearfar_store::engine::{Engine, EngineOptions, Session};
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::SavepointError;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;

@@ -20,7 +20,6 @@ mod pools;
 mod pools_with_data;
 mod power;
 mod rights;
-mod savepoints;
 mod scans;
 mod settings;
 mod slices;

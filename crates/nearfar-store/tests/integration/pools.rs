@@ -1,10 +1,10 @@
 //! Main storage in a pool: what the next process has at once, and what becomes of damage.
 
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::{Placement, TierId};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::load::{Load, tpch};
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_table::placement::ColumnPlacements;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;

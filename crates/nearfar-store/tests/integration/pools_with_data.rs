@@ -1,12 +1,13 @@
 //! A pool beside a data directory: the pool has main storage, the directory has what came since, and
 //! everything if the pool is lost.
 
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::error::SavepointError;
+use nearfar_durable::log::DataOptions;
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::TakeOver;
-use nearfar_store::durable::{DataOptions, DurabilityError};
 use nearfar_store::engine::{Engine, EngineOptions, Origin};
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::SavepointError;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_store::scan::table_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

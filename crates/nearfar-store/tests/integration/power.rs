@@ -3,11 +3,11 @@
 //! committed, the last acknowledged publication or a later one; and where a write-back was forgotten,
 //! it notices.
 
+use nearfar_durable::log::DataOptions;
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::{Claim, Pool, PoolMemory, TakeOver};
-use nearfar_store::durable::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions, Session};
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use std::path::Path;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The privilege matrix: every kind of statement, in every role. An [`Action`] that is new has no
 //! statements in [`statements`], which does not compile then.
 
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use nearfar_store::engine::{Action, Engine, EngineOptions, Right, Session, SessionOptions};
 use nearfar_store::error::StoreError;
 use nearfar_store::sql::{ClientCopy, SqlError};

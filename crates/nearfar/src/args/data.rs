@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_memory::FileAccess;
-use nearfar_store::durable::{DataOptions, LogSync};
 
 use crate::human::ByteSize;
 

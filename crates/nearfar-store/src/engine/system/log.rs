@@ -5,8 +5,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 
 use crate::columns::{self, Columns, Of};
-use crate::durable::{LogStatus, LogSync};
 use crate::engine::Engine;
+use nearfar_durable::log::{LogStatus, LogSync};
 
 struct Row {
     directory: String,

@@ -2,11 +2,12 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::{DataOptions, LogSync};
+use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::{Claim, TakeOver};
-use nearfar_store::durable::{DataOptions, DurabilityError, LogSync};
 use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Disks that are full, that fail, and that lose what was written.
 
-use nearfar_store::durable::{DataOptions, DurabilityError, LogFaults};
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::{DataOptions, LogFaults};
 use nearfar_store::engine::Session;
 use nearfar_store::error::StoreError;
 use std::fs;
@@ -227,7 +228,7 @@ async fn damage_in_the_middle_is_refused_with_what_is_lost() {
 async fn commits_that_no_write_to_disk_has_covered_may_be_torn_in_any_order() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = DataOptions {
-        sync: nearfar_store::durable::LogSync::Off,
+        sync: nearfar_durable::log::LogSync::Off,
         ..log_only(folder.path())
     };
     let engine = try_open(options).expect("a directory");

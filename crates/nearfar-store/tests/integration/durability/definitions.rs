@@ -1,6 +1,6 @@
 //! Changes of the catalog beside each other, and what the log says of them.
 
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use std::sync::Arc;
 use std::time::Duration;
 

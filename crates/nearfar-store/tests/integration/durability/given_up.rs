@@ -1,6 +1,6 @@
 //! Statements that are given up while they commit: the gate says what becomes of them.
 
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use nearfar_store::engine::Session;
 use nearfar_store::sql::statements;
 use nearfar_table::transaction::CommitGate;

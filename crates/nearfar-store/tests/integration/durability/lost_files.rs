@@ -1,10 +1,11 @@
 //! Files of a data directory that are gone: each is missed, or nothing is lost with it.
 
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::DataOptions;
+use nearfar_durable::savepoint::pooled::TablePoolOptions;
 use nearfar_memory::pool::TakeOver;
-use nearfar_store::durable::{DataOptions, DurabilityError};
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::pooled::TablePoolOptions;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

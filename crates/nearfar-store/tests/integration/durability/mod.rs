@@ -7,7 +7,7 @@ mod lost_files;
 mod preload;
 mod reopen;
 
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use nearfar_store::engine::{Engine, EngineOptions};
 use nearfar_store::error::StoreError;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! Columns that come to memory before a query needs them.
 
-use nearfar_store::durable::DataOptions;
+use nearfar_durable::log::DataOptions;
 use nearfar_store::engine::Session;
 use std::path::Path;
 use std::time::{Duration, Instant};

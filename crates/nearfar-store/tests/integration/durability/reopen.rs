@@ -1,6 +1,7 @@
 //! Opening a data directory again after its engine has ended.
 
-use nearfar_store::durable::{DataOptions, DurabilityError, LogSync};
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_store::error::StoreError;
 use std::time::Duration;
 

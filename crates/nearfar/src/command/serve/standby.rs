@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use nearfar_durable::error::SavepointError;
+use nearfar_durable::savepoint::pooled::TablePoolOptions;
 use nearfar_memory::pool::{
     OwnerName, OwnerRecord, OwnerWatch, Pool, PoolError, PoolOptions, TakeOver,
 };
@@ -14,8 +16,6 @@ use nearfar_server::{
 };
 use nearfar_store::engine::Engine;
 use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::SavepointError;
-use nearfar_store::savepoint::pooled::TablePoolOptions;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
