@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use nearfar_durable::log::LogSync;
 use nearfar_table::placement::Strategy;
-use nearfar_store::sql::statements;
+use nearfar_sql::sql::statements;
 
 fuzz_target!(|text: &str| {
     let _ = statements(text);

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use nearfar_memory::TierInfo;
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 use nearfar_table::table::{AccessCounts, Table};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nearfar_store::engine::{Engine, Lanes};
+use nearfar_sql::engine::{Engine, Lanes};
 use pgwire::tokio::TlsAcceptor;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;

@@ -24,8 +24,8 @@ use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_server::{ServerError, UserError};
-use nearfar_store::error::{StoreError, is_disk_full};
-use nearfar_store::sql::SqlError;
+use nearfar_sql::error::{StoreError, is_disk_full};
+use nearfar_sql::sql::SqlError;
 use nearfar_table::placement::StrategyError;
 use nearfar_topology::{DiscoverError, ProfileError};
 

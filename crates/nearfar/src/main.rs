@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nearfar_memory::NearfarAllocator;
-use nearfar_store::foreign::is_caught_here;
+use nearfar_sql::foreign::is_caught_here;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Command};

@@ -1,6 +1,6 @@
 //! The steps of a comparison: write the files, load them, check answers, and time queries.
 
-use nearfar_store::load::tpch;
+use nearfar_sql::load::tpch;
 use std::path::Path;
 
 use super::contender::{Contender, Launch, Rival, Who};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nearfar_store::scratch::ScratchFolder;
+use nearfar_sql::scratch::ScratchFolder;
 
 use super::contender::{Launch, Rival, Who};
 use super::error::BenchError;

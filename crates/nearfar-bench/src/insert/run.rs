@@ -3,9 +3,9 @@
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_durable::log::{DataOptions, LogSync};
-use nearfar_store::engine::{Engine, Session};
-use nearfar_store::error::StoreError;
-use nearfar_store::scratch::ScratchFolder;
+use nearfar_sql::engine::{Engine, Session};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::scratch::ScratchFolder;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};

@@ -3,9 +3,9 @@
 use arrow::util::display::array_value_to_string;
 use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
-use nearfar_store::engine::{Engine, EngineOptions};
-use nearfar_store::error::StoreError;
-use nearfar_store::load::tpch;
+use nearfar_sql::engine::{Engine, EngineOptions};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::load::tpch;
 use nearfar_topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};

@@ -7,7 +7,7 @@ use nearfar_bench::insert::{
 };
 use nearfar_durable::log::LogSync;
 use nearfar_measure::Kind;
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_topology::Topology;
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
 //! The catalogs without rows that clients join others with.
 
-use nearfar_store::columns::{Columns, Of};
+use nearfar_sql::columns::{Columns, Of};
 
 use super::world::World;
 

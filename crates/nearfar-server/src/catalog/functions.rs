@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
-use nearfar_store::engine::PUBLIC;
+use nearfar_sql::engine::PUBLIC;
 use pgwire::api::Type;
 use postgres_types::Kind;
 

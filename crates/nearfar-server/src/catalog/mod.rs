@@ -21,8 +21,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use nearfar_store::engine::{CATALOG, Session};
-use nearfar_store::sql::PG_CATALOG;
+use nearfar_sql::engine::{CATALOG, Session};
+use nearfar_sql::sql::PG_CATALOG;
 
 use tables::{TABLES, Table};
 use world::World;

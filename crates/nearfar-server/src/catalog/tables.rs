@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use nearfar_store::columns::{Columns, Of, batch, schema};
+use nearfar_sql::columns::{Columns, Of, batch, schema};
 use pgwire::api::Type;
 use postgres_types::Kind;
 
@@ -357,7 +357,7 @@ const TYPE: &Columns<Type> = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_store::sql::CATALOGS;
+    use nearfar_sql::sql::CATALOGS;
 
     #[test]
     fn every_catalog_that_queries_are_led_to_is_there() {

@@ -7,8 +7,8 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
-use nearfar_store::engine::{PUBLIC, TEMPORARY};
-use nearfar_store::sql::PG_CATALOG;
+use nearfar_sql::engine::{PUBLIC, TEMPORARY};
+use nearfar_sql::sql::PG_CATALOG;
 use pgwire::api::Type;
 
 use crate::client::described;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nearfar_store::error::StoreError;
-use nearfar_store::load::{FileFormat, Load, Progress, file_plan, tpch};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::load::{FileFormat, Load, Progress, file_plan, tpch};
 use nearfar_table::placement::ColumnPlacements;
 
 use super::runner::Runner;

@@ -55,7 +55,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
         &["nearfar-topology", "nearfar-memory", "nearfar-table"],
     ),
     (
-        "nearfar-store",
+        "nearfar-sql",
         &[
             "nearfar-topology",
             "nearfar-memory",
@@ -76,7 +76,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "nearfar-measure",
             "nearfar-table",
             "nearfar-durable",
-            "nearfar-store",
+            "nearfar-sql",
         ],
     ),
     (
@@ -86,7 +86,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "nearfar-memory",
             "nearfar-table",
             "nearfar-durable",
-            "nearfar-store",
+            "nearfar-sql",
         ],
     ),
     (
@@ -99,7 +99,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "nearfar-measure",
             "nearfar-table",
             "nearfar-durable",
-            "nearfar-store",
+            "nearfar-sql",
             "nearfar-bench",
             "nearfar-index",
             "nearfar-index-bench",
@@ -112,12 +112,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
 const RESERVED: [(&str, &[&str]); 5] = [
     (
         "datafusion",
-        &[
-            "nearfar-store",
-            "nearfar-server",
-            "nearfar-bench",
-            "nearfar",
-        ],
+        &["nearfar-sql", "nearfar-server", "nearfar-bench", "nearfar"],
     ),
     ("libc", &["nearfar-memory"]),
     ("libmimalloc-sys", &["nearfar-memory"]),
@@ -145,7 +140,7 @@ const KNOWN_CYCLES: [(&str, &[&str]); 6] = [
 ];
 
 /// Libraries that do not deny missing documentation yet.
-const UNDOCUMENTED: [&str; 1] = ["nearfar-store"];
+const UNDOCUMENTED: [&str; 1] = ["nearfar-sql"];
 
 struct Crate {
     name: String,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nearfar_store::engine::EngineOptions;
+use nearfar_sql::engine::EngineOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::task::JoinHandle;
 use tokio_postgres::Config;
@@ -212,7 +212,7 @@ impl World {
     }
 }
 
-fn engine() -> Arc<nearfar_store::engine::Engine> {
+fn engine() -> Arc<nearfar_sql::engine::Engine> {
     let topology = Topology::this_machine().expect("a machine");
     let options = EngineOptions {
         profile: Some(Profile::builtin("cxl-blades-4").expect("a built-in profile")),
@@ -220,7 +220,7 @@ fn engine() -> Arc<nearfar_store::engine::Engine> {
         threads: 3,
         ..EngineOptions::new(topology)
     };
-    nearfar_store::engine::Engine::new(options).expect("an engine")
+    nearfar_sql::engine::Engine::new(options).expect("an engine")
 }
 
 async fn wire(server: &Running) -> Engine {

@@ -14,8 +14,8 @@ use nearfar_memory::pool::{
 use nearfar_server::{
     ADMIN_HEADER, COMMAND_HEADER, Server, ServerHandle, ServerOptions, ServerState, Token,
 };
-use nearfar_store::engine::Engine;
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::Engine;
+use nearfar_sql::error::StoreError;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
