@@ -1,9 +1,9 @@
 //! What outlives the process of the tables of `nearfar-table`.
 //!
 //! With a data directory, what a transaction changes is in a log on disk before others see it
-//! ([`log`]), and all tables are written down now and then ([`savepoint`], encoded as [`image`] says), so
-//! that opening the directory reads the newest savepoint and the log behind it. Main storage can also
-//! lie in a pool ([`savepoint::pooled`]), memory that outlives the process, where the next owner uses it
+//! ([`log`]), and all tables are written down now and then ([`checkpoint`], encoded as [`image`] says), so
+//! that opening the directory reads the newest checkpoint and the log behind it. Main storage can also
+//! lie in a pool ([`checkpoint::pooled`]), memory that outlives the process, where the next owner uses it
 //! in place. An owner that was replaced writes and acknowledges nothing. [`Opened`] is where to begin.
 //!
 //! It is no database server and no query engine: it knows tables, names and rows, and of neither SQL nor
@@ -74,11 +74,11 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod checkpoint;
 pub mod error;
 pub mod image;
 pub mod log;
 mod opened;
 mod private;
-pub mod savepoint;
 
 pub use opened::Opened;

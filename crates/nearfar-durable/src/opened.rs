@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use nearfar_memory::pool::PoolError;
 
-use crate::error::{DurableError, SavepointError};
+use crate::checkpoint::Verifier;
+use crate::checkpoint::pooled::{DataLink, Publication, TablePool, TablePoolOptions, Verify};
+use crate::error::{CheckpointError, DurableError};
 use crate::log::{DataDirectory, DataOptions, Definitions, Durability, Origin};
-use crate::savepoint::Verifier;
-use crate::savepoint::pooled::{DataLink, Publication, TablePool, TablePoolOptions, Verify};
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::ColumnPool;
 use nearfar_table::table::Snapshot;
@@ -141,12 +141,12 @@ fn note_damage(error: &DurableError) {
 
 /// Whether what is in a pool can't be used, and nothing else is wrong.
 fn is_damage(error: &DurableError) -> bool {
-    let DurableError::Savepoint(error) = error else {
+    let DurableError::Checkpoint(error) = error else {
         return false;
     };
     match error.as_ref() {
-        SavepointError::Image { .. } | SavepointError::Column { .. } => true,
-        SavepointError::Pool { source, .. } => matches!(
+        CheckpointError::Image { .. } | CheckpointError::Column { .. } => true,
+        CheckpointError::Pool { source, .. } => matches!(
             source.as_ref(),
             PoolError::Catalog { .. } | PoolError::Damaged { .. }
         ),

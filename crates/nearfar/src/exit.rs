@@ -380,7 +380,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
         StoreError::Transaction(_) => Some(Exit::Statement),
-        StoreError::Savepoint(_) => Some(Exit::Input),
+        StoreError::Checkpoint(_) => Some(Exit::Input),
         StoreError::Durability(error) => Some(of_durability(error)),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
@@ -396,7 +396,7 @@ fn of_durability(error: &DurabilityError) -> Exit {
         DurabilityError::NotLogged { .. }
         | DurabilityError::NotSynced { .. }
         | DurabilityError::Stopped { .. }
-        | DurabilityError::Savepoint { .. } => Exit::Output,
+        | DurabilityError::Checkpoint { .. } => Exit::Output,
         DurabilityError::Fenced { .. } | DurabilityError::InDoubt { .. } => Exit::TakenOver,
         DurabilityError::InMemory
         | DurabilityError::RowsTooLarge { .. }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::log::{DataOptions, RecoveryObserver};
-use nearfar_durable::savepoint::pooled::TablePoolOptions;
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::StoreError;

@@ -142,7 +142,7 @@ pub async fn measure_inserts(
             let directory = folder(&options.directory)?;
             let data = contestant.sync.map(|sync| DataOptions {
                 sync,
-                savepoint_at_end: false,
+                checkpoint_at_end: false,
                 ..DataOptions::new(directory.path().join("data"))
             });
             let engine = engine(data).map_err(|error| contestant.failed("an engine", error))?;

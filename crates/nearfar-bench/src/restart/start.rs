@@ -1,8 +1,8 @@
 //! The process that starts.
 
 use arrow::util::display::array_value_to_string;
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_durable::log::{DataOptions, LogSync};
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::StoreError;
 use nearfar_sql::load::tpch;
@@ -121,7 +121,7 @@ fn follow(order: &str, say: &mut impl FnMut(&Step) -> io::Result<()>) -> Result<
     Ok(())
 }
 
-/// Writes rows to a table of their own, all of which are in the log on disk in the end, behind a savepoint:
+/// Writes rows to a table of their own, all of which are in the log on disk in the end, behind a checkpoint:
 /// as in a database that has been used for a while.
 async fn write_tail(database: &Database, rows: u64) -> Result<(), Failure> {
     const TRANSACTION_ROWS: u64 = 1000;

@@ -168,9 +168,9 @@ pub enum DurabilityError {
         /// The type.
         data_type: String,
     },
-    /// A savepoint could not be written or read.
-    #[error("savepoint: {message}")]
-    Savepoint {
+    /// A checkpoint could not be written or read.
+    #[error("checkpoint: {message}")]
+    Checkpoint {
         /// Why not.
         message: String,
     },

@@ -1,26 +1,26 @@
 //! What can go wrong with tables that outlive the process.
 
+mod checkpoint;
 mod durability;
-mod savepoint;
 
+pub use checkpoint::{CheckpointError, ColumnError};
 pub use durability::DurabilityError;
-pub use savepoint::{ColumnError, SavepointError};
 
 use arrow::error::ArrowError;
 use nearfar_memory::UnknownTier;
 
 use nearfar_table::error::TableError;
 
-/// Errors of the log, of savepoints and of pools. The layer above takes every kind apart, so that a new
+/// Errors of the log, of checkpoints and of pools. The layer above takes every kind apart, so that a new
 /// one is not passed over there.
 #[derive(Debug, thiserror::Error)]
 pub enum DurableError {
     /// The data directory can't be opened, or a change not be kept in it.
     #[error(transparent)]
     Durability(#[from] DurabilityError),
-    /// A savepoint that can't be written or read.
+    /// A checkpoint that can't be written or read.
     #[error(transparent)]
-    Savepoint(Box<SavepointError>),
+    Checkpoint(Box<CheckpointError>),
     /// A tier that there is not.
     #[error(transparent)]
     Tier(#[from] UnknownTier),
@@ -29,9 +29,9 @@ pub enum DurableError {
     Table(TableError),
 }
 
-impl From<SavepointError> for DurableError {
-    fn from(error: SavepointError) -> Self {
-        Self::Savepoint(Box::new(error))
+impl From<CheckpointError> for DurableError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
     }
 }
 
@@ -63,8 +63,8 @@ impl From<DurableError> for TableError {
     }
 }
 
-impl From<SavepointError> for TableError {
-    fn from(error: SavepointError) -> Self {
+impl From<CheckpointError> for TableError {
+    fn from(error: CheckpointError) -> Self {
         DurableError::from(error).into()
     }
 }

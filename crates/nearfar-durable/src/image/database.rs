@@ -94,7 +94,7 @@ impl TableImage {
     }
 }
 
-/// A number that a savepoint gives one of its segments.
+/// A number that a checkpoint gives one of its segments.
 pub(crate) type SegmentRef = usize;
 
 /// Rows of a table in one segment, as they are written down.

@@ -1,10 +1,10 @@
-//! Tables as bytes: what a savepoint holds, and how it is written down.
+//! Tables as bytes: what a checkpoint holds, and how it is written down.
 //!
 //! A [`DatabaseImage`] is all that is committed at one position of the log. The bytes of column
-//! segments are no part of what is encoded here: they are kept as they are, wherever the savepoint
+//! segments are no part of what is encoded here: they are kept as they are, wherever the checkpoint
 //! puts them, and used without being encoded anew. What is encoded says how to read them:
 //!
-//! * `encode_segment` and [`decode_segment`]: one segment, written once and shared by savepoints;
+//! * `encode_segment` and [`decode_segment`]: one segment, written once and shared by checkpoints;
 //! * `encode_sketches` and [`decode_sketches`]: what numbers of distinct values in it come from;
 //! * `encode_database` and [`decode_database`]: tables, their parts with identities of rows and
 //!   marks of deleted ones, numbers of distinct values, views, schemas.

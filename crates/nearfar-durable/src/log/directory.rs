@@ -5,7 +5,7 @@
 //! | `LOCK` | locked (`flock`) by the process that has the directory open, and has its id |
 //! | `NEARFAR` | the version of the layout and the directory's identity, as text |
 //! | `log/` | the log, in files of 16 MiB; `log/term-N/` where there is a pool |
-//! | `savepoint/` | savepoints |
+//! | `savepoint/` | checkpoints |
 
 use nearfar_memory::FileAccess;
 use std::fs::{self, File, TryLockError};
@@ -14,9 +14,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::term::last_pool;
+use crate::checkpoint::pooled::DataLink;
 use crate::error::DurabilityError;
 use crate::private;
-use crate::savepoint::pooled::DataLink;
 
 /// The version of the layout.
 const LAYOUT_VERSION: u32 = 2;
@@ -68,7 +68,7 @@ impl DataDirectory {
             lock,
         };
         directory.identity = directory.identify()?;
-        for folder in [directory.log(), directory.savepoints()] {
+        for folder in [directory.log(), directory.checkpoints()] {
             private::make_folder(&folder)
                 .map_err(|error| DurabilityError::io("cannot make folder", &folder, &error))?;
         }
@@ -97,7 +97,7 @@ impl DataDirectory {
     pub fn link(&self) -> DataLink {
         DataLink {
             identity: self.identity,
-            savepoints: self.savepoints(),
+            checkpoints: self.checkpoints(),
         }
     }
 
@@ -106,8 +106,8 @@ impl DataDirectory {
         self.path.join(LOG)
     }
 
-    /// The folder of savepoints.
-    pub fn savepoints(&self) -> PathBuf {
+    /// The folder of checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
         self.path.join("savepoint")
     }
 

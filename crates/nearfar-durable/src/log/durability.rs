@@ -4,36 +4,36 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
+use super::checkpoints::{Checkpoints, TakeImage};
 use super::directory::DataDirectory;
 use super::open_log::Log;
 use super::options::{DataOptions, Origin};
 use super::recovery::OpenedLog;
 use super::replay::Definitions;
-use super::savepoints::{Savepoints, TakeImage};
 use super::sync::LogSync;
 use super::term::Term;
+use crate::checkpoint::directory as checkpoint;
+use crate::checkpoint::pooled::{Publication, TablePool};
 use crate::error::{DurabilityError, DurableError};
 use crate::image::DatabaseImage;
-use crate::savepoint::directory as savepoint;
-use crate::savepoint::pooled::{Publication, TablePool};
 use nearfar_table::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
 #[derive(Debug)]
 pub struct Durability {
     directory: DataDirectory,
-    /// In whose numbers savepoints are written.
+    /// In whose numbers checkpoints are written.
     term: u64,
     log: Arc<Log>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    savepoints: OnceLock<Savepoints>,
-    savepoint_at_end: bool,
+    checkpoints: OnceLock<Checkpoints>,
+    checkpoint_at_end: bool,
     origin: Origin,
     pool: Option<Arc<TablePool>>,
 }
 
 impl Durability {
-    /// Makes `database` what the data directory says: what `pool` has of it, or the newest savepoint,
+    /// Makes `database` what the data directory says: what `pool` has of it, or the newest checkpoint,
     /// and what the log has behind that. Nothing is logged until the database is told of the log.
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl Durability {
             pool.map(Arc::as_ref),
             options.recover_until_damage,
         )?;
-        let folder = directory.savepoints();
-        let newest = savepoint::newest_of(&folder, |number| term.counts(number))?;
+        let folder = directory.checkpoints();
+        let newest = checkpoint::newest_of(&folder, |number| term.counts(number))?;
         let opened = OpenedLog::open(&directory, &term, options, newest.as_ref())?;
         if let Some(pool) = pool {
             pool.begin_term(term.identity);
@@ -63,7 +63,7 @@ impl Durability {
             (Some(pooled), _) => (Some(pooled), Origin::Pool),
             (None, newest) => {
                 let storage = database.storage();
-                let read = newest.map(|newest| savepoint::read(&folder, &newest, storage));
+                let read = newest.map(|newest| checkpoint::read(&folder, &newest, storage));
                 (read.transpose()?, Origin::Directory)
             }
         };
@@ -79,8 +79,8 @@ impl Durability {
             term: term.number,
             log,
             writer,
-            savepoints: OnceLock::new(),
-            savepoint_at_end: options.savepoint_at_end,
+            checkpoints: OnceLock::new(),
+            checkpoint_at_end: options.checkpoint_at_end,
             origin,
             pool: pool.cloned(),
         };
@@ -97,28 +97,28 @@ impl Durability {
         self.origin
     }
 
-    /// Writes savepoints from now on, of what `take` says is committed. Once.
-    pub fn start_savepoints(
+    /// Writes checkpoints from now on, of what `take` says is committed. Once.
+    pub fn start_checkpoints(
         &self,
         options: &DataOptions,
         database: &Arc<Database>,
         take: TakeImage,
     ) {
-        self.savepoints.get_or_init(|| {
+        self.checkpoints.get_or_init(|| {
             let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
-            let place = (self.directory.savepoints(), self.term);
+            let place = (self.directory.checkpoints(), self.term);
             let source = (database, self.pool.clone());
-            Savepoints::start(place, options, log, source, take)
+            Checkpoints::start(place, options, log, source, take)
         });
     }
 
-    /// Writes a savepoint.
+    /// Writes a checkpoint.
     ///
     /// # Errors
     /// A log or a disk that can't be written.
     pub fn checkpoint(&self) -> Result<(), DurableError> {
-        match self.savepoints.get() {
-            Some(savepoints) => savepoints.write(),
+        match self.checkpoints.get() {
+            Some(checkpoints) => checkpoints.write(),
             None => Ok(self.log.sync_to(self.log.end())?),
         }
     }
@@ -130,16 +130,16 @@ impl Durability {
 }
 
 impl Durability {
-    /// Writes what is not on disk, a savepoint where one is wanted, and nothing after that.
+    /// Writes what is not on disk, a checkpoint where one is wanted, and nothing after that.
     pub fn close(&self) {
-        if let Some(savepoints) = self.savepoints.get() {
-            savepoints.stop();
-            let is_wanted = self.savepoint_at_end && savepoints.is_behind();
+        if let Some(checkpoints) = self.checkpoints.get() {
+            checkpoints.stop();
+            let is_wanted = self.checkpoint_at_end && checkpoints.is_behind();
             if is_wanted
                 && self.log.check().is_ok()
-                && let Err(error) = savepoints.write()
+                && let Err(error) = checkpoints.write()
             {
-                tracing::warn!(%error, "no savepoint at the end: the log has what was committed");
+                tracing::warn!(%error, "no checkpoint at the end: the log has what was committed");
             }
         }
         self.log.close();

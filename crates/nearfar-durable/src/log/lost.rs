@@ -1,7 +1,7 @@
 //! Terms that have begun and lost the file that says so.
 //!
 //! A term whose folder has no `BEGIN` was given up before it wrote anything. Where there are records of
-//! its log, a savepoint or a note of it all the same, the file is lost, and with it where its log begins.
+//! its log, a checkpoint or a note of it all the same, the file is lost, and with it where its log begins.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use super::directory::{DataDirectory, sync_folder};
 use super::reached::Reached;
 use super::term::folder_of;
+use crate::checkpoint::directory as checkpoint;
 use crate::error::DurabilityError;
 use crate::private;
-use crate::savepoint::directory as savepoint;
 
 /// The terms after `begun`, the last one that is known to have begun, which must have begun too.
 ///
@@ -31,12 +31,12 @@ pub(super) fn lost_terms(
         }
     }
     terms.extend(Reached::terms(directory.path())?);
-    let savepoints = savepoint::numbers(&directory.savepoints());
-    let savepoints = savepoints.map_err(|error| {
+    let checkpoints = checkpoint::numbers(&directory.checkpoints());
+    let checkpoints = checkpoints.map_err(|error| {
         let error = io::Error::other(error);
-        DurabilityError::io("cannot read", directory.savepoints(), &error)
+        DurabilityError::io("cannot read", directory.checkpoints(), &error)
     })?;
-    terms.extend(savepoints.into_iter().map(|number| number >> 32));
+    terms.extend(checkpoints.into_iter().map(|number| number >> 32));
     Ok(terms.split_off(&(begun + 1)))
 }
 
@@ -82,13 +82,13 @@ pub(super) fn set_aside(directory: &DataDirectory, term: u64) -> Result<PathBuf,
         let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
         number.is_some_and(|number| number >> 32 == term)
     };
-    let savepoints = directory.savepoints();
-    let segments = savepoints.join("segments");
+    let checkpoints = directory.checkpoints();
+    let segments = checkpoints.join("segments");
     let mut moved = vec![
         folder_of(&directory.log(), term),
         Reached::of(directory.path(), term).path(),
     ];
-    for (folder, prefix) in [(&savepoints, "savepoint-"), (&segments, "")] {
+    for (folder, prefix) in [(&checkpoints, "savepoint-"), (&segments, "")] {
         let entries = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries.map_err(|error| failed(folder, error))?,

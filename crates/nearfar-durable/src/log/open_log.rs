@@ -10,9 +10,9 @@ use wal_db::{OpenPolicy, Wal, WalConfig, WalError};
 use super::record::FrameHeader;
 use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
+use crate::checkpoint::pooled::TablePool;
 use crate::error::DurabilityError;
 use crate::image::Encoder;
-use crate::savepoint::pooled::TablePool;
 
 /// The largest record.
 pub(super) const RECORD_BYTES_MAX: u32 = 64 << 20;
@@ -50,14 +50,14 @@ pub struct Log {
     changed: Condvar,
     is_closing: AtomicBool,
     next_transaction: AtomicU64,
-    /// Held for reading by who appends a transaction of several records, so that no savepoint comes
+    /// Held for reading by who appends a transaction of several records, so that no checkpoint comes
     /// between its first and its last.
     whole: RwLock<()>,
     /// Held for reading from a write to disk until [`Self::durable`] says so.
     syncing: RwLock<()>,
     records: AtomicU64,
-    /// The position of the savepoint that the log begins behind.
-    savepoint: AtomicU64,
+    /// The position of the checkpoint that the log begins behind.
+    checkpoint: AtomicU64,
 }
 
 /// What the log has done and how long it is.
@@ -67,8 +67,8 @@ pub struct LogStatus {
     pub position: u64,
     /// All before this position is on disk.
     pub durable: u64,
-    /// The position of the last savepoint.
-    pub savepoint: u64,
+    /// The position of the last checkpoint.
+    pub checkpoint: u64,
     /// Bytes of the log's files.
     pub bytes: u64,
     /// Records that were appended since the directory was opened.
@@ -78,11 +78,11 @@ pub struct LogStatus {
 }
 
 impl Log {
-    /// The log in `files`, which recovery has read up to the end of `wal`, from `savepoint` on.
+    /// The log in `files`, which recovery has read up to the end of `wal`, from `checkpoint` on.
     pub(super) fn new(
         files: Arc<LogFiles>,
         wal: Wal<SharedFiles>,
-        savepoint: u64,
+        checkpoint: u64,
         sync: LogSync,
         pool: Option<Arc<TablePool>>,
     ) -> Self {
@@ -103,7 +103,7 @@ impl Log {
             whole: RwLock::new(()),
             syncing: RwLock::new(()),
             records: AtomicU64::new(0),
-            savepoint: AtomicU64::new(savepoint),
+            checkpoint: AtomicU64::new(checkpoint),
         }
     }
 
@@ -123,7 +123,7 @@ impl Log {
         LogStatus {
             position: *self.end.lock(),
             durable: self.durable(),
-            savepoint: self.savepoint.load(Ordering::Relaxed),
+            checkpoint: self.checkpoint.load(Ordering::Relaxed),
             bytes: self.files.kept_bytes(),
             records: self.records.load(Ordering::Relaxed),
             syncs: self.files.syncs(),
@@ -139,10 +139,10 @@ impl Log {
         *self.end.lock()
     }
 
-    /// Bytes since the last savepoint.
-    pub(super) fn bytes_since_savepoint(&self) -> u64 {
+    /// Bytes since the last checkpoint.
+    pub(super) fn bytes_since_checkpoint(&self) -> u64 {
         self.end()
-            .saturating_sub(self.savepoint.load(Ordering::Relaxed))
+            .saturating_sub(self.checkpoint.load(Ordering::Relaxed))
     }
 
     pub(super) fn next_transaction(&self) -> u64 {
@@ -336,9 +336,9 @@ impl Log {
         self.files.note_end(self.durable());
     }
 
-    /// Forgets what comes before `position`, which a savepoint holds.
+    /// Forgets what comes before `position`, which a checkpoint holds.
     pub(super) fn begin_at(&self, position: u64) {
-        self.savepoint.fetch_max(position, Ordering::SeqCst);
+        self.checkpoint.fetch_max(position, Ordering::SeqCst);
         if let Err(error) = self.files.remove_before(position) {
             tracing::warn!(%error, "old files of the log can't be removed, it is tried again later");
         }

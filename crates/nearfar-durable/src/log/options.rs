@@ -16,13 +16,13 @@ pub struct DataOptions {
     pub directory: PathBuf,
     /// When commits are written to disk, until the setting `log_sync` says otherwise.
     pub sync: LogSync,
-    /// A savepoint is written once the log has so many bytes more than the last one.
-    pub savepoint_bytes: u64,
-    /// A savepoint is written once the last one is so old, if anything was changed.
-    pub savepoint_interval: Option<Duration>,
-    /// Whether a savepoint is written when the engine ends, if anything was changed: opening the
+    /// A checkpoint is written once the log has so many bytes more than the last one.
+    pub checkpoint_bytes: u64,
+    /// A checkpoint is written once the last one is so old, if anything was changed.
+    pub checkpoint_interval: Option<Duration>,
+    /// Whether a checkpoint is written when the engine ends, if anything was changed: opening the
     /// directory reads no log then.
-    pub savepoint_at_end: bool,
+    pub checkpoint_at_end: bool,
     /// Whether a log that is damaged is read up to the damage, instead of refused.
     pub recover_until_damage: bool,
     /// Told how far reading the log is.
@@ -34,18 +34,18 @@ pub struct DataOptions {
 }
 
 impl DataOptions {
-    /// A savepoint is written after so many bytes of the log, where nothing else is said.
-    pub const SAVEPOINT_BYTES: u64 = 256 << 20;
+    /// A checkpoint is written after so many bytes of the log, where nothing else is said.
+    pub const CHECKPOINT_BYTES: u64 = 256 << 20;
 
-    /// The defaults: commits are on disk when they are acknowledged, a savepoint every 256 MiB of
+    /// The defaults: commits are on disk when they are acknowledged, a checkpoint every 256 MiB of
     /// log and every 15 minutes, damage refused.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
             sync: LogSync::On,
-            savepoint_bytes: Self::SAVEPOINT_BYTES,
-            savepoint_interval: Some(Duration::from_secs(15 * 60)),
-            savepoint_at_end: true,
+            checkpoint_bytes: Self::CHECKPOINT_BYTES,
+            checkpoint_interval: Some(Duration::from_secs(15 * 60)),
+            checkpoint_at_end: true,
             recover_until_damage: false,
             progress: None,
             access: FileAccess::Owner,
@@ -80,7 +80,7 @@ impl fmt::Debug for RecoveryObserver {
 pub struct RecoveryProgress {
     /// Bytes of the log that were carried out.
     pub bytes: u64,
-    /// Bytes of the log that there are behind the savepoint.
+    /// Bytes of the log that there are behind the checkpoint.
     pub total_bytes: u64,
     /// Transactions and definitions that were carried out.
     pub transactions: u64,
@@ -93,7 +93,7 @@ pub struct RecoveryProgress {
 pub enum Origin {
     /// Nowhere: it began without any.
     Nothing,
-    /// In the data directory: its newest savepoint and the log, or the log alone.
+    /// In the data directory: its newest checkpoint and the log, or the log alone.
     Directory,
     /// In the pool, where they are used in place, and in the log behind that if there is one.
     Pool,

@@ -1,4 +1,4 @@
-//! From a data directory to a database: the newest savepoint, and then the log behind it.
+//! From a data directory to a database: the newest checkpoint, and then the log behind it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::record::Frame;
 use super::replay::{Definitions, Replay, Unfinished};
 use super::store::{LogFiles, SharedFiles, unreadable};
 use super::term::Term;
+use crate::checkpoint::directory::CheckpointInfo;
+use crate::checkpoint::pooled::TablePool;
 use crate::error::{DurabilityError, DurableError};
-use crate::savepoint::directory::SavepointInfo;
-use crate::savepoint::pooled::TablePool;
 use nearfar_table::transaction::Database;
 
 /// Progress is told after so many transactions.
 const TOLD_EVERY: u64 = 1024;
 
-/// The log behind the newest savepoint, before it is carried out.
+/// The log behind the newest checkpoint, before it is carried out.
 pub(super) struct OpenedLog {
     files: Arc<LogFiles>,
     wal: Wal<SharedFiles>,
-    /// The position of the savepoint.
-    savepoint: u64,
+    /// The position of the checkpoint.
+    checkpoint: u64,
 }
 
 impl OpenedLog {
@@ -38,16 +38,16 @@ impl OpenedLog {
         directory: &DataDirectory,
         term: &Term,
         options: &DataOptions,
-        newest: Option<&SavepointInfo>,
+        newest: Option<&CheckpointInfo>,
     ) -> Result<Self, DurabilityError> {
-        let savepoint = newest.map_or(0, |newest| newest.log_position);
+        let checkpoint = newest.map_or(0, |newest| newest.log_position);
         let (folder, faults) = (term.folder(), Arc::clone(&options.faults));
         let own = Reached::of(directory.path(), term.number);
         let place = (folder.as_path(), own.clone());
-        let files = LogFiles::open(place, term.earlier(savepoint)?, savepoint, faults)?;
+        let files = LogFiles::open(place, term.earlier(checkpoint)?, checkpoint, faults)?;
         let shared = SharedFiles(Arc::clone(&files));
         let reached = term.reached_before(directory)?;
-        let (wal, kept) = open(directory, options, &shared, (savepoint, reached))?;
+        let (wal, kept) = open(directory, options, &shared, (checkpoint, reached))?;
         // An earlier process may have ended before the kernel had written all of it: what a term says of
         // where it begins must not be on disk before that.
         files.sync_all()?;
@@ -58,13 +58,13 @@ impl OpenedLog {
         Ok(Self {
             files,
             wal,
-            savepoint,
+            checkpoint,
         })
     }
 
     /// Whether the log can be carried out from `position` on.
     pub fn has(&self, position: u64) -> bool {
-        (self.savepoint..=self.end()).contains(&position)
+        (self.checkpoint..=self.end()).contains(&position)
     }
 
     /// Where it ends.
@@ -87,7 +87,7 @@ impl OpenedLog {
         let Self {
             files,
             wal,
-            savepoint,
+            checkpoint,
         } = self;
         let mut progress = RecoveryProgress {
             total_bytes: wal.len() - start,
@@ -104,7 +104,7 @@ impl OpenedLog {
             } = progress;
             tracing::info!(bytes, transactions, cut_bytes, "the log was read");
         }
-        let log = Log::new(files, wal, savepoint, options.sync, pool.cloned());
+        let log = Log::new(files, wal, checkpoint, options.sync, pool.cloned());
         Ok((log, definitions))
     }
 }
@@ -114,7 +114,7 @@ fn replay(
     database: &Arc<Database>,
     definitions: Definitions,
     wal: &Wal<SharedFiles>,
-    savepoint: u64,
+    checkpoint: u64,
     progress: &mut RecoveryProgress,
 ) -> Result<Definitions, DurableError> {
     let tell = |progress: &RecoveryProgress| {
@@ -124,8 +124,8 @@ fn replay(
     };
     let mut replay = Replay::new(database, definitions);
     let mut unfinished = Unfinished::default();
-    let at = |error| DurabilityError::replay(savepoint, error);
-    for record in wal.iter_from(Lsn::new(savepoint)).map_err(at)? {
+    let at = |error| DurabilityError::replay(checkpoint, error);
+    for record in wal.iter_from(Lsn::new(checkpoint)).map_err(at)? {
         let record = record.map_err(at)?;
         let position = record.lsn().get();
         let undecodable = DurabilityError::undecodable(position);
@@ -146,7 +146,7 @@ fn replay(
         replay.record(position, frame)?;
         replay.commit()?;
         progress.transactions += 1;
-        progress.bytes = position + PREFIX_BYTES + record.len() as u64 - savepoint;
+        progress.bytes = position + PREFIX_BYTES + record.len() as u64 - checkpoint;
         if progress.transactions.is_multiple_of(TOLD_EVERY) {
             tell(progress);
         }
@@ -162,7 +162,7 @@ fn open(
     directory: &DataDirectory,
     options: &DataOptions,
     files: &SharedFiles,
-    (savepoint, reached): (u64, Option<u64>),
+    (checkpoint, reached): (u64, Option<u64>),
 ) -> Result<(Wal<SharedFiles>, Option<PathBuf>), DurabilityError> {
     let reached = reached.unwrap_or(0);
     let failed = |error| unreadable(files.0.folder(), error);
@@ -171,7 +171,7 @@ fn open(
         let what = "the log ends there, but was on disk up to position";
         (end, format!("{what} {reached}"))
     };
-    let damage = match missing(files, savepoint)? {
+    let damage = match missing(files, checkpoint)? {
         Some(damage) => damage,
         None if files.0.end() < reached => short(files.0.end()),
         // Nothing is cut before it is known that nothing is lost.
@@ -242,17 +242,17 @@ fn note_torn(position: u64, bytes: u64) {
     );
 }
 
-/// What is not there of the log at its beginning or before its savepoint.
-fn missing(files: &SharedFiles, savepoint: u64) -> Result<Option<(u64, String)>, DurabilityError> {
+/// What is not there of the log at its beginning or before its checkpoint.
+fn missing(files: &SharedFiles, checkpoint: u64) -> Result<Option<(u64, String)>, DurabilityError> {
     let first = files.0.first_position()?;
     Ok(match first {
-        Some(first) if first > savepoint => {
+        Some(first) if first > checkpoint => {
             let what = "files of the log are missing before that of the next position";
-            Some((savepoint, format!("{what}, {first}")))
+            Some((checkpoint, format!("{what}, {first}")))
         }
-        _ if files.0.end() < savepoint => {
-            let what = "the log ends before the savepoint, at position";
-            Some((savepoint, format!("{what} {}", files.0.end())))
+        _ if files.0.end() < checkpoint => {
+            let what = "the log ends before the checkpoint, at position";
+            Some((checkpoint, format!("{what} {}", files.0.end())))
         }
         _ => None,
     })

@@ -15,7 +15,7 @@ use nearfar_table::table::{
 };
 use nearfar_table::transaction::{Database, NewRowsBuilder};
 
-/// What is in a database by name: what savepoint and log together say.
+/// What is in a database by name: what checkpoint and log together say.
 #[derive(Debug, Default)]
 pub struct Definitions {
     /// The names of schemas.

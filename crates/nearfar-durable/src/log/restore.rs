@@ -1,4 +1,4 @@
-//! From a savepoint to the tables of a database.
+//! From a checkpoint to the tables of a database.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The log's files.
 //!
 //! They are those of `wal-db`, with three things added: names of new files are written to disk along
-//! with their contents, the log begins where the savepoint ends, and a write to disk that has failed
+//! with their contents, the log begins where the checkpoint ends, and a write to disk that has failed
 //! once is never taken for one that succeeds.
 
 use parking_lot::Mutex;

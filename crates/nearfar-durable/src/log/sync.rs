@@ -13,7 +13,7 @@ pub enum LogSync {
     /// So often, in the background: a loss of power loses what was committed since. Ending or
     /// killing the program loses nothing.
     Every(Duration),
-    /// When the kernel sees fit, and with savepoints.
+    /// When the kernel sees fit, and with checkpoints.
     Off,
 }
 

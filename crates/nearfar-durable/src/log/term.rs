@@ -1,9 +1,9 @@
-//! Terms: whose log and savepoints of a data directory count.
+//! Terms: whose log and checkpoints of a data directory count.
 //!
 //! The process that owns a pool may be stopped while it writes, lose the pool to another one, and go
-//! on afterwards. So each owner writes files of its own: the log in `log/term-N/`, savepoints under
+//! on afterwards. So each owner writes files of its own: the log in `log/term-N/`, checkpoints under
 //! numbers whose upper half is N. A term begins when its file `BEGIN` is there, which says at which
-//! position of the term before it does, and up to which savepoint those of earlier terms count. What
+//! position of the term before it does, and up to which checkpoint those of earlier terms count. What
 //! an owner writes after that is of no account, and is written where it does no harm.
 //!
 //! N is taken by making the folder, and the claim on the pool is checked behind that. So terms that
@@ -22,9 +22,9 @@ use super::directory::{DataDirectory, random_identity, sync_folder, write_whole}
 use super::lost::{lost_terms, set_aside};
 use super::reached::Reached;
 use super::store::Part;
+use crate::checkpoint::pooled::TablePool;
 use crate::error::DurabilityError;
 use crate::private;
-use crate::savepoint::pooled::TablePool;
 
 const FOLDER: &str = "term-";
 const BEGIN: &str = "BEGIN";
@@ -36,8 +36,8 @@ struct Begin {
     previous: u64,
     /// The position of the log.
     position: u64,
-    /// The last savepoint of earlier terms that counts.
-    savepoint: u64,
+    /// The last checkpoint of earlier terms that counts.
+    checkpoint: u64,
     /// The pool whose owner it is of; zero where there was none.
     pool: u128,
     /// Tells the term from all others.
@@ -117,11 +117,11 @@ impl Term {
         folder_of(&self.log, self.number)
     }
 
-    /// Whether a savepoint of this number was written by who owned the directory then.
-    pub fn counts(&self, savepoint: u64) -> bool {
+    /// Whether a checkpoint of this number was written by who owned the directory then.
+    pub fn counts(&self, checkpoint: u64) -> bool {
         let previous = self.begin_of_previous.as_ref();
-        let accepted = previous.map_or(0, |begin| begin.savepoint);
-        savepoint >> 32 == self.previous || savepoint <= accepted
+        let accepted = previous.map_or(0, |begin| begin.checkpoint);
+        checkpoint >> 32 == self.previous || checkpoint <= accepted
     }
 
     /// The logs of earlier terms, from the one that has `position` on.
@@ -154,18 +154,18 @@ impl Term {
         Ok(parts)
     }
 
-    /// Has the term begin at `position` of the log, after `savepoint`.
+    /// Has the term begin at `position` of the log, after `checkpoint`.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn begin(&self, position: u64, savepoint: u64) -> Result<(), DurabilityError> {
+    pub fn begin(&self, position: u64, checkpoint: u64) -> Result<(), DurabilityError> {
         if self.number == 0 {
             return Ok(());
         }
         let begin = Begin {
             previous: self.previous,
             position,
-            savepoint,
+            checkpoint,
             pool: self.pool,
             identity: self.identity,
             previous_identities: self.previous_identities(position),
@@ -173,7 +173,7 @@ impl Term {
         write_whole(&self.folder().join(BEGIN), begin.to_text().as_bytes())
     }
 
-    /// Whether the log up to `position`, which is not before the last savepoint, was written in the
+    /// Whether the log up to `position`, which is not before the last checkpoint, was written in the
     /// term of this identity and those before it. `end` is the end of the log.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ impl Begin {
         let Self {
             previous,
             position,
-            savepoint,
+            checkpoint,
             pool,
             identity,
             previous_identities,
@@ -346,7 +346,7 @@ impl Begin {
         let identities = previous_identities.iter().map(|one| format!(" {one:016x}"));
         let identities: String = identities.collect();
         format!(
-            "previous {previous}\nposition {position}\nsavepoint {savepoint}\npool {pool:032x}\n\
+            "previous {previous}\nposition {position}\nsavepoint {checkpoint}\npool {pool:032x}\n\
              identity {identity:016x}\nprevious-identities{identities}\n"
         )
     }
@@ -357,7 +357,7 @@ impl Begin {
         Some(Self {
             previous: value("previous")?.parse().ok()?,
             position: value("position")?.parse().ok()?,
-            savepoint: value("savepoint")?.parse().ok()?,
+            checkpoint: value("savepoint")?.parse().ok()?,
             pool: u128::from_str_radix(value("pool")?, 16).ok()?,
             identity: u64::from_str_radix(value("identity")?, 16).ok()?,
             previous_identities: value("previous-identities")?
@@ -385,11 +385,12 @@ mod tests {
                 fs::write(own.join(format!("{:020}.wal", 0)), bytes).expect("written");
             }
         }
-        for (number, previous, position, savepoint) in [(1, 0, 800, 5), (3, 1, 1100, 1 << 32 | 7)] {
+        for (number, previous, position, checkpoint) in [(1, 0, 800, 5), (3, 1, 1100, 1 << 32 | 7)]
+        {
             let begin = Begin {
                 previous,
                 position,
-                savepoint,
+                checkpoint,
                 pool: 9,
                 identity: 100 + number,
                 previous_identities: vec![if previous == 0 { 0 } else { 100 + previous }],
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn savepoints_count_that_were_written_in_their_time() {
+    fn checkpoints_count_that_were_written_in_their_time() {
         let folder = tempfile::tempdir().expect("a folder");
         let term = Term::new(&directory(folder.path()), None, false).expect("a term");
         let counted = [5, 1 << 32 | 6, 1 << 32 | 7, 3 << 32 | 1, 3 << 32 | 900];
@@ -514,7 +515,7 @@ mod tests {
         let begin = Begin {
             previous: 3,
             position: u64::MAX,
-            savepoint: 3 << 32 | 1,
+            checkpoint: 3 << 32 | 1,
             pool: u128::MAX,
             identity: u64::MAX,
             previous_identities: vec![1, 0],

@@ -1,3 +1,3 @@
 //! Tests of what outlives the process, without SQL.
 
-mod savepoints;
+mod checkpoints;

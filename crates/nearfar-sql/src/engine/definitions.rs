@@ -16,7 +16,7 @@ use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeImage
 use nearfar_table::table::{Preload, Table};
 use nearfar_table::transaction::{CommitGate, Version};
 
-/// Held by the one change of the catalog that is under way, or by who takes a savepoint.
+/// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
 #[derive(Debug, Default)]
 pub(super) struct DefinitionLock {
     /// Views of the data directory that could not be planned, and are kept there nevertheless.
@@ -77,7 +77,7 @@ fn forget(
     }
 }
 
-/// Adds what is in a schema to a savepoint.
+/// Adds what is in a schema to a checkpoint.
 fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &TableMap) {
     image.schemas.push(schema.to_owned());
     for (name, provider) in map.all() {

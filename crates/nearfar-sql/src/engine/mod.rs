@@ -55,10 +55,10 @@ use crate::scan::{NearfarTable, ScanCosts};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
 use nearfar_durable::Opened;
+use nearfar_durable::checkpoint::pooled::TablePool;
+use nearfar_durable::checkpoint::{Publisher, Verifier};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
-use nearfar_durable::savepoint::pooled::TablePool;
-use nearfar_durable::savepoint::{Publisher, Verifier};
 use nearfar_table::placement::{Storage, TemporaryBudget};
 use nearfar_table::segment::PacedSegments;
 use nearfar_table::table::Table;
@@ -76,7 +76,7 @@ pub struct Engine {
     far: Option<TierId>,
     pacer: Option<Arc<PacedTier>>,
     threads: usize,
-    /// Ends before what it writes savepoints of.
+    /// Ends before what it writes checkpoints of.
     durability: Option<Durability>,
     origin: Origin,
     catalog: Arc<SharedCatalog>,
@@ -180,7 +180,7 @@ impl Engine {
         self.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = self.durability.as_ref().zip(data) {
             self.database.set_log(Arc::clone(durability.log()) as _);
-            durability.start_savepoints(data, &self.database, self.image_taker());
+            durability.start_checkpoints(data, &self.database, self.image_taker());
         }
         self.start_publishing();
         self.preloader.start(&self.catalog);
@@ -317,7 +317,7 @@ impl Engine {
         Arc::new(provider.writable(&self.database))
     }
 
-    /// Writes a savepoint to the data directory, after which the log begins anew.
+    /// Writes a checkpoint to the data directory, after which the log begins anew.
     ///
     /// # Errors
     /// [`DurabilityError::InMemory`] without a data directory; a disk that can't be written.

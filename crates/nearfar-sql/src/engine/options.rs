@@ -3,8 +3,8 @@
 use nearfar_memory::{Budgets, OverBudget, PageSize};
 use nearfar_topology::{Profile, Topology};
 
+use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::log::DataOptions;
-use nearfar_durable::savepoint::pooled::TablePoolOptions;
 
 /// What an [`Engine`](super::Engine) is made with.
 #[derive(Debug, Clone)]

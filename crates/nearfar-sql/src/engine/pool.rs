@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::error::StoreError;
-use nearfar_durable::savepoint::Publisher;
-use nearfar_durable::savepoint::pooled::TablePool;
+use nearfar_durable::checkpoint::Publisher;
+use nearfar_durable::checkpoint::pooled::TablePool;
 
 impl Engine {
     /// Publishes what is committed from now on, if there is a pool.

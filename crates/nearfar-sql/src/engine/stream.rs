@@ -20,8 +20,8 @@ use super::execute::shown_schema;
 use super::fault::{is_of_hash_join, query_error};
 use crate::error::{Panicked, StoreError};
 use crate::memory::{CancelOnDrop, QueryMemory};
+use nearfar_durable::checkpoint::pooled::TablePool;
 use nearfar_durable::error::DurabilityError;
-use nearfar_durable::savepoint::pooled::TablePool;
 use nearfar_table::transaction::Transaction;
 
 /// What a poll of a query gives.

@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use nearfar_memory::pool::PoolError;
 
 use super::StoreError;
-use nearfar_durable::error::{DurabilityError, SavepointError};
+use nearfar_durable::error::{CheckpointError, DurabilityError};
 
 /// Whether an error is that a file system, a quota or a pool has no room left, however deep that lies
 /// in it.
@@ -47,10 +47,10 @@ fn is_full_itself(error: &(dyn Error + 'static)) -> bool {
             _ => false,
         };
     }
-    match error.downcast_ref::<SavepointError>() {
-        Some(SavepointError::Full { .. }) => true,
-        Some(SavepointError::File { source, .. }) => is_full_kind(source.kind()),
-        Some(SavepointError::Pool { source, .. }) => is_full_itself(source.as_ref()),
+    match error.downcast_ref::<CheckpointError>() {
+        Some(CheckpointError::Full { .. }) => true,
+        Some(CheckpointError::File { source, .. }) => is_full_kind(source.kind()),
+        Some(CheckpointError::Pool { source, .. }) => is_full_itself(source.as_ref()),
         _ => false,
     }
 }
@@ -67,7 +67,7 @@ fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'st
     if let Some(error) = error.downcast_ref::<StoreError>().or(boxed) {
         return match error {
             StoreError::Durability(error) => Some(error),
-            StoreError::Savepoint(error) => Some(error.as_ref()),
+            StoreError::Checkpoint(error) => Some(error.as_ref()),
             StoreError::Arrow(error) => Some(error),
             StoreError::DataFusion(error) => Some(error),
             StoreError::Unreadable { source, .. } => Some(source.as_ref()),
@@ -120,17 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn pools_and_savepoints_can_be_full_too() {
+    fn pools_and_checkpoints_can_be_full_too() {
         let path = std::path::PathBuf::from("pool");
         let source = Box::new(PoolError::Full {
             bytes: 2,
             largest_free_bytes: 1,
         });
-        let pool = SavepointError::Pool {
+        let pool = CheckpointError::Pool {
             path: path.clone(),
             source,
         };
-        let file = SavepointError::Full { path };
+        let file = CheckpointError::Full { path };
         for error in [pool, file] {
             assert!(is_disk_full(&StoreError::from(error.clone())), "{error:?}");
             let outer = DataFusionError::from(StoreError::from(error));

@@ -13,7 +13,7 @@ use nearfar_model::ParameterError;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use nearfar_durable::error::{DurabilityError, DurableError, SavepointError};
+use nearfar_durable::error::{CheckpointError, DurabilityError, DurableError};
 use nearfar_table::error::{TableError, TransactionError};
 use nearfar_table::placement::StrategyError;
 
@@ -51,9 +51,9 @@ pub enum StoreError {
     /// The data directory can't be opened, or a change not be kept in it.
     #[error(transparent)]
     Durability(#[from] DurabilityError),
-    /// A savepoint that can't be written or read.
+    /// A checkpoint that can't be written or read.
     #[error(transparent)]
-    Savepoint(Box<SavepointError>),
+    Checkpoint(Box<CheckpointError>),
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
@@ -100,9 +100,9 @@ pub enum StoreError {
     DataFusion(DataFusionError),
 }
 
-impl From<SavepointError> for StoreError {
-    fn from(error: SavepointError) -> Self {
-        Self::Savepoint(Box::new(error))
+impl From<CheckpointError> for StoreError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Checkpoint(Box::new(error))
     }
 }
 
@@ -129,7 +129,7 @@ impl From<DurableError> for StoreError {
     fn from(error: DurableError) -> Self {
         match error {
             DurableError::Durability(error) => Self::Durability(error),
-            DurableError::Savepoint(error) => Self::Savepoint(error),
+            DurableError::Checkpoint(error) => Self::Checkpoint(error),
             DurableError::Tier(error) => Self::Tier(error),
             DurableError::Table(error) => error.into(),
         }
@@ -144,7 +144,7 @@ impl StoreError {
             Self::Sql(error) => Some(Self::Sql(error.clone())),
             Self::Transaction(error) => Some(Self::Transaction(error.clone())),
             Self::Durability(error) => Some(Self::Durability(error.clone())),
-            Self::Savepoint(error) => Some(Self::Savepoint(error.clone())),
+            Self::Checkpoint(error) => Some(Self::Checkpoint(error.clone())),
             Self::OutOfMemory(refusal) => Some(Self::OutOfMemory(refusal.clone())),
             _ => None,
         }

@@ -112,7 +112,7 @@ pub(crate) enum StatementKind {
     CopyOut(CopyOut),
     Transaction(TransactionCommand),
     Call(Call),
-    /// `CHECKPOINT`: a savepoint.
+    /// `CHECKPOINT`: a checkpoint.
     Checkpoint,
     /// What is about the session itself.
     Session(SessionCommand),

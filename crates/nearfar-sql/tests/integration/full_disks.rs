@@ -1,9 +1,9 @@
 //! File systems that are full: a tmpfs of a few MiB for each test, which needs the right to mount.
 
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::error::CheckpointError;
 use nearfar_durable::error::DurabilityError;
-use nearfar_durable::error::SavepointError;
 use nearfar_durable::log::DataOptions;
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
 use nearfar_sql::error::StoreError;
@@ -70,9 +70,9 @@ impl Drop for SmallDisk {
 
 fn log_only(directory: &Path) -> DataOptions {
     DataOptions {
-        savepoint_bytes: u64::MAX,
-        savepoint_interval: None,
-        savepoint_at_end: false,
+        checkpoint_bytes: u64::MAX,
+        checkpoint_interval: None,
+        checkpoint_at_end: false,
         ..DataOptions::new(directory)
     }
 }
@@ -208,8 +208,8 @@ async fn a_checkpoint_without_room_leaves_the_log_and_can_be_done_later() {
     for merge in ["SELECT 1", "CALL nearfar.merge('t')"] {
         run(&session, merge).await;
         let error = try_run(&session, "CHECKPOINT").await.expect_err("full");
-        let is_full = matches!(&error, StoreError::Savepoint(error)
-            if matches!(**error, SavepointError::Full { .. }));
+        let is_full = matches!(&error, StoreError::Checkpoint(error)
+            if matches!(**error, CheckpointError::Full { .. }));
         assert!(is_full, "{error}");
         let folder = data.join("savepoint").display().to_string();
         assert_names(&error, &[&folder, "the file system is full", "make room"]);
@@ -243,7 +243,7 @@ async fn a_pool_on_a_full_file_system_costs_nothing_but_the_fast_restart() {
         &error,
         &[&pool.display().to_string(), "No space left", "make room"],
     );
-    // The log and savepoints have their own place.
+    // The log and checkpoints have their own place.
     run(&session, "CALL nearfar.merge('t'); CHECKPOINT").await;
     check(&session, rows).await;
     small.resize(65536);

@@ -1,6 +1,6 @@
 //! Main storage in a pool: what the next process has at once, and what becomes of damage.
 
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::{Placement, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::StoreError;
@@ -233,7 +233,7 @@ async fn damage_is_named() {
     assert!(refused.to_string().contains("of table `t`"), "{refused}");
     flip(&path, 65_536);
     let refused = Engine::new(pooled(&path)).expect_err("refused");
-    assert!(matches!(refused, StoreError::Savepoint(_)), "{refused:?}");
+    assert!(matches!(refused, StoreError::Checkpoint(_)), "{refused:?}");
     assert!(
         refused
             .to_string()

@@ -1,10 +1,10 @@
 //! A pool beside a data directory: the pool has main storage, the directory has what came since, and
 //! everything if the pool is lost.
 
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::error::CheckpointError;
 use nearfar_durable::error::DurabilityError;
-use nearfar_durable::error::SavepointError;
 use nearfar_durable::log::DataOptions;
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions, Origin};
 use nearfar_sql::error::StoreError;
@@ -38,7 +38,7 @@ impl Place {
     fn with_data(&self, data: &str) -> EngineOptions {
         let mut data = DataOptions::new(self.folder.path().join(data));
         // So that the log has a tail.
-        data.savepoint_at_end = false;
+        data.checkpoint_at_end = false;
         EngineOptions {
             data: Some(data),
             ..options()
@@ -321,12 +321,12 @@ async fn a_pool_belongs_to_one_data_directory() {
         (alone, "belongs to a data directory"),
     ] {
         let refused = Engine::new(options).expect_err("refused");
-        let StoreError::Savepoint(error) = &refused else {
+        let StoreError::Checkpoint(error) = &refused else {
             panic!("{refused:?}");
         };
         let is_expected = matches!(
             error.as_ref(),
-            SavepointError::OtherDatabase { .. } | SavepointError::NeedsDataDirectory { .. }
+            CheckpointError::OtherDatabase { .. } | CheckpointError::NeedsDataDirectory { .. }
         );
         assert!(is_expected && error.to_string().contains(wanted), "{error}");
     }

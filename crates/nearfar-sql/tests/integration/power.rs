@@ -3,8 +3,8 @@
 //! committed, the last acknowledged publication or a later one; and where a write-back was forgotten,
 //! it notices.
 
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_durable::log::DataOptions;
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::{Claim, Pool, PoolMemory, TakeOver};
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
 use nearfar_sql::error::StoreError;
@@ -96,7 +96,7 @@ async fn run_with(fails: impl FnOnce(&PoolMemory), data: Option<&Path>) -> Pool 
     fails(pool.memory());
     let engine = Engine::new(EngineOptions {
         data: data.map(|directory| DataOptions {
-            savepoint_at_end: false,
+            checkpoint_at_end: false,
             ..DataOptions::new(directory)
         }),
         ..options_on(&pool, Verify::All)

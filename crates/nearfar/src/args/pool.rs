@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::FileAccess;
 
 use crate::human::ByteSize;

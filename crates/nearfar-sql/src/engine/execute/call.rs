@@ -58,7 +58,7 @@ impl Session {
         Ok(counted("LOAD", columns))
     }
 
-    /// Writes a savepoint, while queries and transactions go on.
+    /// Writes a checkpoint, while queries and transactions go on.
     pub(super) async fn checkpoint(&self) -> Result<StatementResult, StoreError> {
         let engine = Arc::clone(self.engine());
         let written = tokio::task::spawn_blocking(move || engine.checkpoint());

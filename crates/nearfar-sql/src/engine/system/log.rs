@@ -23,8 +23,8 @@ const COLUMNS: &Columns<Row> = &[
         Of::Count(|row| Some(row.status.durable)),
     ),
     (
-        "savepoint_position",
-        Of::Count(|row| Some(row.status.savepoint)),
+        "checkpoint_position",
+        Of::Count(|row| Some(row.status.checkpoint)),
     ),
     ("bytes", Of::Count(|row| Some(row.status.bytes))),
     ("records", Of::Count(|row| Some(row.status.records))),

@@ -2,9 +2,9 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, LogSync};
-use nearfar_durable::savepoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::pool::{Claim, TakeOver};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::error::StoreError;
@@ -75,8 +75,8 @@ fn data(directory: &Path, random: &mut Random) -> DataOptions {
         1 => LogSync::Every(Duration::from_millis(3)),
         _ => LogSync::On,
     };
-    options.savepoint_bytes = [64 << 10, 1 << 20, u64::MAX][random.below(3) as usize];
-    options.savepoint_at_end = random.below(2) == 0;
+    options.checkpoint_bytes = [64 << 10, 1 << 20, u64::MAX][random.below(3) as usize];
+    options.checkpoint_at_end = random.below(2) == 0;
     options
 }
 

@@ -11,12 +11,12 @@ use std::sync::Arc;
 use super::super::support::{run, try_run, value};
 use super::{open, try_open};
 
-/// Options without savepoints, so that all is in the log.
+/// Options without checkpoints, so that all is in the log.
 fn log_only(directory: &Path) -> DataOptions {
     DataOptions {
-        savepoint_bytes: u64::MAX,
-        savepoint_interval: None,
-        savepoint_at_end: false,
+        checkpoint_bytes: u64::MAX,
+        checkpoint_interval: None,
+        checkpoint_at_end: false,
         ..DataOptions::new(directory)
     }
 }

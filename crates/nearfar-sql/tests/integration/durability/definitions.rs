@@ -40,7 +40,7 @@ async fn a_table_is_not_entered_into_another_schema_of_the_same_name() {
 async fn a_table_that_is_dropped_while_it_moves_leaves_nothing_in_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = || DataOptions {
-        savepoint_at_end: false,
+        checkpoint_at_end: false,
         ..DataOptions::new(folder.path())
     };
     for round in 0..10 {

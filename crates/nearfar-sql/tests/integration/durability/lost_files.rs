@@ -1,8 +1,8 @@
 //! Files of a data directory that are gone: each is missed, or nothing is lost with it.
 
+use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::DataOptions;
-use nearfar_durable::savepoint::pooled::TablePoolOptions;
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::StoreError;
@@ -23,15 +23,15 @@ const ROWS: i64 = 100;
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     has_pool: bool,
-    /// The engine that writes a savepoint, if any does.
-    savepoint_in: Option<i64>,
+    /// The engine that writes a checkpoint, if any does.
+    checkpoint_in: Option<i64>,
 }
 
 const KINDS: [Kind; 6] = {
-    const fn kind(has_pool: bool, savepoint_in: Option<i64>) -> Kind {
+    const fn kind(has_pool: bool, checkpoint_in: Option<i64>) -> Kind {
         Kind {
             has_pool,
-            savepoint_in,
+            checkpoint_in,
         }
     }
     [
@@ -57,7 +57,7 @@ fn open(folder: &Path, kind: Kind, recovers: bool) -> Result<Arc<Engine>, StoreE
     });
     Engine::new(EngineOptions {
         data: Some(DataOptions {
-            savepoint_at_end: false,
+            checkpoint_at_end: false,
             recover_until_damage: recovers,
             ..DataOptions::new(data(folder))
         }),
@@ -78,7 +78,7 @@ async fn build(folder: &Path, kind: Kind) -> String {
         let (first, last) = (round * ROWS + 1, (round + 1) * ROWS);
         let insert = format!("INSERT INTO t SELECT value FROM generate_series({first}, {last})");
         run(&session, &insert).await;
-        if kind.savepoint_in == Some(round) {
+        if kind.checkpoint_in == Some(round) {
             run(&session, "CHECKPOINT").await;
         }
         content = value(&session, CONTENT).await;
@@ -148,7 +148,10 @@ async fn check_without(folder: &Path, kind: Kind, lost: &str, content: &str) -> 
             let session = engine.session();
             match try_run(&session, CONTENT).await {
                 // A file that is read when it is needed.
-                Err(error) => assert!(matches!(error, StoreError::Savepoint(_)), "{lost}: {error}"),
+                Err(error) => assert!(
+                    matches!(error, StoreError::Checkpoint(_)),
+                    "{lost}: {error}"
+                ),
                 Ok(_) => assert_eq!(value(&session, CONTENT).await, content, "{kind:?} {lost}"),
             }
             return false;
@@ -161,7 +164,7 @@ async fn check_without(folder: &Path, kind: Kind, lost: &str, content: &str) -> 
             DurabilityError::LostTerm { .. }
                 | DurabilityError::DamagedLog { .. }
                 | DurabilityError::NotADataDirectory { .. }
-        ) | StoreError::Savepoint(_)
+        ) | StoreError::Checkpoint(_)
     );
     assert!(is_of_files, "{kind:?} {lost}: {refused:?}");
     let after = contents(&data(folder));

@@ -33,10 +33,10 @@ async fn await_loaded(session: &Session, columns: &str) {
     }
 }
 
-/// Makes table `t` with `clauses`, and ends with a savepoint, or with all of it in the log.
-async fn make(folder: &Path, clauses: &str, after: &str, savepoint: bool) {
+/// Makes table `t` with `clauses`, and ends with a checkpoint, or with all of it in the log.
+async fn make(folder: &Path, clauses: &str, after: &str, checkpoint: bool) {
     let mut data = DataOptions::new(folder);
-    data.savepoint_at_end = savepoint;
+    data.checkpoint_at_end = checkpoint;
     let session = try_open(data).expect("a data directory").session();
     run(
         &session,
@@ -138,7 +138,7 @@ fn damage_largest(folder: &Path) {
         .map(|file| file.expect("a file").path())
         .filter(|path| path.is_file());
     let largest = files.max_by_key(|path| path.metadata().expect("a file").len());
-    let largest = largest.expect("a savepoint");
+    let largest = largest.expect("a checkpoint");
     let mut bytes = std::fs::read(&largest).expect("its bytes");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0x40;

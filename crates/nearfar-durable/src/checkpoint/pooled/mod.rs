@@ -1,4 +1,4 @@
-//! Savepoints in a pool: main storage that a later process uses where it lies.
+//! Checkpoints in a pool: main storage that a later process uses where it lies.
 //!
 //! Every column of a segment of the main storage is an extent; so is what is known of a segment, and
 //! each segment of the delta. What is published names the extents and has everything else. Columns

@@ -1,4 +1,4 @@
-//! Savepoints: when they are written, and what of the log is kept.
+//! Checkpoints: when they are written, and what of the log is kept.
 
 use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
@@ -8,24 +8,24 @@ use std::time::{Duration, Instant};
 
 use super::open_log::Log;
 use super::options::DataOptions;
+use crate::checkpoint::directory;
+use crate::checkpoint::pooled::TablePool;
 use crate::error::{DurabilityError, DurableError};
 use crate::image::DatabaseImage;
-use crate::savepoint::directory;
-use crate::savepoint::pooled::TablePool;
 use nearfar_table::transaction::Database;
 
-/// How often it is looked whether a savepoint is due.
+/// How often it is looked whether a checkpoint is due.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// After a savepoint that has failed, none is tried for so long.
+/// After a checkpoint that has failed, none is tried for so long.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// What is committed at this moment, up to a position of the log, and no more than that.
 pub type TakeImage = Box<dyn Fn() -> DatabaseImage + Send + Sync>;
 
-/// Writes savepoints when they are due, on a thread of its own.
+/// Writes checkpoints when they are due, on a thread of its own.
 #[derive(Debug)]
-pub(super) struct Savepoints {
+pub(super) struct Checkpoints {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -35,7 +35,7 @@ struct Shared {
     term: u64,
     log: Arc<Log>,
     database: Arc<Database>,
-    /// The pool that is to be no older than the savepoints.
+    /// The pool that is to be no older than the checkpoints.
     pool: Option<Arc<TablePool>>,
     take: TakeImage,
     bytes: u64,
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-impl Savepoints {
+impl Checkpoints {
     pub fn start(
         (folder, term): (PathBuf, u64),
         options: &DataOptions,
@@ -69,17 +69,17 @@ impl Savepoints {
             database,
             pool,
             take,
-            bytes: options.savepoint_bytes.max(1),
-            interval: options.savepoint_interval,
+            bytes: options.checkpoint_bytes.max(1),
+            interval: options.checkpoint_interval,
             last: Mutex::new(Instant::now()),
             is_closing: Mutex::new(false),
             closing: Condvar::new(),
         });
-        let thread = std::thread::Builder::new().name("nearfar-savepoint".to_owned());
+        let thread = std::thread::Builder::new().name("nearfar-checkpoint".to_owned());
         let looking = Arc::clone(&shared);
         let thread = thread
             .spawn(move || looking.look())
-            .inspect_err(|error| tracing::error!(%error, "no thread for savepoints"));
+            .inspect_err(|error| tracing::error!(%error, "no thread for checkpoints"));
         Self {
             shared,
             thread: Mutex::new(thread.ok()),
@@ -89,14 +89,14 @@ impl Savepoints {
     /// Writes one now.
     ///
     /// # Errors
-    /// A log or a disk that can't be written; the last savepoint stays what it is.
+    /// A log or a disk that can't be written; the last checkpoint stays what it is.
     pub fn write(&self) -> Result<(), DurableError> {
         self.shared.write()
     }
 
     /// Whether anything was changed since the last one.
     pub fn is_behind(&self) -> bool {
-        self.shared.log.bytes_since_savepoint() > 0
+        self.shared.log.bytes_since_checkpoint() > 0
     }
 
     /// Writes no other, once the one that is under way is done.
@@ -105,7 +105,7 @@ impl Savepoints {
         self.shared.closing.notify_all();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of savepoints has panicked");
+            tracing::error!("the thread of checkpoints has panicked");
         }
     }
 }
@@ -128,7 +128,7 @@ impl Shared {
             failed = match self.write() {
                 Ok(()) => None,
                 Err(error) => {
-                    tracing::warn!(%error, "a savepoint failed, it is tried again later");
+                    tracing::warn!(%error, "a checkpoint failed, it is tried again later");
                     Some(Instant::now())
                 }
             };
@@ -136,13 +136,13 @@ impl Shared {
     }
 
     fn is_due(&self) -> bool {
-        let bytes = self.log.bytes_since_savepoint();
+        let bytes = self.log.bytes_since_checkpoint();
         let is_old = |interval| bytes > 0 && self.last.lock().elapsed() >= interval;
         self.log.check().is_ok() && (bytes >= self.bytes || self.interval.is_some_and(is_old))
     }
 
-    /// Has the pool at least as new as the savepoint, behind which the log begins. Where that fails,
-    /// the next start takes the savepoint.
+    /// Has the pool at least as new as the checkpoint, behind which the log begins. Where that fails,
+    /// the next start takes the checkpoint.
     fn publish(&self, image: &DatabaseImage) {
         let Some(pool) = &self.pool else {
             return;
@@ -163,19 +163,19 @@ impl Shared {
         let started = Instant::now();
         let image = (self.take)();
         let position = image.log_position;
-        // The log must not end before its savepoint, whatever happens.
+        // The log must not end before its checkpoint, whatever happens.
         self.log.sync_to(position)?;
         let storage = self.database.storage();
         let (folder, term) = (&self.folder, self.term);
         let written =
             directory::write_in_term(folder, &image, storage, term, || Ok(self.check_owner()?))?;
         self.publish(&image);
-        // Another owner needs what is removed, unless it finds this savepoint.
+        // Another owner needs what is removed, unless it finds this checkpoint.
         self.check_owner()?;
         self.log.begin_at(position);
         drop(image);
         if let Err(error) = directory::delete_old(&self.folder, &written) {
-            tracing::warn!(%error, "old savepoints can't be removed, it is tried again later");
+            tracing::warn!(%error, "old checkpoints can't be removed, it is tried again later");
         }
         *last = Instant::now();
         tracing::info!(
@@ -183,7 +183,7 @@ impl Shared {
             bytes = written.bytes,
             new_bytes = written.new_bytes,
             milliseconds = started.elapsed().as_millis() as u64,
-            "savepoint written"
+            "checkpoint written"
         );
         Ok(())
     }

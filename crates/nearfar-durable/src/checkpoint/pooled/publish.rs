@@ -7,13 +7,13 @@ use nearfar_memory::pool::ExtentHandle;
 
 use super::options::DataLink;
 use super::table_pool::TablePool;
+use crate::checkpoint::SegmentFile;
+use crate::checkpoint::publisher::TakeCommitted;
+use crate::error::CheckpointError;
 use crate::error::DurableError;
-use crate::error::SavepointError;
 use crate::image::{
     ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, encode_sketches, seal,
 };
-use crate::savepoint::SegmentFile;
-use crate::savepoint::publisher::TakeCommitted;
 use nearfar_table::segment::ColumnSegment;
 use nearfar_table::table::{ColumnSlot, Part, Segment};
 
@@ -49,7 +49,7 @@ impl TablePool {
     ///
     /// # Errors
     /// As [`Self::publish`], and those of `take`.
-    pub(in crate::savepoint) fn publish_with(
+    pub(in crate::checkpoint) fn publish_with(
         &self,
         take: &TakeCommitted,
     ) -> Result<(), DurableError> {
@@ -106,7 +106,7 @@ impl TablePool {
             });
             result = encode_database(out, image, &self.system, &numbers);
         });
-        result.map_err(|source| SavepointError::Image {
+        result.map_err(|source| CheckpointError::Image {
             path: self.path.clone(),
             source,
         })?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use nearfar_memory::FileAccess;
 use nearfar_memory::pool::{Claim, Pool};
 
-use crate::savepoint::directory;
+use crate::checkpoint::directory;
 
 /// When the bytes of a pool are checked against their checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,14 +41,14 @@ pub struct TablePoolOptions {
 pub(crate) struct DataLink {
     /// Which data directory it is.
     pub identity: u64,
-    /// The folder of its savepoints.
-    pub savepoints: PathBuf,
+    /// The folder of its checkpoints.
+    pub checkpoints: PathBuf,
 }
 
 impl DataLink {
     /// The folder of the files of segments.
     pub(super) fn segments(&self) -> PathBuf {
-        directory::segments(&self.savepoints)
+        directory::segments(&self.checkpoints)
     }
 }
 

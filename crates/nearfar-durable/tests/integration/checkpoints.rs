@@ -1,4 +1,4 @@
-//! What a savepoint keeps of tables, and what becomes of one that is damaged.
+//! What a checkpoint keeps of tables, and what becomes of one that is damaged.
 
 use arrow::array::{
     ArrayRef, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray,
@@ -7,11 +7,11 @@ use arrow::array::{
 };
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
-use nearfar_durable::error::{DurableError, SavepointError};
+use nearfar_durable::checkpoint::directory;
+use nearfar_durable::error::{CheckpointError, DurableError};
 use nearfar_durable::image::{
     DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, decode_sketches, open,
 };
-use nearfar_durable::savepoint::directory;
 use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
@@ -399,7 +399,7 @@ fn main_storage_is_read_when_it_is_needed() {
 }
 
 #[test]
-fn a_later_savepoint_shares_the_segments_and_the_old_ones_can_go() {
+fn a_later_checkpoint_shares_the_segments_and_the_old_ones_can_go() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let mut made = small(&storage);
     let first = directory::write(folder.path(), &made.image, &storage).expect("written");
@@ -440,14 +440,14 @@ impl Made {
 }
 
 #[test]
-fn a_folder_without_savepoints_has_none() {
+fn a_folder_without_checkpoints_has_none() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(directory::newest(folder.path()).expect("read"), None);
     assert_eq!(
         directory::newest(&folder.path().join("nowhere")).expect("read"),
         None
     );
-    // What was being written when the process died is no savepoint, and nothing that is in the way.
+    // What was being written when the process died is no checkpoint, and nothing that is in the way.
     std::fs::create_dir(folder.path().join("segments")).expect("a folder");
     let torn = folder.path().join("segments/0000000000000001-00000");
     std::fs::write(&torn, "torn").expect("a file");
@@ -496,7 +496,7 @@ fn check_damaged(folder: &Path, path: &Path, made: &Made, storage: &Storage) {
     match read {
         // Between two columns there is nothing.
         Ok(rows) => assert_eq!(rows, made.rows),
-        Err(DurableError::Savepoint(error)) => {
+        Err(DurableError::Checkpoint(error)) => {
             let name = path.file_name().expect("a name").to_string_lossy();
             assert!(error.to_string().contains(name.as_ref()), "{error}");
         }
@@ -528,7 +528,7 @@ fn a_damaged_column_is_named() {
 }
 
 #[test]
-fn a_savepoint_that_cannot_be_written_leaves_the_one_before() {
+fn a_checkpoint_that_cannot_be_written_leaves_the_one_before() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let made = small(&storage);
     directory::write(folder.path(), &made.image, &storage).expect("written");
@@ -539,8 +539,8 @@ fn a_savepoint_that_cannot_be_written_leaves_the_one_before() {
     std::fs::create_dir(&unfinished).expect("a folder");
     let error = directory::write(folder.path(), &again.image, &storage).unwrap_err();
     assert!(
-        matches!(&error, DurableError::Savepoint(error)
-            if matches!(error.as_ref(), SavepointError::File { path, .. } if *path == unfinished)),
+        matches!(&error, DurableError::Checkpoint(error)
+            if matches!(error.as_ref(), CheckpointError::File { path, .. } if *path == unfinished)),
         "{error:?}"
     );
     assert_eq!(files(folder.path()), before);

@@ -9,12 +9,12 @@ use super::column::{PoolColumn, PoolSketches};
 use super::options::{DataLink, Verify};
 use super::publish::{MAGIC, PooledSegment};
 use super::table_pool::TablePool;
+use crate::checkpoint::SegmentFile;
+use crate::error::CheckpointError;
 use crate::error::DurableError;
-use crate::error::SavepointError;
 use crate::image::{
     DatabaseImage, Decoder, ImageError, TableEntry, decode_database, decode_segment, open,
 };
-use crate::savepoint::SegmentFile;
 use nearfar_table::placement::Storage;
 use nearfar_table::table::{ColumnSlot, Segment, SegmentSketches};
 
@@ -41,7 +41,7 @@ impl TablePool {
         let Some(published) = self.published.lock().take() else {
             return Ok(None);
         };
-        let damaged = |source| SavepointError::Image {
+        let damaged = |source| CheckpointError::Image {
             path: self.path.clone(),
             source,
         };
@@ -82,15 +82,15 @@ impl TablePool {
         Ok(Some(Publication { image, term }))
     }
 
-    fn check_identity(&self, found: u64) -> Result<(), SavepointError> {
+    fn check_identity(&self, found: u64) -> Result<(), CheckpointError> {
         let expected = self.data.get().map_or(0, |data| data.identity);
         if found == expected {
             return Ok(());
         }
         let path = self.path.clone();
         Err(match expected {
-            0 => SavepointError::NeedsDataDirectory { path },
-            _ => SavepointError::OtherDatabase { path },
+            0 => CheckpointError::NeedsDataDirectory { path },
+            _ => CheckpointError::OtherDatabase { path },
         })
     }
 
@@ -104,7 +104,7 @@ impl TablePool {
         let pooled = self.pooled_segment(extents)?;
         let bytes = pooled.form.verified();
         let bytes = bytes.map_err(|source| self.failed(source))?;
-        let wrong = |source| SavepointError::Image {
+        let wrong = |source| CheckpointError::Image {
             path: self.path.clone(),
             source,
         };
@@ -162,7 +162,7 @@ impl TablePool {
     fn pooled_segment(
         &self,
         extents: &[Arc<ExtentHandle>],
-    ) -> Result<PooledSegment, SavepointError> {
+    ) -> Result<PooledSegment, CheckpointError> {
         let [form, columns @ .., sketches] = extents else {
             return Err(self.failed(PoolError::Catalog {
                 reason: "a segment has no extents",

@@ -7,9 +7,9 @@ use nearfar_memory::Placement;
 use nearfar_memory::pool::ExtentHandle;
 
 use super::table_pool::TablePool;
-use crate::error::{ColumnError, SavepointError};
+use crate::checkpoint::SegmentFile;
+use crate::error::{CheckpointError, ColumnError};
 use crate::image::{ColumnEntry, decode_sketches};
-use crate::savepoint::SegmentFile;
 use nearfar_table::error::TableError;
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::{ColumnForm, ColumnSegment};
@@ -33,7 +33,7 @@ pub(super) struct PoolColumn {
 }
 
 impl PoolColumn {
-    pub(super) fn in_place(&self) -> Result<ColumnSegment, SavepointError> {
+    pub(super) fn in_place(&self) -> Result<ColumnSegment, CheckpointError> {
         self.checked()?;
         let memory = self.pool.in_place(Arc::clone(&self.extent))?;
         let (form, zones) = (&self.entry.form, self.entry.zones.clone());
@@ -42,7 +42,7 @@ impl PoolColumn {
         column.map_err(|source| self.wrong(source.into()))
     }
 
-    fn checked(&self) -> Result<(), SavepointError> {
+    fn checked(&self) -> Result<(), CheckpointError> {
         let verified = self.extent.verify();
         verified.map_err(|source| self.wrong(ColumnError::Pool(source)))
     }
@@ -50,7 +50,7 @@ impl PoolColumn {
     fn load_from(
         &self,
         file: &Arc<SegmentFile>,
-        damage: &SavepointError,
+        damage: &CheckpointError,
         placement: &Placement,
     ) -> Result<ColumnSegment, TableError> {
         self.pool.note_damaged(&self.extent, file, damage);
@@ -59,8 +59,8 @@ impl PoolColumn {
         file.column(name, column, placement, &self.storage)
     }
 
-    fn wrong(&self, source: ColumnError) -> SavepointError {
-        SavepointError::Column {
+    fn wrong(&self, source: ColumnError) -> CheckpointError {
+        CheckpointError::Column {
             path: self.pool.path.clone(),
             table: self.table.clone(),
             segment: self.segment,
@@ -108,10 +108,10 @@ pub(super) struct PoolSketches {
 }
 
 impl PoolSketches {
-    fn in_place(&self) -> Result<ColumnSketches, SavepointError> {
+    fn in_place(&self) -> Result<ColumnSketches, CheckpointError> {
         let bytes = self.extent.verified();
         let bytes = bytes.map_err(|source| self.pool.failed(source))?;
-        decode_sketches(bytes).map_err(|source| SavepointError::Image {
+        decode_sketches(bytes).map_err(|source| CheckpointError::Image {
             path: self.pool.path.clone(),
             source,
         })

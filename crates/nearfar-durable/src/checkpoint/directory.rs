@@ -1,8 +1,8 @@
-//! Savepoints as files.
+//! Checkpoints as files.
 //!
 //! ```text
-//! savepoint-0000000000000007        the manifest of savepoint 7
-//! segments/0000000000000007-00000   a segment that savepoint 7 was the first to have
+//! savepoint-0000000000000007        the manifest of checkpoint 7
+//! segments/0000000000000007-00000   a segment that checkpoint 7 was the first to have
 //! ```
 //!
 //! A manifest is written under another name, and renamed when all that it speaks of is on the disk.
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::segment_file::SegmentFile;
-use crate::error::{DurableError, SavepointError};
+use crate::error::{CheckpointError, DurableError};
 use crate::image::{
     DatabaseImage, Decoder, ImageError, decode_database, encode_database, open, seal,
 };
@@ -29,10 +29,10 @@ const MANIFEST: &str = "savepoint-";
 const UNFINISHED: &str = "unfinished-";
 const SEGMENTS: &str = "segments";
 
-/// A savepoint in a folder.
+/// A checkpoint in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SavepointInfo {
-    /// Counts savepoints.
+pub struct CheckpointInfo {
+    /// Counts checkpoints.
     pub number: u64,
     /// Its manifest.
     pub path: PathBuf,
@@ -44,22 +44,22 @@ pub struct SavepointInfo {
     pub new_bytes: u64,
 }
 
-/// Writes a savepoint to `folder`, which is made if it is not there. Segments that an earlier one of
+/// Writes a checkpoint to `folder`, which is made if it is not there. Segments that an earlier one of
 /// this folder has are not written again. One at a time for a folder.
 ///
 /// # Errors
-/// [`SavepointError`], as a [`DurableError`]; memory that is refused to segments which are neither in
-/// memory nor in the folder. Earlier savepoints are untouched then.
+/// [`CheckpointError`], as a [`DurableError`]; memory that is refused to segments which are neither in
+/// memory nor in the folder. Earlier checkpoints are untouched then.
 pub fn write(
     folder: &Path,
     image: &DatabaseImage,
     storage: &Storage,
-) -> Result<SavepointInfo, DurableError> {
+) -> Result<CheckpointInfo, DurableError> {
     write_in_term(folder, image, storage, 0, || Ok(()))
 }
 
 /// The same under a number of this term, which no other process gives. `check_owner` is asked when all
-/// segments are read, before the savepoint counts: another owner of the pool may use the memory that
+/// segments are read, before the checkpoint counts: another owner of the pool may use the memory that
 /// they were read from.
 ///
 /// # Errors
@@ -70,9 +70,9 @@ pub(crate) fn write_in_term(
     storage: &Storage,
     term: u64,
     check_owner: impl FnOnce() -> Result<(), DurableError>,
-) -> Result<SavepointInfo, DurableError> {
+) -> Result<CheckpointInfo, DurableError> {
     let segments = folder.join(SEGMENTS);
-    let failed = |source| SavepointError::of_io(&segments, "made", source);
+    let failed = |source| CheckpointError::of_io(&segments, "made", source);
     private::make_folder(&segments).map_err(failed)?;
     let segments = segments.canonicalize().map_err(failed)?;
     let number = next_number(folder, &segments, term)?;
@@ -91,7 +91,7 @@ pub(crate) fn write_in_term(
         is_named = true;
         sync_folder(folder)?;
         let all: u64 = files.iter().map(|file| file.bytes()).sum();
-        Ok(SavepointInfo {
+        Ok(CheckpointInfo {
             number,
             path: manifest_path(folder, number),
             log_position: image.log_position,
@@ -110,11 +110,11 @@ pub(crate) fn write_in_term(
     written
 }
 
-/// The newest savepoint of `folder`; nothing where there is none.
+/// The newest checkpoint of `folder`; nothing where there is none.
 ///
 /// # Errors
 /// A folder that can't be read; a manifest that is damaged.
-pub fn newest(folder: &Path) -> Result<Option<SavepointInfo>, SavepointError> {
+pub fn newest(folder: &Path) -> Result<Option<CheckpointInfo>, CheckpointError> {
     newest_of(folder, |_| true)
 }
 
@@ -125,7 +125,7 @@ pub fn newest(folder: &Path) -> Result<Option<SavepointInfo>, SavepointError> {
 pub(crate) fn newest_of(
     folder: &Path,
     counts: impl Fn(u64) -> bool,
-) -> Result<Option<SavepointInfo>, SavepointError> {
+) -> Result<Option<CheckpointInfo>, CheckpointError> {
     let all = numbers(folder)?.into_iter();
     let Some(number) = all.filter(|number| counts(*number)).max() else {
         return Ok(None);
@@ -134,24 +134,24 @@ pub(crate) fn newest_of(
     Ok(Some(manifest.info(folder, number)))
 }
 
-/// Reads a savepoint. Segments of the main storage are read when they are first needed, to where
+/// Reads a checkpoint. Segments of the main storage are read when they are first needed, to where
 /// their tables' placements say; the delta is read at once.
 ///
 /// # Errors
 /// Files that are gone, torn or damaged; memory that is refused to the delta.
 pub fn read(
     folder: &Path,
-    savepoint: &SavepointInfo,
+    checkpoint: &CheckpointInfo,
     storage: &Storage,
 ) -> Result<DatabaseImage, DurableError> {
-    let manifest = Manifest::read(folder, savepoint.number)?;
-    let damaged = |source| SavepointError::Image {
-        path: savepoint.path.clone(),
+    let manifest = Manifest::read(folder, checkpoint.number)?;
+    let damaged = |source| CheckpointError::Image {
+        path: checkpoint.path.clone(),
         source,
     };
     let mut body = Decoder::new(&manifest.database);
     let (mut image, tables) = decode_database(&mut body, &storage.system).map_err(damaged)?;
-    body.finish("the end of a savepoint").map_err(damaged)?;
+    body.finish("the end of a checkpoint").map_err(damaged)?;
     for entry in tables {
         let mut segments = Vec::new();
         for (index, (part, _)) in entry.parts().enumerate() {
@@ -171,12 +171,12 @@ pub fn read(
     Ok(image)
 }
 
-/// Deletes the savepoints before `kept`, and files that it does not have and that nobody reads
+/// Deletes the checkpoints before `kept`, and files that it does not have and that nobody reads
 /// any more; how many bytes of files it has deleted.
 ///
 /// # Errors
-/// [`SavepointError`].
-pub fn delete_old(folder: &Path, kept: &SavepointInfo) -> Result<u64, SavepointError> {
+/// [`CheckpointError`].
+pub fn delete_old(folder: &Path, kept: &CheckpointInfo) -> Result<u64, CheckpointError> {
     let manifest = Manifest::read(folder, kept.number)?;
     let mut deleted = 0;
     for number in numbers(folder)?.into_iter().filter(|n| *n < kept.number) {
@@ -195,7 +195,7 @@ pub fn delete_old(folder: &Path, kept: &SavepointInfo) -> Result<u64, SavepointE
     let wanted: HashSet<&Path> = manifest.files.iter().map(|file| file.path()).collect();
     for (name, path) in entries(&manifest.folder)? {
         let (number, _) = name.split_once('-').unwrap_or((&name, ""));
-        // Those of the manifest are in use by it, and of a later savepoint there is none.
+        // Those of the manifest are in use by it, and of a later checkpoint there is none.
         if is_own(number) && !wanted.contains(path.as_path()) && !SegmentFile::is_in_use(&path) {
             deleted += remove(&path)?;
         }
@@ -203,7 +203,7 @@ pub fn delete_old(folder: &Path, kept: &SavepointInfo) -> Result<u64, SavepointE
     Ok(deleted)
 }
 
-/// A savepoint that is being written.
+/// A checkpoint that is being written.
 struct New<'a> {
     number: u64,
     folder: &'a Path,
@@ -242,7 +242,7 @@ fn manifest(
     image: &DatabaseImage,
     files: &[Arc<SegmentFile>],
     storage: &Storage,
-) -> Result<Vec<u8>, SavepointError> {
+) -> Result<Vec<u8>, CheckpointError> {
     let numbers: Vec<usize> = (0..files.len()).collect();
     let mut result = Ok(());
     let manifest = seal(MAGIC, |out| {
@@ -250,7 +250,7 @@ fn manifest(
         out.list(files.iter(), |out, file| file.encode(out));
         result = encode_database(out, image, &storage.system, &numbers);
     });
-    let unsupported = |source| SavepointError::Table {
+    let unsupported = |source| CheckpointError::Table {
         table: unsupported_table(image),
         source,
     };
@@ -282,21 +282,21 @@ struct Manifest {
 }
 
 impl Manifest {
-    fn read(folder: &Path, number: u64) -> Result<Self, SavepointError> {
+    fn read(folder: &Path, number: u64) -> Result<Self, CheckpointError> {
         let path = manifest_path(folder, number);
         let bytes = fs::read(&path);
-        let bytes = bytes.map_err(|source| SavepointError::of_io(&path, "read", source))?;
+        let bytes = bytes.map_err(|source| CheckpointError::of_io(&path, "read", source))?;
         let segments = folder.join(SEGMENTS);
         let segments = segments
             .canonicalize()
-            .map_err(|source| SavepointError::of_io(&segments, "read", source))?;
+            .map_err(|source| CheckpointError::of_io(&segments, "read", source))?;
         let decoded = Self::decode(&bytes, segments);
-        decoded.map_err(|source| SavepointError::Image { path, source })
+        decoded.map_err(|source| CheckpointError::Image { path, source })
     }
 
     fn decode(bytes: &[u8], folder: PathBuf) -> Result<Self, ImageError> {
-        const WHAT: &str = "the files of a savepoint";
-        let mut body = open(MAGIC, "savepoint", bytes)?;
+        const WHAT: &str = "the files of a checkpoint";
+        let mut body = open(MAGIC, "checkpoint", bytes)?;
         let log_position = body.u64("the position in the log")?;
         let files = body.list(WHAT, |body| SegmentFile::decode(body, &folder))?;
         Ok(Self {
@@ -308,9 +308,9 @@ impl Manifest {
         })
     }
 
-    fn info(&self, folder: &Path, number: u64) -> SavepointInfo {
+    fn info(&self, folder: &Path, number: u64) -> CheckpointInfo {
         let all: u64 = self.files.iter().map(|file| file.bytes()).sum();
-        SavepointInfo {
+        CheckpointInfo {
             number,
             path: manifest_path(folder, number),
             log_position: self.log_position,
@@ -320,9 +320,9 @@ impl Manifest {
     }
 }
 
-fn write_manifest(folder: &Path, number: u64, bytes: &[u8]) -> Result<(), SavepointError> {
+fn write_manifest(folder: &Path, number: u64, bytes: &[u8]) -> Result<(), CheckpointError> {
     let unfinished = folder.join(format!("{UNFINISHED}{number:016x}"));
-    let failed = |source| SavepointError::of_io(&unfinished, "written", source);
+    let failed = |source| CheckpointError::of_io(&unfinished, "written", source);
     let mut file = private::create_anew(&unfinished).map_err(failed)?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
@@ -332,12 +332,12 @@ fn write_manifest(folder: &Path, number: u64, bytes: &[u8]) -> Result<(), Savepo
         })?;
     let path = manifest_path(folder, number);
     let named = fs::rename(&unfinished, &path);
-    named.map_err(|source| SavepointError::of_io(&path, "written", source))
+    named.map_err(|source| CheckpointError::of_io(&path, "written", source))
 }
 
-fn sync_folder(folder: &Path) -> Result<(), SavepointError> {
+fn sync_folder(folder: &Path) -> Result<(), CheckpointError> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(|source| SavepointError::of_io(folder, "written", source))
+    synced.map_err(|source| CheckpointError::of_io(folder, "written", source))
 }
 
 fn manifest_path(folder: &Path, number: u64) -> PathBuf {
@@ -345,8 +345,8 @@ fn manifest_path(folder: &Path, number: u64) -> PathBuf {
 }
 
 /// Names and paths of what is in a folder.
-fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, SavepointError> {
-    let failed = |source| SavepointError::of_io(folder, "read", source);
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, CheckpointError> {
+    let failed = |source| CheckpointError::of_io(folder, "read", source);
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -358,11 +358,11 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>, SavepointError> {
     Ok(found)
 }
 
-/// The numbers of all savepoints of `folder`.
+/// The numbers of all checkpoints of `folder`.
 ///
 /// # Errors
 /// A folder that can't be read.
-pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>, SavepointError> {
+pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>, CheckpointError> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
@@ -373,9 +373,9 @@ pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>, SavepointError> {
     Ok(found.collect())
 }
 
-/// A number of this term that no savepoint and no file of one has, not even one that was never
+/// A number of this term that no checkpoint and no file of one has, not even one that was never
 /// finished.
-fn next_number(folder: &Path, segments: &Path, term: u64) -> Result<u64, SavepointError> {
+fn next_number(folder: &Path, segments: &Path, term: u64) -> Result<u64, CheckpointError> {
     let of_file = |(name, _): (String, PathBuf)| {
         let (number, _) = name.split_once('-')?;
         u64::from_str_radix(number, 16).ok()
@@ -386,11 +386,11 @@ fn next_number(folder: &Path, segments: &Path, term: u64) -> Result<u64, Savepoi
     Ok(last.unwrap_or(term << 32) + 1)
 }
 
-fn remove(path: &Path) -> Result<u64, SavepointError> {
+fn remove(path: &Path) -> Result<u64, CheckpointError> {
     let bytes = fs::metadata(path).map_or(0, |metadata| metadata.len());
     match fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(SavepointError::of_io(path, "deleted", error))
+            Err(CheckpointError::of_io(path, "deleted", error))
         }
         _ => Ok(bytes),
     }

@@ -1,7 +1,7 @@
-//! Savepoints: the complete committed state of all permanent tables at one position of the log.
+//! Checkpoints: the complete committed state of all permanent tables at one position of the log.
 //!
 //! [`directory`] keeps them as files: one for each segment, written once and shared by later
-//! savepoints, and a manifest that is renamed last. [`pooled`] keeps them in a pool, where a later process
+//! checkpoints, and a manifest that is renamed last. [`pooled`] keeps them in a pool, where a later process
 //! uses them in place. `docs/restart-format.md` describes the layout.
 
 pub mod directory;

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Columns begin at multiples of 4 KiB. A file is written once; what has its checksum and where it
-//! lies is in the manifests of the savepoints that share it.
+//! lies is in the manifests of the checkpoints that share it.
 
 use arrow::datatypes::{DataType, Schema};
 use nearfar_memory::Placement;
@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{ColumnError, DurableError, SavepointError};
+use crate::error::{CheckpointError, ColumnError, DurableError};
 use crate::image::{
     ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
     decode_sketches, encode_segment, encode_sketches,
@@ -103,7 +103,7 @@ impl SegmentFile {
         segment: &Segment,
         is_delta: bool,
     ) -> Result<Arc<Self>, DurableError> {
-        let failed = |source| SavepointError::of_io(path, "written", source);
+        let failed = |source| CheckpointError::of_io(path, "written", source);
         let mut file = private::create_new(path).map_err(failed)?;
         let mut columns = Vec::with_capacity(segment.columns().len());
         let mut at = 0;
@@ -250,7 +250,7 @@ impl SegmentFile {
         column.load(placement)
     }
 
-    fn read_form(&self) -> Result<SegmentForm, SavepointError> {
+    fn read_form(&self) -> Result<SegmentForm, CheckpointError> {
         let bytes = self.read(self.form_offset..self.bytes)?;
         let (found, expected) = (checksum(&bytes), self.form_checksum);
         if found != expected {
@@ -271,8 +271,8 @@ impl SegmentFile {
     }
 
     /// Bytes of the file, which must be as long as it should.
-    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, SavepointError> {
-        let failed = |source| SavepointError::of_io(&self.path, "read", source);
+    fn read(&self, range: Range<u64>) -> Result<Vec<u8>, CheckpointError> {
+        let failed = |source| CheckpointError::of_io(&self.path, "read", source);
         let file = File::open(&self.path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?.len();
         if found != self.bytes {
@@ -318,7 +318,7 @@ impl SegmentFile {
         storage: &Storage,
         placement: &Placement,
     ) -> Result<SegmentMemory, DurableError> {
-        let failed = |source| SavepointError::of_io(&self.path, "read", source);
+        let failed = |source| CheckpointError::of_io(&self.path, "read", source);
         let file = File::open(&self.path).map_err(failed)?;
         let mut result = Ok(());
         let memory = storage.target(placement).region(bytes, |memory| {
@@ -328,8 +328,8 @@ impl SegmentFile {
         Ok(memory)
     }
 
-    fn damaged(&self, source: ImageError) -> SavepointError {
-        SavepointError::Image {
+    fn damaged(&self, source: ImageError) -> CheckpointError {
+        CheckpointError::Image {
             path: self.path.clone(),
             source,
         }
@@ -369,14 +369,18 @@ struct FileColumn {
 }
 
 impl FileColumn {
-    fn within(&self, memory: SegmentMemory, start: usize) -> Result<ColumnSegment, SavepointError> {
+    fn within(
+        &self,
+        memory: SegmentMemory,
+        start: usize,
+    ) -> Result<ColumnSegment, CheckpointError> {
         let (form, zones): (_, Zones) = (&self.entry.form, self.entry.zones.clone());
         let column = ColumnSegment::from_form(form, zones, &self.data_type, memory, start);
         column.map_err(|source| self.wrong(source.into()))
     }
 
-    fn wrong(&self, source: ColumnError) -> SavepointError {
-        SavepointError::Column {
+    fn wrong(&self, source: ColumnError) -> CheckpointError {
+        CheckpointError::Column {
             path: self.file.path.clone(),
             table: self.table.clone(),
             segment: self.segment,

@@ -1,4 +1,4 @@
-//! Why a savepoint can't be written or read.
+//! Why a checkpoint can't be written or read.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use nearfar_memory::pool::PoolError;
 use crate::image::ImageError;
 use nearfar_table::segment::FormError;
 
-/// Why a savepoint can't be written or read. Names the file.
+/// Why a checkpoint can't be written or read. Names the file.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum SavepointError {
+pub enum CheckpointError {
     /// A file can't be read, written or deleted.
     #[error("`{}` can't be {doing}", path.display())]
     File {
@@ -26,7 +26,7 @@ pub enum SavepointError {
     },
     /// The file system is full.
     #[error(
-        "`{}` can't be written: the file system is full; make room, and the savepoint is written \
+        "`{}` can't be written: the file system is full; make room, and the checkpoint is written \
          again (the one before is whole)",
         path.display()
     )]
@@ -89,7 +89,7 @@ pub enum SavepointError {
         /// The file or device.
         path: PathBuf,
     },
-    /// A table can't be part of a savepoint.
+    /// A table can't be part of a checkpoint.
     #[error("table `{table}` can't be kept: {source}")]
     Table {
         /// The table.
@@ -126,7 +126,7 @@ fn remedy(error: &PoolError) -> &'static str {
     }
 }
 
-impl SavepointError {
+impl CheckpointError {
     /// An error of the system, told apart where a full disk is the reason.
     pub(crate) fn of_io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();

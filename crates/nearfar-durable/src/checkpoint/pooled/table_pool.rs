@@ -11,8 +11,8 @@ use nearfar_memory::{MemorySystem, Placement, TierId, UnknownTier};
 use parking_lot::Mutex;
 
 use super::options::{DataLink, TablePoolOptions, Verify};
-use crate::error::{DurabilityError, DurableError, SavepointError};
-use crate::savepoint::{Lease, SegmentFile};
+use crate::checkpoint::{Lease, SegmentFile};
+use crate::error::{CheckpointError, DurabilityError, DurableError};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{ColumnPool, PoolBytes, SegmentMemory};
 
@@ -43,7 +43,7 @@ impl TablePool {
     /// Attaches the pool, or makes it where there is none, and becomes its owner.
     ///
     /// # Errors
-    /// [`SavepointError::Pool`], which says what is wrong with the pool; a tier that there is not.
+    /// [`CheckpointError::Pool`], which says what is wrong with the pool; a tier that there is not.
     pub(crate) fn open(
         options: &TablePoolOptions,
         has_data: bool,
@@ -74,7 +74,7 @@ impl TablePool {
             .tier(&options.tier)
             .map_err(|error: UnknownTier| error)?;
         let path = &options.path;
-        let failed = |source| SavepointError::Pool {
+        let failed = |source| CheckpointError::Pool {
             path: path.clone(),
             source: Box::new(source),
         };
@@ -140,7 +140,7 @@ impl TablePool {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn give_back(&self) -> Result<(), SavepointError> {
+    pub fn give_back(&self) -> Result<(), CheckpointError> {
         self.owner.give_back().map_err(|source| self.failed(source))
     }
 
@@ -173,7 +173,7 @@ impl TablePool {
     ///
     /// # Errors
     /// A pool or a tier without room; a pool that was taken over.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Result<SegmentMemory, SavepointError> {
+    pub(crate) fn write(&self, bytes: &[u8]) -> Result<SegmentMemory, CheckpointError> {
         let extent = self.write_extent(&[bytes])?;
         self.in_place(extent)
     }
@@ -181,7 +181,7 @@ impl TablePool {
     pub(super) fn write_extent(
         &self,
         parts: &[&[u8]],
-    ) -> Result<Arc<ExtentHandle>, SavepointError> {
+    ) -> Result<Arc<ExtentHandle>, CheckpointError> {
         let extent = self
             .owner
             .write(parts)
@@ -194,7 +194,7 @@ impl TablePool {
     pub(super) fn in_place(
         &self,
         extent: Arc<ExtentHandle>,
-    ) -> Result<SegmentMemory, SavepointError> {
+    ) -> Result<SegmentMemory, CheckpointError> {
         let bytes = PoolBytes::of(extent, &self.system, self.tier);
         let bytes = bytes.map_err(|source| self.failed(source))?;
         Ok(SegmentMemory::Pool(bytes))
@@ -206,7 +206,7 @@ impl TablePool {
         &self,
         extent: &ExtentHandle,
         file: &SegmentFile,
-        damage: &SavepointError,
+        damage: &CheckpointError,
     ) {
         if self.damaged.lock().insert(extent.extent().offset) {
             let file = file.path().display();
@@ -214,8 +214,8 @@ impl TablePool {
         }
     }
 
-    pub(super) fn failed(&self, source: PoolError) -> SavepointError {
-        SavepointError::Pool {
+    pub(super) fn failed(&self, source: PoolError) -> CheckpointError {
+        CheckpointError::Pool {
             path: self.path.clone(),
             source: Box::new(source),
         }
