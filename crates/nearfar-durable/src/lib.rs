@@ -1,7 +1,7 @@
 //! What outlives the process of the tables of `nearfar-table`.
 //!
 //! With a data directory, what a transaction changes is in a log on disk before others see it
-//! ([`log`]), and all tables are written down now and then ([`checkpoint`], encoded as [`image`] says), so
+//! ([`log`]), and all tables are written down now and then ([`checkpoint`], encoded as [`manifest`] says), so
 //! that opening the directory reads the newest checkpoint and the log behind it. Main storage can also
 //! lie in a pool ([`checkpoint::pooled`]), memory that outlives the process, where the next owner uses it
 //! in place. An owner that was replaced writes and acknowledges nothing. [`Opened`] is where to begin.
@@ -76,8 +76,8 @@
 
 pub mod checkpoint;
 pub mod error;
-pub mod image;
 pub mod log;
+pub mod manifest;
 mod opened;
 mod private;
 

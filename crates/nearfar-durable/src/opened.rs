@@ -65,7 +65,7 @@ impl Opened {
                 pool,
                 origin,
                 definitions: attached
-                    .map(|published| Definitions::of_image(published.image, &database)),
+                    .map(|published| Definitions::of_manifest(published.manifest, &database)),
                 database,
                 durability: None,
                 verifier: verify(origin),
@@ -145,7 +145,7 @@ fn is_damage(error: &DurableError) -> bool {
         return false;
     };
     match error.as_ref() {
-        CheckpointError::Image { .. } | CheckpointError::Column { .. } => true,
+        CheckpointError::Manifest { .. } | CheckpointError::Column { .. } => true,
         CheckpointError::Pool { source, .. } => matches!(
             source.as_ref(),
             PoolError::Catalog { .. } | PoolError::Damaged { .. }
@@ -158,6 +158,8 @@ fn is_damage(error: &DurableError) -> bool {
 fn unverified(pool: Option<&Arc<TablePool>>, published: Option<&Publication>) -> Vec<Snapshot> {
     let is_wanted = |pool: &Arc<TablePool>| pool.verify() == Verify::Background;
     let published = published.filter(|_| pool.is_some_and(is_wanted));
-    let tables = published.into_iter().flat_map(|known| &known.image.tables);
+    let tables = published
+        .into_iter()
+        .flat_map(|known| &known.manifest.tables);
     tables.map(|table| table.snapshot.clone()).collect()
 }

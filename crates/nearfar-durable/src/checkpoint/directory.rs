@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use super::segment_file::SegmentFile;
 use crate::error::{CheckpointError, DurableError};
-use crate::image::{
-    DatabaseImage, Decoder, ImageError, decode_database, encode_database, open, seal,
+use crate::manifest::{
+    DatabaseManifest, Decoder, ManifestError, decode_database, encode_database, open, seal,
 };
 use crate::private;
 use nearfar_table::placement::Storage;
@@ -52,10 +52,10 @@ pub struct CheckpointInfo {
 /// memory nor in the folder. Earlier checkpoints are untouched then.
 pub fn write(
     folder: &Path,
-    image: &DatabaseImage,
+    database: &DatabaseManifest,
     storage: &Storage,
 ) -> Result<CheckpointInfo, DurableError> {
-    write_in_term(folder, image, storage, 0, || Ok(()))
+    write_in_term(folder, database, storage, 0, || Ok(()))
 }
 
 /// The same under a number of this term, which no other process gives. `check_owner` is asked when all
@@ -66,7 +66,7 @@ pub fn write(
 /// As [`write()`], and that of `check_owner`.
 pub(crate) fn write_in_term(
     folder: &Path,
-    image: &DatabaseImage,
+    database: &DatabaseManifest,
     storage: &Storage,
     term: u64,
     check_owner: impl FnOnce() -> Result<(), DurableError>,
@@ -83,9 +83,9 @@ pub(crate) fn write_in_term(
         bytes: 0,
     };
     let mut is_named = false;
-    let written = new.write(image).and_then(|files| {
+    let written = new.write(database).and_then(|files| {
         sync_folder(&segments)?;
-        let manifest = manifest(image, &files, storage)?;
+        let manifest = manifest(database, &files, storage)?;
         check_owner()?;
         write_manifest(folder, number, &manifest)?;
         is_named = true;
@@ -94,7 +94,7 @@ pub(crate) fn write_in_term(
         Ok(CheckpointInfo {
             number,
             path: manifest_path(folder, number),
-            log_position: image.log_position,
+            log_position: database.log_position,
             bytes: manifest.len() as u64 + all,
             new_bytes: manifest.len() as u64 + new.bytes,
         })
@@ -143,19 +143,19 @@ pub fn read(
     folder: &Path,
     checkpoint: &CheckpointInfo,
     storage: &Storage,
-) -> Result<DatabaseImage, DurableError> {
+) -> Result<DatabaseManifest, DurableError> {
     let manifest = Manifest::read(folder, checkpoint.number)?;
-    let damaged = |source| CheckpointError::Image {
+    let damaged = |source| CheckpointError::Manifest {
         path: checkpoint.path.clone(),
         source,
     };
     let mut body = Decoder::new(&manifest.database);
-    let (mut image, tables) = decode_database(&mut body, &storage.system).map_err(damaged)?;
+    let (mut database, tables) = decode_database(&mut body, &storage.system).map_err(damaged)?;
     body.finish("the end of a checkpoint").map_err(damaged)?;
     for entry in tables {
         let mut segments = Vec::new();
         for (index, (part, _)) in entry.parts().enumerate() {
-            let invalid = ImageError::Invalid {
+            let invalid = ManifestError::Invalid {
                 what: "the segment of a table",
             };
             let file = manifest.files.get(part.segment);
@@ -164,11 +164,11 @@ pub fn read(
             let name = (entry.name(), index);
             segments.push(file.segment(name, placed.0, placed.1, storage)?);
         }
-        image
+        database
             .tables
-            .push(entry.into_image(segments).map_err(damaged)?);
+            .push(entry.into_manifest(segments).map_err(damaged)?);
     }
-    Ok(image)
+    Ok(database)
 }
 
 /// Deletes the checkpoints before `kept`, and files that it does not have and that nobody reads
@@ -213,10 +213,13 @@ struct New<'a> {
 }
 
 impl New<'_> {
-    /// The files of all segments of `image`, in its order.
-    fn write(&mut self, image: &DatabaseImage) -> Result<Vec<Arc<SegmentFile>>, DurableError> {
+    /// The files of all segments of `database`, in its order.
+    fn write(
+        &mut self,
+        database: &DatabaseManifest,
+    ) -> Result<Vec<Arc<SegmentFile>>, DurableError> {
         let mut files = Vec::new();
-        for table in &image.tables {
+        for table in &database.tables {
             let main = table.snapshot.main().len();
             for (index, part) in table.snapshot.parts().iter().enumerate() {
                 let known = part.segment.copy::<SegmentFile>();
@@ -239,29 +242,30 @@ impl New<'_> {
 }
 
 fn manifest(
-    image: &DatabaseImage,
+    database: &DatabaseManifest,
     files: &[Arc<SegmentFile>],
     storage: &Storage,
 ) -> Result<Vec<u8>, CheckpointError> {
     let numbers: Vec<usize> = (0..files.len()).collect();
     let mut result = Ok(());
     let manifest = seal(MAGIC, |out| {
-        out.u64(image.log_position);
+        out.u64(database.log_position);
         out.list(files.iter(), |out, file| file.encode(out));
-        result = encode_database(out, image, &storage.system, &numbers);
+        result = encode_database(out, database, &storage.system, &numbers);
     });
     let unsupported = |source| CheckpointError::Table {
-        table: unsupported_table(image),
+        table: unsupported_table(database),
         source,
     };
     result.map_err(unsupported).map(|()| manifest)
 }
 
 /// The table with a column that can't be kept.
-fn unsupported_table(image: &DatabaseImage) -> String {
-    let mut tables = image.tables.iter();
+fn unsupported_table(database: &DatabaseManifest) -> String {
+    let mut tables = database.tables.iter();
     let found = tables.find(|table| {
-        crate::image::encode_schema(&mut crate::image::Encoder::default(), &table.schema).is_err()
+        crate::manifest::encode_schema(&mut crate::manifest::Encoder::default(), &table.schema)
+            .is_err()
     });
     found.map_or_else(String::new, |table| table.name.clone())
 }
@@ -291,10 +295,10 @@ impl Manifest {
             .canonicalize()
             .map_err(|source| CheckpointError::of_io(&segments, "read", source))?;
         let decoded = Self::decode(&bytes, segments);
-        decoded.map_err(|source| CheckpointError::Image { path, source })
+        decoded.map_err(|source| CheckpointError::Manifest { path, source })
     }
 
-    fn decode(bytes: &[u8], folder: PathBuf) -> Result<Self, ImageError> {
+    fn decode(bytes: &[u8], folder: PathBuf) -> Result<Self, ManifestError> {
         const WHAT: &str = "the files of a checkpoint";
         let mut body = open(MAGIC, "checkpoint", bytes)?;
         let log_position = body.u64("the position in the log")?;

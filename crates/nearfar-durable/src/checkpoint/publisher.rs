@@ -9,11 +9,11 @@ use nearfar_memory::sys::yield_to_others;
 
 use super::pooled::TablePool;
 use crate::error::DurableError;
-use crate::image::DatabaseImage;
+use crate::manifest::DatabaseManifest;
 use nearfar_table::table::{ColumnSlot, Snapshot};
 
 /// What is committed, all of which is in the log on disk if there is one.
-pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseImage, DurableError> + Send + Sync>;
+pub type TakeCommitted = Box<dyn Fn() -> Result<DatabaseManifest, DurableError> + Send + Sync>;
 
 /// Publishes what is committed in a pool: after every merge, after every commit of segments of the
 /// main storage, after every definition, and at the end.

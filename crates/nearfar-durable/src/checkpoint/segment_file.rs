@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{CheckpointError, ColumnError, DurableError};
-use crate::image::{
-    ColumnEntry, Decoder, Encoder, ImageError, SegmentForm, checksum, decode_segment,
+use crate::manifest::{
+    ColumnEntry, Decoder, Encoder, ManifestError, SegmentForm, checksum, decode_segment,
     decode_sketches, encode_segment, encode_sketches,
 };
 use crate::private;
@@ -155,7 +155,10 @@ impl SegmentFile {
     }
 
     /// Reads which file of `folder` it is.
-    pub(super) fn decode(bytes: &mut Decoder<'_>, folder: &Path) -> Result<Arc<Self>, ImageError> {
+    pub(super) fn decode(
+        bytes: &mut Decoder<'_>,
+        folder: &Path,
+    ) -> Result<Arc<Self>, ManifestError> {
         const WHAT: &str = "the name of a segment's file";
         let name = bytes.text(WHAT)?;
         let mut offset = || bytes.count(WHAT).map(|offset| offset as u64);
@@ -165,7 +168,7 @@ impl SegmentFile {
             .file_name()
             .is_some_and(|file| file == name.as_str());
         if !is_plain || sketches_offset > form_offset || form_offset > all {
-            return Err(ImageError::Invalid { what: WHAT });
+            return Err(ManifestError::Invalid { what: WHAT });
         }
         let file = Self {
             path: folder.join(name),
@@ -189,7 +192,7 @@ impl SegmentFile {
         let form = self.read_form()?;
         if form.columns.len() != schema.fields().len() {
             return Err(self
-                .damaged(ImageError::Invalid {
+                .damaged(ManifestError::Invalid {
                     what: "the columns",
                 })
                 .into());
@@ -237,7 +240,7 @@ impl SegmentFile {
     ) -> Result<ColumnSegment, TableError> {
         let what = "the columns";
         let entry = self.read_form()?.columns.into_iter().nth(column);
-        let entry = entry.ok_or_else(|| self.damaged(ImageError::Invalid { what }))?;
+        let entry = entry.ok_or_else(|| self.damaged(ManifestError::Invalid { what }))?;
         let column = FileColumn {
             file: Arc::clone(self),
             table: table.to_owned(),
@@ -254,7 +257,7 @@ impl SegmentFile {
         let bytes = self.read(self.form_offset..self.bytes)?;
         let (found, expected) = (checksum(&bytes), self.form_checksum);
         if found != expected {
-            return Err(self.damaged(ImageError::Checksum { found, expected }));
+            return Err(self.damaged(ManifestError::Checksum { found, expected }));
         }
         let form = decode_segment(&bytes).map_err(|source| self.damaged(source))?;
         let is_within = |column: &ColumnEntry| {
@@ -264,7 +267,7 @@ impl SegmentFile {
         };
         match form.columns.iter().all(is_within) {
             true => Ok(form),
-            false => Err(self.damaged(ImageError::Invalid {
+            false => Err(self.damaged(ManifestError::Invalid {
                 what: "the columns",
             })),
         }
@@ -277,7 +280,7 @@ impl SegmentFile {
         let found = file.metadata().map_err(failed)?.len();
         if found != self.bytes {
             let expected = self.bytes;
-            return Err(self.damaged(ImageError::Length { found, expected }));
+            return Err(self.damaged(ManifestError::Length { found, expected }));
         }
         let mut bytes = vec![0; (range.end - range.start) as usize];
         file.read_exact_at(&mut bytes, range.start)
@@ -304,7 +307,7 @@ impl SegmentFile {
             if found != column.checksum {
                 let expected = column.checksum;
                 return Err(self
-                    .damaged(ImageError::Checksum { found, expected })
+                    .damaged(ManifestError::Checksum { found, expected })
                     .into());
             }
         }
@@ -328,8 +331,8 @@ impl SegmentFile {
         Ok(memory)
     }
 
-    fn damaged(&self, source: ImageError) -> CheckpointError {
-        CheckpointError::Image {
+    fn damaged(&self, source: ManifestError) -> CheckpointError {
+        CheckpointError::Manifest {
             path: self.path.clone(),
             source,
         }
@@ -402,7 +405,7 @@ impl StoredColumn for FileColumn {
             .read_into(self.entry.offset, bytes, &self.storage, placement)?;
         let (found, expected) = (checksum(&memory.as_slice()[..bytes]), self.entry.checksum);
         if found != expected {
-            let damaged = ImageError::Checksum { found, expected };
+            let damaged = ManifestError::Checksum { found, expected };
             return Err(self.wrong(damaged.into()).into());
         }
         Ok(self.within(memory, 0)?)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nearfar_memory::pool::PoolError;
 
-use crate::image::ImageError;
+use crate::manifest::ManifestError;
 use nearfar_table::segment::FormError;
 
 /// Why a checkpoint can't be written or read. Names the file.
@@ -36,12 +36,12 @@ pub enum CheckpointError {
     },
     /// A file is not what was written.
     #[error("`{}` can't be used: {source}", path.display())]
-    Image {
+    Manifest {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         #[source]
-        source: ImageError,
+        source: ManifestError,
     },
     /// The values of a column are not what was written.
     #[error(
@@ -96,7 +96,7 @@ pub enum CheckpointError {
         table: String,
         /// Why.
         #[source]
-        source: ImageError,
+        source: ManifestError,
     },
 }
 
@@ -105,7 +105,7 @@ pub enum CheckpointError {
 pub enum ColumnError {
     /// They are damaged.
     #[error(transparent)]
-    Image(#[from] ImageError),
+    Manifest(#[from] ManifestError),
     /// They are not those that were published.
     #[error(transparent)]
     Pool(PoolError),

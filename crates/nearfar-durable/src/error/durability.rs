@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nearfar_memory::pool::OwnerRecord;
 
-use crate::image::ImageError;
+use crate::manifest::ManifestError;
 
 /// Why a data directory can't be opened, or a change not be kept in it.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -204,7 +204,7 @@ impl DurabilityError {
         }
     }
 
-    pub(crate) fn undecodable(position: u64) -> impl Fn(ImageError) -> Self {
+    pub(crate) fn undecodable(position: u64) -> impl Fn(ManifestError) -> Self {
         move |error| Self::replay(position, error)
     }
 }

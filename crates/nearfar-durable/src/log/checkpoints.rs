@@ -11,7 +11,7 @@ use super::options::DataOptions;
 use crate::checkpoint::directory;
 use crate::checkpoint::pooled::TablePool;
 use crate::error::{DurabilityError, DurableError};
-use crate::image::DatabaseImage;
+use crate::manifest::DatabaseManifest;
 use nearfar_table::transaction::Database;
 
 /// How often it is looked whether a checkpoint is due.
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// What is committed at this moment, up to a position of the log, and no more than that.
-pub type TakeImage = Box<dyn Fn() -> DatabaseImage + Send + Sync>;
+pub type TakeManifest = Box<dyn Fn() -> DatabaseManifest + Send + Sync>;
 
 /// Writes checkpoints when they are due, on a thread of its own.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Shared {
     database: Arc<Database>,
     /// The pool that is to be no older than the checkpoints.
     pool: Option<Arc<TablePool>>,
-    take: TakeImage,
+    take: TakeManifest,
     bytes: u64,
     interval: Option<Duration>,
     /// When the last one was written. Held while one is written.
@@ -60,7 +60,7 @@ impl Checkpoints {
         options: &DataOptions,
         log: Arc<Log>,
         (database, pool): (Arc<Database>, Option<Arc<TablePool>>),
-        take: TakeImage,
+        take: TakeManifest,
     ) -> Self {
         let shared = Arc::new(Shared {
             folder,
@@ -143,11 +143,11 @@ impl Shared {
 
     /// Has the pool at least as new as the checkpoint, behind which the log begins. Where that fails,
     /// the next start takes the checkpoint.
-    fn publish(&self, image: &DatabaseImage) {
+    fn publish(&self, manifest: &DatabaseManifest) {
         let Some(pool) = &self.pool else {
             return;
         };
-        if let Err(error) = pool.publish(image) {
+        if let Err(error) = pool.publish(manifest) {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "the pool has fallen behind the data directory");
         }
@@ -161,19 +161,19 @@ impl Shared {
     fn write(&self) -> Result<(), DurableError> {
         let mut last = self.last.lock();
         let started = Instant::now();
-        let image = (self.take)();
-        let position = image.log_position;
+        let manifest = (self.take)();
+        let position = manifest.log_position;
         // The log must not end before its checkpoint, whatever happens.
         self.log.sync_to(position)?;
         let storage = self.database.storage();
         let (folder, term) = (&self.folder, self.term);
         let written =
-            directory::write_in_term(folder, &image, storage, term, || Ok(self.check_owner()?))?;
-        self.publish(&image);
+            directory::write_in_term(folder, &manifest, storage, term, || Ok(self.check_owner()?))?;
+        self.publish(&manifest);
         // Another owner needs what is removed, unless it finds this checkpoint.
         self.check_owner()?;
         self.log.begin_at(position);
-        drop(image);
+        drop(manifest);
         if let Err(error) = directory::delete_old(&self.folder, &written) {
             tracing::warn!(%error, "old checkpoints can't be removed, it is tried again later");
         }

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use super::checkpoints::{Checkpoints, TakeImage};
+use super::checkpoints::{Checkpoints, TakeManifest};
 use super::directory::DataDirectory;
 use super::open_log::Log;
 use super::options::{DataOptions, Origin};
@@ -15,7 +15,7 @@ use super::term::Term;
 use crate::checkpoint::directory as checkpoint;
 use crate::checkpoint::pooled::{Publication, TablePool};
 use crate::error::{DurabilityError, DurableError};
-use crate::image::DatabaseImage;
+use crate::manifest::DatabaseManifest;
 use nearfar_table::transaction::Database;
 
 /// The data directory of an engine: its log, and the thread that writes it to disk now and then.
@@ -59,7 +59,7 @@ impl Durability {
         if let (Some(pool), Some(pooled)) = (pool, &pooled) {
             pool.go_on_from(pooled.log_position);
         }
-        let (image, origin) = match (pooled, newest) {
+        let (manifest, origin) = match (pooled, newest) {
             (Some(pooled), _) => (Some(pooled), Origin::Pool),
             (None, newest) => {
                 let storage = database.storage();
@@ -67,8 +67,10 @@ impl Durability {
                 (read.transpose()?, Origin::Directory)
             }
         };
-        let start = image.as_ref().map_or(0, |image| image.log_position);
-        let restored = image.map(|image| Definitions::of_image(image, database));
+        let start = manifest
+            .as_ref()
+            .map_or(0, |manifest| manifest.log_position);
+        let restored = manifest.map(|manifest| Definitions::of_manifest(manifest, database));
         let restored = restored.unwrap_or_default();
         let (log, definitions) = opened.recover(options, database, (restored, start), pool)?;
         directory.share(pool.is_some())?;
@@ -102,7 +104,7 @@ impl Durability {
         &self,
         options: &DataOptions,
         database: &Arc<Database>,
-        take: TakeImage,
+        take: TakeManifest,
     ) {
         self.checkpoints.get_or_init(|| {
             let (log, database) = (Arc::clone(&self.log), Arc::clone(database));
@@ -170,11 +172,15 @@ fn usable(
     pooled: Option<Publication>,
     term: &Term,
     opened: &OpenedLog,
-) -> Result<Option<DatabaseImage>, DurabilityError> {
-    let Some(Publication { image, term: found }) = pooled else {
+) -> Result<Option<DatabaseManifest>, DurabilityError> {
+    let Some(Publication {
+        manifest,
+        term: found,
+    }) = pooled
+    else {
         return Ok(None);
     };
-    let position = image.log_position;
+    let position = manifest.log_position;
     let is_ahead = position > opened.end();
     if !is_ahead && !opened.has(position) {
         tracing::warn!(
@@ -190,7 +196,7 @@ fn usable(
         );
         return Ok(None);
     }
-    Ok(Some(image))
+    Ok(Some(manifest))
 }
 
 /// Writes the log to disk as often as its setting says.

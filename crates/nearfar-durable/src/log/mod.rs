@@ -32,7 +32,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use checkpoints::TakeImage;
+pub use checkpoints::TakeManifest;
 pub(crate) use directory::DataDirectory;
 pub use durability::Durability;
 pub use faults::LogFaults;

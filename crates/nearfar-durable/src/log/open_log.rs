@@ -12,7 +12,7 @@ use super::store::{LogFiles, SharedFiles};
 use super::sync::LogSync;
 use crate::checkpoint::pooled::TablePool;
 use crate::error::DurabilityError;
-use crate::image::Encoder;
+use crate::manifest::Encoder;
 
 /// The largest record.
 pub(super) const RECORD_BYTES_MAX: u32 = 64 << 20;

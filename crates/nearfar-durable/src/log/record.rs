@@ -6,8 +6,8 @@
 
 use arrow::datatypes::SchemaRef;
 
-use crate::image::{
-    Decoder, Encoder, ImageError, decode_preload, decode_schema, encode_preload, encode_schema,
+use crate::manifest::{
+    Decoder, Encoder, ManifestError, decode_preload, decode_schema, encode_preload, encode_schema,
 };
 use nearfar_table::table::{Preload, RowId, TableId};
 
@@ -40,14 +40,14 @@ impl FrameHeader {
         out.u64(self.transaction);
     }
 
-    fn read(input: &mut Decoder<'_>) -> Result<Self, ImageError> {
+    fn read(input: &mut Decoder<'_>) -> Result<Self, ManifestError> {
         if input.raw(MAGIC.len(), "a record of Nearfar")? != MAGIC {
-            return Err(ImageError::Invalid {
+            return Err(ManifestError::Invalid {
                 what: "a record of Nearfar",
             });
         }
         if input.u8("a record's version")? != VERSION {
-            return Err(ImageError::Invalid {
+            return Err(ManifestError::Invalid {
                 what: "a record of version 1",
             });
         }
@@ -77,7 +77,7 @@ impl std::fmt::Display for QualifiedName {
     }
 }
 
-/// One change. Placements are those of [`crate::image::encode_placements`].
+/// One change. Placements are those of [`crate::manifest::encode_placements`].
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation<'a> {
     CreateTable {
@@ -141,7 +141,7 @@ mod tag {
 }
 
 impl Operation<'_> {
-    pub fn write(&self, out: &mut Encoder) -> Result<(), ImageError> {
+    pub fn write(&self, out: &mut Encoder) -> Result<(), ManifestError> {
         match self {
             Self::CreateTable {
                 table,
@@ -197,7 +197,7 @@ impl Operation<'_> {
 }
 
 impl<'a> Operation<'a> {
-    fn read(input: &mut Decoder<'a>) -> Result<Self, ImageError> {
+    fn read(input: &mut Decoder<'a>) -> Result<Self, ManifestError> {
         let tag = input.u8("an operation")?;
         let table = match tag {
             tag::CREATE_SCHEMA | tag::DROP_SCHEMA | tag::CREATE_VIEW | tag::DROP_VIEW => 0,
@@ -243,7 +243,7 @@ impl<'a> Operation<'a> {
                 ids: read_ids(input)?,
             },
             _ => {
-                return Err(ImageError::Invalid {
+                return Err(ManifestError::Invalid {
                     what: "an operation",
                 });
             }
@@ -261,7 +261,7 @@ pub(super) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// # Errors
     /// Bytes that are no record of this version.
-    pub fn read(bytes: &'a [u8]) -> Result<Self, ImageError> {
+    pub fn read(bytes: &'a [u8]) -> Result<Self, ManifestError> {
         let mut input = Decoder::new(bytes);
         Ok(Self {
             header: FrameHeader::read(&mut input)?,
@@ -271,7 +271,7 @@ impl<'a> Frame<'a> {
 }
 
 impl<'a> Iterator for Frame<'a> {
-    type Item = Result<Operation<'a>, ImageError>;
+    type Item = Result<Operation<'a>, ManifestError>;
 
     /// The next operation; an error is not the last item, so readers stop at the first.
     fn next(&mut self) -> Option<Self::Item> {
@@ -289,7 +289,7 @@ fn write_name(out: &mut Encoder, name: &QualifiedName) {
     out.text(&name.name);
 }
 
-fn read_name(input: &mut Decoder<'_>) -> Result<QualifiedName, ImageError> {
+fn read_name(input: &mut Decoder<'_>) -> Result<QualifiedName, ManifestError> {
     Ok(QualifiedName {
         schema: input.text("a schema's name")?,
         name: input.text("a name")?,
@@ -303,13 +303,13 @@ fn write_ids(out: &mut Encoder, ids: &IdRuns) {
     });
 }
 
-fn read_ids(input: &mut Decoder<'_>) -> Result<IdRuns, ImageError> {
+fn read_ids(input: &mut Decoder<'_>) -> Result<IdRuns, ManifestError> {
     const WHAT: &str = "identities of rows";
     input.list(WHAT, |input| {
         let (first, rows) = (input.u64(WHAT)?, input.u32(WHAT)?);
         match first.checked_add(u64::from(rows)) {
             Some(_) => Ok((first, rows)),
-            None => Err(ImageError::Invalid { what: WHAT }),
+            None => Err(ManifestError::Invalid { what: WHAT }),
         }
     })
 }

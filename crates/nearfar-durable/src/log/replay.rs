@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::record::{Frame, IdRuns, Operation, QualifiedName};
 use super::rows::read_rows;
 use crate::error::{DurabilityError, DurableError};
-use crate::image::{Decoder, decode_placements};
+use crate::manifest::{Decoder, decode_placements};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::table::{
     Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use super::record::QualifiedName;
 use super::replay::Definitions;
-use crate::image::{DatabaseImage, ViewDefinition};
+use crate::manifest::{DatabaseManifest, ViewDefinition};
 use nearfar_table::transaction::Database;
 
 impl Definitions {
-    /// What `image` holds, with its tables made part of `database`.
-    pub(crate) fn of_image(image: DatabaseImage, database: &Arc<Database>) -> Self {
+    /// What `manifest` holds, with its tables made part of `database`.
+    pub(crate) fn of_manifest(manifest: DatabaseManifest, database: &Arc<Database>) -> Self {
         let mut definitions = Self {
-            schemas: image.schemas.into_iter().collect(),
+            schemas: manifest.schemas.into_iter().collect(),
             ..Self::default()
         };
-        for image in &image.tables {
-            let table = Arc::new(image.restore());
+        for manifest in &manifest.tables {
+            let table = Arc::new(manifest.restore());
             table.keep();
             database.add(&table);
             let name = QualifiedName {
-                schema: image.schema_name.clone(),
-                name: image.name.clone(),
+                schema: manifest.schema_name.clone(),
+                name: manifest.name.clone(),
             };
             definitions.tables.insert(table.id(), (name, table));
         }
@@ -28,7 +28,7 @@ impl Definitions {
             let (schema, name) = (view.schema, view.name);
             (QualifiedName { schema, name }, view.sql)
         };
-        definitions.views = image.views.into_iter().map(view).collect();
+        definitions.views = manifest.views.into_iter().map(view).collect();
         definitions
     }
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 
 use crate::error::DurableError;
-use crate::image::{Decoder, Encoder, ImageError};
+use crate::manifest::{Decoder, Encoder, ManifestError};
 use nearfar_table::error::TableError;
 
 /// More rows are in no record.
@@ -60,11 +60,11 @@ fn write_array(out: &mut Encoder, data: &ArrayData) -> Result<(), DurableError> 
 ///
 /// # Errors
 /// Bytes that are no rows of these types.
-pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch, ImageError> {
+pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch, ManifestError> {
     let mut input = Decoder::new(bytes);
     let rows = input.count("a number of rows")?;
     if rows > ROWS_MAX {
-        return Err(ImageError::Invalid {
+        return Err(ManifestError::Invalid {
             what: "a number of rows",
         });
     }
@@ -72,7 +72,7 @@ pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch,
         let array = make_array(read_array(&mut input, field.data_type())?);
         match array.len() == rows {
             true => Ok(array),
-            false => Err(ImageError::Invalid {
+            false => Err(ManifestError::Invalid {
                 what: "a column of so many rows",
             }),
         }
@@ -81,16 +81,16 @@ pub(super) fn read_rows(bytes: &[u8], schema: &SchemaRef) -> Result<RecordBatch,
     input.finish("the end of the rows")?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
-    batch.map_err(|_| ImageError::Invalid {
+    batch.map_err(|_| ManifestError::Invalid {
         what: "rows of the table's types",
     })
 }
 
-fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData, ImageError> {
+fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData, ManifestError> {
     let len = input.count("a number of values")?;
     // Values of no width, such as those of the null type, have no buffers that would bound them.
     if len > i32::MAX as usize {
-        return Err(ImageError::Invalid {
+        return Err(ManifestError::Invalid {
             what: "a number of values",
         });
     }
@@ -98,7 +98,7 @@ fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData
         true => {
             let bits = input.bytes("nulls")?;
             if bits.len() < len.div_ceil(8) {
-                return Err(ImageError::Invalid {
+                return Err(ManifestError::Invalid {
                     what: "nulls of all values",
                 });
             }
@@ -120,13 +120,13 @@ fn read_array(input: &mut Decoder<'_>, data_type: &DataType) -> Result<ArrayData
         .buffers(buffers)
         .child_data(children)
         .build();
-    data.map_err(|_| ImageError::Invalid {
+    data.map_err(|_| ManifestError::Invalid {
         what: "values of the column's type",
     })
 }
 
 /// Refuses buffers that end within a value: Arrow takes for granted that none does.
-fn check_widths(data_type: &DataType, buffers: &[Buffer]) -> Result<(), ImageError> {
+fn check_widths(data_type: &DataType, buffers: &[Buffer]) -> Result<(), ManifestError> {
     let ends_within = |(buffer, spec): (&Buffer, &BufferSpec)| match spec {
         BufferSpec::FixedWidth { byte_width, .. } => {
             buffer.len().checked_rem(*byte_width) > Some(0)
@@ -138,7 +138,7 @@ fn check_widths(data_type: &DataType, buffers: &[Buffer]) -> Result<(), ImageErr
         .zip(&layout(data_type).buffers)
         .any(ends_within)
     {
-        true => Err(ImageError::Invalid {
+        true => Err(ManifestError::Invalid {
             what: "a buffer of whole values",
         }),
         false => Ok(()),

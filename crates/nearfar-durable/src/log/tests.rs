@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::record::{Frame, FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
-use crate::image::Encoder;
+use crate::manifest::Encoder;
 use nearfar_table::table::{Preload, PreloadPriority};
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {

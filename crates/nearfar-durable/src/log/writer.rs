@@ -9,7 +9,7 @@ use super::open_log::{Log, RECORD_BYTES_MAX};
 use super::record::{FrameHeader, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
 use crate::error::{DurabilityError, DurableError};
-use crate::image::{Encoder, ImageError, encode_placements};
+use crate::manifest::{Encoder, ManifestError, encode_placements};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
 use nearfar_table::table::{Part, Preload, RowId, Table, TableId};
@@ -192,7 +192,7 @@ impl<'a> LogTransaction<'a> {
         operation
             .write(&mut self.record)
             .map_err(|error| match error {
-                ImageError::Unsupported { data_type } => DurabilityError::UnsupportedType {
+                ManifestError::Unsupported { data_type } => DurabilityError::UnsupportedType {
                     data_type: data_type.to_string(),
                 },
                 other => DurabilityError::NotLogged {

@@ -9,8 +9,9 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use nearfar_durable::checkpoint::directory;
 use nearfar_durable::error::{CheckpointError, DurableError};
-use nearfar_durable::image::{
-    DatabaseImage, ImageError, TableImage, ViewDefinition, decode_segment, decode_sketches, open,
+use nearfar_durable::manifest::{
+    DatabaseManifest, ManifestError, TableManifest, ViewDefinition, decode_segment,
+    decode_sketches, open,
 };
 use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
@@ -149,7 +150,7 @@ fn other_columns(rows: &[i64], null: Nulls<'_>) -> Vec<(&'static str, ArrayRef)>
 }
 
 struct Made {
-    image: DatabaseImage,
+    manifest: DatabaseManifest,
     rows: RecordBatch,
 }
 
@@ -222,7 +223,7 @@ fn database(
     }
     let snapshot = Snapshot::restored(Arc::clone(&schema), parts, main_parts, None);
     let rows = contents(&schema, &snapshot);
-    let table = TableImage {
+    let table = TableManifest {
         identity: 42,
         schema_name: "public".to_owned(),
         name: "t".to_owned(),
@@ -232,7 +233,7 @@ fn database(
         next_row: 1 << 40,
         snapshot,
     };
-    let image = DatabaseImage {
+    let manifest = DatabaseManifest {
         log_position: 4711,
         schemas: vec!["public".to_owned()],
         tables: vec![table],
@@ -242,7 +243,7 @@ fn database(
             sql: "CREATE VIEW v AS SELECT 1".to_owned(),
         }],
     };
-    Made { image, rows }
+    Made { manifest, rows }
 }
 
 /// All rows of a table, deleted ones too.
@@ -267,8 +268,8 @@ fn contents(schema: &SchemaRef, snapshot: &Snapshot) -> RecordBatch {
 }
 
 /// Everything but where the bytes are.
-fn assert_same(read: &DatabaseImage, made: &Made) {
-    let wanted = &made.image;
+fn assert_same(read: &DatabaseManifest, made: &Made) {
+    let wanted = &made.manifest;
     assert_eq!(read.log_position, wanted.log_position);
     assert_eq!(read.schemas, wanted.schemas);
     assert_eq!(read.views, wanted.views);
@@ -345,7 +346,7 @@ proptest! {
     ) {
         let (storage, folder) = (storage(), tempfile::tempdir()?);
         let made = database(&main, &delta, nulls, deleted, &storage);
-        directory::write(folder.path(), &made.image, &storage).expect("written");
+        directory::write(folder.path(), &made.manifest, &storage).expect("written");
         let newest = directory::newest(folder.path()).expect("read").expect("there is one");
         prop_assert_eq!(newest.log_position, 4711);
         let read = directory::read(folder.path(), &newest, &storage).expect("read");
@@ -380,7 +381,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn main_storage_is_read_when_it_is_needed() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let made = small(&storage);
-    let newest = directory::write(folder.path(), &made.image, &storage).expect("written");
+    let newest = directory::write(folder.path(), &made.manifest, &storage).expect("written");
     drop(made);
     assert_eq!(region_bytes(&storage), 0);
     let read = directory::read(folder.path(), &newest, &storage).expect("read");
@@ -402,9 +403,9 @@ fn main_storage_is_read_when_it_is_needed() {
 fn a_later_checkpoint_shares_the_segments_and_the_old_ones_can_go() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let mut made = small(&storage);
-    let first = directory::write(folder.path(), &made.image, &storage).expect("written");
-    made.image.log_position += 1;
-    let second = directory::write(folder.path(), &made.image, &storage).expect("written");
+    let first = directory::write(folder.path(), &made.manifest, &storage).expect("written");
+    made.manifest.log_position += 1;
+    let second = directory::write(folder.path(), &made.manifest, &storage).expect("written");
     assert_eq!(second.number, first.number + 1);
     assert!(
         second.new_bytes < first.new_bytes / 2,
@@ -434,7 +435,7 @@ fn a_later_checkpoint_shares_the_segments_and_the_old_ones_can_go() {
 
 impl Made {
     fn with_position(mut self, log_position: u64) -> Self {
-        self.image.log_position = log_position;
+        self.manifest.log_position = log_position;
         self
     }
 }
@@ -455,7 +456,7 @@ fn a_folder_without_checkpoints_has_none() {
     assert_eq!(directory::newest(folder.path()).expect("read"), None);
     let storage = storage();
     let made = small(&storage);
-    let info = directory::write(folder.path(), &made.image, &storage).expect("written");
+    let info = directory::write(folder.path(), &made.manifest, &storage).expect("written");
     directory::delete_old(folder.path(), &info).expect("deleted");
     assert_eq!(files(folder.path()).len(), 1 + 3);
     assert!(!torn.exists());
@@ -468,7 +469,7 @@ fn damage_is_found_and_named() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let rows = |count: i64| (0..count).map(|row| row * 37 % 101).collect::<Vec<_>>();
     let made = database(&[rows(300)], &[rows(20)], 4, 3, &storage);
-    directory::write(folder.path(), &made.image, &storage).expect("written");
+    directory::write(folder.path(), &made.manifest, &storage).expect("written");
     for path in files(folder.path()) {
         let whole = std::fs::read(&path).expect("read");
         let count = whole.len();
@@ -508,7 +509,7 @@ fn check_damaged(folder: &Path, path: &Path, made: &Made, storage: &Storage) {
 fn a_damaged_column_is_named() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let made = small(&storage);
-    let info = directory::write(folder.path(), &made.image, &storage).expect("written");
+    let info = directory::write(folder.path(), &made.manifest, &storage).expect("written");
     let path = folder.path().join("segments/0000000000000001-00001");
     let mut bytes = std::fs::read(&path).expect("read");
     bytes[5] ^= 1;
@@ -531,13 +532,13 @@ fn a_damaged_column_is_named() {
 fn a_checkpoint_that_cannot_be_written_leaves_the_one_before() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let made = small(&storage);
-    directory::write(folder.path(), &made.image, &storage).expect("written");
+    directory::write(folder.path(), &made.manifest, &storage).expect("written");
     let before = files(folder.path());
     let again = small(&storage);
     // A folder where the manifest is to be written: the last step fails, whoever the user is.
     let unfinished = folder.path().join("unfinished-0000000000000002");
     std::fs::create_dir(&unfinished).expect("a folder");
-    let error = directory::write(folder.path(), &again.image, &storage).unwrap_err();
+    let error = directory::write(folder.path(), &again.manifest, &storage).unwrap_err();
     assert!(
         matches!(&error, DurableError::Checkpoint(error)
             if matches!(error.as_ref(), CheckpointError::File { path, .. } if *path == unfinished)),
@@ -545,7 +546,7 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_one_before() {
     );
     assert_eq!(files(folder.path()), before);
     std::fs::remove_dir(&unfinished).expect("removed");
-    let second = directory::write(folder.path(), &again.image, &storage).expect("written now");
+    let second = directory::write(folder.path(), &again.manifest, &storage).expect("written now");
     assert_eq!(second.number, 2);
     let read = directory::read(folder.path(), &second, &storage).expect("read");
     assert_same(&read, &again);
@@ -556,8 +557,8 @@ fn types_that_cannot_be_kept_are_refused_by_table() {
     let (storage, folder) = (storage(), tempfile::tempdir().expect("a folder"));
     let mut made = small(&storage);
     let odd = DataType::Time32(arrow::datatypes::TimeUnit::Nanosecond);
-    made.image.tables[0].schema = Arc::new(Schema::new(vec![Field::new("odd", odd, true)]));
-    let error = directory::write(folder.path(), &made.image, &storage).unwrap_err();
+    made.manifest.tables[0].schema = Arc::new(Schema::new(vec![Field::new("odd", odd, true)]));
+    let error = directory::write(folder.path(), &made.manifest, &storage).unwrap_err();
     assert!(
         error
             .to_string()
@@ -575,16 +576,16 @@ proptest! {
         version in any::<u32>(),
     ) {
         let magic = b"NFARSEGM";
-        let sealed = nearfar_durable::image::seal(magic, |out| out.raw(&body));
+        let sealed = nearfar_durable::manifest::seal(magic, |out| out.raw(&body));
         let _ = decode_segment(&sealed);
-        let _ = decode_sketches(&nearfar_durable::image::seal(b"NFARSKET", |out| out.raw(&body)));
+        let _ = decode_sketches(&nearfar_durable::manifest::seal(b"NFARSKET", |out| out.raw(&body)));
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 4).then_some(ImageError::Version { found: version, known: 4 }));
+        prop_assert_eq!(found, (version != 4).then_some(ManifestError::Version { found: version, known: 4 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
-        prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ImageError::ByteOrder));
+        prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ManifestError::ByteOrder));
     }
 
     #[test]
@@ -595,14 +596,14 @@ proptest! {
         let folder = tempfile::tempdir()?;
         let rows: Vec<i64> = (0..200).collect();
         let made = database(std::slice::from_ref(&rows), &[rows[..5].to_vec()], 3, 5, &storage);
-        let info = directory::write(folder.path(), &made.image, &storage).expect("written");
+        let info = directory::write(folder.path(), &made.manifest, &storage).expect("written");
         let bytes = std::fs::read(&info.path)?;
         let mut body = bytes[24..bytes.len() - 8].to_vec();
         for (place, value) in flips {
             let place = place.index(body.len());
             body[place] = value;
         }
-        std::fs::write(&info.path, nearfar_durable::image::seal(b"NFARSAVE", |out| out.raw(&body)))?;
+        std::fs::write(&info.path, nearfar_durable::manifest::seal(b"NFARSAVE", |out| out.raw(&body)))?;
         let read = directory::newest(folder.path())
             .map_err(DurableError::from)
             .and_then(|info| Ok(directory::read(folder.path(), &info.expect("one"), &storage)?));

@@ -11,8 +11,8 @@ use crate::error::StoreError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
-use nearfar_durable::image::{DatabaseImage, TableImage, ViewDefinition};
-use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeImage};
+use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
+use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
 use nearfar_table::table::{Preload, Table};
 use nearfar_table::transaction::{CommitGate, Version};
 
@@ -78,18 +78,18 @@ fn forget(
 }
 
 /// Adds what is in a schema to a checkpoint.
-fn add_schema(image: &mut DatabaseImage, version: &Version, schema: &str, map: &TableMap) {
-    image.schemas.push(schema.to_owned());
+fn add_schema(manifest: &mut DatabaseManifest, version: &Version, schema: &str, map: &TableMap) {
+    manifest.schemas.push(schema.to_owned());
     for (name, provider) in map.all() {
         if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
             if let Some(snapshot) = version.snapshot(table) {
-                let mut kept = TableImage::of(table, snapshot.clone(), table.id(), schema);
+                let mut kept = TableManifest::of(table, snapshot.clone(), table.id(), schema);
                 kept.name = name;
-                image.tables.push(kept);
+                manifest.tables.push(kept);
             }
         } else if let Some(sql) = view_sql(provider.as_ref()) {
             let schema = schema.to_owned();
-            image.views.push(ViewDefinition { schema, name, sql });
+            manifest.views.push(ViewDefinition { schema, name, sql });
         }
     }
 }
@@ -373,7 +373,7 @@ impl Engine {
 
     /// Takes what is committed and its position in the log. Holds on to nothing that holds on to the
     /// engine.
-    pub(super) fn image_taker(&self) -> TakeImage {
+    pub(super) fn manifest_taker(&self) -> TakeManifest {
         let (catalog, database) = (Arc::clone(&self.catalog), Arc::clone(&self.database));
         let (definitions, log) = (Arc::clone(&self.definitions), self.log().cloned());
         Box::new(move || {
@@ -389,20 +389,20 @@ impl Engine {
                 Some(log) => log.between_transactions(whole),
                 None => whole(),
             };
-            let mut image = DatabaseImage {
+            let mut manifest = DatabaseManifest {
                 log_position,
-                ..DatabaseImage::default()
+                ..DatabaseManifest::default()
             };
             for (schema, map) in catalog.all() {
-                add_schema(&mut image, &version, &schema, &map);
+                add_schema(&mut manifest, &version, &schema, &map);
             }
             let unplanned = unplanned.iter().map(|(name, sql)| ViewDefinition {
                 schema: name.schema.clone(),
                 name: name.name.clone(),
                 sql: sql.clone(),
             });
-            image.views.extend(unplanned);
-            image
+            manifest.views.extend(unplanned);
+            manifest
         })
     }
 

@@ -180,7 +180,7 @@ impl Engine {
         self.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = self.durability.as_ref().zip(data) {
             self.database.set_log(Arc::clone(durability.log()) as _);
-            durability.start_checkpoints(data, &self.database, self.image_taker());
+            durability.start_checkpoints(data, &self.database, self.manifest_taker());
         }
         self.start_publishing();
         self.preloader.start(&self.catalog);

@@ -13,14 +13,14 @@ impl Engine {
         let Some(pool) = &self.pool else {
             return;
         };
-        let (take, log) = (self.image_taker(), self.log().cloned());
+        let (take, log) = (self.manifest_taker(), self.log().cloned());
         let take = move || {
-            let image = take();
+            let manifest = take();
             // A pool must not have what the log could still lose.
             if let Some(log) = &log {
-                log.sync_to(image.log_position)?;
+                log.sync_to(manifest.log_position)?;
             }
-            Ok(image)
+            Ok(manifest)
         };
         let publisher = Publisher::new(Arc::clone(pool), Box::new(take));
         let publisher = self.publisher.get_or_init(|| publisher);

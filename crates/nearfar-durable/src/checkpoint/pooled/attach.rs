@@ -12,8 +12,8 @@ use super::table_pool::TablePool;
 use crate::checkpoint::SegmentFile;
 use crate::error::CheckpointError;
 use crate::error::DurableError;
-use crate::image::{
-    DatabaseImage, Decoder, ImageError, TableEntry, decode_database, decode_segment, open,
+use crate::manifest::{
+    DatabaseManifest, Decoder, ManifestError, TableEntry, decode_database, decode_segment, open,
 };
 use nearfar_table::placement::Storage;
 use nearfar_table::table::{ColumnSlot, Segment, SegmentSketches};
@@ -22,7 +22,7 @@ use nearfar_table::table::{ColumnSlot, Segment, SegmentSketches};
 #[derive(Debug)]
 pub(crate) struct Publication {
     /// The tables.
-    pub image: DatabaseImage,
+    pub manifest: DatabaseManifest,
     /// The term of the data directory that it was published in, by its identity; zero without a data
     /// directory.
     pub term: u64,
@@ -41,7 +41,7 @@ impl TablePool {
         let Some(published) = self.published.lock().take() else {
             return Ok(None);
         };
-        let damaged = |source| CheckpointError::Image {
+        let damaged = |source| CheckpointError::Manifest {
             path: self.path.clone(),
             source,
         };
@@ -56,14 +56,14 @@ impl TablePool {
         let folder = self.data.get().map(DataLink::segments).unwrap_or_default();
         let lengths = body.list(what, |body| segment_entry(body, &folder));
         let lengths = lengths.map_err(damaged)?;
-        let (mut image, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
-        image.log_position = log_position;
+        let (mut manifest, tables) = decode_database(&mut body, &self.system).map_err(damaged)?;
+        manifest.log_position = log_position;
         let mut rest = &published.extents[..];
         let mut segments = Vec::with_capacity(lengths.len());
         for (columns, file) in lengths {
             // What is known of the segment, its columns, its sketches.
             let split = rest.split_at_checked(columns + 2);
-            let (own, after) = split.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
+            let (own, after) = split.ok_or_else(|| damaged(ManifestError::Invalid { what }))?;
             segments.push((own, file));
             rest = after;
         }
@@ -71,15 +71,17 @@ impl TablePool {
             let mut own = Vec::new();
             for (index, (part, _)) in entry.parts().enumerate() {
                 let found = segments.get(part.segment);
-                let found = found.ok_or_else(|| damaged(ImageError::Invalid { what }))?;
+                let found = found.ok_or_else(|| damaged(ManifestError::Invalid { what }))?;
                 own.push(self.segment(&entry, index, found, storage)?);
             }
-            image.tables.push(entry.into_image(own).map_err(damaged)?);
+            manifest
+                .tables
+                .push(entry.into_manifest(own).map_err(damaged)?);
         }
         if self.verify == Verify::All {
-            verify(&image)?;
+            verify(&manifest)?;
         }
-        Ok(Some(Publication { image, term }))
+        Ok(Some(Publication { manifest, term }))
     }
 
     fn check_identity(&self, found: u64) -> Result<(), CheckpointError> {
@@ -104,7 +106,7 @@ impl TablePool {
         let pooled = self.pooled_segment(extents)?;
         let bytes = pooled.form.verified();
         let bytes = bytes.map_err(|source| self.failed(source))?;
-        let wrong = |source| CheckpointError::Image {
+        let wrong = |source| CheckpointError::Manifest {
             path: self.path.clone(),
             source,
         };
@@ -116,7 +118,7 @@ impl TablePool {
         };
         let fields = entry.schema().fields();
         if pooled.columns.len() != wanted || form.columns.len() != fields.len() {
-            return Err(wrong(ImageError::Invalid {
+            return Err(wrong(ManifestError::Invalid {
                 what: "the columns",
             })
             .into());
@@ -186,7 +188,7 @@ impl TablePool {
 fn segment_entry(
     bytes: &mut Decoder<'_>,
     folder: &Path,
-) -> Result<(usize, Option<Arc<SegmentFile>>), ImageError> {
+) -> Result<(usize, Option<Arc<SegmentFile>>), ManifestError> {
     let columns = bytes.count("the extents of a segment")?;
     let file = bytes.option("the file of a segment", |bytes| {
         SegmentFile::decode(bytes, folder)
@@ -194,12 +196,12 @@ fn segment_entry(
     Ok((columns, file.filter(|file| file.is_there())))
 }
 
-/// Checks what has not been read yet of all segments of `image`.
+/// Checks what has not been read yet of all segments of `manifest`.
 ///
 /// # Errors
 /// The first that is damaged.
-fn verify(image: &DatabaseImage) -> Result<(), DurableError> {
-    for table in &image.tables {
+fn verify(manifest: &DatabaseManifest) -> Result<(), DurableError> {
+    for table in &manifest.tables {
         for part in table.snapshot.parts() {
             for slot in part.segment.columns() {
                 slot.verify()?;

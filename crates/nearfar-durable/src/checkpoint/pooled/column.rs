@@ -9,7 +9,7 @@ use nearfar_memory::pool::ExtentHandle;
 use super::table_pool::TablePool;
 use crate::checkpoint::SegmentFile;
 use crate::error::{CheckpointError, ColumnError};
-use crate::image::{ColumnEntry, decode_sketches};
+use crate::manifest::{ColumnEntry, decode_sketches};
 use nearfar_table::error::TableError;
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::{ColumnForm, ColumnSegment};
@@ -111,7 +111,7 @@ impl PoolSketches {
     fn in_place(&self) -> Result<ColumnSketches, CheckpointError> {
         let bytes = self.extent.verified();
         let bytes = bytes.map_err(|source| self.pool.failed(source))?;
-        decode_sketches(bytes).map_err(|source| CheckpointError::Image {
+        decode_sketches(bytes).map_err(|source| CheckpointError::Manifest {
             path: self.pool.path.clone(),
             source,
         })

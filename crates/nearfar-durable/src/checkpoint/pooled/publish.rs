@@ -11,8 +11,9 @@ use crate::checkpoint::SegmentFile;
 use crate::checkpoint::publisher::TakeCommitted;
 use crate::error::CheckpointError;
 use crate::error::DurableError;
-use crate::image::{
-    ColumnEntry, DatabaseImage, SegmentForm, encode_database, encode_segment, encode_sketches, seal,
+use crate::manifest::{
+    ColumnEntry, DatabaseManifest, SegmentForm, encode_database, encode_segment, encode_sketches,
+    seal,
 };
 use nearfar_table::segment::ColumnSegment;
 use nearfar_table::table::{ColumnSlot, Part, Segment};
@@ -33,15 +34,15 @@ pub(crate) struct PooledSegment {
 }
 
 impl TablePool {
-    /// Publishes `image` in place of what was published before, all of it or nothing. Columns that
+    /// Publishes `manifest` in place of what was published before, all of it or nothing. Columns that
     /// belong into the pool and were not in it move there.
     ///
     /// # Errors
     /// A pool without room, or that was taken over; a column that can't be read. What was published
     /// before then still is.
-    pub fn publish(&self, image: &DatabaseImage) -> Result<(), DurableError> {
+    pub fn publish(&self, manifest: &DatabaseManifest) -> Result<(), DurableError> {
         let mut last_position = self.publishing.lock();
-        self.publish_after(&mut last_position, image)
+        self.publish_after(&mut last_position, manifest)
     }
 
     /// The same of what `take` says once it is this publication's turn, so that none takes the place
@@ -57,17 +58,17 @@ impl TablePool {
         self.publish_after(&mut last_position, &take()?)
     }
 
-    /// Publishes `image`, unless it is older than what was published at `last_position`.
+    /// Publishes `manifest`, unless it is older than what was published at `last_position`.
     fn publish_after(
         &self,
         last_position: &mut u64,
-        image: &DatabaseImage,
+        manifest: &DatabaseManifest,
     ) -> Result<(), DurableError> {
-        if image.log_position < *last_position {
+        if manifest.log_position < *last_position {
             return Ok(());
         }
-        let generation = self.publish_image(image)?;
-        *last_position = image.log_position;
+        let generation = self.publish_manifest(manifest)?;
+        *last_position = manifest.log_position;
         tracing::debug!(
             generation,
             position = *last_position,
@@ -76,11 +77,11 @@ impl TablePool {
         Ok(())
     }
 
-    fn publish_image(&self, image: &DatabaseImage) -> Result<u64, DurableError> {
+    fn publish_manifest(&self, manifest: &DatabaseManifest) -> Result<u64, DurableError> {
         let mut extents = Vec::new();
         let mut segments = Vec::new();
         let folder = self.data.get().map(DataLink::segments);
-        for table in &image.tables {
+        for table in &manifest.tables {
             let main = table.snapshot.main().len();
             for (index, part) in table.snapshot.parts().iter().enumerate() {
                 let pooled = self.pooled(part, index >= main)?;
@@ -99,14 +100,14 @@ impl TablePool {
         let catalog = seal(MAGIC, |out| {
             out.u64(identity);
             out.u64(self.term.get().copied().unwrap_or(0));
-            out.u64(image.log_position);
+            out.u64(manifest.log_position);
             out.list(segments.iter(), |out, (columns, file)| {
                 out.count(*columns);
                 out.option(file.as_deref(), |out, file| file.encode(out));
             });
-            result = encode_database(out, image, &self.system, &numbers);
+            result = encode_database(out, manifest, &self.system, &numbers);
         });
-        result.map_err(|source| CheckpointError::Image {
+        result.map_err(|source| CheckpointError::Manifest {
             path: self.path.clone(),
             source,
         })?;

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
-use super::error::ImageError;
+use super::error::ManifestError;
 use super::schema::{decode_schema, encode_schema};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::segment::ZONE_ROWS;
@@ -22,13 +22,13 @@ const PRELOAD: &str = "a priority of preloading";
 
 /// Everything that is committed at one position of the log.
 #[derive(Debug, Clone, Default)]
-pub struct DatabaseImage {
+pub struct DatabaseManifest {
     /// What the log has behind this position is not part of it.
     pub log_position: u64,
     /// The schemas that tables and views can be in, `public` included.
     pub schemas: Vec<String>,
     /// The permanent tables.
-    pub tables: Vec<TableImage>,
+    pub tables: Vec<TableManifest>,
     /// The permanent views, in the order in which they can be created.
     pub views: Vec<ViewDefinition>,
 }
@@ -46,7 +46,7 @@ pub struct ViewDefinition {
 
 /// A table at one moment.
 #[derive(Debug, Clone)]
-pub struct TableImage {
+pub struct TableManifest {
     /// Which table it is, whatever its name and the process.
     pub identity: u64,
     /// The schema that it is in.
@@ -65,7 +65,7 @@ pub struct TableImage {
     pub snapshot: Snapshot,
 }
 
-impl TableImage {
+impl TableManifest {
     /// `table` with the rows of `snapshot`.
     pub fn of(table: &Table, snapshot: Snapshot, identity: u64, schema_name: &str) -> Self {
         Self {
@@ -99,7 +99,7 @@ pub(crate) type SegmentRef = usize;
 
 /// Rows of a table in one segment, as they are written down.
 #[derive(Debug, Clone)]
-pub(crate) struct PartImage {
+pub(crate) struct PartManifest {
     /// The segment that has them.
     pub segment: SegmentRef,
     /// Their identities.
@@ -118,7 +118,7 @@ pub struct TableEntry {
     placements: ColumnPlacements,
     preload: Preload,
     next_row: RowId,
-    parts: Vec<PartImage>,
+    parts: Vec<PartManifest>,
     main: usize,
     /// Of the main storage, column by column.
     distinct: Option<Vec<DistinctCount>>,
@@ -141,7 +141,7 @@ impl TableEntry {
     }
 
     /// Its parts; whether each is of the main storage.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = (&PartImage, bool)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (&PartManifest, bool)> {
         let main = self.main;
         self.parts
             .iter()
@@ -152,8 +152,11 @@ impl TableEntry {
     /// The table with its segments, one for each of [`Self::parts`].
     ///
     /// # Errors
-    /// [`ImageError::Invalid`]: segments of other tables.
-    pub(crate) fn into_image(self, segments: Vec<Arc<Segment>>) -> Result<TableImage, ImageError> {
+    /// [`ManifestError::Invalid`]: segments of other tables.
+    pub(crate) fn into_manifest(
+        self,
+        segments: Vec<Arc<Segment>>,
+    ) -> Result<TableManifest, ManifestError> {
         let columns = self.schema.fields().len();
         let parts = self.parts.into_iter().zip(segments);
         let parts = parts.map(|(part, segment)| {
@@ -165,12 +168,12 @@ impl TableEntry {
                     ids: Arc::new(part.ids),
                     marks,
                 }),
-                false => Err(ImageError::Invalid { what: TABLE }),
+                false => Err(ManifestError::Invalid { what: TABLE }),
             }
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let schema = Arc::clone(&self.schema);
-        Ok(TableImage {
+        Ok(TableManifest {
             snapshot: Snapshot::restored(schema, parts, self.main, self.distinct.as_deref()),
             identity: self.identity,
             schema_name: self.schema_name,
@@ -183,21 +186,21 @@ impl TableEntry {
     }
 }
 
-/// Writes `image`; `segments` has the number of every segment, table by table and part by part.
+/// Writes `manifest`; `segments` has the number of every segment, table by table and part by part.
 ///
 /// # Errors
-/// [`ImageError::Unsupported`].
+/// [`ManifestError::Unsupported`].
 pub(crate) fn encode_database(
     out: &mut Encoder,
-    image: &DatabaseImage,
+    manifest: &DatabaseManifest,
     system: &MemorySystem,
     segments: &[SegmentRef],
-) -> Result<(), ImageError> {
+) -> Result<(), ManifestError> {
     let mut segments = segments.iter().copied();
-    out.u64(image.log_position);
-    out.list(image.schemas.iter(), |out, name| out.text(name));
-    out.count(image.tables.len());
-    for table in &image.tables {
+    out.u64(manifest.log_position);
+    out.list(manifest.schemas.iter(), |out, name| out.text(name));
+    out.count(manifest.tables.len());
+    for table in &manifest.tables {
         out.u64(table.identity);
         out.text(&table.schema_name);
         out.text(&table.name);
@@ -222,7 +225,7 @@ pub(crate) fn encode_database(
             });
         });
     }
-    out.list(image.views.iter(), |out, view| {
+    out.list(manifest.views.iter(), |out, view| {
         out.text(&view.schema);
         out.text(&view.name);
         out.text(&view.sql);
@@ -230,14 +233,14 @@ pub(crate) fn encode_database(
     Ok(())
 }
 
-/// Reads what [`encode_database`] has written: an image without tables, and these.
+/// Reads what [`encode_database`] has written: a manifest without tables, and these.
 ///
 /// # Errors
-/// [`ImageError::Invalid`].
+/// [`ManifestError::Invalid`].
 pub fn decode_database(
     bytes: &mut Decoder<'_>,
     system: &MemorySystem,
-) -> Result<(DatabaseImage, Vec<TableEntry>), ImageError> {
+) -> Result<(DatabaseManifest, Vec<TableEntry>), ManifestError> {
     let log_position = bytes.u64("the position in the log")?;
     let schemas = bytes.list("a schema", |bytes| bytes.text("a schema"))?;
     let tables = bytes.list(TABLE, |bytes| read_table(bytes, system))?;
@@ -248,16 +251,16 @@ pub fn decode_database(
             sql: bytes.text("a view")?,
         })
     })?;
-    let image = DatabaseImage {
+    let manifest = DatabaseManifest {
         log_position,
         schemas,
         tables: Vec::new(),
         views,
     };
-    Ok((image, tables))
+    Ok((manifest, tables))
 }
 
-fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEntry, ImageError> {
+fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEntry, ManifestError> {
     let entry = TableEntry {
         identity: bytes.u64(TABLE)?,
         schema_name: bytes.text(TABLE)?,
@@ -278,16 +281,16 @@ fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEnt
             .is_none_or(|counts| counts.len() == columns);
     match is_whole {
         true => Ok(entry),
-        false => Err(ImageError::Invalid { what: TABLE }),
+        false => Err(ManifestError::Invalid { what: TABLE }),
     }
 }
 
-fn read_distinct(bytes: &mut Decoder<'_>) -> Result<DistinctCount, ImageError> {
+fn read_distinct(bytes: &mut Decoder<'_>) -> Result<DistinctCount, ManifestError> {
     const WHAT: &str = "a number of distinct values";
     Ok((bytes.count(WHAT)?, bytes.flag(WHAT)?))
 }
 
-fn read_part(bytes: &mut Decoder<'_>) -> Result<PartImage, ImageError> {
+fn read_part(bytes: &mut Decoder<'_>) -> Result<PartManifest, ManifestError> {
     const WHAT: &str = "the identities of rows";
     let segment = bytes.count("a part of a table")?;
     let mut ids = RowIdsBuilder::default();
@@ -296,13 +299,13 @@ fn read_part(bytes: &mut Decoder<'_>) -> Result<PartImage, ImageError> {
         let (first, count) = (bytes.u64(WHAT)?, bytes.count(WHAT)?);
         rows += count;
         if rows > u32::MAX as usize || first.checked_add(count as u64).is_none() {
-            return Err(ImageError::Invalid { what: WHAT });
+            return Err(ManifestError::Invalid { what: WHAT });
         }
         ids.push(first, count);
         Ok(())
     })?;
     let marks = bytes.option("marks of deleted rows", |bytes| read_marks(bytes, rows))?;
-    Ok(PartImage {
+    Ok(PartManifest {
         segment,
         ids: ids.finish(),
         marks,
@@ -317,7 +320,7 @@ fn marks(out: &mut Encoder, marks: &Marks) {
     });
 }
 
-fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ImageError> {
+fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ManifestError> {
     const WHAT: &str = "marks of deleted rows";
     let mut marked = Vec::new();
     bytes.list(WHAT, |bytes| {
@@ -328,7 +331,7 @@ fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ImageError>
             let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
             for row in set.map(|bit| first + bit) {
                 if row >= rows {
-                    return Err(ImageError::Invalid { what: WHAT });
+                    return Err(ManifestError::Invalid { what: WHAT });
                 }
                 marked.push(row as u32);
             }
@@ -356,11 +359,11 @@ pub(crate) fn encode_placements(
 /// one.
 ///
 /// # Errors
-/// [`ImageError::Invalid`].
+/// [`ManifestError::Invalid`].
 pub fn decode_placements(
     bytes: &mut Decoder<'_>,
     system: &MemorySystem,
-) -> Result<ColumnPlacements, ImageError> {
+) -> Result<ColumnPlacements, ManifestError> {
     let default = read_placement(bytes, system)?;
     let columns = bytes.list(PLACEMENT, |bytes| {
         Ok((bytes.text(PLACEMENT)?, read_placement(bytes, system)?))
@@ -384,8 +387,8 @@ pub(crate) fn encode_preload(out: &mut Encoder, preload: &Preload) {
 /// Reads what [`encode_preload`] has written.
 ///
 /// # Errors
-/// [`ImageError::Invalid`].
-pub fn decode_preload(bytes: &mut Decoder<'_>) -> Result<Preload, ImageError> {
+/// [`ManifestError::Invalid`].
+pub fn decode_preload(bytes: &mut Decoder<'_>) -> Result<Preload, ManifestError> {
     let default = read_priority(bytes)?;
     let columns = bytes.list(PRELOAD, |bytes| {
         Ok((bytes.text(PRELOAD)?, read_priority(bytes)?))
@@ -396,8 +399,8 @@ pub fn decode_preload(bytes: &mut Decoder<'_>) -> Result<Preload, ImageError> {
     })
 }
 
-fn read_priority(bytes: &mut Decoder<'_>) -> Result<PreloadPriority, ImageError> {
-    PreloadPriority::new(bytes.u8(PRELOAD)?).ok_or(ImageError::Invalid { what: PRELOAD })
+fn read_priority(bytes: &mut Decoder<'_>) -> Result<PreloadPriority, ManifestError> {
+    PreloadPriority::new(bytes.u8(PRELOAD)?).ok_or(ManifestError::Invalid { what: PRELOAD })
 }
 
 /// Tiers are written by name: another machine may have them in another order.
@@ -432,15 +435,21 @@ fn placement(out: &mut Encoder, placement: &Placement, system: &MemorySystem) {
     }
 }
 
-fn read_placement(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<Placement, ImageError> {
-    let invalid = ImageError::Invalid { what: PLACEMENT };
+fn read_placement(
+    bytes: &mut Decoder<'_>,
+    system: &MemorySystem,
+) -> Result<Placement, ManifestError> {
+    let invalid = ManifestError::Invalid { what: PLACEMENT };
     let read = match bytes.u8(PLACEMENT)? {
         0 => Placement::Bind(read_tier(bytes, system)?),
         1 => Placement::Interleave(bytes.list(PLACEMENT, |bytes| read_tier(bytes, system))?),
         2 => Placement::Weighted(bytes.list(PLACEMENT, |bytes| {
             let tier = read_tier(bytes, system)?;
             let pages = NonZeroU32::new(bytes.u32(PLACEMENT)?);
-            Ok((tier, pages.ok_or(ImageError::Invalid { what: PLACEMENT })?))
+            Ok((
+                tier,
+                pages.ok_or(ManifestError::Invalid { what: PLACEMENT })?,
+            ))
         })?),
         3 => {
             let first = read_tier(bytes, system)?;
@@ -468,7 +477,7 @@ fn read_placement(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<Plac
 }
 
 /// A tier that this machine does not have is replaced by the near one: the data matter more.
-fn read_tier(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TierId, ImageError> {
+fn read_tier(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TierId, ManifestError> {
     let name = bytes.text("the name of a tier")?;
     Ok(system.tier(&name).unwrap_or_else(|_| {
         tracing::warn!(

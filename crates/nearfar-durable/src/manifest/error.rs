@@ -1,11 +1,11 @@
-//! Why bytes are no image.
+//! Why bytes are no manifest.
 
 use arrow::datatypes::DataType;
 
-/// Why bytes can't be read as an image, or a table can't be written as one.
+/// Why bytes can't be read as a manifest, or a table can't be written as one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ImageError {
+pub enum ManifestError {
     /// They begin with something else.
     #[error("it is no {what} of Nearfar")]
     Magic {

@@ -1,6 +1,6 @@
 //! Tables as bytes: what a checkpoint holds, and how it is written down.
 //!
-//! A [`DatabaseImage`] is all that is committed at one position of the log. The bytes of column
+//! A [`DatabaseManifest`] is all that is committed at one position of the log. The bytes of column
 //! segments are no part of what is encoded here: they are kept as they are, wherever the checkpoint
 //! puts them, and used without being encoded anew. What is encoded says how to read them:
 //!
@@ -10,7 +10,7 @@
 //!   marks of deleted ones, numbers of distinct values, views, schemas.
 //!
 //! All are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
-//! bytes are read, an [`ImageError`] says what is wrong with them, and nothing is allocated that is
+//! bytes are read, an [`ManifestError`] says what is wrong with them, and nothing is allocated that is
 //! larger than they are. `docs/restart-format.md` describes the encoding.
 
 mod codec;
@@ -23,11 +23,11 @@ mod sketches;
 
 pub use codec::{Decoder, Encoder};
 pub use database::{
-    DatabaseImage, TableEntry, TableImage, ViewDefinition, decode_database, decode_placements,
-    decode_preload,
+    DatabaseManifest, TableEntry, TableManifest, ViewDefinition, decode_database,
+    decode_placements, decode_preload,
 };
 pub(crate) use database::{encode_database, encode_placements, encode_preload};
-pub use error::ImageError;
+pub use error::ManifestError;
 pub(crate) use frame::checksum;
 pub use frame::{open, seal};
 pub use schema::decode_schema;

@@ -1,6 +1,6 @@
 //! Numbers, texts and lists as bytes: little-endian, without padding, lengths before what they count.
 
-use super::error::ImageError;
+use super::error::ManifestError;
 
 /// Writes values one after the other.
 #[derive(Debug, Default)]
@@ -107,11 +107,11 @@ impl<'a> Decoder<'a> {
     /// Refuses bytes that nothing has read.
     ///
     /// # Errors
-    /// [`ImageError::Invalid`], here and below.
-    pub fn finish(self, what: &'static str) -> Result<(), ImageError> {
+    /// [`ManifestError::Invalid`], here and below.
+    pub fn finish(self, what: &'static str) -> Result<(), ManifestError> {
         match self.0.is_empty() {
             true => Ok(()),
-            false => Err(ImageError::Invalid { what }),
+            false => Err(ManifestError::Invalid { what }),
         }
     }
 
@@ -121,79 +121,79 @@ impl<'a> Decoder<'a> {
     }
 
     /// So many bytes.
-    pub fn raw(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], ImageError> {
+    pub fn raw(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], ManifestError> {
         let (head, rest) = self
             .0
             .split_at_checked(count)
-            .ok_or(ImageError::Invalid { what })?;
+            .ok_or(ManifestError::Invalid { what })?;
         self.0 = rest;
         Ok(head)
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ImageError> {
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ManifestError> {
         let (head, rest) = self
             .0
             .split_first_chunk()
-            .ok_or(ImageError::Invalid { what })?;
+            .ok_or(ManifestError::Invalid { what })?;
         self.0 = rest;
         Ok(*head)
     }
 
     /// One byte.
-    pub fn u8(&mut self, what: &'static str) -> Result<u8, ImageError> {
+    pub fn u8(&mut self, what: &'static str) -> Result<u8, ManifestError> {
         self.array::<1>(what).map(|[byte]| byte)
     }
 
     /// Whether something is so.
-    pub fn flag(&mut self, what: &'static str) -> Result<bool, ImageError> {
+    pub fn flag(&mut self, what: &'static str) -> Result<bool, ManifestError> {
         match self.u8(what)? {
             0 => Ok(false),
             1 => Ok(true),
-            _ => Err(ImageError::Invalid { what }),
+            _ => Err(ManifestError::Invalid { what }),
         }
     }
 
     /// Four bytes.
-    pub fn u32(&mut self, what: &'static str) -> Result<u32, ImageError> {
+    pub fn u32(&mut self, what: &'static str) -> Result<u32, ManifestError> {
         self.array(what).map(u32::from_le_bytes)
     }
 
     /// Eight bytes.
-    pub fn u64(&mut self, what: &'static str) -> Result<u64, ImageError> {
+    pub fn u64(&mut self, what: &'static str) -> Result<u64, ManifestError> {
         self.array(what).map(u64::from_le_bytes)
     }
 
     /// Sixteen bytes.
-    pub fn i128(&mut self, what: &'static str) -> Result<i128, ImageError> {
+    pub fn i128(&mut self, what: &'static str) -> Result<i128, ManifestError> {
         self.array(what).map(i128::from_le_bytes)
     }
 
     /// A number of things, of which nobody knows whether they are there: no room is made for them.
     /// It is small enough to be added up and multiplied by the size of anything.
-    pub fn count(&mut self, what: &'static str) -> Result<usize, ImageError> {
+    pub fn count(&mut self, what: &'static str) -> Result<usize, ManifestError> {
         const COUNT_MAX: u64 = 1 << 48;
         let count = self.u64(what)?;
         match count <= COUNT_MAX {
             true => Ok(count as usize),
-            false => Err(ImageError::Invalid { what }),
+            false => Err(ManifestError::Invalid { what }),
         }
     }
 
     /// Bytes with their number.
-    pub fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], ImageError> {
+    pub fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], ManifestError> {
         let count = self.count(what)?;
         self.raw(count, what)
     }
 
     /// A text with its number of bytes.
-    pub fn text(&mut self, what: &'static str) -> Result<String, ImageError> {
+    pub fn text(&mut self, what: &'static str) -> Result<String, ManifestError> {
         let bytes = self.bytes(what)?;
-        let text = std::str::from_utf8(bytes).map_err(|_| ImageError::Invalid { what })?;
+        let text = std::str::from_utf8(bytes).map_err(|_| ManifestError::Invalid { what })?;
         Ok(text.to_owned())
     }
 
     /// Words with their number.
-    pub fn words(&mut self, what: &'static str) -> Result<Vec<u64>, ImageError> {
+    pub fn words(&mut self, what: &'static str) -> Result<Vec<u64>, ManifestError> {
         let bytes = self.count(what)? * size_of::<u64>();
         let (words, _) = self.raw(bytes, what)?.as_chunks();
         Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
@@ -203,8 +203,8 @@ impl<'a> Decoder<'a> {
     pub fn option<T>(
         &mut self,
         what: &'static str,
-        read: impl FnOnce(&mut Self) -> Result<T, ImageError>,
-    ) -> Result<Option<T>, ImageError> {
+        read: impl FnOnce(&mut Self) -> Result<T, ManifestError>,
+    ) -> Result<Option<T>, ManifestError> {
         match self.flag(what)? {
             true => read(self).map(Some),
             false => Ok(None),
@@ -215,11 +215,11 @@ impl<'a> Decoder<'a> {
     pub fn list<T>(
         &mut self,
         what: &'static str,
-        mut read: impl FnMut(&mut Self) -> Result<T, ImageError>,
-    ) -> Result<Vec<T>, ImageError> {
+        mut read: impl FnMut(&mut Self) -> Result<T, ManifestError>,
+    ) -> Result<Vec<T>, ManifestError> {
         let count = self.count(what)?;
         if count > self.0.len() {
-            return Err(ImageError::Invalid { what });
+            return Err(ManifestError::Invalid { what });
         }
         (0..count).map(|_| read(self)).collect()
     }

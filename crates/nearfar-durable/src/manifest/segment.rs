@@ -1,7 +1,7 @@
 //! What is known of one segment besides its bytes.
 
 use super::codec::{Decoder, Encoder};
-use super::error::ImageError;
+use super::error::ManifestError;
 use super::frame::{open, seal};
 use nearfar_table::segment::{
     ArrayForm, BufferForm, CodeRange, ColumnForm, DEPTH_MAX, ValuesForm, Zones,
@@ -56,8 +56,8 @@ pub(crate) fn encode_segment(form: &SegmentForm) -> Vec<u8> {
 /// Reads what is known of a segment.
 ///
 /// # Errors
-/// [`ImageError`].
-pub fn decode_segment(bytes: &[u8]) -> Result<SegmentForm, ImageError> {
+/// [`ManifestError`].
+pub fn decode_segment(bytes: &[u8]) -> Result<SegmentForm, ManifestError> {
     let mut bytes = open(MAGIC, "segment", bytes)?;
     let rows = bytes.count("the rows of a segment")?;
     let shares_memory = bytes.flag(FORM)?;
@@ -108,7 +108,7 @@ fn column_form(out: &mut Encoder, form: &ColumnForm) {
     }
 }
 
-fn read_column_form(bytes: &mut Decoder<'_>, rows: usize) -> Result<ColumnForm, ImageError> {
+fn read_column_form(bytes: &mut Decoder<'_>, rows: usize) -> Result<ColumnForm, ManifestError> {
     let has_nulls = bytes.flag(FORM)?;
     let values = match bytes.u8(FORM)? {
         0 => ValuesForm::Narrow {
@@ -127,7 +127,7 @@ fn read_column_form(bytes: &mut Decoder<'_>, rows: usize) -> Result<ColumnForm, 
             bytes: bytes.count(FORM)?,
             array: read_array_form(bytes, 0)?,
         },
-        _ => return Err(ImageError::Invalid { what: FORM }),
+        _ => return Err(ManifestError::Invalid { what: FORM }),
     };
     Ok(ColumnForm {
         rows,
@@ -136,10 +136,10 @@ fn read_column_form(bytes: &mut Decoder<'_>, rows: usize) -> Result<ColumnForm, 
     })
 }
 
-fn read_code_bytes(bytes: &mut Decoder<'_>) -> Result<usize, ImageError> {
+fn read_code_bytes(bytes: &mut Decoder<'_>) -> Result<usize, ManifestError> {
     match bytes.u8(FORM)? {
         width @ (1 | 2 | 4 | 8) => Ok(usize::from(width)),
-        _ => Err(ImageError::Invalid { what: FORM }),
+        _ => Err(ManifestError::Invalid { what: FORM }),
     }
 }
 
@@ -154,9 +154,9 @@ fn array_form(out: &mut Encoder, form: &ArrayForm) {
     out.list(form.children.iter(), array_form);
 }
 
-fn read_array_form(bytes: &mut Decoder<'_>, depth: usize) -> Result<ArrayForm, ImageError> {
+fn read_array_form(bytes: &mut Decoder<'_>, depth: usize) -> Result<ArrayForm, ManifestError> {
     if depth > DEPTH_MAX {
-        return Err(ImageError::Invalid { what: FORM });
+        return Err(ManifestError::Invalid { what: FORM });
     }
     Ok(ArrayForm {
         len: bytes.count(FORM)?,
@@ -183,11 +183,11 @@ fn buffer_form(out: &mut Encoder, form: &BufferForm) {
     }
 }
 
-fn read_buffer_form(bytes: &mut Decoder<'_>) -> Result<BufferForm, ImageError> {
+fn read_buffer_form(bytes: &mut Decoder<'_>) -> Result<BufferForm, ManifestError> {
     match bytes.u8(FORM)? {
         0 => Ok(BufferForm::At(bytes.count(FORM)?..bytes.count(FORM)?)),
         1 => Ok(BufferForm::Own(bytes.bytes(FORM)?.to_vec())),
-        _ => Err(ImageError::Invalid { what: FORM }),
+        _ => Err(ManifestError::Invalid { what: FORM }),
     }
 }
 
@@ -199,7 +199,7 @@ fn zones(out: &mut Encoder, zones: &Zones) {
     });
 }
 
-fn read_zones(bytes: &mut Decoder<'_>) -> Result<Zones, ImageError> {
+fn read_zones(bytes: &mut Decoder<'_>) -> Result<Zones, ManifestError> {
     const WHAT: &str = "the zones of a column";
     let bounds = bytes.list(WHAT, |bytes| {
         Ok(CodeRange {
@@ -227,7 +227,7 @@ fn facts(out: &mut Encoder, facts: &ColumnFacts) {
     });
 }
 
-fn read_facts(bytes: &mut Decoder<'_>) -> Result<ColumnFacts, ImageError> {
+fn read_facts(bytes: &mut Decoder<'_>) -> Result<ColumnFacts, ManifestError> {
     Ok(ColumnFacts {
         bounds: bytes.option(FACTS, |bytes| Ok((bytes.i128(FACTS)?, bytes.i128(FACTS)?)))?,
         string_bounds: bytes.option(FACTS, |bytes| Ok((bytes.text(FACTS)?, bytes.text(FACTS)?)))?,
@@ -236,7 +236,7 @@ fn read_facts(bytes: &mut Decoder<'_>) -> Result<ColumnFacts, ImageError> {
             0 => Order::Unordered,
             1 => Order::Ascending,
             2 => Order::Rising,
-            _ => return Err(ImageError::Invalid { what: FACTS }),
+            _ => return Err(ManifestError::Invalid { what: FACTS }),
         },
     })
 }

@@ -1,7 +1,7 @@
 //! The sketches of a segment, which numbers of distinct values come from.
 
 use super::codec::{Decoder, Encoder};
-use super::error::ImageError;
+use super::error::ManifestError;
 use super::frame::{open, seal};
 use nearfar_table::table::{ColumnSketches, DistinctSketch};
 
@@ -20,8 +20,8 @@ pub(crate) fn encode_sketches(sketches: &[Option<DistinctSketch>]) -> Vec<u8> {
 /// Reads the sketches of a segment's columns.
 ///
 /// # Errors
-/// [`ImageError`].
-pub fn decode_sketches(bytes: &[u8]) -> Result<ColumnSketches, ImageError> {
+/// [`ManifestError`].
+pub fn decode_sketches(bytes: &[u8]) -> Result<ColumnSketches, ManifestError> {
     let mut bytes = open(MAGIC, "sketches", bytes)?;
     let sketches = bytes.list(SKETCH, |bytes| bytes.option(SKETCH, read_sketch))?;
     bytes.finish("the end of sketches")?;
@@ -34,7 +34,7 @@ fn encode_sketch(out: &mut Encoder, sketch: &DistinctSketch) {
     out.words(&hashes);
 }
 
-fn read_sketch(bytes: &mut Decoder<'_>) -> Result<DistinctSketch, ImageError> {
+fn read_sketch(bytes: &mut Decoder<'_>) -> Result<DistinctSketch, ManifestError> {
     let limit = bytes.option(SKETCH, |bytes| bytes.u64(SKETCH))?;
     Ok(DistinctSketch::of_parts(bytes.words(SKETCH)?, limit))
 }

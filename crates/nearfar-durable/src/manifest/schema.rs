@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
-use super::error::ImageError;
+use super::error::ManifestError;
 use nearfar_table::segment::DEPTH_MAX;
 
 const WHAT: &str = "the type of a column";
@@ -76,8 +76,8 @@ const UNITS: [TimeUnit; 4] = [
 /// Writes a schema.
 ///
 /// # Errors
-/// [`ImageError::Unsupported`].
-pub(crate) fn encode_schema(out: &mut Encoder, schema: &Schema) -> Result<(), ImageError> {
+/// [`ManifestError::Unsupported`].
+pub(crate) fn encode_schema(out: &mut Encoder, schema: &Schema) -> Result<(), ManifestError> {
     metadata(out, schema.metadata());
     fields(out, schema.fields())
 }
@@ -85,8 +85,8 @@ pub(crate) fn encode_schema(out: &mut Encoder, schema: &Schema) -> Result<(), Im
 /// Reads a schema.
 ///
 /// # Errors
-/// [`ImageError::Invalid`].
-pub fn decode_schema(bytes: &mut Decoder<'_>) -> Result<SchemaRef, ImageError> {
+/// [`ManifestError::Invalid`].
+pub fn decode_schema(bytes: &mut Decoder<'_>) -> Result<SchemaRef, ManifestError> {
     let metadata = read_metadata(bytes)?;
     let fields = read_fields(bytes, 0)?;
     Ok(Arc::new(Schema::new_with_metadata(fields, metadata)))
@@ -100,28 +100,28 @@ fn metadata(out: &mut Encoder, metadata: &HashMap<String, String>) {
     });
 }
 
-fn read_metadata(bytes: &mut Decoder<'_>) -> Result<HashMap<String, String>, ImageError> {
+fn read_metadata(bytes: &mut Decoder<'_>) -> Result<HashMap<String, String>, ManifestError> {
     let pairs = bytes.list(WHAT, |bytes| Ok((bytes.text(WHAT)?, bytes.text(WHAT)?)))?;
     Ok(pairs.into_iter().collect())
 }
 
-fn fields(out: &mut Encoder, fields: &Fields) -> Result<(), ImageError> {
+fn fields(out: &mut Encoder, fields: &Fields) -> Result<(), ManifestError> {
     out.count(fields.len());
     fields.iter().try_for_each(|one| field(out, one))
 }
 
-fn read_fields(bytes: &mut Decoder<'_>, depth: usize) -> Result<Fields, ImageError> {
+fn read_fields(bytes: &mut Decoder<'_>, depth: usize) -> Result<Fields, ManifestError> {
     Ok(bytes.list(WHAT, |bytes| read_field(bytes, depth))?.into())
 }
 
-fn field(out: &mut Encoder, field: &Field) -> Result<(), ImageError> {
+fn field(out: &mut Encoder, field: &Field) -> Result<(), ManifestError> {
     out.text(field.name());
     out.flag(field.is_nullable());
     metadata(out, field.metadata());
     data_type(out, field.data_type())
 }
 
-fn read_field(bytes: &mut Decoder<'_>, depth: usize) -> Result<FieldRef, ImageError> {
+fn read_field(bytes: &mut Decoder<'_>, depth: usize) -> Result<FieldRef, ManifestError> {
     let name = bytes.text("the name of a column")?;
     let nullable = bytes.flag(WHAT)?;
     let metadata = read_metadata(bytes)?;
@@ -136,13 +136,13 @@ fn unit(out: &mut Encoder, unit: TimeUnit) {
     out.u8(place.unwrap_or_default() as u8);
 }
 
-fn read_unit(bytes: &mut Decoder<'_>) -> Result<TimeUnit, ImageError> {
+fn read_unit(bytes: &mut Decoder<'_>) -> Result<TimeUnit, ManifestError> {
     let place = usize::from(bytes.u8(WHAT)?);
-    let invalid = ImageError::Invalid { what: WHAT };
+    let invalid = ManifestError::Invalid { what: WHAT };
     UNITS.get(place).copied().ok_or(invalid)
 }
 
-fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> {
+fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ManifestError> {
     if let Some(place) = PLAIN.iter().position(|plain| plain == data_type) {
         out.u8(place as u8);
         return Ok(());
@@ -192,7 +192,7 @@ fn data_type(out: &mut Encoder, data_type: &DataType) -> Result<(), ImageError> 
             return field(out, values);
         }
         other => {
-            return Err(ImageError::Unsupported {
+            return Err(ManifestError::Unsupported {
                 data_type: other.clone(),
             });
         }
@@ -229,8 +229,8 @@ fn scalar(out: &mut Encoder, data_type: &DataType) -> bool {
     true
 }
 
-fn read_data_type(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ImageError> {
-    let invalid = ImageError::Invalid { what: WHAT };
+fn read_data_type(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ManifestError> {
+    let invalid = ManifestError::Invalid { what: WHAT };
     if depth > DEPTH_MAX {
         return Err(invalid);
     }
@@ -239,7 +239,7 @@ fn read_data_type(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, Ima
         return Ok(plain.clone());
     }
     let size = |bytes: &mut Decoder<'_>| {
-        i32::try_from(bytes.u32(WHAT)?).map_err(|_| ImageError::Invalid { what: WHAT })
+        i32::try_from(bytes.u32(WHAT)?).map_err(|_| ManifestError::Invalid { what: WHAT })
     };
     let child = |bytes: &mut Decoder<'_>| read_field(bytes, depth + 1);
     Ok(match tag {
@@ -282,7 +282,7 @@ fn read_data_type(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, Ima
     })
 }
 
-fn read_union(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ImageError> {
+fn read_union(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ManifestError> {
     let mode = match bytes.flag(WHAT)? {
         true => UnionMode::Dense,
         false => UnionMode::Sparse,
@@ -292,6 +292,6 @@ fn read_union(bytes: &mut Decoder<'_>, depth: usize) -> Result<DataType, ImageEr
     })?;
     let (ids, fields): (Vec<i8>, Vec<FieldRef>) = children.into_iter().unzip();
     let fields = UnionFields::try_new(ids, fields);
-    let fields = fields.map_err(|_| ImageError::Invalid { what: WHAT })?;
+    let fields = fields.map_err(|_| ManifestError::Invalid { what: WHAT })?;
     Ok(DataType::Union(fields, mode))
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use nearfar_memory::{Budgets, MemorySystem};
-use nearfar_durable::image::{
+use nearfar_durable::manifest::{
     Decoder, decode_database, decode_placements, decode_preload, decode_schema, decode_segment,
     decode_sketches, seal,
 };

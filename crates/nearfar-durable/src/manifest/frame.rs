@@ -7,7 +7,7 @@
 use twox_hash::XxHash3_64;
 
 use super::codec::{Decoder, Encoder};
-use super::error::ImageError;
+use super::error::ManifestError;
 
 /// The version of everything that is framed.
 const VERSION: u32 = 4;
@@ -40,27 +40,27 @@ pub fn seal(magic: &[u8; 8], body: impl FnOnce(&mut Encoder)) -> Vec<u8> {
 /// The body of a frame that is all of `bytes`.
 ///
 /// # Errors
-/// [`ImageError`]: another kind, version or byte order; torn or damaged bytes.
+/// [`ManifestError`]: another kind, version or byte order; torn or damaged bytes.
 pub fn open<'a>(
     magic: &[u8; 8],
     what: &'static str,
     bytes: &'a [u8],
-) -> Result<Decoder<'a>, ImageError> {
+) -> Result<Decoder<'a>, ManifestError> {
     let mut head = Decoder::new(bytes);
     if head.raw(8, what).ok() != Some(magic) {
-        return Err(ImageError::Magic { what });
+        return Err(ManifestError::Magic { what });
     }
     let version = head.u32(what)?;
     let order = head.raw(4, what)?;
     if order != BYTE_ORDER.to_ne_bytes() {
         let is_swapped = order == BYTE_ORDER.swap_bytes().to_ne_bytes();
         return Err(match is_swapped {
-            true => ImageError::ByteOrder,
-            false => ImageError::Invalid { what },
+            true => ManifestError::ByteOrder,
+            false => ManifestError::Invalid { what },
         });
     }
     if version != VERSION {
-        return Err(ImageError::Version {
+        return Err(ManifestError::Version {
             found: version,
             known: VERSION,
         });
@@ -68,13 +68,13 @@ pub fn open<'a>(
     let expected = head.u64(what)?;
     let found = bytes.len() as u64;
     if expected != found || bytes.len() < HEAD_BYTES + CHECKSUM_BYTES {
-        return Err(ImageError::Length { found, expected });
+        return Err(ManifestError::Length { found, expected });
     }
     let (framed, sum) = bytes.split_at(bytes.len() - CHECKSUM_BYTES);
     let expected = Decoder::new(sum).u64(what)?;
     let found = checksum(framed);
     if found != expected {
-        return Err(ImageError::Checksum { found, expected });
+        return Err(ManifestError::Checksum { found, expected });
     }
     Ok(Decoder::new(&framed[HEAD_BYTES..]))
 }
