@@ -57,7 +57,7 @@ impl<'a> LogTransaction<'a> {
         self.several.is_none() && self.record.len() == FrameHeader::BYTES
     }
 
-    /// Rows of `parts`, none of which is marked, that are added to `table`.
+    /// Rows of `parts`, none of which is deleted, that are added to `table`.
     pub(crate) fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), DurableError> {
         for part in parts {
             for start in (0..part.segment.rows()).step_by(ZONE_ROWS) {

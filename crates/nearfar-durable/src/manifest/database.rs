@@ -12,8 +12,8 @@ use super::schema::{decode_schema, encode_schema};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::{
-    DistinctCount, MARK_WORDS, Marks, Part, Preload, PreloadPriority, RowId, RowIds, RowIdsBuilder,
-    Segment, Snapshot, Table,
+    DELETE_VECTOR_WORDS, DeleteVector, DistinctCount, Part, Preload, PreloadPriority, RowId,
+    RowIds, RowIdsBuilder, Segment, Snapshot, Table,
 };
 
 const TABLE: &str = "a table";
@@ -105,7 +105,7 @@ pub(crate) struct PartManifest {
     /// Their identities.
     pub ids: RowIds,
     /// Those that are deleted.
-    pub marks: Option<Marks>,
+    pub delete_vector: Option<DeleteVector>,
 }
 
 /// A table as it is written down: without the contents of its segments.
@@ -161,12 +161,12 @@ impl TableEntry {
         let parts = self.parts.into_iter().zip(segments);
         let parts = parts.map(|(part, segment)| {
             let is_whole = segment.columns().len() == columns && segment.rows() == part.ids.rows();
-            let marks = part.marks.map(Arc::new);
+            let delete_vector = part.delete_vector.map(Arc::new);
             match is_whole {
                 true => Ok(Part {
                     segment,
                     ids: Arc::new(part.ids),
-                    marks,
+                    delete_vector,
                 }),
                 false => Err(ManifestError::Invalid { what: TABLE }),
             }
@@ -215,7 +215,7 @@ pub(crate) fn encode_database(
                 out.u64(first);
                 out.count(rows);
             });
-            out.option(part.marks.as_deref(), marks);
+            out.option(part.delete_vector.as_deref(), delete_vector);
         });
         let distinct = table.snapshot.main_summary().distinct();
         out.option(distinct, |out, counts| {
@@ -304,28 +304,28 @@ fn read_part(bytes: &mut Decoder<'_>) -> Result<PartManifest, ManifestError> {
         ids.push(first, count);
         Ok(())
     })?;
-    let marks = bytes.option("marks of deleted rows", |bytes| read_marks(bytes, rows))?;
+    let delete_vector = bytes.option("a delete vector", |bytes| read_delete_vector(bytes, rows))?;
     Ok(PartManifest {
         segment,
         ids: ids.finish(),
-        marks,
+        delete_vector,
     })
 }
 
-fn marks(out: &mut Encoder, marks: &Marks) {
-    let bitmaps: Vec<_> = marks.bitmaps().collect();
+fn delete_vector(out: &mut Encoder, delete_vector: &DeleteVector) {
+    let bitmaps: Vec<_> = delete_vector.bitmaps().collect();
     out.list(bitmaps.into_iter(), |out, (zone, words)| {
         out.count(zone);
         words.iter().for_each(|word| out.u64(*word));
     });
 }
 
-fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ManifestError> {
-    const WHAT: &str = "marks of deleted rows";
-    let mut marked = Vec::new();
+fn read_delete_vector(bytes: &mut Decoder<'_>, rows: usize) -> Result<DeleteVector, ManifestError> {
+    const WHAT: &str = "a delete vector";
+    let mut deleted = Vec::new();
     bytes.list(WHAT, |bytes| {
         let zone = bytes.count(WHAT)?;
-        for word in 0..MARK_WORDS {
+        for word in 0..DELETE_VECTOR_WORDS {
             let bits = bytes.u64(WHAT)?;
             let first = zone * ZONE_ROWS + word * 64;
             let set = (0..64).filter(|bit| bits >> bit & 1 == 1);
@@ -333,12 +333,12 @@ fn read_marks(bytes: &mut Decoder<'_>, rows: usize) -> Result<Marks, ManifestErr
                 if row >= rows {
                     return Err(ManifestError::Invalid { what: WHAT });
                 }
-                marked.push(row as u32);
+                deleted.push(row as u32);
             }
         }
         Ok(())
     })?;
-    Ok(Marks::of(marked))
+    Ok(DeleteVector::of(deleted))
 }
 
 /// Writes where a table's columns go. Tiers are written by name.

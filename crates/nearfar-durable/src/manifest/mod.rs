@@ -7,7 +7,7 @@
 //! * `encode_segment` and [`decode_segment`]: one segment, written once and shared by checkpoints;
 //! * `encode_sketches` and [`decode_sketches`]: what numbers of distinct values in it come from;
 //! * `encode_database` and [`decode_database`]: tables, their parts with identities of rows and
-//!   marks of deleted ones, numbers of distinct values, views, schemas.
+//!   delete vectors, numbers of distinct values, views, schemas.
 //!
 //! All are framed ([`seal`], [`open`]): magic number, version, byte order, length and checksum. Whatever
 //! bytes are read, an [`ManifestError`] says what is wrong with them, and nothing is allocated that is

@@ -292,13 +292,13 @@ fn assert_same(read: &DatabaseManifest, made: &Made) {
     );
     for (now, before) in now.parts().iter().zip(before.parts()) {
         assert_eq!(now.ids, before.ids);
-        let marked = |part: &Part| {
-            part.marks
+        let deleted = |part: &Part| {
+            part.delete_vector
                 .iter()
                 .flat_map(|m| m.rows().collect::<Vec<_>>())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(marked(now), marked(before));
+        assert_eq!(deleted(now), deleted(before));
         for (now, before) in now.segment.columns().iter().zip(before.segment.columns()) {
             assert_eq!(now.encoding_kind(), before.encoding_kind());
             assert_eq!(

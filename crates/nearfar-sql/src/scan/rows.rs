@@ -11,7 +11,7 @@ use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
 use super::steps::{rows_by_bytes, text_bytes};
 use crate::error::StoreError;
 use nearfar_table::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
-use nearfar_table::table::{ColumnSlot, Marks, Part, Segment, TableSummary};
+use nearfar_table::table::{ColumnSlot, DeleteVector, Part, Segment, TableSummary};
 
 /// Rows a filter that may be left out is tried on before it is judged.
 const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
@@ -191,9 +191,10 @@ impl BoundSegment {
     pub fn rows_left(&self, zone: usize) -> usize {
         let start = zone * ZONE_ROWS;
         let end = (start + ZONE_ROWS).min(self.segment().rows());
-        let marks = self.part.marks.as_deref();
-        let deleted = |marks: &Marks| marks.rank(end) - marks.rank(start);
-        end - start - marks.map_or(0, deleted)
+        let delete_vector = self.part.delete_vector.as_deref();
+        let deleted =
+            |delete_vector: &DeleteVector| delete_vector.rank(end) - delete_vector.rank(start);
+        end - start - delete_vector.map_or(0, deleted)
     }
 
     /// The rows of `zone`, cut to `within`, that pass all filters.
@@ -235,12 +236,14 @@ impl BoundSegment {
         if verdicts.contains(&Verdict::None) {
             return Selected::None;
         }
-        let marks = self.part.marks.as_deref();
+        let delete_vector = self.part.delete_vector.as_deref();
         let mut left = rows.len();
         let mut masked = false;
-        if let Some(marks) = marks.filter(|marks| marks.touches(zone)) {
+        if let Some(delete_vector) =
+            delete_vector.filter(|delete_vector| delete_vector.touches(zone))
+        {
             unmask(&mut self.mask, rows.len());
-            marks.restrict(rows.start, &mut self.mask);
+            delete_vector.restrict(rows.start, &mut self.mask);
             left = count(&self.mask);
             masked = true;
             if left == 0 {

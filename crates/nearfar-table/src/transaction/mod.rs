@@ -2,7 +2,7 @@
 //!
 //! A [`Database`] is the tables' snapshots that were committed last, as one [`Version`], which a
 //! commit replaces at once. A [`Transaction`] reads the version that it began with and its own
-//! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are marked
+//! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are in delete vectors
 //! in snapshots of its own. To commit, it does the same to the newest version, under the one lock
 //! for commits. If a row that it deletes is gone by then, another transaction was first.
 //!

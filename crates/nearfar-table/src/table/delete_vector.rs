@@ -9,79 +9,79 @@ pub const WORDS: usize = ZONE_ROWS / 64;
 
 /// The deleted rows of one segment: a bitmap per zone in which a row is deleted, none for the others.
 ///
-/// Marks are never changed. [`Self::with`] makes new ones, which share the bitmaps of the zones that
+/// A delete vector is never changed. [`Self::with`] makes a new one, which shares the bitmaps of the zones that
 /// stay as they were, so that deleting a row copies one bitmap of a zone.
 #[derive(Debug, Clone, Default)]
-pub struct Marks {
-    zones: Vec<Option<Arc<ZoneMarks>>>,
+pub struct DeleteVector {
+    zones: Vec<Option<Arc<ZoneBitmap>>>,
     count: usize,
 }
 
 #[derive(Debug, Clone)]
-struct ZoneMarks {
+struct ZoneBitmap {
     words: [u64; WORDS],
     count: usize,
 }
 
-impl Marks {
-    /// Marks of these rows.
+impl DeleteVector {
+    /// The one in which these rows are deleted.
     pub fn of(rows: impl IntoIterator<Item = u32>) -> Self {
         Self::default().with(rows)
     }
 
-    /// These marks and those of `rows`; a row that is marked stays so.
+    /// The same with `rows` deleted too; a row that is deleted stays so.
     #[must_use]
     pub fn with(&self, rows: impl IntoIterator<Item = u32>) -> Self {
-        let mut marks = self.clone();
+        let mut delete_vector = self.clone();
         for row in rows {
-            marks.mark(row as usize);
+            delete_vector.delete(row as usize);
         }
-        marks
+        delete_vector
     }
 
-    fn mark(&mut self, row: usize) {
+    fn delete(&mut self, row: usize) {
         let (zone, at) = (row / ZONE_ROWS, row % ZONE_ROWS);
         if self.zones.len() <= zone {
             self.zones.resize(zone + 1, None);
         }
         let none = || {
-            Arc::new(ZoneMarks {
+            Arc::new(ZoneBitmap {
                 words: [0; WORDS],
                 count: 0,
             })
         };
-        let marks = Arc::make_mut(self.zones[zone].get_or_insert_with(none));
+        let bitmap = Arc::make_mut(self.zones[zone].get_or_insert_with(none));
         let bit = 1u64 << (at % 64);
-        if marks.words[at / 64] & bit == 0 {
-            marks.words[at / 64] |= bit;
-            marks.count += 1;
+        if bitmap.words[at / 64] & bit == 0 {
+            bitmap.words[at / 64] |= bit;
+            bitmap.count += 1;
             self.count += 1;
         }
     }
 
-    /// The zones with marked rows, and a bit for each of their rows.
+    /// The zones with deleted rows, and a bit for each of their rows.
     pub fn bitmaps(&self) -> impl Iterator<Item = (usize, &[u64; WORDS])> {
         let zones = self.zones.iter().enumerate();
-        zones.filter_map(|(zone, marks)| Some((zone, &marks.as_deref()?.words)))
+        zones.filter_map(|(zone, bitmap)| Some((zone, &bitmap.as_deref()?.words)))
     }
 
-    fn zone(&self, zone: usize) -> Option<&ZoneMarks> {
+    fn zone(&self, zone: usize) -> Option<&ZoneBitmap> {
         self.zones.get(zone)?.as_deref()
     }
 
-    /// Number of marked rows.
+    /// Number of deleted rows.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether `row` is marked.
+    /// Whether `row` is deleted.
     pub fn contains(&self, row: usize) -> bool {
         let at = row % ZONE_ROWS;
         self.zone(row / ZONE_ROWS)
             .is_some_and(|zone| zone.words[at / 64] >> (at % 64) & 1 == 1)
     }
 
-    /// Number of marked rows before `row`.
+    /// Number of deleted rows before `row`.
     pub fn rank(&self, row: usize) -> usize {
         let (zone, at) = (row / ZONE_ROWS, row % ZONE_ROWS);
         let before = self.zones.iter().take(zone).flatten();
@@ -95,12 +95,12 @@ impl Marks {
         whole + within
     }
 
-    /// Whether a row of `zone` is marked.
+    /// Whether a row of `zone` is deleted.
     pub fn touches(&self, zone: usize) -> bool {
         self.zone(zone).is_some()
     }
 
-    /// Clears the mask of the marked rows from `start` on, all in one zone.
+    /// Clears the mask of the deleted rows from `start` on, all in one zone.
     pub fn restrict(&self, start: usize, mask: &mut [u8]) {
         let Some(zone) = self.zone(start / ZONE_ROWS) else {
             return;
@@ -111,19 +111,19 @@ impl Marks {
         }
     }
 
-    /// The marked rows, ascending.
+    /// The deleted rows, ascending.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
         self.rows_beyond(None)
     }
 
-    /// The marked rows that `earlier` does not mark, ascending.
+    /// The deleted rows that are not deleted in `earlier`, ascending.
     pub fn rows_beyond<'a>(&'a self, earlier: Option<&'a Self>) -> impl Iterator<Item = u32> + 'a {
         let zones = self.zones.iter().enumerate();
         zones
-            .filter_map(|(zone, marks)| Some((zone, marks.as_deref()?)))
-            .flat_map(move |(zone, marks)| {
+            .filter_map(|(zone, bitmap)| Some((zone, bitmap.as_deref()?)))
+            .flat_map(move |(zone, bitmap)| {
                 let known = earlier.and_then(|earlier| earlier.zone(zone));
-                let words = marks.words.iter().enumerate();
+                let words = bitmap.words.iter().enumerate();
                 words.flat_map(move |(at, word)| {
                     let known = known.map_or(0, |known| known.words[at]);
                     bits(word & !known).map(move |bit| (zone * ZONE_ROWS + at * 64) as u32 + bit)
@@ -151,29 +151,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn marks_are_a_set(
+        fn a_delete_vector_is_a_set(
             first in prop::collection::btree_set(0..ROWS, 0..60),
             second in prop::collection::btree_set(0..ROWS, 0..60),
         ) {
-            let earlier = Marks::of(first.iter().copied());
-            let marks = earlier.with(second.iter().copied());
+            let earlier = DeleteVector::of(first.iter().copied());
+            let delete_vector = earlier.with(second.iter().copied());
             let all: BTreeSet<u32> = first.union(&second).copied().collect();
             prop_assert_eq!(earlier.count(), first.len());
-            prop_assert_eq!(marks.count(), all.len());
-            prop_assert!(marks.rows().eq(all.iter().copied()));
-            prop_assert!(marks.rows_beyond(Some(&earlier)).eq(second.difference(&first).copied()));
+            prop_assert_eq!(delete_vector.count(), all.len());
+            prop_assert!(delete_vector.rows().eq(all.iter().copied()));
+            prop_assert!(delete_vector.rows_beyond(Some(&earlier)).eq(second.difference(&first).copied()));
             for row in second.iter().flat_map(|row| [row.saturating_sub(1), *row, row + 1]) {
-                prop_assert_eq!(marks.contains(row as usize), all.contains(&row));
-                prop_assert_eq!(marks.rank(row as usize), all.range(..row).count());
+                prop_assert_eq!(delete_vector.contains(row as usize), all.contains(&row));
+                prop_assert_eq!(delete_vector.rank(row as usize), all.range(..row).count());
             }
             for zone in 0..3 {
                 let start = zone * ZONE_ROWS + 100;
                 let mut mask = vec![1u8; 5000];
-                marks.restrict(start, &mut mask);
+                delete_vector.restrict(start, &mut mask);
                 let kept = |row: usize| u8::from(!all.contains(&(row as u32)));
                 prop_assert!((start..).zip(&mask).all(|(row, keep)| *keep == kept(row)));
                 let zone_rows = (zone * ZONE_ROWS) as u32..((zone + 1) * ZONE_ROWS) as u32;
-                prop_assert_eq!(marks.touches(zone), all.range(zone_rows).next().is_some());
+                prop_assert_eq!(delete_vector.touches(zone), all.range(zone_rows).next().is_some());
             }
         }
     }
