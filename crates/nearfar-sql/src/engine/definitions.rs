@@ -14,7 +14,7 @@ use nearfar_durable::error::DurableError;
 use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
 use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
 use nearfar_table::table::{Preload, Table};
-use nearfar_table::transaction::{CommitGate, Version};
+use nearfar_table::transaction::{CommitGate, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
 #[derive(Debug, Default)]
@@ -78,11 +78,16 @@ fn forget(
 }
 
 /// Adds what is in a schema to a checkpoint.
-fn add_schema(manifest: &mut DatabaseManifest, version: &Version, schema: &str, map: &TableMap) {
+fn add_schema(
+    manifest: &mut DatabaseManifest,
+    database: &DatabaseSnapshot,
+    schema: &str,
+    map: &TableMap,
+) {
     manifest.schemas.push(schema.to_owned());
     for (name, provider) in map.all() {
         if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
-            if let Some(snapshot) = version.snapshot(table) {
+            if let Some(snapshot) = database.table(table) {
                 let mut kept = TableManifest::of(table, snapshot.clone(), table.id(), schema);
                 kept.name = name;
                 manifest.tables.push(kept);
@@ -343,7 +348,7 @@ impl Engine {
 
     /// Whether the log knows of a table: not of one that was dropped since the statement began.
     fn is_logged(&self, table: &Table) -> bool {
-        table.is_kept() && self.database.version().snapshot(table).is_some()
+        table.is_kept() && self.database.snapshot().table(table).is_some()
     }
 
     /// Says which columns of a table are brought to memory before a query needs them, and begins
@@ -383,9 +388,9 @@ impl Engine {
             let whole = || {
                 let commits = database.lock();
                 let position = log.as_ref().map_or(0, |log| log.end());
-                (commits.version(), position)
+                (commits.snapshot(), position)
             };
-            let (version, log_position) = match &log {
+            let (snapshot, log_position) = match &log {
                 Some(log) => log.between_transactions(whole),
                 None => whole(),
             };
@@ -394,7 +399,7 @@ impl Engine {
                 ..DatabaseManifest::default()
             };
             for (schema, map) in catalog.all() {
-                add_schema(&mut manifest, &version, &schema, &map);
+                add_schema(&mut manifest, &snapshot, &schema, &map);
             }
             let unplanned = unplanned.iter().map(|(name, sql)| ViewDefinition {
                 schema: name.schema.clone(),
