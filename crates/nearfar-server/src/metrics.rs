@@ -183,7 +183,7 @@ fn encode_tiers(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result
     of_tiers("tier_region_bytes", "Bytes of tables on it", &|at| {
         usage(at).region_bytes
     })?;
-    of_tiers("tier_heap_bytes", "Bytes of the query heap on it", &|at| {
+    of_tiers("tier_heap_bytes", "Bytes of operator memory on it", &|at| {
         usage(at).heap_bytes
     })?;
     of_tiers(

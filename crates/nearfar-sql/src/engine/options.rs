@@ -24,7 +24,7 @@ pub struct EngineOptions {
     /// Pages that segments are put on.
     pub page_size: PageSize,
     /// What the operators of all queries may take together. Where it is not given: four fifths of
-    /// what tables leave of the budget of the tier that the query heap is on.
+    /// what tables leave of the budget of the tier that operator memory is on.
     pub memory_limit_bytes: Option<u64>,
     /// What the temporary tables of every session may take; the tiers' budgets where it is not
     /// given.

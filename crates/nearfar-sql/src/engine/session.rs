@@ -329,7 +329,7 @@ fn guard(state: &mut SessionState) {
     }
 }
 
-/// The rule for the query heap. It comes last: other rules look for the operators that it wraps.
+/// The rule for operator memory. It comes last: other rules look for the operators that it wraps.
 fn heap_rule(engine: &Engine) -> HeapRule {
     HeapRule::new(engine.far().zip(engine.pacer().cloned()))
 }

@@ -171,7 +171,7 @@ impl Settings {
         }
     }
 
-    /// The tier of the query heap.
+    /// The tier of operator memory.
     pub fn heap_tier(&self) -> TierId {
         self.heap_tablespace
     }

@@ -1,4 +1,4 @@
-//! The query heap: where it is, and what it would cost far.
+//! Operator memory: where it is, and what it would cost far.
 
 use super::support::{error, run, two_tiers, two_tiers_with, value};
 use nearfar_memory::{Budgets, GlobalHeaps, NearHeap, NearfarAllocator, TierUsage};
@@ -95,7 +95,7 @@ async fn a_far_heap_larger_than_the_cache_is_charged() {
     let text = run(&session, analyze).await;
     let line = text
         .lines()
-        .find(|line| line.contains("query heap"))
+        .find(|line| line.contains("operator memory"))
         .expect("a line");
     assert!(
         line.contains("on far, modelled estimate of its wait"),
@@ -127,7 +127,7 @@ async fn explain_analyze_sums_up_by_tier() {
         "bytes_read_far=400.0 K",
         "near: 195.3 KiB read by scans",
         "far: 390.6 KiB read by scans, modelled wait",
-        "query heap: peak",
+        "operator memory: peak",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
     }

@@ -108,12 +108,12 @@ impl Totals {
         let mut lines: Vec<String> = tiers.map(|(_, info)| line(&info.name, info.kind)).collect();
         let peak = Bytes(memory.peak_bytes());
         lines.push(match &self.heap_tier {
-            Some(tier) if self.heap_wait.is_zero() => format!("query heap: peak {peak}, on {tier}"),
+            Some(tier) if self.heap_wait.is_zero() => format!("operator memory: peak {peak}, on {tier}"),
             Some(tier) => format!(
-                "query heap: peak {peak}, on {tier}, modelled estimate of its wait {} over all threads",
+                "operator memory: peak {peak}, on {tier}, modelled estimate of its wait {} over all threads",
                 Millis(self.heap_wait)
             ),
-            None => format!("query heap: peak {peak}, near"),
+            None => format!("operator memory: peak {peak}, near"),
         });
         lines.extend(spilled_line(engine, memory));
         lines.join("\n")

@@ -1,4 +1,4 @@
-//! The query heap on a tier: hash-join builds, aggregation state and sort runs.
+//! Operator memory on a tier: hash-join builds, aggregation state and sort runs.
 //!
 //! With `heap_tablespace = near` plans are left as they are. With any other tier, [`HeapRule`] puts
 //! a [`HeapExec`] over every hash join, aggregation and sort, and a [`HeapInputExec`] under each of

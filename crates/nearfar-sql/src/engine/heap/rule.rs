@@ -120,7 +120,7 @@ impl PhysicalOptimizerRule for HeapRule {
     }
 
     fn name(&self) -> &str {
-        "query_heap"
+        "operator_memory"
     }
 
     fn schema_check(&self) -> bool {
