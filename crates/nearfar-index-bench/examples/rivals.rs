@@ -26,7 +26,7 @@ static ALLOCATOR: NearfarAllocator = NearfarAllocator;
 /// Compares ordered maps.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Maps that take part; all of them unless told.
+    /// Maps that take part; all of them by default.
     #[arg(long, value_delimiter = ',')]
     tree: Vec<Contestant>,
     /// Workloads, one after the other on the same maps.
