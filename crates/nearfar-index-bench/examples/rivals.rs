@@ -53,7 +53,7 @@ struct Arguments {
     /// Bytes of each value.
     #[arg(long, default_value_t = 8)]
     value_bytes: usize,
-    /// Keys that are looked up at once.
+    /// Keys that are looked up together.
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
 }

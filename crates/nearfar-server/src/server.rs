@@ -272,7 +272,7 @@ impl ServerHandle {
         self.0.metrics.took_over(time);
     }
 
-    /// Ends the server at once, with `reason` as what its clients are told.
+    /// Ends the server immediately, with `reason` as what its clients are told.
     pub fn end_now(&self, reason: String) {
         self.0.halt.reason.get_or_init(|| reason);
         self.0.state.set(ServerState::Stopping);

@@ -32,7 +32,7 @@ pub struct InsertBenchOptions {
 pub struct InsertContestant {
     /// When commits are on disk; in memory without.
     pub sync: Option<LogSync>,
-    /// Sessions that insert at once.
+    /// Sessions that insert concurrently.
     pub sessions: usize,
     /// Rows of each statement, which is a transaction.
     pub rows: usize,
@@ -175,7 +175,7 @@ fn folder(parent: &Path) -> Result<ScratchFolder, InsertBenchError> {
 }
 
 impl InsertContestant {
-    /// Inserts into a new table from all sessions at once.
+    /// Inserts into a new table from all sessions concurrently.
     async fn insert(
         &self,
         engine: &Arc<Engine>,

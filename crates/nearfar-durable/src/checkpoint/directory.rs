@@ -135,7 +135,7 @@ pub(crate) fn newest_of(
 }
 
 /// Reads a checkpoint. Segments of the main storage are read when they are first needed, to where
-/// their tables' placements say; the delta is read at once.
+/// their tables' placements say; the delta is read immediately.
 ///
 /// # Errors
 /// Files that are gone, torn or damaged; memory that is refused to the delta.

@@ -181,7 +181,7 @@ impl SegmentFile {
     }
 
     /// The segment, which is part `index` of the table of this name. Columns of main storage are
-    /// read when they are first needed; the delta is read at once.
+    /// read when they are first needed; the delta is read immediately.
     pub(super) fn segment(
         self: &Arc<Self>,
         (table, index): (&str, usize),

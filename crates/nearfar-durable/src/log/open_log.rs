@@ -288,7 +288,7 @@ impl Log {
         }
     }
 
-    /// Waits until all before `position` is on disk. Who waits at once shares one write.
+    /// Waits until all before `position` is on disk. Who waits concurrently shares one write.
     ///
     /// # Errors
     /// [`DurabilityError::NotSynced`], [`DurabilityError::InDoubt`].

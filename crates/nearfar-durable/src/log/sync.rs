@@ -7,7 +7,7 @@ use std::time::Duration;
 /// When the log is written to disk: the setting `log_sync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogSync {
-    /// Before a commit is acknowledged. Commits that wait at once share one write.
+    /// Before a commit is acknowledged. Commits that wait concurrently share one write.
     #[default]
     On,
     /// So often, in the background: a loss of power loses what was committed since. Ending or

@@ -113,7 +113,7 @@ pub struct BenchOptions {
     pub runs: NonZeroUsize,
     /// Operations of each thread in a native run.
     pub operations: NonZeroUsize,
-    /// Keys looked up at once.
+    /// Keys looked up together.
     pub batch: NonZeroUsize,
     /// Placement policies, paced and in virtual time.
     pub policies: Vec<Policy>,

@@ -105,7 +105,7 @@ async fn feed<R: AsyncRead + Unpin>(
                 let message = format!("COPY from stdin failed: {why}");
                 return Err(Failure::new(state::QUERY_CANCELED, message).into());
             }
-            // Clients may send these at once with the statement.
+            // Clients may send these together with the statement.
             Request::Flush | Request::Sync => continue,
             Request::Terminate => return Err(Ended::Gone),
             _ => {

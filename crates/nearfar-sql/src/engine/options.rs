@@ -31,7 +31,7 @@ pub struct EngineOptions {
     pub temp_limit_bytes: Option<u64>,
     /// Where tables are kept; without it everything is in memory only.
     pub data: Option<DataOptions>,
-    /// The pool that main storage is in, so that the next process has it at once.
+    /// The pool that main storage is in, so that the next process has it immediately.
     pub pool: Option<TablePoolOptions>,
 }
 

@@ -82,7 +82,7 @@ impl Preloader {
         wanted.retain(|column| column.priority > PreloadPriority::WHEN_NEEDED);
         wanted.sort_by_key(|column| Reverse(column.priority));
         let mut pass = self.0.lock();
-        // The one before ends first: no two read at once.
+        // The one before ends first: no two read concurrently.
         *pass = None;
         if !wanted.is_empty() {
             *pass = Pass::start(wanted);

@@ -62,7 +62,7 @@ fn is_sorter(consumer: &MemoryConsumer) -> bool {
 }
 
 /// The share of a query's memory that is for merging, so that the operators above it get some. Sorts of
-/// one query may all merge at once, as below a join: each has an equal part of it, and no more, as one
+/// one query may all merge concurrently, as below a join: each has an equal part of it, and no more, as one
 /// that took the part of another would have it until its merge ends.
 const MERGING_SHARE: f64 = 0.75;
 

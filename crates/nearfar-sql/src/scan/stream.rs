@@ -200,7 +200,7 @@ impl ScanStream {
         }))
     }
 
-    /// Hands whole runs on at once; collects single rows until they fill a batch.
+    /// Hands whole runs on immediately; collects single rows until they fill a batch.
     fn take(&mut self, selected: Selected, bound: &mut BoundSegment) -> Result<Step, StoreError> {
         match selected {
             Selected::None => Ok(Step::Nothing),

@@ -199,7 +199,7 @@ async fn a_join_out_of_memory_runs_as_one_that_spills() {
     let analyzed = run(&session, &explain).await;
     assert!(analyzed.contains("SortMergeJoinExec"), "{analyzed}");
     assert!(analyzed.contains("spilled: "), "{analyzed}");
-    // Two joins at once, each within its limit.
+    // Two concurrent joins, each within its limit.
     let other = engine.session();
     run(&other, "SET memory_limit = '56MiB'").await;
     let (one, two) = tokio::join!(run(&session, sql), run(&other, sql));

@@ -1,4 +1,4 @@
-//! Main storage in a pool: what the next process has at once, and what becomes of damage.
+//! Main storage in a pool: what the next process has immediately, and what becomes of damage.
 
 use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::{Placement, TierId};

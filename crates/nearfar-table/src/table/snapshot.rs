@@ -259,7 +259,7 @@ impl Snapshot {
         self.with_parts(parts, self.0.main, self.0.merging, 0)
     }
 
-    /// Without the rows of these identities. Parts of which nothing is left are gone at once.
+    /// Without the rows of these identities. Parts of which nothing is left are gone immediately.
     ///
     /// # Errors
     /// A row that is not there.

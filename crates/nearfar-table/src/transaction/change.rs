@@ -212,7 +212,7 @@ impl Transaction {
         }
     }
 
-    /// Makes the changes known to all, at once, or none of them. Where there is a log, once they
+    /// Makes the changes known to all in one step, or none of them. Where there is a log, once they
     /// are on disk, if the setting `log_sync` says so.
     ///
     /// # Errors

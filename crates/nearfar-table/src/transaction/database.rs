@@ -39,7 +39,7 @@ struct DatabaseSnapshots {
 }
 
 impl DatabaseSnapshots {
-    /// Takes in a newer one: to be seen at once, or once the log is on disk up to `position`.
+    /// Takes in a newer one: to be seen immediately, or once the log is on disk up to `position`.
     /// One that waits for nothing of its own waits for those before it.
     fn push(&mut self, snapshot: Arc<DatabaseSnapshot>, position: Option<u64>) {
         self.newest = Arc::clone(&snapshot);
@@ -261,7 +261,7 @@ impl Database {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Changes the newest snapshot, to be seen by all at once or once the log is on disk up to
+    /// Changes the newest snapshot, to be seen by all immediately, or once the log is on disk up to
     /// `position`. The snapshots before, which memory may go with.
     #[must_use]
     fn replace(
@@ -280,7 +280,7 @@ impl Database {
         before
     }
 
-    /// Changes what there is of tables, for all at once.
+    /// Changes what there is of tables, for all in one step.
     fn change_all(&self, change: impl Fn(&mut HashMap<TableId, Snapshot>)) {
         let before: Vec<Arc<DatabaseSnapshot>> = {
             let mut snapshots = self.snapshots.write();
@@ -313,7 +313,7 @@ impl Commits<'_> {
         Arc::clone(&self.database.snapshots.read().newest)
     }
 
-    /// Puts new snapshots of tables in, all at once. Tables that were dropped stay so.
+    /// Puts new snapshots of tables in, in one step. Tables that were dropped stay so.
     pub fn install_all(&self, changes: Vec<(&Table, Snapshot)>) {
         self.install_at(None, changes);
     }

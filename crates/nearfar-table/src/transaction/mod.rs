@@ -1,7 +1,7 @@
 //! Transactions: snapshot isolation over all tables of an engine, first committer wins.
 //!
 //! A [`Database`] is the tables' snapshots that were committed last, as one [`DatabaseSnapshot`], which a
-//! commit replaces at once. A [`Transaction`] reads the one that it began with and its own
+//! commit replaces in one step. A [`Transaction`] reads the one that it began with and its own
 //! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are in delete vectors
 //! in snapshots of its own. To commit, it does the same to the newest one, under the one lock
 //! for commits. If a row that it deletes is gone by then, another transaction was first.

@@ -136,7 +136,7 @@ impl TablePool {
         self.lease.check()
     }
 
-    /// Gives the pool back, so that who waits for it has it at once.
+    /// Gives the pool back, so that who waits for it has it immediately.
     ///
     /// # Errors
     /// The kernel's.

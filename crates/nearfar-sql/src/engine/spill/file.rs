@@ -18,7 +18,7 @@ use crate::error::is_disk_full;
 /// Bytes of a region, and of what a writer holds before it makes one.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Bytes that are read at once.
+/// Bytes that are read in one step.
 const READ_BYTES: usize = 128 << 10;
 
 /// A file that may be read while it is written: what was flushed is seen.

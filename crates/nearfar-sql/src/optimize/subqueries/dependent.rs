@@ -1,4 +1,4 @@
-//! A subquery for all values that it refers to at once.
+//! A subquery for all values that it refers to together.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

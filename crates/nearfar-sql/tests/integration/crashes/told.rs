@@ -17,7 +17,7 @@ pub struct Told {
 impl Told {
     /// It is about to do this.
     pub fn begin(&mut self, number: i64, steps: Vec<Step>) {
-        assert!(self.under_way.is_none(), "two transactions at once");
+        assert!(self.under_way.is_none(), "two concurrent transactions");
         self.under_way = Some((number, steps));
     }
 
