@@ -17,7 +17,7 @@ use nearfar_sql::error::StoreError;
 use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::{PG_CATALOG, SqlError};
 
-use super::world::relation_id;
+use super::contents::relation_id;
 
 /// Where tables are looked for that are named without a schema.
 const SEARCHED: [&str; 3] = [TEMPORARY, PUBLIC, PG_CATALOG];

@@ -2,10 +2,10 @@
 
 use nearfar_sql::columns::{Columns, Of};
 
-use super::world::World;
+use super::contents::Contents;
 
 /// No rows.
-pub fn none(_: &World) -> Vec<()> {
+pub fn none(_: &Contents) -> Vec<()> {
     Vec::new()
 }
 

@@ -3,18 +3,18 @@
 //!
 //! A child process ([`child`]) opens what is kept, says what it finds of each client's tables, changes
 //! them at random, and says on a pipe what it is about to commit and what was acknowledged. It is
-//! killed ([`round`]), and what the next child finds is compared with a model ([`told`]). Children are
+//! killed ([`round`]), and what the next child finds is compared with a model ([`client_record`]). Children are
 //! also killed while they open, while another takes the pool from them, and while they take it.
 //!
 //! With a pool alone, a publication is what is acknowledged: what a later process finds is what was
 //! committed at one moment since the last.
 
 mod child;
+mod client_record;
 mod counts;
 mod model;
 mod process;
 mod round;
-mod told;
 
 use std::time::Instant;
 

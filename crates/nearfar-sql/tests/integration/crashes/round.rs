@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::child::{CLIENTS, Kept};
+use super::client_record::ClientRecord;
 use super::counts::Counts;
 use super::model::Random;
 use super::process::Process;
 use super::say;
-use super::told::Told;
 use crate::pools::folder;
 use crate::support::run;
 
@@ -76,7 +76,7 @@ pub struct Round<'c> {
     layout: Layout,
     kept: Kept,
     random: Random,
-    told: BTreeMap<usize, Told>,
+    records: BTreeMap<usize, ClientRecord>,
     counts: &'c mut Counts,
     kills: u64,
     started: u64,
@@ -99,8 +99,8 @@ impl<'c> Round<'c> {
             layout,
             kept,
             random,
-            told: (0..CLIENTS)
-                .map(|client| (client, Told::default()))
+            records: (0..CLIENTS)
+                .map(|client| (client, ClientRecord::default()))
                 .collect(),
             counts,
             kills: 0,
@@ -282,20 +282,20 @@ impl<'c> Round<'c> {
     }
 
     fn hear_of(&mut self, client: usize, kind: &str, number: u64, rest: &[&str], line: &str) {
-        let told = self.told.get_mut(&client).expect("a client");
+        let record = self.records.get_mut(&client).expect("a client");
         match kind {
             "@state" => {
                 let is_logged = self.layout != Layout::Pool;
-                if let Err(wanted) = told.found(number, is_logged, self.counts) {
+                if let Err(wanted) = record.found(number, is_logged, self.counts) {
                     panic!("{:?}, client {client}: {line} but {wanted}", self.layout);
                 }
             }
             "@begin" => {
                 let steps = rest.iter().map(|word| word.parse().expect("a step"));
-                told.begin(number as i64, steps.collect());
+                record.begin(number as i64, steps.collect());
             }
-            "@done" => told.done(number as i64, self.counts),
-            _ => told.refused(self.counts),
+            "@done" => record.done(number as i64, self.counts),
+            _ => record.refused(self.counts),
         }
     }
 }

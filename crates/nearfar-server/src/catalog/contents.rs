@@ -25,8 +25,8 @@ const LAST_ID: u64 = i32::MAX as u64;
 /// The bit of a table's identifier that says that the table is found without its schema.
 const VISIBLE: i64 = 1;
 
-/// What there is.
-pub struct World {
+/// The user, the database, schemas and relations that a session sees.
+pub struct Contents {
     pub user: String,
     pub database: String,
     pub schemas: Vec<String>,
@@ -52,7 +52,7 @@ pub struct Attribute {
     pub bytes: i64,
 }
 
-impl World {
+impl Contents {
     /// Nothing but its user.
     pub fn new(user: &str, database: &str) -> Self {
         Self {

@@ -44,7 +44,7 @@ pub enum Verdict {
 }
 
 /// A server with tables, and the same tables elsewhere.
-pub struct World {
+pub struct Setup {
     /// Ends after those who use it.
     _server: Running,
     nearfar: Engine,
@@ -55,7 +55,7 @@ pub struct World {
     _other: Engine,
 }
 
-impl World {
+impl Setup {
     /// Makes the tables; a failure of that.
     pub async fn new(tables: &Tables, seed: Option<u64>) -> Result<Self, Failure> {
         let server = start_on(engine(), options()).await;

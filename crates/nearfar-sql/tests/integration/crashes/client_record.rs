@@ -5,7 +5,7 @@ use super::model::{Model, Step};
 
 /// One client.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ClientRecord {
     acknowledged: Model,
     under_way: Option<(i64, Vec<Step>)>,
     /// What had been acknowledged when the last publication began, or the last process found.
@@ -14,7 +14,7 @@ pub struct Told {
     since: Vec<(i64, Vec<Step>)>,
 }
 
-impl Told {
+impl ClientRecord {
     /// It is about to do this.
     pub fn begin(&mut self, number: i64, steps: Vec<Step>) {
         assert!(self.under_way.is_none(), "two concurrent transactions");
