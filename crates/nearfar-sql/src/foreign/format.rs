@@ -8,7 +8,9 @@ use crate::error::StoreError;
 /// A file format that tables are loaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileFormat {
+    /// Parquet.
     Parquet,
+    /// Values separated by commas, with a line of names first.
     Csv,
     /// Arrow IPC, file or stream.
     Arrow,

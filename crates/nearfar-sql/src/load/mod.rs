@@ -29,8 +29,11 @@ use nearfar_table::table::{Segment, Table, TableBuilder, stored_schema};
 pub struct Load {
     /// Where its segments are put.
     pub storage: Storage,
+    /// What the table is called.
     pub name: String,
+    /// Where its columns go.
     pub placements: ColumnPlacements,
+    /// How far it has come.
     pub progress: Arc<Progress>,
 }
 

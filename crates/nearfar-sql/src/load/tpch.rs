@@ -22,7 +22,9 @@ pub const TABLES: [&str; 8] = [
 
 /// Rows of one table at a scale factor, in `parts` generators that together yield them in order.
 pub struct Rows {
+    /// Their columns.
     pub schema: SchemaRef,
+    /// The generators.
     pub parts: Vec<Batches>,
 }
 

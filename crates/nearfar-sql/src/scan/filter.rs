@@ -40,7 +40,12 @@ pub struct Filter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilterKind {
     /// Values of one integer-like column between two bounds, both included.
-    Range { low: i128, high: i128 },
+    Range {
+        /// The smallest value that passes.
+        low: i128,
+        /// The largest value that passes.
+        high: i128,
+    },
     /// An expression over one column.
     OneColumn,
     /// Anything else.
