@@ -19,7 +19,6 @@ use nearfar_table::placement::StrategyError;
 
 pub use damage::{Damage, Panicked};
 pub use full::is_disk_full;
-pub(crate) use refusal::Bytes;
 pub use refusal::{LimitOf, Refusal};
 pub use sql::SqlError;
 

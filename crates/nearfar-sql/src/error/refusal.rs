@@ -1,6 +1,6 @@
 //! Operators that were refused memory, and why.
 
-use std::fmt;
+use nearfar_topology::units::Bytes;
 
 /// An operator that was refused memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,28 +71,6 @@ impl LimitOf {
             } => {
                 format!("raise the budget of tier {tier}, or set the engine's memory limit")
             }
-        }
-    }
-}
-
-/// A number of bytes for people.
-pub(crate) struct Bytes(pub u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 4] = [
-            ("GiB", 1 << 30),
-            ("MiB", 1 << 20),
-            ("KiB", 1 << 10),
-            ("B", 1),
-        ];
-        let (name, unit) = UNITS
-            .into_iter()
-            .find(|(_, unit)| self.0 >= *unit)
-            .unwrap_or(("B", 1));
-        match unit {
-            1 => write!(f, "{} B", self.0),
-            _ => write!(f, "{:.1} {name}", self.0 as f64 / unit as f64),
         }
     }
 }

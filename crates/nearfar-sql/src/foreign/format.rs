@@ -10,7 +10,7 @@ use crate::error::StoreError;
 pub enum FileFormat {
     /// Parquet.
     Parquet,
-    /// Values separated by commas, with a line of names first.
+    /// Comma-separated values.
     Csv,
     /// Arrow IPC, file or stream.
     Arrow,

@@ -30,7 +30,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::datafusion_names::{SORT_MERGER, SORTER};
-use crate::error::{Bytes, LimitOf, Refusal, StoreError};
+use crate::error::{LimitOf, Refusal, StoreError};
+use nearfar_topology::units::Bytes;
 
 /// What a query may hold however much the others take.
 pub const FLOOR_BYTES: u64 = 16 << 20;
@@ -511,7 +512,7 @@ mod tests {
         let build = consumer(&pool, "HashJoinInput", false);
         grow(&build, 9 * MIB).expect("below the limit");
         let error = grow(&build, 2 * MIB).expect_err("above the limit");
-        assert!(error.contains("HashJoinInput needs 2.0 MiB more, but the query holds 9.0 MiB"));
+        assert!(error.contains("HashJoinInput needs 2.00 MiB more, but the query holds 9.00 MiB"));
         assert!(
             error.contains("may hold 10.0 MiB; raise it with SET memory_limit"),
             "{error}"
@@ -533,7 +534,7 @@ mod tests {
         );
         grow(&modest, FLOOR_BYTES).expect("the floor");
         let error = grow(&modest, MIB).expect_err("more than the floor");
-        assert!(error.contains("of which others hold 100.0 MiB"), "{error}");
+        assert!(error.contains("of which others hold 100 MiB"), "{error}");
     }
 
     #[test]

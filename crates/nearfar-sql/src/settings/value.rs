@@ -5,7 +5,7 @@ use nearfar_memory::{Placement, TierId};
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
 use nearfar_durable::log::LogSync;
-use nearfar_table::placement::parse_bytes;
+use nearfar_topology::units::parse_bytes_with_unit;
 
 /// A value that a statement gives a setting.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +65,7 @@ impl Given<'_> {
 
     /// Bytes with their unit.
     pub fn bytes(&self) -> Result<u64, SqlError> {
-        parse_bytes(self.text)
+        parse_bytes_with_unit(self.text)
             .filter(|bytes| *bytes > 0)
             .ok_or_else(|| {
                 self.refused("use a number of bytes with its unit, such as 512MiB or 2GiB")

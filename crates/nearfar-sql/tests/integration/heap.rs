@@ -125,8 +125,8 @@ async fn explain_analyze_sums_up_by_tier() {
     for part in [
         "bytes_read_near=200.0 K",
         "bytes_read_far=400.0 K",
-        "near: 195.3 KiB read by scans",
-        "far: 390.6 KiB read by scans, modelled wait",
+        "near: 195 KiB read by scans",
+        "far: 391 KiB read by scans, modelled wait",
         "operator memory: peak",
     ] {
         assert!(text.contains(part), "{part} is not in {text}");
@@ -144,7 +144,7 @@ async fn a_query_out_of_memory_fails_alone() {
     let message = error(&large, sql).await;
     for part in [
         "out of memory: AggregateStream",
-        "may hold 4.0 MiB",
+        "may hold 4.00 MiB",
         "raise it with SET memory_limit",
     ] {
         assert!(message.contains(part), "{part} is not in {message}");

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::heap::{HEAP_WAIT_METRIC, HeapExec};
-use crate::error::Bytes;
 use crate::memory::QueryMemory;
 use crate::scan::{BYTES_READ_METRIC, WAIT_METRIC};
+use nearfar_topology::units::Bytes;
 
 /// The kind of plan under which the summary is given.
 const SUMMARY: &str = "Memory by tier";
