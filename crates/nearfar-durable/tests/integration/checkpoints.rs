@@ -489,7 +489,7 @@ fn damage_is_found_and_named() {
 fn check_damaged(folder: &Path, path: &Path, made: &Made, storage: &Storage) {
     let read = directory::newest(folder)
         .map_err(DurableError::from)
-        .and_then(|newest| Ok(directory::read(folder, &newest.expect("one"), storage)?))
+        .and_then(|newest| directory::read(folder, &newest.expect("one"), storage))
         .and_then(|read| {
             let table = &read.tables[0];
             try_contents(&table.schema, &table.snapshot)
@@ -606,7 +606,7 @@ proptest! {
         std::fs::write(&info.path, nearfar_durable::manifest::seal(b"NFARSAVE", |out| out.raw(&body)))?;
         let read = directory::newest(folder.path())
             .map_err(DurableError::from)
-            .and_then(|info| Ok(directory::read(folder.path(), &info.expect("one"), &storage)?));
+            .and_then(|info| directory::read(folder.path(), &info.expect("one"), &storage));
         if let Ok(read) = read {
             for table in &read.tables {
                 let _ = try_contents(&table.schema, &table.snapshot);
