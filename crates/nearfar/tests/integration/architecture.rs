@@ -9,6 +9,7 @@ use toml::Table;
 use crate::support::workspace;
 
 mod modules;
+mod words;
 
 /// Each crate with the crates of this workspace that it may depend on.
 const ALLOWED: [(&str, &[&str]); 14] = [
