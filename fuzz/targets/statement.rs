@@ -2,9 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nearfar_store::durable::LogSync;
+use nearfar_durable::log::LogSync;
 use nearfar_table::placement::Strategy;
-use nearfar_store::sql::statements;
+use nearfar_sql::sql::statements;
 
 fuzz_target!(|text: &str| {
     let _ = statements(text);

@@ -24,7 +24,7 @@ with a command, the command's own code.")]
 
 #[derive(Debug, Args)]
 pub struct TestbedArguments {
-    /// Topologies whose checks are run; all unless told
+    /// Topologies whose checks are run; all by default
     #[arg(value_name = "TOPOLOGY")]
     pub topologies: Vec<String>,
     /// List topologies and what runs on each, and leave
@@ -78,7 +78,7 @@ pub struct MachineArguments {
 
 #[derive(Debug, Args)]
 pub struct CaptureArguments {
-    /// Topologies to record; all that are recorded as fixtures unless told
+    /// Topologies to record; all that are recorded as fixtures by default
     #[arg(value_name = "TOPOLOGY")]
     pub topologies: Vec<String>,
     #[command(flatten)]

@@ -28,7 +28,7 @@ pub fn tests(packages: &BTreeSet<&str>) -> Result<Built> {
     }
     let mut arguments = vec!["test", "--no-run", "--test", "integration"];
     if packages.contains(PROGRAM) {
-        // All packages at once, as `cargo test --workspace` does: another selection may enable
+        // All packages together, as `cargo test --workspace` does: another selection may enable
         // other features of DataFusion, and build all of it anew.
         arguments.push("--workspace");
     } else {

@@ -3,8 +3,8 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use nearfar_store::engine::{Session, StatementResult};
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::{Session, StatementResult};
+use nearfar_sql::error::StoreError;
 
 /// A database that queries can be put to.
 #[derive(Clone)]

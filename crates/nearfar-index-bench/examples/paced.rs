@@ -43,7 +43,7 @@ struct Arguments {
     /// Threads.
     #[arg(long, default_value = "1")]
     threads: NonZeroUsize,
-    /// Keys that are looked up at once.
+    /// Keys that are looked up together.
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
     /// Bytes of each value.

@@ -26,7 +26,7 @@ static ALLOCATOR: NearfarAllocator = NearfarAllocator;
 /// Compares ordered maps.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Maps that take part; all of them unless told.
+    /// Maps that take part; all of them by default.
     #[arg(long, value_delimiter = ',')]
     tree: Vec<Contestant>,
     /// Workloads, one after the other on the same maps.
@@ -53,7 +53,7 @@ struct Arguments {
     /// Bytes of each value.
     #[arg(long, default_value_t = 8)]
     value_bytes: usize,
-    /// Keys that are looked up at once.
+    /// Keys that are looked up together.
     #[arg(long, default_value = "1")]
     batch: NonZeroUsize,
 }

@@ -45,7 +45,7 @@ struct Arguments {
     /// Virtual cores.
     #[arg(long, default_value_t = 28)]
     threads: usize,
-    /// Keys that are looked up at once.
+    /// Keys that are looked up together.
     #[arg(long, default_value_t = 1)]
     batch: usize,
     /// Bytes of each value.

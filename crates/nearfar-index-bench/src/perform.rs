@@ -57,7 +57,7 @@ impl<K: ?Sized> Batch<'_, K> {
     }
 }
 
-/// Looks up the keys of all requests at once.
+/// Looks up the keys of all requests together.
 pub(crate) fn read_batch<'t, S: KeySpace, M: Session<S::Key>>(
     session: &mut M,
     requests: &'t [Request],

@@ -52,7 +52,7 @@ pub struct BPlusTrees {
 }
 
 impl BPlusTrees {
-    /// Keys of trees unless told: a fiftieth of the published ones.
+    /// Keys of trees by default: a fiftieth of the published ones.
     pub const KEYS: u64 = 2_000_000;
 
     /// Trees of so many keys.

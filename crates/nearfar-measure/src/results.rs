@@ -269,7 +269,7 @@ pub enum WriteError {
     Io(#[from] std::io::Error),
 }
 
-/// Writes results line by line; each line reaches the output at once.
+/// Writes results line by line; each line reaches the output immediately.
 #[derive(Debug)]
 pub struct ResultsWriter<W: Write> {
     output: W,

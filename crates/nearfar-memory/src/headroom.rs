@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 const VALIDITY: Duration = Duration::from_millis(10);
 /// The most bytes that are taken of an answer without asking again.
 const SMALL_BYTES: u64 = 1 << 20;
-/// What is taken of an answer at once is at most this part of what it leaves.
+/// What is taken of an answer in one step is at most this part of what it leaves.
 const PART: u64 = 256;
 
 /// What was left of an amount when it was last asked for. Asking takes a hundred microseconds, and a

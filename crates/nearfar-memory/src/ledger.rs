@@ -191,7 +191,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 128 }, ..ProptestConfig::default() })]
 
-        /// One thread against a plain sum; then the same steps on three threads at once, where the
+        /// One thread against a plain sum; then the same steps on three threads concurrently, where the
         /// budget must hold throughout and the sum at the end be that of what the threads hold.
         #[test]
         fn steps_agree_with_a_plain_sum(steps in prop::collection::vec(step(), 1..60)) {

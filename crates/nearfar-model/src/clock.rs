@@ -43,7 +43,7 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Stamp;
 
     /// Blocks the caller until `deadline` and returns the moment it came back, which is not
-    /// before `deadline` by more than the clock's own calibration error. Returns at once when
+    /// before `deadline` by more than the clock's own calibration error. Returns immediately when
     /// `deadline` has passed.
     fn wait_until(&self, deadline: Stamp) -> Stamp;
 }

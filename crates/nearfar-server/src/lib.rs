@@ -1,10 +1,10 @@
 //! Nearfar as a server: the PostgreSQL wire protocol, health and metrics over the tables of
-//! `nearfar-store`.
+//! `nearfar-sql`.
 //!
 //! A [`Server`] is bound to addresses ([`Server::bind`]) and then serves until it is told to stop
 //! ([`Server::serve`]). Each connection has a session of the engine, which ends with it. Connections
 //! live on the runtime that serves; statements are read and planned on threads of their own, and what
-//! their operators do runs on further runtimes ([`Lanes`](nearfar_store::engine::Lanes)), so that cancel
+//! their operators do runs on further runtimes ([`Lanes`](nearfar_sql::engine::Lanes)), so that cancel
 //! requests, health and new connections are heard while statements keep all threads busy.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use nearfar_memory::TierInfo;
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 use nearfar_table::table::{AccessCounts, Table};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -183,7 +183,7 @@ fn encode_tiers(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result
     of_tiers("tier_region_bytes", "Bytes of tables on it", &|at| {
         usage(at).region_bytes
     })?;
-    of_tiers("tier_heap_bytes", "Bytes of the query heap on it", &|at| {
+    of_tiers("tier_heap_bytes", "Bytes of operator memory on it", &|at| {
         usage(at).heap_bytes
     })?;
     of_tiers(

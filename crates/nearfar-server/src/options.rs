@@ -26,9 +26,9 @@ pub struct ServerOptions {
     pub may_use_files: bool,
     /// Where a standby is told to take over, if it can be told.
     pub admin: Option<AdminOptions>,
-    /// Clients at once.
+    /// Concurrent clients.
     pub max_connections: usize,
-    /// Connections at once that have not said who they are, beside these.
+    /// Concurrent connections that have not said who they are, beside these.
     pub max_unauthenticated: usize,
     /// The largest message of a client, and so the longest statement, in bytes.
     pub max_message_bytes: usize,

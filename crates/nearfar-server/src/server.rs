@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use nearfar_store::engine::{Engine, Lanes};
+use nearfar_sql::engine::{Engine, Lanes};
 use pgwire::tokio::TlsAcceptor;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
@@ -272,7 +272,7 @@ impl ServerHandle {
         self.0.metrics.took_over(time);
     }
 
-    /// Ends the server at once, with `reason` as what its clients are told.
+    /// Ends the server immediately, with `reason` as what its clients are told.
     pub fn end_now(&self, reason: String) {
         self.0.halt.reason.get_or_init(|| reason);
         self.0.state.set(ServerState::Stopping);

@@ -11,6 +11,7 @@ use nearfar_bench::merge::MergeBenchError;
 use nearfar_bench::restart::RestartBenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpch::TpchError;
+use nearfar_durable::error::DurabilityError;
 use nearfar_index_bench::bench::IndexBenchError;
 use nearfar_index_bench::map::OpenError;
 use nearfar_index_bench::native::NativeError;
@@ -23,9 +24,8 @@ use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_server::{ServerError, UserError};
-use nearfar_store::durable::DurabilityError;
-use nearfar_store::error::{StoreError, is_disk_full};
-use nearfar_store::sql::SqlError;
+use nearfar_sql::error::{StoreError, is_disk_full};
+use nearfar_sql::sql::SqlError;
 use nearfar_table::placement::StrategyError;
 use nearfar_topology::{DiscoverError, ProfileError};
 
@@ -380,7 +380,7 @@ fn of_store(error: &StoreError) -> Option<Exit> {
         StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
         StoreError::Sql(error) => Some(of_sql(error)),
         StoreError::Transaction(_) => Some(Exit::Statement),
-        StoreError::Savepoint(_) => Some(Exit::Input),
+        StoreError::Checkpoint(_) => Some(Exit::Input),
         StoreError::Durability(error) => Some(of_durability(error)),
         StoreError::System(error) => Some(of_system(error)),
         StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
@@ -396,7 +396,7 @@ fn of_durability(error: &DurabilityError) -> Exit {
         DurabilityError::NotLogged { .. }
         | DurabilityError::NotSynced { .. }
         | DurabilityError::Stopped { .. }
-        | DurabilityError::Savepoint { .. } => Exit::Output,
+        | DurabilityError::Checkpoint { .. } => Exit::Output,
         DurabilityError::Fenced { .. } | DurabilityError::InDoubt { .. } => Exit::TakenOver,
         DurabilityError::InMemory
         | DurabilityError::RowsTooLarge { .. }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use nearfar_durable::checkpoint::pooled::TablePoolOptions;
+use nearfar_durable::log::{DataOptions, RecoveryObserver};
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
-use nearfar_store::durable::{DataOptions, RecoveryObserver};
-use nearfar_store::engine::{Engine, EngineOptions};
-use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::pooled::TablePoolOptions;
+use nearfar_sql::engine::{Engine, EngineOptions};
+use nearfar_sql::error::StoreError;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;

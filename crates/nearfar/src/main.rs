@@ -17,13 +17,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nearfar_memory::NearfarAllocator;
-use nearfar_store::foreign::is_caught_here;
+use nearfar_sql::foreign::is_caught_here;
 use tracing::level_filters::LevelFilter;
 
 use crate::args::{Cli, Command};
 use crate::exit::Exit;
 
-/// Sends what a query allocates to the tier that the query heap is on. The near tier is served by
+/// Sends what a query allocates to the tier that operator memory is on. The near tier is served by
 /// what `nearfar-memory` finds best for the machine (see [`nearfar_memory::NearHeap`]).
 #[global_allocator]
 static ALLOCATOR: NearfarAllocator = NearfarAllocator;

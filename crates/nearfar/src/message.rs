@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nearfar_store::explain::join_causes;
+use nearfar_sql::explain::join_causes;
 
 /// What went wrong and why: the causes of `error`, without those that the text before them tells
 /// already.

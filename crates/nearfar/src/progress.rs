@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
-use nearfar_store::durable::RecoveryProgress;
+use nearfar_durable::log::RecoveryProgress;
 use nearfar_topology::units::Bytes;
 
 use crate::human::{BytesPerSecond, Count};
@@ -97,7 +97,7 @@ pub fn loading(table: &str, rows: u64, bytes: u64, elapsed: Duration) -> String 
     format!("loading {table}: {}", amount(rows, bytes, elapsed))
 }
 
-/// How far the log behind the last savepoint has been carried out.
+/// How far the log behind the last checkpoint has been carried out.
 pub fn recovering(progress: &RecoveryProgress) -> String {
     format!(
         "reading the log: {} of {}, {} transactions",

@@ -82,7 +82,7 @@ impl Image {
 }
 
 /// Builds beside the place and moves the whole there, so that an image is complete or absent, also
-/// when two build it at once.
+/// when two build it concurrently.
 fn build(cache: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(cache).with_context(|| format!("cannot make {}", cache.display()))?;
     let unfinished = tempfile::Builder::new()

@@ -1,6 +1,6 @@
 //! The kernel itself, out of the self-extracting file that distributions ship.
 //!
-//! Emulated, a kernel takes two seconds to unpack itself. qemu starts the unpacked file at once, by
+//! Emulated, a kernel takes two seconds to unpack itself. qemu starts the unpacked file immediately, by
 //! its entry for virtual machines (PVH).
 
 use anyhow::{Context, Result, ensure};

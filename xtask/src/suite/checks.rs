@@ -203,7 +203,7 @@ wait",
         PROGRAM,
         &[
             "tablespaces_are_nodes",
-            "a_query_heap_can_lie_on_the_second_node",
+            "operator_memory_can_lie_on_the_second_node",
         ],
     ),
     tests(

@@ -1,6 +1,6 @@
 //! The steps of a comparison: write the files, load them, check answers, and time queries.
 
-use nearfar_store::load::tpch;
+use nearfar_sql::load::tpch;
 use std::path::Path;
 
 use super::contender::{Contender, Launch, Rival, Who};
@@ -137,7 +137,7 @@ impl Field<'_> {
         Ok((contender, loaded))
     }
 
-    /// Loads into fresh processes, in turn, which end at once.
+    /// Loads into fresh processes, in turn, which end immediately.
     fn load_all_but_last(&self) -> Result<[ContenderLoads; 2], BenchError> {
         let mut loads = [NEARFAR, MEMTABLE].map(|who| ContenderLoads {
             who,

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use nearfar_store::load::{Batches, tpch};
+use nearfar_sql::load::{Batches, tpch};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nearfar_store::scratch::ScratchFolder;
+use nearfar_sql::scratch::ScratchFolder;
 
 use super::contender::{Launch, Rival, Who};
 use super::error::BenchError;
@@ -138,7 +138,7 @@ impl BenchObserver for () {
 
 /// Compares all-near Nearfar with DataFusion's own tables in memory and with the rivals asked for.
 ///
-/// All load the same Parquet files. No more than two hold the data at once, or one where they run
+/// All load the same Parquet files. No more than two hold the data concurrently, or one where they run
 /// [apart](Turns::Apart).
 ///
 /// # Errors

@@ -1,6 +1,6 @@
 //! What can go wrong with the benchmark of heaps.
 
-use nearfar_store::error::StoreError;
+use nearfar_sql::error::StoreError;
 
 /// Errors of the benchmark of heaps.
 #[derive(Debug, thiserror::Error)]

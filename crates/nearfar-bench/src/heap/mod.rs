@@ -1,4 +1,4 @@
-//! What it costs to have main storage, the query heap or temporary tables far.
+//! What it costs to have main storage, operator memory or temporary tables far.
 //!
 //! The workloads stand for those of ahn-2024, section 5 (TPC-DS, and procedures that keep
 //! intermediate results in temporary tables), over TPC-H's two largest tables: queries that scan,

@@ -3,9 +3,9 @@
 use arrow::util::pretty::pretty_format_batches;
 use nearfar_measure::Summary;
 use nearfar_memory::{Placement, TierId};
-use nearfar_store::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_store::error::StoreError;
-use nearfar_store::load::{Load, Progress, tpch};
+use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::load::{Load, Progress, tpch};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_topology::{Known, Profile, Topology};
 use serde::Serialize;

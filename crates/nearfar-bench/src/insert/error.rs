@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nearfar_store::error::StoreError;
+use nearfar_sql::error::StoreError;
 
 /// Errors of the benchmark of inserts.
 #[derive(Debug, thiserror::Error)]

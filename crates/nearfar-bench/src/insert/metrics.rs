@@ -85,7 +85,7 @@ fn metric(name: &str, values: Option<Summary>, unit: &str) -> Metric {
 mod tests {
     use super::super::run::InsertBenchOptions;
     use super::*;
-    use nearfar_store::durable::LogSync;
+    use nearfar_durable::log::LogSync;
     use std::time::Duration;
 
     fn outcome() -> InsertBenchOutcome {

@@ -2,10 +2,10 @@
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use nearfar_store::durable::{DataOptions, LogSync};
-use nearfar_store::engine::{Engine, Session};
-use nearfar_store::error::StoreError;
-use nearfar_store::scratch::ScratchFolder;
+use nearfar_durable::log::{DataOptions, LogSync};
+use nearfar_sql::engine::{Engine, Session};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::scratch::ScratchFolder;
 use std::fmt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct InsertBenchOptions {
 pub struct InsertContestant {
     /// When commits are on disk; in memory without.
     pub sync: Option<LogSync>,
-    /// Sessions that insert at once.
+    /// Sessions that insert concurrently.
     pub sessions: usize,
     /// Rows of each statement, which is a transaction.
     pub rows: usize,
@@ -142,7 +142,7 @@ pub async fn measure_inserts(
             let directory = folder(&options.directory)?;
             let data = contestant.sync.map(|sync| DataOptions {
                 sync,
-                savepoint_at_end: false,
+                checkpoint_at_end: false,
                 ..DataOptions::new(directory.path().join("data"))
             });
             let engine = engine(data).map_err(|error| contestant.failed("an engine", error))?;
@@ -175,7 +175,7 @@ fn folder(parent: &Path) -> Result<ScratchFolder, InsertBenchError> {
 }
 
 impl InsertContestant {
-    /// Inserts into a new table from all sessions at once.
+    /// Inserts into a new table from all sessions concurrently.
     async fn insert(
         &self,
         engine: &Arc<Engine>,

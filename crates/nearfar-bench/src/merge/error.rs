@@ -1,6 +1,6 @@
 //! What can go wrong with the benchmark of merges.
 
-use nearfar_store::error::StoreError;
+use nearfar_sql::error::StoreError;
 
 /// Errors of the benchmark of merges.
 #[derive(Debug, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! Rounds of writing, querying and merging.
 
 use arrow::util::pretty::pretty_format_batches;
-use nearfar_store::engine::{Engine, Session, StatementResult};
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::{Engine, Session, StatementResult};
+use nearfar_sql::error::StoreError;
 use std::sync::Arc;
 use std::time::Instant;
 

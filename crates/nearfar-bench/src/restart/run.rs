@@ -1,6 +1,6 @@
 //! Restarts, one after another.
 
-use nearfar_store::load::tpch;
+use nearfar_sql::load::tpch;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;

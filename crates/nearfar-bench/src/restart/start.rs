@@ -1,11 +1,11 @@
 //! The process that starts.
 
 use arrow::util::display::array_value_to_string;
-use nearfar_store::durable::{DataOptions, LogSync};
-use nearfar_store::engine::{Engine, EngineOptions};
-use nearfar_store::error::StoreError;
-use nearfar_store::load::tpch;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
+use nearfar_durable::log::{DataOptions, LogSync};
+use nearfar_sql::engine::{Engine, EngineOptions};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::load::tpch;
 use nearfar_topology::Topology;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -121,7 +121,7 @@ fn follow(order: &str, say: &mut impl FnMut(&Step) -> io::Result<()>) -> Result<
     Ok(())
 }
 
-/// Writes rows to a table of their own, all of which are in the log on disk in the end, behind a savepoint:
+/// Writes rows to a table of their own, all of which are in the log on disk in the end, behind a checkpoint:
 /// as in a database that has been used for a while.
 async fn write_tail(database: &Database, rows: u64) -> Result<(), Failure> {
     const TRANSACTION_ROWS: u64 = 1000;

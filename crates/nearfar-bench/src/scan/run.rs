@@ -212,7 +212,7 @@ fn agree(
     Ok(())
 }
 
-/// One pass on all threads at once, each by its own clock.
+/// One pass on all threads concurrently, each by its own clock.
 fn run(
     lanes: &mut [Lane<'_>],
     contestant: Contestant,

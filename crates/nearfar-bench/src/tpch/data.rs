@@ -6,8 +6,8 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use nearfar_memory::{Placement, TierId};
-use nearfar_store::engine::Engine;
-use nearfar_store::load::{Batches, Load, Progress, tpch};
+use nearfar_sql::engine::Engine;
+use nearfar_sql::load::{Batches, Load, Progress, tpch};
 use nearfar_table::placement::{ColumnAccess, ColumnPlacements};
 use nearfar_table::table::Table;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -195,7 +195,7 @@ fn expected_rows(table: &str, scale_factor: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_store::error::StoreError;
+    use nearfar_sql::error::StoreError;
 
     #[test]
     fn copies_are_what_passed() -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! What can go wrong with a run.
 
 use arrow::error::ArrowError;
-use nearfar_store::error::StoreError;
+use nearfar_sql::error::StoreError;
 use nearfar_table::placement::StrategyError;
 
 use super::answer::Difference;

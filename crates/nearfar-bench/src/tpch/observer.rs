@@ -1,6 +1,6 @@
 //! What a run tells of its progress.
 
-use nearfar_store::load::Progress;
+use nearfar_sql::load::Progress;
 use nearfar_table::placement::Strategy;
 use std::sync::Arc;
 use std::time::Duration;

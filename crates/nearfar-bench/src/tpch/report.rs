@@ -108,7 +108,7 @@ fn throughput(report: &mut Report, outcome: &Outcome, near: &PlacementOutcome) {
     }
     report.bars(chart).table(summary_table(outcome, near));
     report.subheading("Published for Hyrise").paragraph(
-        "For orientation: another database, ten clients at once, scale factor 100, and real devices.",
+        "For orientation: another database, ten concurrent clients, scale factor 100, and real devices.",
     );
     let columns = [
         Column::text("Placement"),

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use datafusion::prelude::SessionContext;
 use nearfar_measure::Kind;
 use nearfar_memory::{PageSize, Placement, TierBytes, TierId};
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 use nearfar_table::placement::{ColumnAccess, ColumnPlacements, Storage, Strategy};
 use nearfar_table::table::Table;
 use std::collections::HashMap;

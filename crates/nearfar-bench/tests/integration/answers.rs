@@ -7,8 +7,8 @@ use arrow::array::{
 use arrow::datatypes::Int32Type;
 use nearfar_bench::tpch::answer::{Answer, Difference, Value};
 use nearfar_bench::tpch::queries;
-use nearfar_store::engine::{Engine, StatementResult};
-use nearfar_store::load::tpch;
+use nearfar_sql::engine::{Engine, StatementResult};
+use nearfar_sql::load::tpch;
 use std::sync::Arc;
 
 use datafusion::datasource::MemTable;

@@ -1,7 +1,7 @@
 //! TPC-H's answers after its tables were changed and changed back.
 
-use nearfar_store::engine::{Session, StatementResult};
-use nearfar_store::load::{Load, Progress, tpch};
+use nearfar_sql::engine::{Session, StatementResult};
+use nearfar_sql::load::{Load, Progress, tpch};
 use nearfar_table::placement::ColumnPlacements;
 use std::sync::Arc;
 

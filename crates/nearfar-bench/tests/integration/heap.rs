@@ -3,7 +3,7 @@
 use nearfar_bench::heap::{Configuration, HeapBenchOptions, Workload, compare_heaps};
 use nearfar_bench::merge::{MergeBenchOptions, measure_merges};
 use nearfar_measure::Kind;
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 
 use crate::machine::{engine, fast_profile};
 

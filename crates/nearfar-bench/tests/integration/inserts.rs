@@ -5,9 +5,9 @@ use std::time::Duration;
 use nearfar_bench::insert::{
     InsertBenchError, InsertBenchOptions, InsertContestant, measure_inserts,
 };
+use nearfar_durable::log::LogSync;
 use nearfar_measure::Kind;
-use nearfar_store::durable::LogSync;
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_topology::Topology;
 use std::collections::BTreeSet;
 use std::fs;

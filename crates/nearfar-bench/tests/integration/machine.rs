@@ -1,6 +1,6 @@
 //! A machine whose far tier is modelled and costs next to nothing, so that tests are fast.
 
-use nearfar_store::engine::{Engine, EngineOptions};
+use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_topology::{Profile, Topology};
 use std::sync::Arc;
 

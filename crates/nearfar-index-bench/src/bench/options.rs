@@ -99,7 +99,7 @@ pub struct BenchOptions {
     pub workloads: Vec<String>,
     /// A block trace to be replayed too.
     pub trace: Option<PathBuf>,
-    /// The exponents of Zipfian distributions; those of the workloads unless told.
+    /// The exponents of Zipfian distributions; those of the workloads by default.
     pub zipf: Vec<f64>,
     /// Loaded keys.
     pub keys: u64,
@@ -113,7 +113,7 @@ pub struct BenchOptions {
     pub runs: NonZeroUsize,
     /// Operations of each thread in a native run.
     pub operations: NonZeroUsize,
-    /// Keys looked up at once.
+    /// Keys looked up together.
     pub batch: NonZeroUsize,
     /// Placement policies, paced and in virtual time.
     pub policies: Vec<Policy>,

@@ -30,7 +30,7 @@ impl MemorySource for PlatformMemory {
 pub struct NearMemory {
     /// Whose near tier.
     pub system: Arc<MemorySystem>,
-    /// Address space of each tree's heap; the tier's capacity unless told.
+    /// Address space of each tree's heap; the tier's capacity by default.
     pub reserve_bytes: Option<usize>,
 }
 

@@ -14,7 +14,7 @@ use crate::map::{MapError, OrderedMap};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Requests, Trace};
 
-/// Requests that are drawn at once.
+/// Requests that are drawn together.
 const DRAWN: usize = 128;
 /// One in so many operations has its latency sampled.
 const SAMPLE_EVERY: u64 = 32;

@@ -5,12 +5,12 @@ use nearfar_model::simulation::{Machine, OperationCost};
 use crate::map::{Contestant, OpenError};
 use crate::workload::Action;
 
-/// What a core does at once.
+/// What a core does concurrently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
     /// One operation.
     One(Action),
-    /// So many lookups at once.
+    /// So many lookups concurrently.
     Batch(usize),
 }
 

@@ -29,7 +29,7 @@ pub(super) struct PageTable {
 pub(super) struct Space {
     heaps: Vec<Range<usize>>,
     pages: Option<RefCell<PageTable>>,
-    /// The modelled tier behind each window, and how many of its devices; all unless told.
+    /// The modelled tier behind each window, and how many of its devices; all by default.
     windows: [(TierName, Option<u32>); TIERS],
     lines: [Cell<u64>; TIERS],
 }

@@ -20,7 +20,7 @@ pub struct NativeOptions {
     pub runs: NonZeroUsize,
     /// Operations of each thread in a run.
     pub operations: NonZeroUsize,
-    /// Keys looked up at once; 1 looks them up singly.
+    /// Keys looked up together; 1 looks them up singly.
     pub batch: NonZeroUsize,
     /// Bytes of each value, from 8 on.
     pub value_bytes: usize,

@@ -43,7 +43,7 @@ pub(super) trait Subject<S: KeySpace>: Send + Sync {
     /// Stores all keys, by so many threads.
     fn load(&self, keys: &S, threads: usize) -> Result<f64, MapError>;
 
-    /// Runs a trace per thread; reads are looked up so many at once.
+    /// Runs a trace per thread; reads are looked up so many together.
     fn run(&self, traces: &[Trace], batch: usize) -> Result<Round, MapError>;
 
     /// Bytes that the map keeps account of itself.

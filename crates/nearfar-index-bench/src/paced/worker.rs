@@ -10,7 +10,7 @@ use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Request, Requests, Trace};
 
-/// Requests that are drawn at once, while no time is taken.
+/// Requests that are drawn together, while no time is taken.
 const DRAWN: usize = 2048;
 /// Operations after which a thread waits for what they were charged. A shorter wait would take less
 /// than reading the clock.

@@ -21,7 +21,7 @@ pub struct PlacedOptions {
     /// Threads that answer requests: virtual cores, or threads of this machine, which have so many
     /// cores' share of far memory's bandwidth.
     pub threads: usize,
-    /// Keys looked up at once; 1 looks them up singly.
+    /// Keys looked up together; 1 looks them up singly.
     pub batch: usize,
     /// Time before figures are taken. Of virtual time, the beginning and the end are simulated; in
     /// between operations are carried out at the pace of the beginning, and placement follows them.

@@ -1,4 +1,4 @@
-//! Many lookups at once, so that their waits for memory overlap.
+//! Many lookups together, so that their waits for memory overlap.
 //!
 //! Each lookup of a group has a lane with what it waits for. A round takes every lane one memory
 //! access further and asks for the next one, so that the memory works on all of them at a time.
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::key::{Key, KeyBytes};
 use crate::value::TreeValue;
 
-/// Lookups that are under way at once.
+/// Lookups that are under way concurrently.
 const LANES: usize = 16;
 /// Bytes of most leaves of one integer.
 const SMALL_LEAF_BYTES: usize = 24;

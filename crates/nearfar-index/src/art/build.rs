@@ -1,4 +1,4 @@
-//! Subtrees that nobody knows yet: made whole, published at once, or given up.
+//! Subtrees that nobody knows yet: made whole, published in one step, or given up.
 
 use nearfar_memory::TierId;
 use nearfar_model::Probe;

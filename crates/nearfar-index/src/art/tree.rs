@@ -239,7 +239,7 @@ impl<V: TreeValue> Art<V> {
         self.scan_in(from, Direction::Backward, &Native, visit);
     }
 
-    /// Looks many keys up at once, and appends their values: much faster than one by one where the
+    /// Looks many keys up together, and appends their values: much faster than one by one where the
     /// map is larger than the caches, since the waits for memory overlap.
     ///
     /// ```

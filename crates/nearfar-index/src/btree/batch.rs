@@ -1,4 +1,4 @@
-//! Lookup of many keys at once.
+//! Lookup of many keys together.
 
 use std::borrow::Borrow;
 

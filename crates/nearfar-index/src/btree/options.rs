@@ -8,7 +8,7 @@ use crate::memory::OutOfMemory;
 pub struct BPlusTreeOptions {
     /// Bytes of a node, inner or leaf: a power of two from 256 to 4096. Larger nodes serve scans,
     /// smaller ones inserts and placement; which is best depends on the memory (weisgut-2025,
-    /// section 5.5). [`Self::NODE_BYTES_DEFAULT`] unless told.
+    /// section 5.5). [`Self::NODE_BYTES_DEFAULT`] by default.
     pub node_bytes: usize,
     /// The share of each node that a bulk load fills, more than 0 and at most 1. What is left
     /// free takes later inserts without a split.
@@ -54,7 +54,7 @@ pub enum BPlusTreeError {
 }
 
 impl BPlusTreeOptions {
-    /// Bytes of a node, unless told. Lookups and scans are faster than with less, and inserts than
+    /// Bytes of a node by default. Lookups and scans are faster than with less, and inserts than
     /// with more; figures for all sizes are in `docs/index.md`.
     pub const NODE_BYTES_DEFAULT: usize = 2048;
 

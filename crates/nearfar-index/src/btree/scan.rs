@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::lock::Version;
 use crate::value::TreeValue;
 
-/// Pairs that are read and validated at once, then handed out: as many as stay in registers.
+/// Pairs that are read and validated together, then handed out: as many as stay in registers.
 const PAIRS_AT_ONCE: usize = 4;
 
 /// Pairs between two looks at what to ask for.
@@ -411,7 +411,7 @@ impl<V: TreeValue> BPlusTree<V> {
 
 impl Node<'_> {
     /// The number of keys below `key`, of a leaf that is scanned from there: all that the scan
-    /// needs first is asked for at once.
+    /// needs first is asked for immediately.
     #[inline(always)]
     fn rank_and_prefetch<P: Probe>(self, key: u64, context: &Context<'_, '_, P>) -> usize {
         let Some(below) = key.checked_sub(1) else {

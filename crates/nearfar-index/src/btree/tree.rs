@@ -21,7 +21,7 @@ use crate::value::TreeValue;
 
 /// A concurrent ordered map from 64-bit keys to values of a word, or bytes beside the leaf.
 ///
-/// Any number of threads may use it at once through a shared reference.
+/// Any number of threads may use it concurrently through a shared reference.
 ///
 /// ```
 /// use nearfar_index::BPlusTree;
@@ -218,7 +218,7 @@ impl<V: TreeValue> BPlusTree<V> {
         self.scan_back_in(&mut self.native(), from, visit);
     }
 
-    /// Looks many keys up at once, so that their waits for memory overlap; `values` gets one entry
+    /// Looks many keys up together, so that their waits for memory overlap; `values` gets one entry
     /// per key, in order, behind what it holds.
     ///
     /// ```

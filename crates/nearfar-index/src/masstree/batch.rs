@@ -1,4 +1,4 @@
-//! Many lookups at once: while one waits for memory, others go on.
+//! Many lookups concurrently: while one waits for memory, others go on.
 
 use nearfar_model::Probe;
 
@@ -13,7 +13,7 @@ use crate::key::{Key, KeyBytes};
 use crate::lock::{OptimisticLock, Version};
 use crate::value::TreeValue;
 
-/// Lookups that are under way together: about as many lines as a core can fetch at once.
+/// Lookups that are under way together: about as many lines as a core can fetch concurrently.
 const GROUP: usize = 16;
 
 /// What a lookup does next. The memory that it needs for that is on its way.

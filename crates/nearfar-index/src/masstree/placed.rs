@@ -35,7 +35,7 @@ impl<V: TreeValue> PlacedTree for Masstree<V> {
         &self.frontend
     }
 
-    /// Known at once unless the root of a layer came or went; then all leaves are visited.
+    /// Known immediately unless the root of a layer came or went; then all leaves are visited.
     fn height(&self) -> u32 {
         self.height.get(|| {
             let mut deepest = 0;

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::key::Key;
 use crate::value::TreeValue;
 
-/// Pairs that an iterator takes from the tree at once.
+/// Pairs that an iterator takes from the tree in one step.
 const BATCH: usize = 32;
 
 /// Keys and values in order, from both ends.

@@ -154,7 +154,7 @@ impl<V: TreeValue> Masstree<V> {
         self.get(key).is_some()
     }
 
-    /// Looks up many keys at once, and appends what they have to `values`, in order.
+    /// Looks up many keys together, and appends what they have to `values`, in order.
     ///
     /// Lookups take turns while their nodes are on the way from memory, which makes this several
     /// times as fast as [`Self::get`] where the tree is much larger than the cache.

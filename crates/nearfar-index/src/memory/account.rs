@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::Purpose;
 use crate::count::{CELLS, cell_index};
 
-/// What a cell takes at once, where there is plenty.
+/// What a cell takes in one step, where there is plenty.
 const CHUNK_BYTES: u64 = 32 << 10;
 /// What a cell keeps at most.
 const KEEP_BYTES: u64 = 4 * CHUNK_BYTES;

@@ -8,7 +8,7 @@ use super::placer::{NodeOf, Placer, tiers_below};
 use super::queue::{Demotion, Promotion};
 use super::{Histogram, LeafView, Parameters, PlacedTree, Selection};
 
-/// Candidates that are handed over at once.
+/// Candidates that are handed over together.
 const HANDED_OVER_AT_ONCE: usize = 256;
 
 /// How far the trigger and the cooler have come.

@@ -182,7 +182,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         self.halt(tier, false);
     }
 
-    /// Adjusts gently (figure 12, green); nothing is moved by it at once.
+    /// Adjusts gently (figure 12, green); nothing is moved by it immediately.
     fn adjust_to_abundance(&self, tier: TierId) {
         let level_max = u8::try_from(self.tree.height()).unwrap_or(u8::MAX);
         let budgets = self.budgets();

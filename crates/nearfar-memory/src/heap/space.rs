@@ -10,7 +10,7 @@ use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy, SysError};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
-/// Address space for a heap: the tier's capacity unless told, in whole arenas' units.
+/// Address space for a heap: the tier's capacity by default, in whole arenas' units.
 pub(super) fn reserve_bytes(system: &MemorySystem, tier: TierId, options: HeapOptions) -> usize {
     let capacity = usize::try_from(system.info(tier).capacity_bytes).unwrap_or(usize::MAX);
     let wanted = options.reserve_bytes.unwrap_or(capacity);

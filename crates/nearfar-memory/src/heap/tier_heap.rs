@@ -27,7 +27,7 @@ pub enum Exhaustion {
 /// How a heap is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapOptions {
-    /// Address space to reserve, which bounds the heap; the tier's capacity unless told. It is
+    /// Address space to reserve, which bounds the heap; the tier's capacity by default. It is
     /// rounded up to 32 MiB. Only what is used is charged to the budget.
     pub reserve_bytes: Option<usize>,
     /// What to do when the tier has no room.

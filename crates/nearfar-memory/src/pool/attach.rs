@@ -63,7 +63,7 @@ impl Pool {
     /// memory as extents are written, not before. One that was begun like this, and not made for want
     /// of room or because the process was killed, is made now.
     ///
-    /// Of processes of one host that make it at once, one does. Two hosts that make it on one device
+    /// Of processes of one host that make it concurrently, one does. Two hosts that make it on one device
     /// do not see each other.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use super::error::PoolError;
 use super::memory::PoolMemory;
 use super::ownership::{CLAIM_WORD, OWNERS};
 
-/// Changes that an owner can have under way at once.
+/// Changes that an owner can have under way concurrently.
 const SLOTS_PER_OWNER: usize = 8;
 const SLOTS: usize = OWNERS as usize * SLOTS_PER_OWNER;
 /// The first slot, in the page of the claim word, behind eight lines for words of claims.

@@ -116,7 +116,7 @@ pub enum TakeOver {
         /// How long to wait, the lease included.
         patience: Duration,
     },
-    /// Take the pool at once, because somebody says so.
+    /// Take the pool immediately, because somebody says so.
     Now,
     /// The same as long as the last claim is this one: whoever has come in between keeps it.
     From {

@@ -1,4 +1,4 @@
-//! Many threads at once, for the test itself and for ThreadSanitizer.
+//! Many concurrent threads, for the test itself and for ThreadSanitizer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -147,7 +147,7 @@ impl MissModel {
 pub(super) mod tests {
     use super::*;
 
-    /// Far lines take 200 ns longer than near ones, and 4 of them are in flight at once.
+    /// Far lines take 200 ns longer than near ones, and 4 of them are in flight concurrently.
     pub(in crate::emulation) fn example() -> PacedParameters {
         PacedParameters {
             latency_ns: 300.0,

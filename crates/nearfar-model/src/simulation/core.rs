@@ -481,7 +481,7 @@ impl VirtualCore {
     fn complete(&mut self, issued_at: Ps, done: Ps, flags: u8) {
         self.all_done = self.all_done.max(done);
         if flags & flags::FILL_BUFFER != 0 {
-            // A line that waits in L2 is handed over at once; one from memory is filled and
+            // A line that waits in L2 is handed over immediately; one from memory is filled and
             // replayed.
             if done <= issued_at + self.limits.l2_hit {
                 self.fill_buffers.release_hit(done);

@@ -200,7 +200,7 @@ impl Machine {
         machine
     }
 
-    /// Threads that can run at once.
+    /// Threads that can run concurrently.
     pub fn threads_max(&self) -> usize {
         ((self.cores * self.core.threads_per_core) as usize).min(THREADS_MAX)
     }

@@ -12,12 +12,12 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use futures::FutureExt;
-use nearfar_store::engine::{PUBLIC, TEMPORARY};
-use nearfar_store::error::StoreError;
-use nearfar_store::scan::table_of;
-use nearfar_store::sql::{PG_CATALOG, SqlError};
+use nearfar_sql::engine::{PUBLIC, TEMPORARY};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::scan::table_of;
+use nearfar_sql::sql::{PG_CATALOG, SqlError};
 
-use super::world::relation_id;
+use super::contents::relation_id;
 
 /// Where tables are looked for that are named without a schema.
 const SEARCHED: [&str; 3] = [TEMPORARY, PUBLIC, PG_CATALOG];

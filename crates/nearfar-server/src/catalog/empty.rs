@@ -1,11 +1,11 @@
 //! The catalogs without rows that clients join others with.
 
-use nearfar_store::columns::{Columns, Of};
+use nearfar_sql::columns::{Columns, Of};
 
-use super::world::World;
+use super::contents::Contents;
 
 /// No rows.
-pub fn none(_: &World) -> Vec<()> {
+pub fn none(_: &Contents) -> Vec<()> {
     Vec::new()
 }
 

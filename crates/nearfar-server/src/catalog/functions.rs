@@ -13,11 +13,11 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
-use nearfar_store::engine::PUBLIC;
+use nearfar_sql::engine::PUBLIC;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
-use super::world::{OWNER, is_visible};
+use super::contents::{OWNER, is_visible};
 use crate::client::SERVER_VERSION;
 
 /// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale

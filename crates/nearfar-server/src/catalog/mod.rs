@@ -1,14 +1,14 @@
 //! PostgreSQL's system catalogs, for clients that look for tables in them: the schema `pg_catalog` of a
 //! session, and the functions that queries of it call.
 //!
-//! The catalogs are made anew for every query of what the session sees ([`world`]). They have the columns
+//! The catalogs are made anew for every query of what the session sees ([`contents`]). They have the columns
 //! that psql and drivers read. Of things that Nearfar has none of, such as indexes, there are no rows.
 
 mod classes;
+mod contents;
 mod empty;
 mod functions;
 mod tables;
-mod world;
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use nearfar_store::engine::{CATALOG, Session};
-use nearfar_store::sql::PG_CATALOG;
+use nearfar_sql::engine::{CATALOG, Session};
+use nearfar_sql::sql::PG_CATALOG;
 
+use contents::Contents;
 use tables::{TABLES, Table};
-use world::World;
 
 /// Gives a session of `user` the catalogs and their functions.
 pub fn add(session: &Session, user: &str, database: &str) {
@@ -83,11 +83,11 @@ impl Catalog {
     async fn batch(&self, state: &dyn PlanSession) -> Result<RecordBatch> {
         let state = state.as_any().downcast_ref::<SessionState>();
         let catalog = state.and_then(|state| state.catalog_list().catalog(CATALOG));
-        let mut world = World::new(&self.user, &self.database);
+        let mut contents = Contents::new(&self.user, &self.database);
         if let Some(catalog) = catalog {
-            world.add(catalog.as_ref()).await?;
+            contents.add(catalog.as_ref()).await?;
         }
-        Ok((self.table.batch)(&world)?)
+        Ok((self.table.batch)(&contents)?)
     }
 }
 

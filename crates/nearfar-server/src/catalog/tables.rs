@@ -5,48 +5,48 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use nearfar_store::columns::{Columns, Of, batch, schema};
+use nearfar_sql::columns::{Columns, Of, batch, schema};
 use pgwire::api::Type;
 use postgres_types::Kind;
 
+use super::contents::{Attribute, Contents, OWNER, OWNER_ID, Relation, USER_ID, schema_id};
 use super::empty;
-use super::world::{Attribute, OWNER, OWNER_ID, Relation, USER_ID, World, schema_id};
 
 /// A catalog: its name, and how it is made.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
     pub schema: fn() -> SchemaRef,
-    pub batch: fn(&World) -> Result<RecordBatch, ArrowError>,
+    pub batch: fn(&Contents) -> Result<RecordBatch, ArrowError>,
 }
 
-/// A catalog with the columns of `$columns` and a row for each of what `$rows` makes of the world.
+/// A catalog with the columns of `$columns` and a row for each of what `$rows` makes of what the session sees.
 macro_rules! table {
     ($name:literal, $columns:expr, $rows:expr) => {
         Table {
             name: $name,
             schema: || schema($columns),
-            batch: |world| batch($columns, &$rows(world)),
+            batch: |contents| batch($columns, &$rows(contents)),
         }
     };
 }
 
 /// All catalogs that can be read.
 pub const TABLES: &[Table] = &[
-    table!("pg_am", AM, |_: &World| vec![()]),
-    table!("pg_attribute", ATTRIBUTE, World::attributes),
+    table!("pg_am", AM, |_: &Contents| vec![()]),
+    table!("pg_attribute", ATTRIBUTE, Contents::attributes),
     table!("pg_authid", ROLE, roles),
     table!("pg_class", CLASS, relations),
-    table!("pg_database", DATABASE, |world: &World| vec![
-        world.database.clone()
+    table!("pg_database", DATABASE, |contents: &Contents| vec![
+        contents.database.clone()
     ]),
-    table!("pg_namespace", NAMESPACE, |world: &World| world
+    table!("pg_namespace", NAMESPACE, |contents: &Contents| contents
         .schemas
         .clone()),
     table!("pg_roles", ROLE, roles),
     table!("pg_tables", TABLE, tables_only),
-    table!("pg_tablespace", TABLESPACE, |_: &World| vec![()]),
-    table!("pg_type", TYPE, |_: &World| types()),
+    table!("pg_tablespace", TABLESPACE, |_: &Contents| vec![()]),
+    table!("pg_type", TYPE, |_: &Contents| types()),
     table!("pg_user", USER, roles),
     table!("pg_views", VIEW, views_only),
     table!("pg_attrdef", empty::ATTRDEF, empty::none),
@@ -71,17 +71,17 @@ const DATABASE_ID: i64 = 5;
 const TABLESPACE_ID: i64 = 1663;
 const UTF8_ENCODING: i64 = 6;
 
-fn relations(world: &World) -> Vec<Arc<Relation>> {
-    world.relations.clone()
+fn relations(contents: &Contents) -> Vec<Arc<Relation>> {
+    contents.relations.clone()
 }
 
-fn tables_only(world: &World) -> Vec<Arc<Relation>> {
-    let relations = world.relations.iter().cloned();
+fn tables_only(contents: &Contents) -> Vec<Arc<Relation>> {
+    let relations = contents.relations.iter().cloned();
     relations.filter(|relation| !relation.is_view).collect()
 }
 
-fn views_only(world: &World) -> Vec<Arc<Relation>> {
-    let relations = world.relations.iter().cloned();
+fn views_only(contents: &Contents) -> Vec<Arc<Relation>> {
+    let relations = contents.relations.iter().cloned();
     relations.filter(|relation| relation.is_view).collect()
 }
 
@@ -204,16 +204,16 @@ struct Role {
     name: String,
 }
 
-fn roles(world: &World) -> Vec<Role> {
+fn roles(contents: &Contents) -> Vec<Role> {
     let owner = Role {
         id: OWNER_ID,
         name: OWNER.to_owned(),
     };
     let user = Role {
         id: USER_ID,
-        name: world.user.clone(),
+        name: contents.user.clone(),
     };
-    match world.user == OWNER {
+    match contents.user == OWNER {
         true => vec![owner],
         false => vec![owner, user],
     }
@@ -357,16 +357,16 @@ const TYPE: &Columns<Type> = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_store::sql::CATALOGS;
+    use nearfar_sql::sql::CATALOGS;
 
     #[test]
     fn every_catalog_that_queries_are_led_to_is_there() {
         for name in CATALOGS {
             assert!(TABLES.iter().any(|table| table.name == name), "{name}");
         }
-        let world = World::new("ann", "d");
+        let contents = Contents::new("ann", "d");
         for table in TABLES {
-            let batch = (table.batch)(&world).expect(table.name);
+            let batch = (table.batch)(&contents).expect(table.name);
             assert_eq!(batch.schema(), (table.schema)(), "{}", table.name);
         }
     }

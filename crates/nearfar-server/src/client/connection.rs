@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_store::engine::{Session, TransactionState};
+use nearfar_sql::engine::{Session, TransactionState};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::tokio::server::MaybeTls;

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use nearfar_store::error::StoreError;
-use nearfar_store::sql::{ClientCopy, Statement};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::sql::{ClientCopy, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::CopyInResponse;
@@ -105,7 +105,7 @@ async fn feed<R: AsyncRead + Unpin>(
                 let message = format!("COPY from stdin failed: {why}");
                 return Err(Failure::new(state::QUERY_CANCELED, message).into());
             }
-            // Clients may send these at once with the statement.
+            // Clients may send these together with the statement.
             Request::Flush | Request::Sync => continue,
             Request::Terminate => return Err(Ended::Gone),
             _ => {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
 use datafusion::scalar::ScalarValue;
-use nearfar_store::engine::{Charge, Described, PREPARED_MAX, TransactionState};
-use nearfar_store::sql::Statement;
+use nearfar_sql::engine::{Charge, Described, PREPARED_MAX, TransactionState};
+use nearfar_sql::sql::Statement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{

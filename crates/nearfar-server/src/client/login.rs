@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use nearfar_store::engine::{Session, SessionOptions};
+use nearfar_sql::engine::{Session, SessionOptions};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
 use pgwire::messages::startup::{

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_store::engine::Interrupt;
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::Interrupt;
+use nearfar_sql::error::StoreError;
 use nearfar_table::transaction::CommitGate;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};

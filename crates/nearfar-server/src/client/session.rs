@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use nearfar_store::engine::{CommandTag, Session, TransactionState};
-use nearfar_store::error::StoreError;
-use nearfar_store::sql::{SessionCommand, SqlError, Statement};
+use nearfar_sql::engine::{CommandTag, Session, TransactionState};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::sql::{SessionCommand, SqlError, Statement};
 
 use super::connection::Connection;
 use super::failure::{Failure, state};

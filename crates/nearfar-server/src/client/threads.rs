@@ -7,8 +7,8 @@
 use std::io;
 use std::sync::Arc;
 
-use nearfar_store::engine::{Interrupt, Lanes};
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::{Interrupt, Lanes};
+use nearfar_sql::error::StoreError;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, DataType as SqlType, ExactNumberInfo, TimezoneInfo,
 };
-use nearfar_store::sql::array_elements;
+use nearfar_sql::sql::array_elements;
 use pgwire::api::Type;
 
 use super::arrays::{binary_elements, element_of, list};

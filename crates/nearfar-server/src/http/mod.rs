@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
 /// After which a connection is accepted again when one could not be.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Connections at once; beyond, one of the client that has most makes room for the next.
+/// Concurrent connections; beyond, one of the client that has most makes room for the next.
 const CLIENTS_MAX: usize = 64;
 
 /// What an address is for.

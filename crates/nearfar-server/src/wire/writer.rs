@@ -6,7 +6,7 @@ use bytes::{Buf, BytesMut};
 use pgwire::messages::PgWireBackendMessage;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// Bytes of rows that are sent at once.
+/// Bytes of rows that are sent together.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Collects messages and sends them. Futures of it may be dropped at any time: what was not sent yet

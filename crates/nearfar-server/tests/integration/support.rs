@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nearfar_server::{
     Server, ServerOptions, ServerState, StateHandle, Stopped, WORKER_STACK_BYTES,
 };
-use nearfar_store::engine::{Engine, EngineOptions, Lanes};
+use nearfar_sql::engine::{Engine, EngineOptions, Lanes};
 use nearfar_topology::Topology;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nearfar_memory::{Placement, TierId};
-use nearfar_store::engine::Engine;
-use nearfar_store::load::{Load, Progress, tpch};
+use nearfar_sql::engine::Engine;
+use nearfar_sql::load::{Load, Progress, tpch};
 use nearfar_table::placement::ColumnPlacements;
 use tokio_postgres::SimpleQueryMessage;
 

@@ -1,6 +1,7 @@
 //! Placement strategies: from what is known of columns to where each of them goes.
 
 use nearfar_memory::{Placement, TierId};
+use nearfar_topology::units::parse_bytes_with_unit;
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -250,7 +251,7 @@ impl FromStr for NearBudget {
         if let Ok(count) = text.parse() {
             return Ok(Self::Columns(count));
         }
-        parse_bytes(text).map(Self::Bytes).ok_or_else(bad)
+        parse_bytes_with_unit(text).map(Self::Bytes).ok_or_else(bad)
     }
 }
 
@@ -263,27 +264,6 @@ impl fmt::Display for NearBudget {
             Self::Columns(count) => write!(f, "{count}"),
         }
     }
-}
-
-/// Bytes from a number with a unit: B, KB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(digits);
-    let factor: f64 = match unit.trim().to_ascii_lowercase().as_str() {
-        "b" => 1.0,
-        "kb" => 1e3,
-        "mb" => 1e6,
-        "gb" => 1e9,
-        "tb" => 1e12,
-        "k" | "kib" => 1024.0,
-        "m" | "mib" => 1024f64.powi(2),
-        "g" | "gib" => 1024f64.powi(3),
-        "t" | "tib" => 1024f64.powi(4),
-        _ => return None,
-    };
-    let bytes = number.parse::<f64>().ok()? * factor;
-    (bytes.is_finite() && bytes <= u64::MAX as f64).then_some(bytes as u64)
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, Tab
 
 /// The rows of all `parts`, of the delta, in one; deleted ones too.
 fn join(parts: &[Part], storage: &Storage) -> Result<Part, TableError> {
-    let (mut ids, mut marked) = (RowIdsBuilder::default(), Vec::new());
+    let (mut ids, mut deleted) = (RowIdsBuilder::default(), Vec::new());
     let mut columns = vec![Vec::new(); parts[0].segment.columns().len()];
     let mut rows = 0;
     for part in parts {
@@ -108,11 +108,14 @@ fn join(parts: &[Part], storage: &Storage) -> Result<Part, TableError> {
                 len: segment.rows(),
             },
         );
-        let marks = part.marks.iter().flat_map(|marks| marks.rows());
-        marked.extend(marks.map(|row| rows as u32 + row));
+        let gone = part
+            .delete_vector
+            .iter()
+            .flat_map(|delete_vector| delete_vector.rows());
+        deleted.extend(gone.map(|row| rows as u32 + row));
         rows += segment.rows();
     }
     let segment = near_segment(rows, &columns, storage)?;
     let segment = Arc::new(segment.charged_anyway(storage.temporary.as_ref()));
-    Ok(Part::whole(segment, ids.finish()).without(marked))
+    Ok(Part::whole(segment, ids.finish()).without(deleted))
 }

@@ -6,8 +6,8 @@
 //!
 //! * rows that are written come as parts of the **delta**: plain, near, with all columns in one region
 //!   ([`delta_segment`]). Small parts are put together as they come ([`join_small`]);
-//! * rows that are deleted are **marked** ([`Marks`]): one bitmap for each zone with such rows;
-//! * a **merge** (`transaction/merge.rs`) makes segments of the delta, and of segments with marked rows.
+//! * which rows are deleted is in a **delete vector** ([`DeleteVector`]): one bitmap for each zone with such rows;
+//! * a **merge** (`transaction/merge.rs`) makes segments of the delta, and of segments with deleted rows.
 //!
 //! A row has an identity ([`RowId`]) by which a transaction knows it: a merge keeps it while
 //! transactions are open.
@@ -15,10 +15,10 @@
 mod batch;
 mod builder;
 mod counters;
+mod delete_vector;
 mod delta;
 mod facts;
 mod gate;
-mod marks;
 mod owner;
 mod preload;
 mod row_ids;
@@ -31,10 +31,10 @@ mod statistics;
 pub use batch::batch_bytes;
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
+pub use delete_vector::{DeleteVector, WORDS as DELETE_VECTOR_WORDS};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
-pub use marks::{Marks, WORDS as MARK_WORDS};
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use super::marks::Marks;
+use super::delete_vector::DeleteVector;
 use super::row_ids::{RowId, RowIds};
 use super::segment::Segment;
 use super::statistics::{DistinctCount, TableSummary};
@@ -20,7 +20,7 @@ pub struct Part {
     /// The identities of its rows.
     pub ids: Arc<RowIds>,
     /// Which of them are deleted, if any is.
-    pub marks: Option<Arc<Marks>>,
+    pub delete_vector: Option<Arc<DeleteVector>>,
 }
 
 impl Part {
@@ -29,7 +29,7 @@ impl Part {
         Self {
             segment,
             ids: Arc::new(ids),
-            marks: None,
+            delete_vector: None,
         }
     }
 
@@ -40,7 +40,9 @@ impl Part {
 
     /// Rows that are deleted, and still there.
     pub fn deleted_rows(&self) -> usize {
-        self.marks.as_ref().map_or(0, |marks| marks.count())
+        self.delete_vector
+            .as_ref()
+            .map_or(0, |delete_vector| delete_vector.count())
     }
 
     /// The identities of `rows` as a column.
@@ -51,12 +53,12 @@ impl Part {
     /// The same part with these rows deleted as well.
     #[must_use]
     pub fn without(&self, rows: impl IntoIterator<Item = u32>) -> Self {
-        let marks = match &self.marks {
-            Some(marks) => marks.with(rows),
-            None => Marks::of(rows),
+        let delete_vector = match &self.delete_vector {
+            Some(delete_vector) => delete_vector.with(rows),
+            None => DeleteVector::of(rows),
         };
         Self {
-            marks: (marks.count() > 0).then(|| Arc::new(marks)),
+            delete_vector: (delete_vector.count() > 0).then(|| Arc::new(delete_vector)),
             ..self.clone()
         }
     }
@@ -257,7 +259,7 @@ impl Snapshot {
         self.with_parts(parts, self.0.main, self.0.merging, 0)
     }
 
-    /// Without the rows of these identities. Parts of which nothing is left are gone at once.
+    /// Without the rows of these identities. Parts of which nothing is left are gone immediately.
     ///
     /// # Errors
     /// A row that is not there.
@@ -266,8 +268,8 @@ impl Snapshot {
         for id in ids {
             let place = self.parts().iter().enumerate().find_map(|(index, part)| {
                 let row = part.ids.find(*id)?;
-                let is_marked = part.marks.as_ref().is_some_and(|m| m.contains(row));
-                (!is_marked).then_some((index, row))
+                let is_deleted = part.delete_vector.as_ref().is_some_and(|m| m.contains(row));
+                (!is_deleted).then_some((index, row))
             });
             let (index, row) = place.ok_or(RowIsGone)?;
             found[index].push(row as u32);

@@ -92,7 +92,10 @@ impl TableSummary {
         };
         Self {
             rows,
-            is_exact: parts.iter().chain(delta).all(|part| part.marks.is_none()),
+            is_exact: parts
+                .iter()
+                .chain(delta)
+                .all(|part| part.delete_vector.is_none()),
             columns: main.columns.iter().enumerate().map(of).collect(),
             sketches: OnceLock::new(),
             is_whole: main.is_whole,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::database::{Database, Version};
+use super::database::{Database, DatabaseSnapshot};
 use super::log::{CommitLog, CommitRecord};
 use super::rows::NewRows;
 use crate::error::TableError;
@@ -39,14 +39,14 @@ type Recorded<'a> = (&'a dyn CommitLog, Box<dyn CommitRecord + 'a>);
 #[derive(Debug)]
 pub struct Transaction {
     database: Arc<Database>,
-    begin: Arc<Version>,
+    begin: Arc<DatabaseSnapshot>,
     /// Whether it is one of several statements, and its end is a statement too.
     is_explicit: bool,
     is_read_only: bool,
     has_failed: AtomicBool,
     /// Nothing after the commit.
     changes: Mutex<Option<BTreeMap<TableId, Change>>>,
-    /// Tables that are no part of the version: what was read of them first.
+    /// Tables that are no part of the database snapshot: what was read of them first.
     others: Mutex<BTreeMap<TableId, Snapshot>>,
 }
 
@@ -118,7 +118,7 @@ impl Transaction {
     }
 
     fn base(&self, table: &Table) -> Result<Snapshot, TransactionError> {
-        if let Some(snapshot) = self.begin.snapshot(table) {
+        if let Some(snapshot) = self.begin.table(table) {
             return Ok(snapshot.clone());
         }
         if self.is_explicit && table.owner().is_some() {
@@ -212,7 +212,7 @@ impl Transaction {
         }
     }
 
-    /// Makes the changes known to all, at once, or none of them. Where there is a log, once they
+    /// Makes the changes known to all in one step, or none of them. Where there is a log, once they
     /// are on disk, if the setting `log_sync` says so.
     ///
     /// # Errors
@@ -262,16 +262,11 @@ impl Transaction {
             if !pending.changes.values().all(Change::is_settled) {
                 continue;
             }
-            let version = commits.version();
+            let newest = commits.snapshot();
             let installed = pending
                 .changes
                 .values()
-                .map(|change| {
-                    Ok((
-                        change.table.as_ref(),
-                        change.onto(&version, &self.database)?,
-                    ))
-                })
+                .map(|change| Ok((change.table.as_ref(), change.onto(&newest, &self.database)?)))
                 .collect::<Result<Vec<_>, TableError>>()?;
             gate.pass()?;
             // Who changes nothing that is kept must not be seen before those that wait.
@@ -421,10 +416,10 @@ impl Change {
         Ok(())
     }
 
-    /// The table's newest version with this change.
-    fn onto(&self, version: &Version, database: &Database) -> Result<Snapshot, TableError> {
+    /// The table's newest snapshot with this change.
+    fn onto(&self, newest: &DatabaseSnapshot, database: &Database) -> Result<Snapshot, TableError> {
         let table = || self.table.name().to_owned();
-        let known = version.snapshot(&self.table);
+        let known = newest.table(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
         if current.is(&self.base) {
             return Ok(self.view.clone());

@@ -1,4 +1,4 @@
-//! The newest version of all tables.
+//! The newest snapshot of all tables.
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::RefCell;
@@ -15,37 +15,37 @@ use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
 
 /// The tables of an engine at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Version {
-    snapshots: HashMap<TableId, Snapshot>,
+pub struct DatabaseSnapshot {
+    tables: HashMap<TableId, Snapshot>,
 }
 
-impl Version {
+impl DatabaseSnapshot {
     /// What it has of a table, if that is part of it.
-    pub fn snapshot(&self, table: &Table) -> Option<&Snapshot> {
-        self.snapshots.get(&table.id())
+    pub fn table(&self, table: &Table) -> Option<&Snapshot> {
+        self.tables.get(&table.id())
     }
 }
 
 /// What is committed, and how much of it is known to all.
 #[derive(Debug, Default)]
-struct Versions {
+struct DatabaseSnapshots {
     /// What transactions that begin now read.
-    visible: Arc<Version>,
+    visible: Arc<DatabaseSnapshot>,
     /// What was committed last, which the next commit changes.
-    newest: Arc<Version>,
-    /// Versions that are seen once the log is on disk up to their positions, in their order. The
+    newest: Arc<DatabaseSnapshot>,
+    /// Those that are seen once the log is on disk up to their positions, in their order. The
     /// last is the newest.
-    waiting: VecDeque<(u64, Arc<Version>)>,
+    waiting: VecDeque<(u64, Arc<DatabaseSnapshot>)>,
 }
 
-impl Versions {
-    /// Takes in a newer version: to be seen at once, or once the log is on disk up to `position`.
+impl DatabaseSnapshots {
+    /// Takes in a newer one: to be seen immediately, or once the log is on disk up to `position`.
     /// One that waits for nothing of its own waits for those before it.
-    fn push(&mut self, version: Arc<Version>, position: Option<u64>) {
-        self.newest = Arc::clone(&version);
+    fn push(&mut self, snapshot: Arc<DatabaseSnapshot>, position: Option<u64>) {
+        self.newest = Arc::clone(&snapshot);
         match position.or(self.last_wait()) {
-            Some(position) => self.waiting.push_back((position, version)),
-            None => self.visible = version,
+            Some(position) => self.waiting.push_back((position, snapshot)),
+            None => self.visible = snapshot,
         }
     }
 
@@ -54,18 +54,18 @@ impl Versions {
     }
 
     /// Lets all see what is on disk. Returns what is no longer needed.
-    fn publish(&mut self, durable: u64) -> Vec<Arc<Version>> {
+    fn publish(&mut self, durable: u64) -> Vec<Arc<DatabaseSnapshot>> {
         let mut before = Vec::new();
-        while let Some((_, version)) = self.waiting.pop_front_if(|(at, _)| *at <= durable) {
-            before.push(std::mem::replace(&mut self.visible, version));
+        while let Some((_, snapshot)) = self.waiting.pop_front_if(|(at, _)| *at <= durable) {
+            before.push(std::mem::replace(&mut self.visible, snapshot));
         }
         before
     }
 
     /// Forgets what waits and is not on disk. Returns what is no longer needed.
-    fn take_back(&mut self, durable: u64) -> Vec<Arc<Version>> {
+    fn take_back(&mut self, durable: u64) -> Vec<Arc<DatabaseSnapshot>> {
         let mut before = self.publish(durable);
-        before.extend(self.waiting.drain(..).map(|(_, version)| version));
+        before.extend(self.waiting.drain(..).map(|(_, snapshot)| snapshot));
         before.push(std::mem::replace(
             &mut self.newest,
             Arc::clone(&self.visible),
@@ -73,8 +73,8 @@ impl Versions {
         before
     }
 
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Arc<Version>> {
-        let waiting = self.waiting.iter_mut().map(|(_, version)| version);
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut Arc<DatabaseSnapshot>> {
+        let waiting = self.waiting.iter_mut().map(|(_, snapshot)| snapshot);
         [&mut self.visible, &mut self.newest]
             .into_iter()
             .chain(waiting)
@@ -106,7 +106,7 @@ impl CommitsHeld for Commits<'_> {}
 #[derive(Debug)]
 pub struct Database {
     storage: Storage,
-    versions: RwLock<Versions>,
+    snapshots: RwLock<DatabaseSnapshots>,
     /// Whether rows keep their identities for good.
     is_durable: bool,
     /// Where changes are written before they count; none while what is on disk is read.
@@ -135,7 +135,7 @@ impl Database {
     fn with_identities(storage: Storage, limits: MergeLimits, is_durable: bool) -> Arc<Self> {
         Arc::new(Self {
             storage,
-            versions: RwLock::default(),
+            snapshots: RwLock::default(),
             is_durable,
             log: OnceLock::new(),
             commit: Mutex::new(()),
@@ -217,13 +217,13 @@ impl Database {
     }
 
     /// What all see: what was committed last, but for commits that wait for the log.
-    pub fn version(&self) -> Arc<Version> {
-        Arc::clone(&self.versions.read().visible)
+    pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
+        Arc::clone(&self.snapshots.read().visible)
     }
 
     /// Lets all see what was committed up to this position of the log.
     pub(super) fn publish(&self, durable: u64) {
-        let before = self.versions.write().publish(durable);
+        let before = self.snapshots.write().publish(durable);
         // Outside of the lock: memory may go with it.
         drop(before);
     }
@@ -234,12 +234,12 @@ impl Database {
     pub(super) fn take_back<'a>(&self, durable: u64, tables: impl Iterator<Item = &'a Arc<Table>>) {
         let commits = self.lock();
         let (visible, before) = {
-            let mut versions = self.versions.write();
-            let before = versions.take_back(durable);
-            (Arc::clone(&versions.visible), before)
+            let mut snapshots = self.snapshots.write();
+            let before = snapshots.take_back(durable);
+            (Arc::clone(&snapshots.visible), before)
         };
         let replaced: Vec<Snapshot> = tables
-            .filter_map(|table| Some(table.install(visible.snapshot(table)?.clone())))
+            .filter_map(|table| Some(table.install(visible.table(table)?.clone())))
             .collect();
         drop(commits);
         drop((before, replaced));
@@ -250,41 +250,44 @@ impl Database {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Counts a transaction and gives it the version that it reads. In this order, so that a merge
+    /// Counts a transaction and gives it the snapshot that it reads. In this order, so that a merge
     /// that sees no transaction gives rows new identities before one can have read the old.
-    pub(super) fn open(&self) -> Arc<Version> {
+    pub(super) fn open(&self) -> Arc<DatabaseSnapshot> {
         self.open.fetch_add(1, Ordering::SeqCst);
-        self.version()
+        self.snapshot()
     }
 
     pub(super) fn close(&self) {
         self.open.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Changes the newest version, to be seen by all at once or once the log is on disk up to
-    /// `position`. The versions before, which memory may go with.
+    /// Changes the newest snapshot, to be seen by all immediately, or once the log is on disk up to
+    /// `position`. The snapshots before, which memory may go with.
     #[must_use]
     fn replace(
         &self,
         position: Option<u64>,
         change: impl FnOnce(&mut HashMap<TableId, Snapshot>),
-    ) -> [Arc<Version>; 2] {
-        let mut versions = self.versions.write();
-        let mut version = versions.newest.as_ref().clone();
-        change(&mut version.snapshots);
-        let before = [Arc::clone(&versions.newest), Arc::clone(&versions.visible)];
-        versions.push(Arc::new(version), position);
+    ) -> [Arc<DatabaseSnapshot>; 2] {
+        let mut snapshots = self.snapshots.write();
+        let mut snapshot = snapshots.newest.as_ref().clone();
+        change(&mut snapshot.tables);
+        let before = [
+            Arc::clone(&snapshots.newest),
+            Arc::clone(&snapshots.visible),
+        ];
+        snapshots.push(Arc::new(snapshot), position);
         before
     }
 
-    /// Changes what there is of tables, for all at once.
+    /// Changes what there is of tables, for all in one step.
     fn change_all(&self, change: impl Fn(&mut HashMap<TableId, Snapshot>)) {
-        let before: Vec<Arc<Version>> = {
-            let mut versions = self.versions.write();
-            let changed = versions.all_mut().map(|version| {
-                let mut new = version.as_ref().clone();
-                change(&mut new.snapshots);
-                std::mem::replace(version, Arc::new(new))
+        let before: Vec<Arc<DatabaseSnapshot>> = {
+            let mut snapshots = self.snapshots.write();
+            let changed = snapshots.all_mut().map(|snapshot| {
+                let mut new = snapshot.as_ref().clone();
+                change(&mut new.tables);
+                std::mem::replace(snapshot, Arc::new(new))
             });
             changed.collect()
         };
@@ -302,15 +305,15 @@ pub struct Commits<'a> {
 }
 
 /// What was there before a change, which memory may go with.
-type Replaced = ([Arc<Version>; 2], Vec<Snapshot>);
+type Replaced = ([Arc<DatabaseSnapshot>; 2], Vec<Snapshot>);
 
 impl Commits<'_> {
     /// What is committed now.
-    pub fn version(&self) -> Arc<Version> {
-        Arc::clone(&self.database.versions.read().newest)
+    pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
+        Arc::clone(&self.database.snapshots.read().newest)
     }
 
-    /// Puts new snapshots of tables in, all at once. Tables that were dropped stay so.
+    /// Puts new snapshots of tables in, in one step. Tables that were dropped stay so.
     pub fn install_all(&self, changes: Vec<(&Table, Snapshot)>) {
         self.install_at(None, changes);
     }
@@ -333,7 +336,7 @@ impl Commits<'_> {
 
     /// The position that the last of the commits waits for that wait for the log.
     pub(super) fn last_wait(&self) -> Option<u64> {
-        self.database.versions.read().last_wait()
+        self.database.snapshots.read().last_wait()
     }
 
     /// The same for one table.
@@ -363,14 +366,14 @@ mod tests {
 
     #[test]
     fn what_is_on_disk_is_not_taken_back() {
-        let mut versions = Versions::default();
-        let made: Vec<Arc<Version>> = (0..3).map(|_| Arc::default()).collect();
-        for (version, position) in made.iter().zip([10, 20, 30]) {
-            versions.push(Arc::clone(version), Some(position));
+        let mut snapshots = DatabaseSnapshots::default();
+        let made: Vec<Arc<DatabaseSnapshot>> = (0..3).map(|_| Arc::default()).collect();
+        for (snapshot, position) in made.iter().zip([10, 20, 30]) {
+            snapshots.push(Arc::clone(snapshot), Some(position));
         }
-        versions.take_back(10);
-        assert!(Arc::ptr_eq(&versions.visible, &made[0]));
-        assert!(Arc::ptr_eq(&versions.newest, &made[0]));
-        assert!(versions.waiting.is_empty());
+        snapshots.take_back(10);
+        assert!(Arc::ptr_eq(&snapshots.visible, &made[0]));
+        assert!(Arc::ptr_eq(&snapshots.newest, &made[0]));
+        assert!(snapshots.waiting.is_empty());
     }
 }

@@ -34,7 +34,7 @@ pub trait CommitRecord {
     /// A record that the log can't take.
     fn truncate(&mut self, table: &Table) -> Result<(), TableError>;
 
-    /// Rows of `parts`, none of which is marked, that are added to `table`.
+    /// Rows of `parts`, none of which is deleted, that are added to `table`.
     ///
     /// # Errors
     /// As [`Self::truncate`]; columns that can't be read.

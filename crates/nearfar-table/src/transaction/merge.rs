@@ -1,9 +1,9 @@
-//! Merges: from delta and marked segments to new segments.
+//! Merges: from delta and segments with deleted rows to new segments.
 //!
 //! A merge goes step by step. A step rewrites segments of the main storage that lie side by side, or
 //! the delta with the last segments where they are small, and never more than the rows of one segment
 //! at a time but for what comes in one piece. It reads a snapshot without a lock, and takes the lock
-//! for commits only to put its result in: rows that others have deleted meanwhile are marked in it.
+//! for commits only to put its result in: rows that others have deleted meanwhile are deleted in it.
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use nearfar_memory::TierBytes;
@@ -14,7 +14,7 @@ use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use crate::table::{
-    ColumnSlot, Marks, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
+    ColumnSlot, DeleteVector, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
     TableBuilder,
 };
 
@@ -210,8 +210,8 @@ impl Table {
         let rows = parts.iter().map(|part| part.segment.rows() as u64).sum();
         let commits = database.lock();
         let now = self.snapshot();
-        let marked = deleted_since(sources, &now);
-        let parts = mark(parts, &marked);
+        let deleted = deleted_since(sources, &now);
+        let parts = delete(parts, &deleted);
         commits.install_merged(self, |is_alone| {
             let parts = match is_alone {
                 true => parts
@@ -270,9 +270,9 @@ impl Table {
             let start = zone * ZONE_ROWS;
             let end = (start + ZONE_ROWS).min(part.segment.rows());
             let left: Vec<u32>;
-            let rows = match &part.marks {
-                Some(marks) if marks.touches(zone) => {
-                    let is_left = |row: &u32| !marks.contains(*row as usize);
+            let rows = match &part.delete_vector {
+                Some(delete_vector) if delete_vector.touches(zone) => {
+                    let is_left = |row: &u32| !delete_vector.contains(*row as usize);
                     left = (start as u32..end as u32).filter(is_left).collect();
                     RowSet::Positions(&left)
                 }
@@ -316,10 +316,16 @@ fn deleted_since(sources: &[Part], now: &Snapshot) -> Vec<usize> {
         let current = parts.find(|current| Arc::ptr_eq(&current.segment, &part.segment));
         match current {
             Some(current) => {
-                let marks = current.marks.as_deref().cloned().unwrap_or_default();
-                let earlier = part.marks.as_deref();
-                let rank = |row: usize| row - earlier.map_or(0, |marks: &Marks| marks.rank(row));
-                let beyond = marks.rows_beyond(earlier);
+                let delete_vector = current
+                    .delete_vector
+                    .as_deref()
+                    .cloned()
+                    .unwrap_or_default();
+                let earlier = part.delete_vector.as_deref();
+                let rank = |row: usize| {
+                    row - earlier.map_or(0, |delete_vector: &DeleteVector| delete_vector.rank(row))
+                };
+                let beyond = delete_vector.rows_beyond(earlier);
                 deleted.extend(beyond.map(|row| before + rank(row as usize)));
             }
             // All of it was deleted, or the table truncated.
@@ -332,9 +338,9 @@ fn deleted_since(sources: &[Part], now: &Snapshot) -> Vec<usize> {
 
 /// `parts` with these rows, ascending and counted over all, deleted; those of which nothing is left
 /// are left out.
-fn mark(parts: Vec<Part>, deleted: &[usize]) -> Vec<Part> {
+fn delete(parts: Vec<Part>, deleted: &[usize]) -> Vec<Part> {
     let mut before = 0;
-    let marked = parts.into_iter().map(|part| {
+    let left = parts.into_iter().map(|part| {
         let end = before + part.segment.rows();
         let from = deleted.partition_point(|row| *row < before);
         let to = deleted.partition_point(|row| *row < end);
@@ -343,5 +349,5 @@ fn mark(parts: Vec<Part>, deleted: &[usize]) -> Vec<Part> {
         before = end;
         part
     });
-    marked.filter(|part| part.rows() > 0).collect()
+    left.filter(|part| part.rows() > 0).collect()
 }

@@ -1,9 +1,9 @@
 //! Transactions: snapshot isolation over all tables of an engine, first committer wins.
 //!
-//! A [`Database`] is the tables' snapshots that were committed last, as one [`Version`], which a
-//! commit replaces at once. A [`Transaction`] reads the version that it began with and its own
-//! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are marked
-//! in snapshots of its own. To commit, it does the same to the newest version, under the one lock
+//! A [`Database`] is the tables' snapshots that were committed last, as one [`DatabaseSnapshot`], which a
+//! commit replaces in one step. A [`Transaction`] reads the one that it began with and its own
+//! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are in delete vectors
+//! in snapshots of its own. To commit, it does the same to the newest one, under the one lock
 //! for commits. If a row that it deletes is gone by then, another transaction was first.
 //!
 //! A statement can be given up until its commit passes its [`CommitGate`], and not after that.
@@ -20,7 +20,7 @@ mod rows;
 pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
 pub use change::Transaction;
-pub use database::{Commits, Database, Version};
+pub use database::{Commits, Database, DatabaseSnapshot};
 pub use log::{CommitLog, CommitRecord};
 pub use merge::MergeScope;
 pub use merges::{MergeLimits, Merges};

@@ -7,7 +7,7 @@ use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::table::{Segment, Table, TableBuilder, batch_bytes};
 
-/// Rows of one statement that are many enough to be encoded at once, where the table's columns are.
+/// Rows of one statement that are many enough to be encoded immediately, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;
 
 /// The same of wide rows, in bytes.

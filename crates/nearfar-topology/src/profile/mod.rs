@@ -71,7 +71,7 @@ pub struct TierProfile {
     /// Mean latency of one 8-byte read of a sequential walk: most hit lines that
     /// hardware prefetched, so this is no service time of the memory.
     pub sequential_latency_ns: Known<f64>,
-    /// Latency of a store that is written back at once.
+    /// Latency of a store that is written back immediately.
     pub write_latency_ns: Known<f64>,
     /// Sustained sequential read bandwidth of all devices together.
     pub read_bandwidth_bytes_per_s: Known<f64>,

@@ -130,7 +130,7 @@ fn isa(text: &str) -> Result<Isa, String> {
     found.ok_or_else(|| format!("there are: {}", all.map(Isa::name).join(", ")))
 }
 
-/// Main storage, the query heap or temporary tables far, against everything near.
+/// Main storage, operator memory or temporary tables far, against everything near.
 ///
 /// Queries that scan, queries that live on hash tables and sorts, and a procedure over temporary
 /// tables run over TPC-H's orders and lines with everything near and with one thing on a modelled far

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_memory::FileAccess;
-use nearfar_store::durable::{DataOptions, LogSync};
 
 use crate::human::ByteSize;
 
@@ -20,9 +20,14 @@ pub struct DataArgs {
     /// `200ms`.
     #[arg(long, value_name = "WHEN", default_value_t, requires = "data")]
     pub log_sync: LogSync,
-    /// Write a savepoint when the log has grown by so much.
-    #[arg(long, value_name = "BYTES", requires = "data")]
-    pub savepoint_bytes: Option<ByteSize>,
+    /// Write a checkpoint when the log has grown by so much.
+    #[arg(
+        long,
+        alias = "savepoint-bytes",
+        value_name = "BYTES",
+        requires = "data"
+    )]
+    pub checkpoint_bytes: Option<ByteSize>,
     /// Go on with what was committed before the damage, where the log is damaged. The rest of the
     /// log is kept beside it.
     #[arg(long, requires = "data")]
@@ -40,8 +45,8 @@ impl DataArgs {
         options.sync = self.log_sync;
         options.recover_until_damage = self.recover_until_damage;
         options.access = self.access();
-        if let Some(bytes) = self.savepoint_bytes {
-            options.savepoint_bytes = bytes.0;
+        if let Some(bytes) = self.checkpoint_bytes {
+            options.checkpoint_bytes = bytes.0;
         }
         Some(options)
     }

@@ -81,7 +81,7 @@ pub struct BenchIndexArgs {
     /// Operations of each thread in a native run.
     #[arg(long, value_name = "N", default_value = "2000000")]
     pub operations: NonZeroUsize,
-    /// Keys that are looked up at once.
+    /// Keys that are looked up together.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
     /// Placement policies, paced or in virtual time [default: all-near,interleave,sidle].

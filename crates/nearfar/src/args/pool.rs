@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::FileAccess;
-use nearfar_store::savepoint::pooled::{TablePoolOptions, Verify};
 
 use crate::human::ByteSize;
 

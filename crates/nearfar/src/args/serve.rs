@@ -77,10 +77,10 @@ pub struct ServeArgs {
     /// Let users that may write also read and write files of this machine.
     #[arg(long, help_heading = "Access")]
     pub allow_files: bool,
-    /// Clients at once.
+    /// Concurrent clients.
     #[arg(long, value_name = "N", default_value_t = 500, help_heading = "Limits")]
     pub max_connections: usize,
-    /// Connections at once, beside these, that have not said who they are.
+    /// Concurrent connections, beside these, that have not said who they are.
     #[arg(long, value_name = "N", default_value_t = 256, help_heading = "Limits")]
     pub max_unauthenticated: usize,
     /// The longest statement.
@@ -176,7 +176,7 @@ pub struct PromoteArgs {
 /// When a pool is taken from its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TakeOverArg {
-    /// At once.
+    /// Immediately.
     Now,
     /// When it has been silent for its lease.
     WhenLeaseEnds,

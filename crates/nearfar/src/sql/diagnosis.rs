@@ -1,7 +1,7 @@
 //! Errors of statements: what is wrong, and where in the text.
 
-use nearfar_store::error::StoreError;
-use nearfar_store::explain::Place;
+use nearfar_sql::error::StoreError;
+use nearfar_sql::explain::Place;
 use unicode_width::UnicodeWidthChar;
 
 use crate::exit::{Exit, Failed};

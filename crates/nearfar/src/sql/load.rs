@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nearfar_store::error::StoreError;
-use nearfar_store::load::{FileFormat, Load, Progress, file_plan, tpch};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::load::{FileFormat, Load, Progress, file_plan, tpch};
 use nearfar_table::placement::ColumnPlacements;
 
 use super::runner::Runner;
@@ -110,20 +110,20 @@ pub async fn files(runner: &mut Runner, sources: Vec<Source>) -> anyhow::Result<
     } in sources
     {
         let load = load(runner, &table);
-        let (from, told) = (path.clone(), Told::of(&load));
+        let (from, report) = (path.clone(), LoadReport::of(&load));
         let threads = runner.session().engine().threads();
         let work = async move {
             let (plan, context) = file_plan(&from, format, threads).await?;
             load.plan(plan, context.task_ctx()).await
         };
-        let loaded = runner.work(work, told.text()).await?;
+        let loaded = runner.work(work, report.text()).await?;
         let loaded = loaded.map_err(|error| name(error, &path))?;
         if loaded.schema().fields().is_empty() {
             let message = format!("{} has no columns: is it empty?", path.display());
             return Err(Failed::new(Exit::Input, message).into());
         }
         runner.session().register(loaded)?;
-        told.done();
+        report.done();
     }
     Ok(())
 }
@@ -154,28 +154,28 @@ pub async fn tpch(runner: &mut Runner, scale_factor: f64) -> anyhow::Result<()> 
     }
     for table in tpch::TABLES {
         let load = load(runner, table);
-        let told = Told::of(&load);
+        let report = LoadReport::of(&load);
         let threads = runner.session().engine().threads();
         let work = move || {
             let rows = tpch::rows(table, scale_factor, threads)?;
             load.batches(&rows.schema, rows.parts)
         };
-        let loaded = runner.work_blocking(work, told.text()).await??;
+        let loaded = runner.work_blocking(work, report.text()).await??;
         runner.session().register(loaded)?;
-        told.done();
+        report.done();
     }
     Ok(())
 }
 
-/// What is told of a load.
+/// What is said of a load.
 #[derive(Clone)]
-struct Told {
+struct LoadReport {
     table: String,
     progress: Arc<Progress>,
     started: Instant,
 }
 
-impl Told {
+impl LoadReport {
     fn of(load: &Load) -> Self {
         let (table, progress) = (load.name.clone(), Arc::clone(&load.progress));
         Self {
@@ -187,10 +187,10 @@ impl Told {
 
     /// How far it has come, at any moment.
     fn text(&self) -> impl Fn() -> String + Send + Sync + 'static {
-        let told = self.clone();
+        let report = self.clone();
         move || {
-            let (rows, bytes) = (told.progress.rows(), told.progress.bytes());
-            progress::loading(&told.table, rows, bytes, told.started.elapsed())
+            let (rows, bytes) = (report.progress.rows(), report.progress.bytes());
+            progress::loading(&report.table, rows, bytes, report.started.elapsed())
         }
     }
 

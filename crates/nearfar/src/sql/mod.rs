@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 use nearfar_topology::Profile;
 
 pub use self::load::{Source, sources};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt;
-use nearfar_store::engine::{Engine, Loading, RowStream, Session, StatementResult};
-use nearfar_store::error::StoreError;
-use nearfar_store::sql::{Statement, statements};
+use nearfar_sql::engine::{Engine, Loading, RowStream, Session, StatementResult};
+use nearfar_sql::error::StoreError;
+use nearfar_sql::sql::{Statement, statements};
 use nearfar_table::transaction::CommitGate;
 use nearfar_topology::units::Bytes;
 

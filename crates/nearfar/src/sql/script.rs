@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use anyhow::Context;
-use nearfar_store::sql::Completeness;
+use nearfar_sql::sql::Completeness;
 use tokio::sync::mpsc;
 
 use crate::exit::{Exit, Failed};

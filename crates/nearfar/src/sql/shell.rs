@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs};
 
 use futures::TryStreamExt;
-use nearfar_store::engine::{Session, StatementResult};
+use nearfar_sql::engine::{Session, StatementResult};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};

@@ -165,7 +165,7 @@ fn kinds() -> Vec<Kind> {
             name: "users",
             make: make_users,
             file: |folder| folder.join("users"),
-            // It ends at once where users can be read: the port is no number of a port it may have.
+            // It ends immediately where users can be read: the port is no number of a port it may have.
             arguments: &[
                 "serve",
                 "--users",

@@ -9,7 +9,7 @@ use nearfar_measure::results::{Header, Metric, read};
 
 use crate::support::{Ran, files_in, program, run, run_in, temp};
 
-/// A specification that is over at once.
+/// A specification that is over immediately.
 const SMALL: &str = "time = \"5ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n\n[region.data]\nsize = \"1MiB\"\n\n\
                      [task.one]\n\n[matrix]\naccess = [64, 4096]\nthreads = [1]\n";
 

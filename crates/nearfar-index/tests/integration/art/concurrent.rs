@@ -1,4 +1,4 @@
-//! Many threads at once: nothing is lost, nothing appears that nobody put there.
+//! Many concurrent threads: nothing is lost, nothing appears that nobody put there.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Many threads at once.
+//! Many concurrent threads.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Several threads at once.
+//! Several concurrent threads.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

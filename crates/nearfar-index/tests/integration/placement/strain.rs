@@ -160,7 +160,7 @@ fn abundance_adjusts_once_per_wakeup() {
     assert_eq!(
         placer.statistics().tiers[0].moves.demoted_nodes,
         0,
-        "nothing moves at once"
+        "nothing moves immediately"
     );
 }
 

@@ -78,7 +78,7 @@ enum Mutation {
     CopiesBeforeLocking,
     /// A reader does not validate what it read.
     ReaderTrusts,
-    /// Retired nodes are free at once.
+    /// Retired nodes are free immediately.
     FreesAtOnce,
     /// Writers lock the leaf and then the node above.
     SplitLocksUpwards,

@@ -251,7 +251,7 @@ fn the_checker_knows_histories_by_hand() {
         &[write, event(1, Op::Get, Some(1), 2..3)],
         None
     ));
-    // Of two removals at once, one gets the value.
+    // Of two concurrent removals, one gets the value.
     let removals = |second| {
         let first = event(0, Op::Remove, Some(5), 0..5);
         is_linearizable(&[first, event(1, Op::Remove, second, 1..4)], Some(5))

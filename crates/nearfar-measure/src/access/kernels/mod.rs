@@ -5,7 +5,7 @@
 //! weisgut-2025, section 3. Each unit is one instruction, written in assembly: the compiler can
 //! neither drop it nor choose another.
 //!
-//! Several threads may access the same bytes at once, which plain Rust accesses must not. Every
+//! Several threads may access the same bytes concurrently, which plain Rust accesses must not. Every
 //! instruction here is as good as relaxed atomic accesses to the words that it covers, and nothing
 //! depends on what it finds; so benchmarks may race, and Rust's memory model still has no data race.
 

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-/// Memory that several threads access at once, by the instructions of this module alone.
+/// Memory that several threads access concurrently, by the instructions of this module alone.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     base: *mut u8,

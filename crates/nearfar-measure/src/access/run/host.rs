@@ -110,7 +110,7 @@ impl<'a> Host<'a> {
 
 type Joined = Vec<Result<Worked, (u32, nearfar_memory::sys::SysError)>>;
 
-/// Lets all threads of all tasks work at once; what each did, by task.
+/// Lets all threads of all tasks work concurrently; what each did, by task.
 fn work(shared: &Shared<'_>, queues: &[Queue]) -> Vec<Joined> {
     std::thread::scope(|scope| {
         let mut workers = Vec::new();

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 use arrow_pg::datatypes::into_pg_type;
 use bytes::{Buf, BytesMut};
-use nearfar_store::sql::CopyOptions;
+use nearfar_sql::sql::CopyOptions;
 
 use super::split::{Scanner, values};
 use crate::client::failure::{Failure, state};

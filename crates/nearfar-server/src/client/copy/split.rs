@@ -1,6 +1,6 @@
 //! Bytes into records, and records into values.
 
-use nearfar_store::sql::{CopyFormat, CopyOptions};
+use nearfar_sql::sql::{CopyFormat, CopyOptions};
 
 /// Finds where records end, in bytes that come in pieces.
 #[derive(Debug, Default)]

@@ -1,7 +1,7 @@
 //! Rows as the text that a client is sent.
 
 use bytes::{Buf, Bytes, BytesMut};
-use nearfar_store::sql::{CopyFormat, CopyOptions};
+use nearfar_sql::sql::{CopyFormat, CopyOptions};
 use pgwire::messages::data::DataRow;
 
 /// Writes rows of a `COPY … TO STDOUT`.

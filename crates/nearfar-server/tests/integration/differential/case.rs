@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use super::check::Check;
+use super::setup::{Setup, Verdict};
 use super::tables::{Step, Tables};
-use super::world::{Verdict, World};
 
 /// A check over tables.
 #[derive(Clone, Debug)]
@@ -15,10 +15,10 @@ pub struct Case {
 }
 
 impl Case {
-    /// What comes of it in a world of its own.
+    /// What comes of it with servers and tables of its own.
     async fn verdict(&self, seed: Option<u64>) -> Verdict {
-        let mut world = match World::new(&self.tables, seed).await {
-            Ok(world) => world,
+        let mut setup = match Setup::new(&self.tables, seed).await {
+            Ok(setup) => setup,
             Err(failure) if failure.is_excused() => {
                 let message = failure.message;
                 return Verdict::Skipped { message };
@@ -29,10 +29,10 @@ impl Case {
             }
         };
         let verdict = match &self.check {
-            Some(check) => world.check(check, &self.tables).await,
-            None => world.compare_tables(&self.tables).await,
+            Some(check) => setup.check(check, &self.tables).await,
+            None => setup.compare_tables(&self.tables).await,
         };
-        world.close().await;
+        setup.close().await;
         verdict
     }
 

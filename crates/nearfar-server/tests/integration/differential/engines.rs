@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearfar_store::engine::{Session, StatementResult};
-use nearfar_store::error::StoreError;
+use nearfar_sql::engine::{Session, StatementResult};
+use nearfar_sql::error::StoreError;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 

@@ -2,7 +2,7 @@
 //! optimised, or on how a question is put, and must be PostgreSQL's where that is asked too.
 //!
 //! A seed decides the tables ([`tables`]) and what is asked of them ([`query`], [`check`]). The tables are
-//! made in a server, whose placements change all the time ([`world`]). A check that fails is made smaller
+//! made in a server, whose placements change all the time ([`setup`]). A check that fails is made smaller
 //! and shown as a script ([`case`]).
 
 mod case;
@@ -14,8 +14,8 @@ mod kind;
 mod node;
 mod query;
 mod random;
+mod setup;
 mod tables;
-mod world;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,8 +25,8 @@ use case::Case;
 use check::Check;
 use query::Queries;
 use random::Random;
+use setup::{POSTGRES, Setup, Verdict};
 use tables::{Size, Tables};
-use world::{POSTGRES, Verdict, World};
 
 use crate::support::not_tested;
 
@@ -100,15 +100,15 @@ async fn run_seed(seed: u64, size: Size, checks: usize, counts: &mut Counts) {
         tables,
         check: None,
     };
-    let mut world = match World::new(&case.tables, Some(seed)).await {
-        Ok(world) => world,
+    let mut setup = match Setup::new(&case.tables, Some(seed)).await {
+        Ok(setup) => setup,
         Err(failure) if failure.is_excused() => {
             *counts.skipped.entry(summary(&failure.message)).or_default() += 1;
             return;
         }
         Err(failure) => return fail(case, &failure.message, seed, counts).await,
     };
-    let verdict = world.compare_tables(&case.tables).await;
+    let verdict = setup.compare_tables(&case.tables).await;
     if let Some(how) = count(verdict, counts) {
         return fail(case, &how, seed, counts).await;
     }
@@ -116,13 +116,13 @@ async fn run_seed(seed: u64, size: Size, checks: usize, counts: &mut Counts) {
     let mut queries = Queries::new(&mut random, &tables);
     for _ in 0..checks {
         let check = Check::random(&mut queries);
-        let verdict = world.check(&check, &case.tables).await;
+        let verdict = setup.check(&check, &case.tables).await;
         if let Some(how) = count(verdict, counts) {
             case.check = Some(check);
             fail(case.clone(), &how, seed, counts).await;
         }
     }
-    if let Some(problem) = world.close().await {
+    if let Some(problem) = setup.close().await {
         counts
             .failures
             .push(format!("-- seed {seed}: a move failed\n{problem}"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nearfar_store::scratch::ScratchFolder;
+use nearfar_sql::scratch::ScratchFolder;
 
 use crate::exit::{Exit, Failed};
 

@@ -1,7 +1,7 @@
 //! `nearfar bench insert`.
 
 use nearfar_bench::insert::{InsertBenchOptions, measure_inserts};
-use nearfar_store::engine::EngineOptions;
+use nearfar_sql::engine::EngineOptions;
 use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;

@@ -93,7 +93,7 @@ impl Results {
         self.kept.as_ref().is_some_and(|kept| kept.has(run))
     }
 
-    /// Takes the figures of a run; they reach the file at once.
+    /// Takes the figures of a run; they reach the file immediately.
     pub fn run(&mut self, metrics: &[Metric]) -> io::Result<()> {
         if let Some(file) = &mut self.file {
             let written = metrics.iter().try_for_each(|metric| file.metric(metric));

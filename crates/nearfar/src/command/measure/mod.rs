@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use nearfar_measure::access::{Preset, compare, report};
 use nearfar_measure::results::{Header, Metric, read};
-use nearfar_store::foreign::{caught_now, check};
-use nearfar_store::load::FileFormat;
+use nearfar_sql::foreign::{caught_now, check};
+use nearfar_sql::load::FileFormat;
 use serde_json::json;
 
 use crate::args::{FigureFormat, MeasureAction, MeasureArgs};

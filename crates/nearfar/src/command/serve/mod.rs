@@ -9,7 +9,7 @@ use anyhow::Context;
 use nearfar_server::{
     AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
 };
-use nearfar_store::engine::{Engine, Lanes};
+use nearfar_sql::engine::{Engine, Lanes};
 use nearfar_topology::Profile;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use nearfar_durable::checkpoint::pooled::TablePoolOptions;
+use nearfar_durable::error::CheckpointError;
 use nearfar_memory::pool::{
     OwnerName, OwnerRecord, OwnerWatch, Pool, PoolError, PoolOptions, TakeOver,
 };
 use nearfar_server::{
     ADMIN_HEADER, COMMAND_HEADER, Server, ServerHandle, ServerOptions, ServerState, Token,
 };
-use nearfar_store::engine::Engine;
-use nearfar_store::error::StoreError;
-use nearfar_store::savepoint::SavepointError;
-use nearfar_store::savepoint::pooled::TablePoolOptions;
+use nearfar_sql::engine::Engine;
+use nearfar_sql::error::StoreError;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
@@ -132,12 +132,12 @@ fn is_owned(error: &anyhow::Error) -> bool {
         let owned = |source: &PoolError| {
             matches!(source, PoolError::Owned { .. } | PoolError::Fenced { .. })
         };
-        let savepoint = match cause.downcast_ref::<StoreError>() {
-            Some(StoreError::Savepoint(error)) => Some(error.as_ref()),
+        let checkpoint = match cause.downcast_ref::<StoreError>() {
+            Some(StoreError::Checkpoint(error)) => Some(error.as_ref()),
             _ => None,
         };
-        match savepoint {
-            Some(SavepointError::Pool { source, .. }) => owned(source),
+        match checkpoint {
+            Some(CheckpointError::Pool { source, .. }) => owned(source),
             _ => cause.downcast_ref::<PoolError>().is_some_and(owned),
         }
     })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
 use nearfar_measure::results::Header;
-use nearfar_store::engine::Engine;
+use nearfar_sql::engine::Engine;
 use nearfar_table::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 

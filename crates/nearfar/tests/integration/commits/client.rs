@@ -26,7 +26,7 @@ impl Random {
 
 /// What a client was told of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told {
+pub enum Outcome {
     Done,
     /// It is not kept.
     Failed,
@@ -34,7 +34,7 @@ pub enum Told {
     InDoubt,
 }
 
-impl Told {
+impl Outcome {
     /// An error that does not come from the server, or says so itself, leaves it open.
     fn of<T>(result: &Result<T, Error>) -> Self {
         match result {
@@ -124,7 +124,7 @@ impl Client {
                 let _ = connection.batch_execute(&set).await;
             }
             if self.random.below(30) == 0 {
-                if self.copy(&connection).await != Told::Done {
+                if self.copy(&connection).await != Outcome::Done {
                     break;
                 }
             } else {
@@ -150,22 +150,22 @@ impl Client {
         self.number * 1_000_000_000 + self.next
     }
 
-    fn count<T>(&mut self, result: &Result<T, Error>) -> Told {
-        let told = Told::of(result);
-        match (told, result) {
-            (Told::Done, _) => self.counts.acknowledged += 1,
-            (Told::InDoubt, _) => self.counts.in_doubt += 1,
-            (Told::Failed, Err(error)) => {
+    fn count<T>(&mut self, result: &Result<T, Error>) -> Outcome {
+        let outcome = Outcome::of(result);
+        match (outcome, result) {
+            (Outcome::Done, _) => self.counts.acknowledged += 1,
+            (Outcome::InDoubt, _) => self.counts.in_doubt += 1,
+            (Outcome::Failed, Err(error)) => {
                 let code = error.code().map_or("", |code| code.code()).to_owned();
                 *self.counts.failed.entry(code).or_default() += 1;
             }
-            (Told::Failed, Ok(_)) => {}
+            (Outcome::Failed, Ok(_)) => {}
         }
-        told
+        outcome
     }
 
-    fn added(&mut self, number: i64, rows: i64, told: Told) {
-        let allowed = after(None, Some(0), told);
+    fn added(&mut self, number: i64, rows: i64, outcome: Outcome) {
+        let allowed = after(None, Some(0), outcome);
         self.records.insert(number, Record { rows, allowed });
     }
 
@@ -178,9 +178,9 @@ impl Client {
     async fn insert(&mut self, connection: &Connection) {
         let (number, rows, values) = self.values();
         let sql = format!("INSERT INTO t VALUES {values}");
-        let told = connection.batch_execute(&sql).await;
-        let told = self.count(&told);
-        self.added(number, rows, told);
+        let outcome = connection.batch_execute(&sql).await;
+        let outcome = self.count(&outcome);
+        self.added(number, rows, outcome);
     }
 
     async fn insert_extended(&mut self, connection: &Connection) {
@@ -188,12 +188,12 @@ impl Client {
         let sql = "INSERT INTO t SELECT $1, value, 0 FROM generate_series(1, $2)";
         let sql = sql.replace("$1", &number.to_string());
         let sql = sql.replace("$2", &rows.to_string());
-        let told = connection.execute(&sql, &[]).await;
-        let told = self.count(&told);
-        self.added(number, rows, told);
+        let outcome = connection.execute(&sql, &[]).await;
+        let outcome = self.count(&outcome);
+        self.added(number, rows, outcome);
     }
 
-    async fn copy(&mut self, connection: &Connection) -> Told {
+    async fn copy(&mut self, connection: &Connection) -> Outcome {
         let (number, rows) = (self.new_number(), 1 + self.random.below(4) as i64);
         let lines = (0..rows).map(|part| format!("{number}\t{part}\t0\n"));
         let lines: String = lines.collect();
@@ -203,10 +203,10 @@ impl Client {
             sink.send(Cursor::new(lines.into_bytes())).await?;
             sink.finish().await
         };
-        let told = copied.await;
-        let told = self.count(&told);
-        self.added(number, rows, told);
-        told
+        let outcome = copied.await;
+        let outcome = self.count(&outcome);
+        self.added(number, rows, outcome);
+        outcome
     }
 
     /// A change whose rows are there for sure.
@@ -224,9 +224,9 @@ impl Client {
         Some(sure[self.random.below(sure.len() as u64) as usize])
     }
 
-    fn changed(&mut self, number: i64, version: i64, new: Option<i64>, told: Told) {
+    fn changed(&mut self, number: i64, version: i64, new: Option<i64>, outcome: Outcome) {
         let record = self.records.get_mut(&number).expect("it was picked");
-        record.allowed = after(Some(version), new, told);
+        record.allowed = after(Some(version), new, outcome);
     }
 
     async fn update(&mut self, connection: &Connection) {
@@ -235,9 +235,9 @@ impl Client {
         };
         let new = self.new_number();
         let sql = format!("UPDATE t SET version = {new} WHERE number = {number}");
-        let told = connection.batch_execute(&sql).await;
-        let told = self.count(&told);
-        self.changed(number, version, Some(new), told);
+        let outcome = connection.batch_execute(&sql).await;
+        let outcome = self.count(&outcome);
+        self.changed(number, version, Some(new), outcome);
     }
 
     async fn delete(&mut self, connection: &Connection) {
@@ -245,9 +245,9 @@ impl Client {
             return;
         };
         let sql = format!("DELETE FROM t WHERE number = {number}");
-        let told = connection.batch_execute(&sql).await;
-        let told = self.count(&told);
-        self.changed(number, version, None, told);
+        let outcome = connection.batch_execute(&sql).await;
+        let outcome = self.count(&outcome);
+        self.changed(number, version, None, outcome);
     }
 
     /// Replaces the rows of one change by those of another.
@@ -261,26 +261,26 @@ impl Client {
             format!("INSERT INTO t VALUES {values}"),
             format!("DELETE FROM t WHERE number = {old}"),
         ];
-        let mut told = Told::Done;
+        let mut outcome = Outcome::Done;
         for sql in statements {
             let begun = connection.batch_execute(&sql).await;
             if begun.is_err() {
                 self.count(&begun);
                 // Nothing is committed without a COMMIT, whatever the error says.
-                told = Told::Failed;
+                outcome = Outcome::Failed;
                 break;
             }
         }
-        if told == Told::Done {
+        if outcome == Outcome::Done {
             let committed = connection.batch_execute("COMMIT").await;
-            told = self.count(&committed);
+            outcome = self.count(&committed);
         }
-        self.added(number, rows, told);
-        self.changed(old, version, None, told);
-        if told == Told::InDoubt {
+        self.added(number, rows, outcome);
+        self.changed(old, version, None, outcome);
+        if outcome == Outcome::InDoubt {
             self.together.push((number, old));
         }
-        while told != Told::Done && !connection.is_closed() {
+        while outcome != Outcome::Done && !connection.is_closed() {
             if connection.batch_execute("ROLLBACK").await.is_ok() {
                 break;
             }
@@ -291,19 +291,19 @@ impl Client {
         let (number, rows) = (self.new_number(), 1 + self.random.below(200) as i64);
         let sql =
             format!("CREATE TABLE made_{number} AS SELECT value FROM generate_series(1, {rows})");
-        let told = connection.batch_execute(&sql).await;
-        let told = self.count(&told);
-        let allowed = after(None, Some(0), told);
+        let outcome = connection.batch_execute(&sql).await;
+        let outcome = self.count(&outcome);
+        let allowed = after(None, Some(0), outcome);
         self.tables.insert(number, Record { rows, allowed });
     }
 }
 
 /// What may be there behind a change from one state to another.
-fn after(before: Option<i64>, new: Option<i64>, told: Told) -> Allowed {
-    match told {
-        Told::Done => vec![new],
-        Told::Failed => vec![before],
-        Told::InDoubt => vec![before, new],
+fn after(before: Option<i64>, new: Option<i64>, outcome: Outcome) -> Allowed {
+    match outcome {
+        Outcome::Done => vec![new],
+        Outcome::Failed => vec![before],
+        Outcome::InDoubt => vec![before, new],
     }
 }
 
@@ -358,7 +358,7 @@ impl Contents {
 }
 
 impl Client {
-    /// Checks what is there, all of which was there when `told` was the last that happened, and goes on
+    /// Checks what is there, all of which was there when `outcome` was the last that happened, and goes on
     /// from it. What must not be, if anything.
     pub fn check(&mut self, contents: &Contents) -> Vec<String> {
         let mut wrong = Vec::new();

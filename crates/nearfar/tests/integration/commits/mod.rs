@@ -2,7 +2,7 @@
 //! was reported as failed is not there, and what is in doubt is there whole or not at all.
 //!
 //! Clients change tables at random while statements run out of time, are cancelled, and their server
-//! is told to end at once, killed, stopped or replaced. An oracle ([`client`]) compares what is there
+//! is told to end immediately, killed, stopped or replaced. An oracle ([`client`]) compares what is there
 //! afterwards with what they were told.
 
 mod client;

@@ -173,7 +173,7 @@ fn tablespaces_are_nodes() {
 
 #[test]
 #[ignore = "needs the topology far-node: cargo xtask testbed far-node"]
-fn a_query_heap_can_lie_on_the_second_node() {
+fn operator_memory_can_lie_on_the_second_node() {
     let mut session = Session::start();
     let used = "SELECT peak_bytes FROM nearfar.tiers WHERE name = 'cpuless';\n";
     let before = session.numbers(used)[0];

@@ -1,0 +1,3 @@
+//! Tests of what outlives the process, without SQL.
+
+mod checkpoints;

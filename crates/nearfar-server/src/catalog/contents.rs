@@ -1,0 +1,149 @@
+//! What a session sees at this moment, in PostgreSQL's terms.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::catalog::CatalogProvider;
+use datafusion::error::Result;
+use datafusion::logical_expr::TableType;
+use nearfar_sql::engine::{PUBLIC, TEMPORARY};
+use nearfar_sql::sql::PG_CATALOG;
+use pgwire::api::Type;
+
+use crate::client::described;
+
+/// Who owns everything.
+pub const OWNER: &str = "nearfar";
+/// The identifier of the owner, which PostgreSQL's first user has.
+pub const OWNER_ID: i64 = 10;
+/// The identifier of the session's user.
+pub const USER_ID: i64 = 16_384;
+/// Where PostgreSQL's identifiers of what users make begin.
+const FIRST_ID: u64 = 16_386;
+const LAST_ID: u64 = i32::MAX as u64;
+/// The bit of a table's identifier that says that the table is found without its schema.
+const VISIBLE: i64 = 1;
+
+/// The user, the database, schemas and relations that a session sees.
+pub struct Contents {
+    pub user: String,
+    pub database: String,
+    pub schemas: Vec<String>,
+    pub relations: Vec<Arc<Relation>>,
+}
+
+/// A table or view.
+pub struct Relation {
+    pub schema: String,
+    pub name: String,
+    pub is_view: bool,
+    pub columns: SchemaRef,
+}
+
+/// A column of a table or view.
+pub struct Attribute {
+    pub relation: Arc<Relation>,
+    pub field: FieldRef,
+    /// From 1.
+    pub number: i64,
+    pub kind: Type,
+    pub modifier: i64,
+    pub bytes: i64,
+}
+
+impl Contents {
+    /// Nothing but its user.
+    pub fn new(user: &str, database: &str) -> Self {
+        Self {
+            user: user.to_owned(),
+            database: database.to_owned(),
+            schemas: Vec::new(),
+            relations: Vec::new(),
+        }
+    }
+
+    /// Adds what is in a catalog.
+    pub async fn add(&mut self, catalog: &dyn CatalogProvider) -> Result<()> {
+        for schema in catalog.schema_names() {
+            let provider = catalog.schema(&schema).filter(|_| !is_system(&schema));
+            let names = provider.iter().flat_map(|provider| provider.table_names());
+            for name in names.collect::<Vec<_>>() {
+                let Some(provider) = &provider else { break };
+                // One that was dropped meanwhile is not there.
+                if let Some(table) = provider.table(&name).await? {
+                    self.relations.push(Arc::new(Relation {
+                        schema: schema.clone(),
+                        name,
+                        is_view: table.table_type() == TableType::View,
+                        columns: table.schema(),
+                    }));
+                }
+            }
+            self.schemas.push(schema);
+        }
+        Ok(())
+    }
+
+    /// All columns that clients can be sent.
+    pub fn attributes(&self) -> Vec<Attribute> {
+        let attributes = self.relations.iter().flat_map(|relation| {
+            let fields = relation.columns.fields().iter().zip(1..);
+            fields.map(move |(field, number)| {
+                let info = described(field).ok();
+                Attribute {
+                    relation: Arc::clone(relation),
+                    field: Arc::clone(field),
+                    number,
+                    modifier: info.as_ref().map_or(-1, |info| info.type_modifier().into()),
+                    bytes: info.as_ref().map_or(-1, |info| info.type_size().into()),
+                    kind: info.map_or(Type::TEXT, |info| info.datatype().clone()),
+                }
+            })
+        });
+        attributes.collect()
+    }
+}
+
+impl Relation {
+    /// Its identifier.
+    pub fn id(&self) -> i64 {
+        relation_id(&self.schema, &self.name)
+    }
+
+    /// Whether it is of one session.
+    pub fn is_temporary(&self) -> bool {
+        self.schema == TEMPORARY
+    }
+}
+
+fn is_system(schema: &str) -> bool {
+    [PG_CATALOG, "information_schema"].contains(&schema)
+}
+
+fn hashed(key: impl Hash) -> i64 {
+    // Of the same value for as long as the process is the same.
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    (FIRST_ID + hasher.finish() % (LAST_ID - FIRST_ID)) as i64
+}
+
+/// The identifier of a table or view, which follows from its name.
+pub fn relation_id(schema: &str, name: &str) -> i64 {
+    let is_visible = [PUBLIC, TEMPORARY].contains(&schema);
+    (hashed((schema, name)) & !VISIBLE) | i64::from(is_visible)
+}
+
+/// Whether the table of this identifier is found without its schema.
+pub fn is_visible(relation: i64) -> bool {
+    relation & VISIBLE != 0
+}
+
+/// The identifier of a schema, which follows from its name.
+pub fn schema_id(name: &str) -> i64 {
+    match name {
+        PG_CATALOG => 11,
+        PUBLIC => 2200,
+        other => hashed(other),
+    }
+}

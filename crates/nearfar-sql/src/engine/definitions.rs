@@ -1,0 +1,482 @@
+//! What the catalog holds, changed: in the log first, if there is one.
+
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::ViewTable;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+use super::Engine;
+use super::catalog::{PUBLIC, TableMap};
+use crate::error::StoreError;
+use crate::scan::table_of;
+use crate::sql::SqlError;
+use nearfar_durable::error::DurableError;
+use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
+use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
+use nearfar_table::table::{Preload, Table};
+use nearfar_table::transaction::{CommitGate, DatabaseSnapshot};
+
+/// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct DefinitionLock {
+    /// Views of the data directory that could not be planned, and are kept there nevertheless.
+    unplanned_views: Mutex<Vec<(QualifiedName, String)>>,
+}
+
+/// Where a new table or view is entered, and under which name.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub schema: Arc<TableMap>,
+    pub schema_name: String,
+    pub name: String,
+    pub or_replace: bool,
+    /// Whether it is the session's own, which no log knows of.
+    pub is_temporary: bool,
+}
+
+impl Slot {
+    /// Whether a table or view of this name is in the way.
+    pub fn is_taken(&self) -> bool {
+        !self.or_replace && self.schema.get(&self.name).is_some()
+    }
+
+    pub fn taken(&self) -> SqlError {
+        SqlError::TableExists {
+            table: self.name.clone(),
+        }
+    }
+
+    /// Has the log forget what is replaced.
+    fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), DurableError> {
+        match self.schema.get(&self.name) {
+            Some(replaced) => forget(log, &self.schema_name, &self.name, &replaced),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The statement of a view, where `provider` is one.
+pub(super) fn view_sql(provider: &dyn TableProvider) -> Option<String> {
+    let view = (provider as &dyn std::any::Any).downcast_ref::<ViewTable>()?;
+    view.definition().cloned()
+}
+
+/// Has the log forget a table or view; tables on files are not in it.
+fn forget(
+    log: &mut LogTransaction<'_>,
+    schema: &str,
+    name: &str,
+    provider: &Arc<dyn TableProvider>,
+) -> Result<(), DurableError> {
+    if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
+        return log.drop_table(table.id());
+    }
+    match view_sql(provider.as_ref()) {
+        Some(_) => log.drop_view(schema, name),
+        None => Ok(()),
+    }
+}
+
+/// Adds what is in a schema to a checkpoint.
+fn add_schema(
+    manifest: &mut DatabaseManifest,
+    database: &DatabaseSnapshot,
+    schema: &str,
+    map: &TableMap,
+) {
+    manifest.schemas.push(schema.to_owned());
+    for (name, provider) in map.all() {
+        if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
+            if let Some(snapshot) = database.table(table) {
+                let mut kept = TableManifest::of(table, snapshot.clone(), table.id(), schema);
+                kept.name = name;
+                manifest.tables.push(kept);
+            }
+        } else if let Some(sql) = view_sql(provider.as_ref()) {
+            let schema = schema.to_owned();
+            manifest.views.push(ViewDefinition { schema, name, sql });
+        }
+    }
+}
+
+impl Engine {
+    /// Changes the catalog: checks that it can be, passes `gate`, writes that to the log, waits for the
+    /// disk, and does it, both with what the check has found. Changes of the catalog follow each other.
+    fn define<F, T>(
+        &self,
+        gate: &CommitGate,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
+        apply: impl FnOnce(F) -> T,
+    ) -> Result<T, StoreError> {
+        let applied = self.define_alone(gate, check, write, apply)?;
+        self.database.main_changed();
+        Ok(applied)
+    }
+
+    /// The same for rows that are new: where nothing but a pool would have them, it has to.
+    fn define_rows<F>(
+        &self,
+        gate: &CommitGate,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
+        apply: impl FnOnce(F),
+    ) -> Result<(), StoreError> {
+        if self.durability.is_some() {
+            return self.define(gate, check, write, apply);
+        }
+        self.define_alone(gate, check, write, apply)?;
+        self.publish()
+    }
+
+    fn define_alone<F, T>(
+        &self,
+        gate: &CommitGate,
+        check: impl FnOnce() -> Result<F, StoreError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
+        apply: impl FnOnce(F) -> T,
+    ) -> Result<T, StoreError> {
+        let _alone = self.definitions.unplanned_views.lock();
+        let found = check()?;
+        self.database.check_owner()?;
+        if let Some(log) = self.log() {
+            let mut record = LogTransaction::new(log, gate)?;
+            write(&mut record, &found)?;
+            gate.pass()?;
+            if !record.is_empty() {
+                let position = {
+                    let _commits = self.database.lock();
+                    record.commit()?
+                };
+                if log.sync_setting().is_on() {
+                    log.sync_to(position)?;
+                }
+            }
+        }
+        gate.pass()?;
+        Ok(apply(found))
+    }
+
+    /// Whether a table or view can be entered: its schema can have been dropped since the statement
+    /// began, and be another one now.
+    fn check(&self, slot: &Slot) -> Result<(), SqlError> {
+        let schema = self.catalog.schema(&slot.schema_name);
+        let is_there = schema.is_some_and(|schema| Arc::ptr_eq(&schema, &slot.schema));
+        if !slot.is_temporary && !is_there {
+            let schema = slot.schema_name.clone();
+            return Err(SqlError::UnknownSchema { schema });
+        }
+        match slot.is_taken() {
+            true => Err(slot.taken()),
+            false => Ok(()),
+        }
+    }
+
+    /// Enters a table with its rows.
+    ///
+    /// # Errors
+    /// A name that is taken; a log that can't be written.
+    pub(super) fn create_table(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        table: Arc<Table>,
+    ) -> Result<(), StoreError> {
+        if slot.is_temporary {
+            self.check(slot)?;
+            gate.pass()?;
+            slot.schema.replace(slot.name.clone(), self.provider(table));
+            return Ok(());
+        }
+        let (system, replaced) = (self.system(), slot.schema.get(&slot.name));
+        let entered = self.define_rows(
+            gate,
+            || Ok(self.check(slot)?),
+            |log, ()| {
+                slot.forget_replaced(log)?;
+                log.create_table((&slot.schema_name, &slot.name), &table, system)
+            },
+            |()| {
+                table.keep();
+                let provider = self.provider(Arc::clone(&table));
+                slot.schema.replace(slot.name.clone(), provider);
+            },
+        );
+        entered.inspect_err(|_| self.undo_create(slot, &table, replaced))
+    }
+
+    /// Takes a table out again, if it was entered, and puts in what it has replaced.
+    fn undo_create(
+        &self,
+        slot: &Slot,
+        table: &Arc<Table>,
+        replaced: Option<Arc<dyn TableProvider>>,
+    ) {
+        let entered = slot.schema.get(&slot.name);
+        let is_entered = entered
+            .as_ref()
+            .and_then(|entered| table_of(entered.as_ref()));
+        if !is_entered.is_some_and(|entered| Arc::ptr_eq(entered, table)) {
+            return;
+        }
+        slot.schema.remove(&slot.name);
+        if let Some(replaced) = replaced {
+            let again = match table_of(replaced.as_ref()) {
+                Some(table) => self.provider(Arc::clone(table)) as _,
+                None => replaced,
+            };
+            slot.schema.replace(slot.name.clone(), again);
+        }
+    }
+
+    /// Enters a view.
+    ///
+    /// # Errors
+    /// As [`Self::create_table`].
+    pub(super) fn create_view(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        view: Arc<ViewTable>,
+    ) -> Result<(), StoreError> {
+        let enter = |()| {
+            slot.schema
+                .replace(slot.name.clone(), Arc::clone(&view) as _)
+        };
+        if slot.is_temporary {
+            self.check(slot)?;
+            gate.pass()?;
+            enter(());
+            return Ok(());
+        }
+        let sql = view.definition().map_or("", String::as_str);
+        self.define(
+            gate,
+            || Ok(self.check(slot)?),
+            |log, ()| {
+                slot.forget_replaced(log)?;
+                log.create_view(&slot.schema_name, &slot.name, sql)
+            },
+            enter,
+        )
+    }
+
+    /// Takes a permanent table or view out; whether it was there.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn drop_relation(
+        &self,
+        gate: &CommitGate,
+        schema: &str,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        self.define(
+            gate,
+            || Ok(self.catalog.schema(schema)),
+            |log, map| match map.as_ref().and_then(|map| map.get(name)) {
+                Some(provider) => forget(log, schema, name, &provider),
+                None => Ok(()),
+            },
+            |map| map.is_some_and(|map| map.remove(name).is_some()),
+        )
+    }
+
+    /// Makes a schema, unless there is one of this name.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn create_schema(&self, gate: &CommitGate, name: &str) -> Result<(), StoreError> {
+        self.define(
+            gate,
+            || Ok(()),
+            |log, ()| log.create_schema(name),
+            |()| self.catalog.add_schema(name),
+        )?;
+        Ok(())
+    }
+
+    /// Takes a schema out, which is empty or goes with all that is in it; whether it was.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn drop_schema(
+        &self,
+        gate: &CommitGate,
+        name: &str,
+        with_contents: bool,
+    ) -> Result<bool, StoreError> {
+        let is_droppable = || {
+            let schema = self.catalog.schema(name);
+            schema.is_some_and(|map| with_contents || map.all().is_empty())
+        };
+        self.define(
+            gate,
+            || Ok(is_droppable()),
+            |log, is_droppable| match is_droppable {
+                true => log.drop_schema(name),
+                false => Ok(()),
+            },
+            |is_droppable| {
+                if is_droppable {
+                    self.catalog.remove_schema(name);
+                }
+                is_droppable
+            },
+        )
+    }
+
+    /// Has the log know where the columns of a table lie now.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn record_placements(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+    ) -> Result<(), StoreError> {
+        self.define(
+            gate,
+            || Ok(()),
+            |log, ()| match self.is_logged(table) {
+                true => log.place(table, self.system()),
+                false => Ok(()),
+            },
+            |()| (),
+        )
+    }
+
+    /// Whether the log knows of a table: not of one that was dropped since the statement began.
+    fn is_logged(&self, table: &Table) -> bool {
+        table.is_kept() && self.database.snapshot().table(table).is_some()
+    }
+
+    /// Says which columns of a table are brought to memory before a query needs them, and begins
+    /// with it.
+    ///
+    /// # Errors
+    /// A log that can't be written.
+    pub(super) fn set_preload(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        preload: Preload,
+    ) -> Result<(), StoreError> {
+        let before = table.preload();
+        table.set_preload(preload);
+        let recorded = self.define(
+            gate,
+            || Ok(()),
+            |log, ()| match self.is_logged(table) {
+                true => log.preload(table),
+                false => Ok(()),
+            },
+            |()| self.preloader.start(&self.catalog),
+        );
+        recorded.inspect_err(|_| table.set_preload(before))
+    }
+
+    /// Takes what is committed and its position in the log. Holds on to nothing that holds on to the
+    /// engine.
+    pub(super) fn manifest_taker(&self) -> TakeManifest {
+        let (catalog, database) = (Arc::clone(&self.catalog), Arc::clone(&self.database));
+        let (definitions, log) = (Arc::clone(&self.definitions), self.log().cloned());
+        Box::new(move || {
+            // No definition is between the log and the catalog then, and no commit between the log
+            // and the database.
+            let unplanned = definitions.unplanned_views.lock();
+            let whole = || {
+                let commits = database.lock();
+                let position = log.as_ref().map_or(0, |log| log.end());
+                (commits.snapshot(), position)
+            };
+            let (snapshot, log_position) = match &log {
+                Some(log) => log.between_transactions(whole),
+                None => whole(),
+            };
+            let mut manifest = DatabaseManifest {
+                log_position,
+                ..DatabaseManifest::default()
+            };
+            for (schema, map) in catalog.all() {
+                add_schema(&mut manifest, &snapshot, &schema, &map);
+            }
+            let unplanned = unplanned.iter().map(|(name, sql)| ViewDefinition {
+                schema: name.schema.clone(),
+                name: name.name.clone(),
+                sql: sql.clone(),
+            });
+            manifest.views.extend(unplanned);
+            manifest
+        })
+    }
+
+    /// The slot of a table that is registered.
+    pub(super) fn public_slot(&self, name: &str) -> Slot {
+        Slot {
+            schema: Arc::clone(self.catalog.public()),
+            schema_name: PUBLIC.to_owned(),
+            name: name.to_owned(),
+            or_replace: false,
+            is_temporary: false,
+        }
+    }
+
+    /// Enters schemas and tables that were recovered, which are part of the database. Returns the
+    /// views, which have to be planned.
+    pub(super) fn restore(&self, definitions: Definitions) -> Vec<(QualifiedName, String)> {
+        for schema in &definitions.schemas {
+            self.catalog.add_schema(schema);
+        }
+        for (name, table) in definitions.tables.into_values() {
+            let map = self.catalog.add_schema(&name.schema);
+            map.replace(name.name, self.provider_of(table));
+        }
+        definitions.views
+    }
+
+    /// Plans views again, in whatever order they can be. Those that can't, since a table on files
+    /// that they read is not there, are left out with a warning.
+    pub(super) fn restore_views(self: &Arc<Self>, views: Vec<(QualifiedName, String)>) {
+        if views.is_empty() {
+            return;
+        }
+        let engine = Arc::clone(self);
+        // A runtime can't be started on a thread that has one.
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(engine.plan_views(views)),
+                Err(error) => tracing::error!(%error, "views could not be planned"),
+            }
+        });
+        if thread.join().is_err() {
+            tracing::error!("planning the views of the data directory has panicked");
+        }
+    }
+
+    async fn plan_views(self: Arc<Self>, mut views: Vec<(QualifiedName, String)>) {
+        let session = self.session();
+        loop {
+            let before = views.len();
+            let mut left = Vec::new();
+            for (name, sql) in views {
+                if let Err(error) = session.execute(&sql).await {
+                    left.push((name, sql, error));
+                }
+            }
+            if left.is_empty() {
+                return;
+            }
+            if left.len() == before {
+                for (name, _, error) in &left {
+                    tracing::warn!(%name, %error, "the view can't be planned");
+                }
+                let unplanned = left.into_iter().map(|(name, sql, _)| (name, sql));
+                self.definitions.unplanned_views.lock().extend(unplanned);
+                return;
+            }
+            views = left.into_iter().map(|(name, sql, _)| (name, sql)).collect();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Operator memory on a tier: hash-join builds, aggregation state and sort runs.
+//!
+//! With `heap_tablespace = near` plans are left as they are. With any other tier, [`HeapRule`] puts
+//! a [`HeapExec`] over every hash join, aggregation and sort, and a [`HeapInputExec`] under each of
+//! their inputs:
+//!
+//! ```text
+//!   HeapExec: tier=far            allocates on far while the operator runs,
+//!     HashJoinExec                  charges the rows it yields
+//!       HeapInputExec: build      allocates near again while its input runs,
+//!         …                         counts the rows that go into the table
+//!       HeapInputExec: probe      from the first probed row on, the operator
+//!         …                         allocates near too: what it now makes are results
+//! ```
+//!
+//! Allocations follow the thread's tier ([`nearfar_memory::ThreadTier`]), so that they reach the
+//! tier in programs whose global allocator is [`nearfar_memory::NearfarAllocator`]. Tasks that an
+//! operator spawns inherit its tier ([`inherit_tiers`]).
+//!
+//! On a modelled tier the memory is near memory, and what it would have cost to have it far is a
+//! *modelled estimate* ([`Usage`]), made from counted rows, the bytes the operator accounts for and
+//! the model's share of the cache, and executed by holding the threads back. It is shown as
+//! `modelled_estimate_wait` in `EXPLAIN ANALYZE`.
+
+mod exec;
+mod rule;
+mod stream;
+mod tracer;
+mod usage;
+
+pub use exec::{HeapExec, HeapInputExec};
+pub use rule::HeapRule;
+pub use tracer::inherit_tiers;
+pub use usage::{Operator, Usage, WAIT_METRIC as HEAP_WAIT_METRIC};

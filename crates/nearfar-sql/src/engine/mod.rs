@@ -1,0 +1,360 @@
+//! The engine: one machine's memory, its tables, and sessions that query them.
+//!
+//! An [`Engine`] is made from [`EngineOptions`]; each client gets a [`Session`] of it, in which it
+//! runs scripts ([`Session::execute`]).
+
+mod catalog;
+mod client;
+mod compact;
+mod definitions;
+mod execute;
+mod fault;
+pub mod heap;
+mod lanes;
+mod loading;
+mod metering;
+mod options;
+mod planning;
+mod pool;
+mod preload;
+mod session;
+mod slicing;
+mod spill;
+mod stream;
+mod system;
+mod yielding;
+
+pub use crate::error::{LimitOf, Refusal};
+pub use crate::interrupt::{Interrupt, PlanningTurns};
+pub use crate::memory::{
+    Charge, EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory, SpillAccount, StatementMemory,
+};
+pub use crate::settings::{Scope, SettingInfo, Settings, Tablespaces, all_settings};
+pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+pub use client::{Described, TransactionState};
+pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
+pub use lanes::Lanes;
+pub use loading::Loading;
+pub use nearfar_durable::log::Origin;
+pub use options::{EngineOptions, SessionOptions};
+pub use session::Session;
+use spill::SpillFolder;
+pub use stream::{CommandTag, RowStream, StatementResult};
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+use nearfar_memory::{MemorySystem, RegionOptions, TierId};
+use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_topology::Topology;
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock};
+
+use crate::error::StoreError;
+use crate::scan::{NearfarTable, ScanCosts};
+use catalog::SharedCatalog;
+use definitions::DefinitionLock;
+use nearfar_durable::Opened;
+use nearfar_durable::checkpoint::pooled::TablePool;
+use nearfar_durable::checkpoint::{Publisher, Verifier};
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
+use nearfar_table::placement::{Storage, TemporaryBudget};
+use nearfar_table::segment::PacedSegments;
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CommitGate, Database};
+use preload::Preloader;
+
+/// The memory of a machine and the tables on it, shared by all sessions.
+#[derive(Debug)]
+pub struct Engine {
+    topology: Topology,
+    storage: Storage,
+    /// The pool of `storage`, if there is one.
+    pool: Option<Arc<TablePool>>,
+    costs: Arc<ScanCosts>,
+    far: Option<TierId>,
+    pacer: Option<Arc<PacedTier>>,
+    threads: usize,
+    /// Ends before what it writes checkpoints of.
+    durability: Option<Durability>,
+    origin: Origin,
+    catalog: Arc<SharedCatalog>,
+    query_memory: Arc<EngineMemory>,
+    database: Arc<Database>,
+    definitions: Arc<DefinitionLock>,
+    /// Publishes main storage in the pool, if there is one.
+    publisher: OnceLock<Arc<Publisher>>,
+    /// Ends before the pool is given back.
+    verifier: Mutex<Option<Verifier>>,
+    preloader: Preloader,
+    runtime: Arc<RuntimeEnv>,
+    /// Where queries run, if not where their statements do.
+    lanes: OnceLock<Lanes>,
+    planning_turns: Arc<PlanningTurns>,
+    /// Sessions so far.
+    sessions: AtomicU64,
+    temp_limit_bytes: u64,
+    closed: Once,
+}
+
+impl Engine {
+    /// An engine without tables. Needs no Tokio runtime; the statements of its sessions do.
+    ///
+    /// # Errors
+    /// Budgets that name no tier or exceed it; a profile that can't be paced; a data directory that
+    /// can't be opened, or has more than there is memory for.
+    pub fn new(options: EngineOptions) -> Result<Arc<Self>, StoreError> {
+        let EngineOptions {
+            topology,
+            profile,
+            threads,
+            ..
+        } = options;
+        let topology = match &profile {
+            Some(profile) => topology.with_profile(profile),
+            None => topology,
+        };
+        let system = MemorySystem::new(&topology, &options.budgets)?;
+        let far = topology
+            .tier("far")
+            .ok()
+            .map(|t| system.tier(&t.name))
+            .transpose()?;
+        let share = match options.whole_device {
+            true => BandwidthShare::WholeDevice,
+            false => BandwidthShare::Threads(threads as u32),
+        };
+        let pacer = profile.as_ref().map(|p| PacedTier::new(p, share));
+        let pacer = pacer.transpose()?;
+        let costs = ScanCosts::new(&system, |tier| pacer.clone().filter(|_| Some(tier) == far));
+        heap::inherit_tiers();
+        let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
+        let region_options = RegionOptions {
+            page_size: options.page_size,
+            over_budget: options.over_budget,
+        };
+        let storage = Storage {
+            system,
+            options: region_options,
+            temporary: None,
+            pool: None,
+            paced: far
+                .zip(pacer.clone())
+                .map(|(far, pacer)| PacedSegments::new(far, pacer)),
+        };
+        let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
+        let engine = Arc::new(Self {
+            topology,
+            database: opened.database,
+            storage: opened.storage,
+            pool: opened.pool,
+            costs,
+            far,
+            pacer,
+            threads,
+            catalog: Arc::default(),
+            query_memory,
+            definitions: Arc::default(),
+            durability: opened.durability,
+            origin: opened.origin,
+            publisher: OnceLock::new(),
+            verifier: Mutex::new(opened.verifier),
+            preloader: Preloader::default(),
+            lanes: OnceLock::new(),
+            planning_turns: PlanningTurns::new(threads),
+            runtime: SpillFolder::runtime()?,
+            sessions: AtomicU64::new(1),
+            temp_limit_bytes: options
+                .temp_limit_bytes
+                .unwrap_or(TemporaryBudget::UNLIMITED),
+            closed: Once::new(),
+        });
+        engine.begin(opened.definitions, options.data.as_ref());
+        Ok(engine)
+    }
+
+    /// Makes what was kept known, and keeps what is committed from now on.
+    fn begin(self: &Arc<Self>, definitions: Option<Definitions>, data: Option<&DataOptions>) {
+        let views = definitions.map(|definitions| self.restore(definitions));
+        self.restore_views(views.unwrap_or_default());
+        if let Some((durability, data)) = self.durability.as_ref().zip(data) {
+            self.database.set_log(Arc::clone(durability.log()) as _);
+            durability.start_checkpoints(data, &self.database, self.manifest_taker());
+        }
+        self.start_publishing();
+        self.preloader.start(&self.catalog);
+    }
+
+    /// Ends merges, so that none goes on without an engine, publishes what is committed, has it on
+    /// disk, and gives the pool back. Nothing that is kept can be changed after that. It is done by
+    /// itself when the engine is dropped.
+    pub fn close(&self) {
+        self.closed.call_once(|| {
+            self.preloader.stop();
+            drop(self.verifier.lock().take());
+            self.database.merges().stop();
+            if let Some(publisher) = self.publisher.get() {
+                publisher.publish_or_warn();
+            }
+            if let Some(durability) = &self.durability {
+                durability.close();
+            }
+            let given_back = self.pool.as_ref().map(|pool| pool.give_back());
+            if let Some(Err(error)) = given_back {
+                tracing::warn!(%error, "the next owner waits for the lease");
+            }
+        });
+    }
+
+    /// The data directory, where there is one.
+    pub fn data_directory(&self) -> Option<&Path> {
+        self.durability.as_ref().map(Durability::path)
+    }
+
+    /// Where the tables were when the engine was made.
+    pub fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The machine, with the modelled tier if there is one.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The tiers and their accounts.
+    pub fn system(&self) -> &Arc<MemorySystem> {
+        &self.storage.system
+    }
+
+    /// Where segments are put.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// What scans have cost.
+    pub fn costs(&self) -> &Arc<ScanCosts> {
+        &self.costs
+    }
+
+    /// The tier named `far`, if the machine has one.
+    pub fn far(&self) -> Option<TierId> {
+        self.far
+    }
+
+    /// The pace of the far tier, where that is modelled.
+    pub fn pacer(&self) -> Option<&Arc<PacedTier>> {
+        self.pacer.as_ref()
+    }
+
+    /// The pace of a tier, where that is modelled.
+    fn pacer_of(&self, tier: TierId) -> Option<Arc<PacedTier>> {
+        self.pacer.clone().filter(|_| Some(tier) == self.far)
+    }
+
+    /// Threads that run queries.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The names under which SQL knows the tiers.
+    pub fn tablespaces(&self) -> Tablespaces {
+        Tablespaces::new(Arc::clone(&self.storage.system), self.far)
+    }
+
+    /// The tables' contents, and their changes.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// What queries may take together, and what they hold.
+    pub fn query_memory(&self) -> &Arc<EngineMemory> {
+        &self.query_memory
+    }
+
+    /// Has queries run on `lanes` by how long they are expected to take, and not where their statements
+    /// do. Once.
+    pub fn set_lanes(&self, lanes: Lanes) {
+        self.lanes.get_or_init(|| lanes);
+    }
+
+    fn lanes(&self) -> Option<&Lanes> {
+        self.lanes.get()
+    }
+
+    /// The turns that statements take whose planning takes long.
+    pub fn planning_turns(&self) -> &Arc<PlanningTurns> {
+        &self.planning_turns
+    }
+
+    /// A new session.
+    pub fn session(self: &Arc<Self>) -> Session {
+        self.session_with(SessionOptions::default())
+    }
+
+    /// A new session that may do what `options` say.
+    pub fn session_with(self: &Arc<Self>, options: SessionOptions) -> Session {
+        Session::new(Arc::clone(self), options)
+    }
+
+    /// Makes `table` known under its name in schema `public`, to all sessions.
+    ///
+    /// # Errors
+    /// A name that is taken; a log that can't be written.
+    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+        let slot = self.public_slot(table.name());
+        self.create_table(&CommitGate::default(), &slot, table)
+    }
+
+    fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {
+        self.database.add(&table);
+        self.provider_of(table)
+    }
+
+    /// The provider of a table that is part of the database.
+    fn provider_of(&self, table: Arc<Table>) -> Arc<NearfarTable> {
+        let provider = NearfarTable::new(table, Arc::clone(&self.costs));
+        Arc::new(provider.writable(&self.database))
+    }
+
+    /// Writes a checkpoint to the data directory, after which the log begins anew.
+    ///
+    /// # Errors
+    /// [`DurabilityError::InMemory`] without a data directory; a disk that can't be written.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        let durability = self.durability.as_ref().ok_or(DurabilityError::InMemory)?;
+        Ok(durability.checkpoint()?)
+    }
+
+    /// The log, once changes are written to it.
+    pub fn log(&self) -> Option<&Arc<Log>> {
+        self.database.log()?;
+        self.durability.as_ref().map(Durability::log)
+    }
+
+    fn catalog(&self) -> &Arc<SharedCatalog> {
+        &self.catalog
+    }
+
+    fn runtime(&self) -> &Arc<RuntimeEnv> {
+        &self.runtime
+    }
+
+    /// The settings of a new session.
+    fn default_settings(&self, options: SessionOptions) -> Settings {
+        let limits = self.database.merges().limits().clone();
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
+        let log = self.log().cloned();
+        let memory_limit_bytes = options.memory_limit_bytes;
+        let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
+        let memory = (Arc::clone(&self.query_memory), memory);
+        Settings::new(self.tablespaces(), limits, log, temporary, memory)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

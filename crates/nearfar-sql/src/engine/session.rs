@@ -1,0 +1,335 @@
+//! A session: what one client sees and has set.
+
+use datafusion::catalog::SchemaProvider;
+use datafusion::common::TableReference;
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use nearfar_memory::TierId;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Engine;
+use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
+use super::compact::CompactViews;
+use super::heap::HeapRule;
+use super::loading::Loading;
+use super::metering::{GuardedCalls, Metering, batch_rows, guarded_functions, parsed_bytes};
+use super::options::SessionOptions;
+use super::slicing::SlicedInputs;
+use super::spill::{SpillStore, SpillTier};
+use super::stream::StatementResult;
+use super::system::SystemTables;
+use super::yielding::YieldingJoins;
+use crate::error::StoreError;
+use crate::foreign::GuardedFiles;
+use crate::memory::{Charge, QueryMemory};
+use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
+use crate::settings::{Settings, library_values};
+use crate::sql::{SqlError, Statement, statements};
+use crate::values::{self, ValuePlanner};
+use nearfar_table::table::Table;
+use nearfar_table::transaction::{CommitGate, Transaction};
+
+/// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
+///
+/// Permanent tables, views and tables on files are shared with all sessions of the engine; settings
+/// and temporary tables are the session's own and end with it. A session is cheap to clone, and its
+/// clones are the same session. Statements need a Tokio runtime with time and I/O enabled; work
+/// runs on its worker threads.
+///
+/// ```no_run
+/// # use nearfar_sql::engine::{Engine, EngineOptions, StatementResult};
+/// # use nearfar_topology::Topology;
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::new(EngineOptions::new(Topology::this_machine()?))?;
+/// let session = engine.session();
+/// for result in session.execute("CREATE TABLE t AS SELECT 1 AS a; SELECT a FROM t").await? {
+///     match result {
+///         StatementResult::Command(tag) => eprintln!("{tag}"),
+///         StatementResult::Rows(rows) => eprintln!("{:?}", rows.collect().await?),
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Session {
+    engine: Arc<Engine>,
+    options: SessionOptions,
+    context: SessionContext,
+    catalog: Arc<SessionCatalog>,
+    pub(super) temporary: Arc<TableMap>,
+    /// What the client keeps of it.
+    kept: Arc<QueryMemory>,
+    pub(super) loading: Arc<Mutex<Option<Loading>>>,
+    /// The transaction that `BEGIN` began.
+    pub(super) open: Arc<Mutex<Option<Arc<Transaction>>>>,
+    /// What the commit of the statement has to pass that runs in this clone.
+    pub(super) gate: Arc<CommitGate>,
+    /// What settings of the library were at first.
+    pub(super) library_defaults: Arc<BTreeMap<&'static str, Option<String>>>,
+    /// The statements that `PREPARE` has prepared, by name, with the memory that their plans take.
+    pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
+}
+
+impl Session {
+    pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
+        let config = config(&engine, options);
+        let library_defaults = Arc::new(library_values(config.options()));
+        let mut state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(engine.runtime()))
+            .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
+            .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(logical_rules())
+            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(GuardedFiles))
+            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
+            .with_physical_optimizer_rule(Arc::new(SlicedInputs))
+            .with_physical_optimizer_rule(Arc::new(CompactViews))
+            .with_physical_optimizer_rule(Arc::new(Metering))
+            .with_physical_optimizer_rule(Arc::new(heap_rule(&engine)))
+            .build();
+        if let Err(error) = datafusion_functions_json::register_all(&mut state) {
+            tracing::warn!(%error, "functions of JSON are missing");
+        }
+        guard(&mut state);
+        let context = SessionContext::new_with_state(state);
+        for function in values::functions() {
+            context.register_udf(function);
+        }
+        for function in values::aggregates() {
+            context.register_udaf(function);
+        }
+        let temporary = Arc::new(TableMap::default());
+        let system = Arc::new(SystemTables::new(&engine, &temporary));
+        let shared = Arc::clone(engine.catalog());
+        let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
+        let catalog = Arc::new(catalog);
+        context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
+        let settings = context
+            .state_ref()
+            .read()
+            .config_options()
+            .extensions
+            .get::<Settings>()
+            .cloned();
+        let settings = settings.unwrap_or_else(|| engine.default_settings(options));
+        let kept = engine
+            .query_memory()
+            .query(settings.memory(), TierId::NEAR, None);
+        Self {
+            kept,
+            engine,
+            options,
+            context,
+            catalog,
+            temporary,
+            loading: Arc::default(),
+            open: Arc::default(),
+            gate: Arc::default(),
+            library_defaults,
+            prepared: Arc::default(),
+        }
+    }
+
+    /// The same session for one statement, whose commit has to pass `gate`.
+    pub(super) fn behind(&self, gate: &Arc<CommitGate>) -> Self {
+        Self {
+            gate: Arc::clone(gate),
+            ..self.clone()
+        }
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// What the session may do.
+    pub fn options(&self) -> SessionOptions {
+        self.options
+    }
+
+    /// DataFusion's own context, for what the session has no word for.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Adds a schema that only this session sees, such as one that a protocol's clients look for.
+    pub fn add_schema(&self, name: &str, schema: Arc<dyn SchemaProvider>) {
+        self.catalog.add_own(name, schema);
+    }
+
+    /// Makes `table` known under its name, to all sessions.
+    ///
+    /// # Errors
+    /// A name that is taken.
+    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+        self.engine.register(table)
+    }
+
+    /// Runs a script: its statements one after another, each to its end but for queries, of which
+    /// the caller reads the rows. Dropping the future, or a stream of rows, ends the work, as
+    /// [`Self::run`] says.
+    ///
+    /// # Errors
+    /// The first statement that fails; nothing has run if it is not SQL. To keep the results of
+    /// those before it, [`Self::read`] the script and [`Self::run`] its statements one by one.
+    pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, StoreError> {
+        let mut results = Vec::new();
+        for statement in self.read(sql)? {
+            results.push(self.run(&statement).await?);
+        }
+        Ok(results)
+    }
+
+    /// Reads a script. Nothing of it has run when a statement in it is wrong; a transaction that is
+    /// open has failed then.
+    ///
+    /// # Errors
+    /// The first statement that is not SQL, or that is known not to be supported; a text that the
+    /// session has no memory for.
+    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+        self.read_within_limits(sql).inspect_err(|_| {
+            if let Some(transaction) = self.open.lock().as_ref() {
+                transaction.fail();
+            }
+        })
+    }
+
+    fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+        let charge = Arc::new(self.charge("the text of a statement", parsed_bytes(sql))?);
+        let statements = statements(sql)?.into_iter();
+        Ok(statements
+            .map(|statement| statement.charged(&charge))
+            .collect())
+    }
+
+    /// Takes memory of the session for something that its client keeps, until what is returned is
+    /// dropped.
+    ///
+    /// # Errors
+    /// More than the session, or the engine, may take.
+    pub fn charge(&self, what: &str, bytes: u64) -> Result<Charge, StoreError> {
+        Charge::new(&self.kept, what, bytes)
+    }
+
+    /// Has errors of the planner come with their place in the statement.
+    pub fn tell_places(&self) {
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let options = state.config_mut().options_mut();
+        options.sql_parser.collect_spans = true;
+    }
+
+    /// The table that is being filled at this moment by a statement of this session.
+    pub fn loading(&self) -> Option<Loading> {
+        self.loading.lock().clone()
+    }
+
+    /// What has been set.
+    pub fn settings(&self) -> Settings {
+        self.settings_in(&self.context.state_ref().read())
+    }
+
+    pub(super) fn settings_in(&self, state: &SessionState) -> Settings {
+        let extensions = &state.config_options().extensions;
+        let own = extensions.get::<Settings>().cloned();
+        own.unwrap_or_else(|| self.engine.default_settings(self.options))
+    }
+
+    /// Plans a statement of DataFusion's, without Nearfar's statements, without a memory budget of the
+    /// query's own, and apart from a transaction that is open.
+    ///
+    /// # Errors
+    /// A statement that is wrong, or names what is not there.
+    pub async fn sql(&self, sql: &str) -> Result<DataFrame> {
+        self.context.sql(sql).await
+    }
+
+    /// The context in which one query runs that has `plan`, and its memory.
+    pub(super) fn query_context(
+        &self,
+        state: &SessionState,
+        plan: &dyn ExecutionPlan,
+    ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
+        let settings = self.settings_in(state);
+        let memory = self.engine.query_memory().query(
+            settings.memory(),
+            settings.heap_tier(),
+            settings.memory_limit_bytes(),
+        );
+        let mut runtime = state.runtime_env().as_ref().clone();
+        runtime.memory_pool = Arc::clone(&memory) as _;
+        let tier = settings.spill_tier().map(|tier| SpillTier {
+            system: Arc::clone(self.engine.system()),
+            tier,
+            pacer: self.engine.pacer_of(tier),
+        });
+        let disk = Arc::clone(&runtime.disk_manager);
+        let store = SpillStore::new(tier, disk, Arc::clone(memory.spilled()));
+        match store.into_disk_manager() {
+            Ok(store) => runtime.disk_manager = store,
+            Err(error) => tracing::warn!(%error, "the query spills to disk alone"),
+        }
+        let mut config = memory.fitted(state.config());
+        if let Some(rows) = batch_rows(plan).filter(|rows| *rows < config.batch_size()) {
+            config = config.with_batch_size(rows);
+        }
+        let context = TaskContext::from(state)
+            .with_session_config(config)
+            .with_runtime(Arc::new(runtime));
+        (Arc::new(context), memory)
+    }
+
+    /// The schema and name of a table, which may be written without catalog and schema.
+    ///
+    /// # Errors
+    /// Another catalog than the one there is.
+    pub(super) fn resolve(&self, name: &TableReference) -> Result<(String, String), SqlError> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let defaults = &state.config_options().catalog;
+        let resolved = name
+            .clone()
+            .resolve(&defaults.default_catalog, &defaults.default_schema);
+        if *resolved.catalog != *CATALOG {
+            let schema = format!("{}.{}", resolved.catalog, resolved.schema);
+            return Err(SqlError::UnknownSchema { schema });
+        }
+        Ok((resolved.schema.to_string(), resolved.table.to_string()))
+    }
+}
+
+/// The settings of a session: the one place where they are made.
+fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
+    settings(engine.threads())
+        .with_information_schema(true)
+        .with_default_catalog_and_schema(CATALOG, PUBLIC)
+        .with_create_default_catalog_and_schema(false)
+        .with_option_extension(engine.default_settings(options))
+}
+
+/// Puts functions and operators that ask for memory in the place of those that do not.
+fn guard(state: &mut SessionState) {
+    for function in guarded_functions() {
+        // What is replaced is DataFusion's own, and nothing refuses it.
+        let _replaced = state.register_udf(Arc::clone(function));
+    }
+    let rewritten = state.register_function_rewrite(Arc::new(GuardedCalls));
+    if let Err(error) = rewritten {
+        tracing::warn!(%error, "some expressions take memory without asking");
+    }
+}
+
+/// The rule for operator memory. It comes last: other rules look for the operators that it wraps.
+fn heap_rule(engine: &Engine) -> HeapRule {
+    HeapRule::new(engine.far().zip(engine.pacer().cloned()))
+}

@@ -1,0 +1,218 @@
+//! What statements give back.
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, SchemaRef};
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::EmptyRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::memory::MemoryStream;
+use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use futures::future::BoxFuture;
+use futures::{Stream, StreamExt};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::execute::shown_schema;
+use super::fault::{is_of_hash_join, query_error};
+use crate::error::{Panicked, StoreError};
+use crate::memory::{CancelOnDrop, QueryMemory};
+use nearfar_durable::checkpoint::pooled::TablePool;
+use nearfar_durable::error::DurabilityError;
+use nearfar_table::transaction::Transaction;
+
+/// What a poll of a query gives.
+type Polled = Poll<Option<Result<RecordBatch, DataFusionError>>>;
+
+/// The result of one statement.
+#[derive(Debug)]
+pub enum StatementResult {
+    /// A query: its rows, as they come.
+    Rows(RowStream),
+    /// A command, which is done.
+    Command(CommandTag),
+}
+
+/// What a command did, in the manner of PostgreSQL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandTag {
+    /// The command, such as `CREATE TABLE`.
+    pub command: &'static str,
+    /// The rows that it added or wrote, where it did that.
+    pub rows: Option<u64>,
+}
+
+impl fmt::Display for CommandTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.rows {
+            Some(rows) => write!(f, "{} {rows}", self.command),
+            None => f.write_str(self.command),
+        }
+    }
+}
+
+/// What runs a query in another way.
+pub(super) type Retry = BoxFuture<'static, Result<SendableRecordBatchStream, DataFusionError>>;
+
+/// Batches that may wait for whoever reads the rows.
+const BUFFERED_BATCHES: usize = 2;
+
+/// The rows of a query. The query runs in tasks of its own, at most a few batches ahead of its
+/// reader; dropping the stream ends them at their next batch.
+pub struct RowStream {
+    schema: SchemaRef,
+    batches: SendableRecordBatchStream,
+    memory: CancelOnDrop,
+    plan: Arc<dyn ExecutionPlan>,
+    /// Fails with the query.
+    transaction: Arc<Transaction>,
+    /// What main storage is read from, which must have been this process's until then.
+    pool: Option<Arc<TablePool>>,
+}
+
+impl RowStream {
+    /// Starts to run `batches` of `plan` in a task, and in the other way that is given where a hash join
+    /// is refused memory before the first of them. Needs a Tokio runtime.
+    pub(super) fn start(
+        plan: Arc<dyn ExecutionPlan>,
+        (mut batches, mut retry): (SendableRecordBatchStream, Option<Retry>),
+        memory: Arc<QueryMemory>,
+        transaction: Arc<Transaction>,
+        pool: Option<Arc<TablePool>>,
+    ) -> Self {
+        let schema = shown_schema(&batches.schema());
+        let mut receiver = RecordBatchReceiverStream::builder(batches.schema(), BUFFERED_BATCHES);
+        let sender = receiver.tx();
+        receiver.spawn(async move {
+            while let Some(mut batch) = batches.next().await {
+                match (&batch, retry.take()) {
+                    (Err(error), Some(retry)) if is_of_hash_join(error) => {
+                        // What it holds is given back first.
+                        batches = Box::pin(EmptyRecordBatchStream::new(batches.schema()));
+                        match retry.await {
+                            Ok(again) => {
+                                batches = again;
+                                continue;
+                            }
+                            Err(error) => batch = Err(error),
+                        }
+                    }
+                    _ => {}
+                }
+                let failed = batch.is_err();
+                if sender.send(batch).await.is_err() || failed {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        Self {
+            schema,
+            batches: receiver.build(),
+            memory: CancelOnDrop(memory),
+            plan,
+            transaction,
+            pool,
+        }
+    }
+
+    /// The next rows. An operator that panics ends its query, and nothing else.
+    fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
+        let batches = &mut self.batches;
+        // Nothing of the stream is used after a panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| batches.poll_next_unpin(cx)));
+        polled.unwrap_or_else(|panic| {
+            let message = format!("an operator has panicked: {}", Panicked::of(panic.as_ref()));
+            Poll::Ready(Some(Err(StoreError::Internal { message }.into())))
+        })
+    }
+
+    /// Rows that were read while the pool was this process's: a later owner uses its memory for
+    /// something else.
+    fn checked(
+        &self,
+        batch: Result<RecordBatch, DataFusionError>,
+    ) -> Result<RecordBatch, StoreError> {
+        let owner = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
+        let checked = match (owner, batch) {
+            (Ok(()), Ok(batch)) => return self.shown(batch),
+            // Whatever became of it: values that nobody has encoded are no reason to blame the query.
+            (Err(by), _) => DurabilityError::fenced(&by).into(),
+            (Ok(()), Err(error)) => query_error(error.into(), &self.memory.0, self.plan.as_ref()),
+        };
+        self.transaction.fail();
+        Err(checked)
+    }
+
+    /// A batch with the names of columns that are shown.
+    fn shown(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+        let has_names = |(own, other): (&Arc<Field>, &Arc<Field>)| own.name() == other.name();
+        let fields = self.schema.fields().iter();
+        if fields.zip(batch.schema_ref().fields()).all(has_names) {
+            return Ok(batch);
+        }
+        let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = shown_schema(batch.schema_ref());
+        let columns = batch.columns().to_vec();
+        let batch = RecordBatch::try_new_with_options(schema, columns, &rows);
+        Ok(batch?)
+    }
+
+    /// The columns' names and types.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The memory of the query.
+    pub fn memory(&self) -> &Arc<QueryMemory> {
+        &self.memory.0
+    }
+
+    /// The same rows, all of which are there.
+    ///
+    /// # Errors
+    /// What ended the query early.
+    pub(super) async fn buffered(mut self) -> Result<Self, StoreError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        let schema = Arc::clone(&self.schema);
+        self.batches = Box::pin(MemoryStream::try_new(batches, schema, None)?);
+        // They are no rows of the pool's.
+        self.pool = None;
+        Ok(self)
+    }
+
+    /// All rows that are left.
+    ///
+    /// # Errors
+    /// What ended the query early.
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>, StoreError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch, StoreError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = self.poll_batches(cx);
+        next.map(|next| next.map(|batch| self.checked(batch)))
+    }
+}

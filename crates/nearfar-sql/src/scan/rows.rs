@@ -1,0 +1,419 @@
+//! Which rows of a piece pass the filters, zone by zone.
+
+use arrow::array::Array;
+use arrow::array::ArrayRef;
+use arrow::datatypes::Schema;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::charge::PartitionCosts;
+use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
+use super::steps::{rows_by_bytes, text_bytes};
+use crate::error::StoreError;
+use nearfar_table::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
+use nearfar_table::table::{ColumnSlot, DeleteVector, Part, Segment, TableSummary};
+
+/// Rows a filter that may be left out is tried on before it is judged.
+const TRIAL_ROWS: usize = 2 * ZONE_ROWS;
+
+/// A filter that may be left out is, when more than this share of the rows pass it.
+const USEFUL_SHARE: f64 = 0.75;
+
+/// How many of the rows that met a filter passed it.
+#[derive(Debug, Default, Clone, Copy)]
+struct Passed {
+    rows: usize,
+    passed: usize,
+}
+
+impl Passed {
+    fn add(&mut self, rows: usize, passed: usize) {
+        self.rows += rows;
+        self.passed += passed;
+    }
+
+    fn is_useless(&self) -> bool {
+        self.rows >= TRIAL_ROWS && self.passed as f64 > USEFUL_SHARE * self.rows as f64
+    }
+}
+
+/// A filter, whether the scan may leave it out, and how it has done so far.
+#[derive(Debug)]
+pub struct ActiveFilter {
+    pub filter: Filter,
+    /// A join or top-k checks these rows again: leaving the filter out changes no result.
+    pub optional: bool,
+    passed: Passed,
+    /// Its verdict on every value of its column, once that has paid.
+    domain: Option<Domain>,
+    /// Whether the verdict on every value has been asked for.
+    domain_tried: bool,
+}
+
+/// A filter is tried on all values of its column when the scan has this many times as many rows,
+/// and once it has been tried on one row for this many values: a filter that changes with every
+/// batch never gets there.
+const DOMAIN_SHARE: usize = 4;
+
+impl ActiveFilter {
+    /// A filter that has not been tried yet.
+    pub fn new(filter: Filter, optional: bool) -> Self {
+        Self {
+            filter,
+            optional,
+            passed: Passed::default(),
+            domain: None,
+            domain_tried: false,
+        }
+    }
+
+    /// Tries the filter on every value its column can have, if that is cheaper than trying it on
+    /// the rows of the scan; says whether it did.
+    pub fn try_domain(
+        &mut self,
+        summary: &TableSummary,
+        schema: &Schema,
+        rows_of_scan: usize,
+    ) -> bool {
+        let [column] = self.filter.columns()[..] else {
+            return false;
+        };
+        let Some((low, high)) = summary.columns[column].bounds else {
+            return false;
+        };
+        let rows_tried = (self.passed.rows * DOMAIN_SHARE) as i128;
+        let rows_worth = (rows_of_scan / DOMAIN_SHARE) as i128;
+        let pays = high
+            .checked_sub(low)
+            .is_some_and(|size| size < rows_tried.min(rows_worth));
+        // A range is decided on codes as it is.
+        let is_range = matches!(self.filter.kind(), FilterKind::Range { .. });
+        if self.domain_tried || is_range || !pays || !self.is_on() {
+            return false;
+        }
+        self.domain_tried = true;
+        self.domain = self
+            .filter
+            .domain((low, high), schema.field(column).data_type());
+        self.domain.is_some()
+    }
+
+    fn is_on(&self) -> bool {
+        !(self.optional && self.passed.is_useless())
+    }
+}
+
+/// The rows that pass, as an owned set.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Selected {
+    None,
+    Run(Range<usize>),
+    Positions(Vec<u32>),
+}
+
+/// One part of a table with the filters bound to it.
+pub struct BoundSegment {
+    pub part: Part,
+    current: Vec<Option<Arc<ColumnSegment>>>,
+    /// Per column, the run of rows that filters have read last.
+    read_by_filters: Vec<Range<usize>>,
+    zones: Vec<(usize, ZoneFilter)>,
+    rows: Vec<usize>,
+    /// Rows whose texts may be looked at in one step.
+    step_rows: usize,
+    mask: Vec<u8>,
+}
+
+impl BoundSegment {
+    /// Binds `filters` to `part`.
+    ///
+    /// # Errors
+    /// Columns of filters that can't be brought to memory.
+    pub fn new(part: Part, filters: &[ActiveFilter]) -> Result<Self, StoreError> {
+        let columns = part.segment.columns().len();
+        let mut bound = Self {
+            current: vec![None; columns],
+            read_by_filters: vec![0..0; columns],
+            part,
+            zones: Vec::new(),
+            rows: Vec::new(),
+            step_rows: ZONE_ROWS,
+            mask: Vec::new(),
+        };
+        for (index, active) in filters.iter().enumerate() {
+            if !active.is_on() {
+                continue;
+            }
+            for column in active.filter.columns() {
+                let segment = bound.column(*column)?;
+                if active.filter.is_costly() {
+                    let row_bytes = text_bytes(&segment, bound.segment().rows());
+                    bound.step_rows = bound.step_rows.min(rows_by_bytes(row_bytes));
+                }
+            }
+            let of = |column: usize| bound.current[column].clone();
+            match active.filter.bind(of, active.domain.as_ref()) {
+                Bound::Zone(filter) => bound.zones.push((index, filter)),
+                Bound::Rows => bound.rows.push(index),
+            }
+        }
+        Ok(bound)
+    }
+
+    /// Rows whose texts may be looked at in one step, of a zone at most.
+    pub fn step_rows(&self) -> usize {
+        self.step_rows
+    }
+
+    fn segment(&self) -> &Segment {
+        &self.part.segment
+    }
+
+    /// The column as it is placed when the segment is first read; the same for the whole segment.
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub fn column(&mut self, column: usize) -> Result<Arc<ColumnSegment>, StoreError> {
+        if let Some(current) = &self.current[column] {
+            return Ok(Arc::clone(current));
+        }
+        let current = self.part.segment.columns()[column].current()?;
+        self.current[column] = Some(Arc::clone(&current));
+        Ok(current)
+    }
+
+    /// The slot a column's counters are in.
+    pub fn slot(&self, column: usize) -> &ColumnSlot {
+        &self.segment().columns()[column]
+    }
+
+    /// Rows of `zone` that are not deleted.
+    pub fn rows_left(&self, zone: usize) -> usize {
+        let start = zone * ZONE_ROWS;
+        let end = (start + ZONE_ROWS).min(self.segment().rows());
+        let delete_vector = self.part.delete_vector.as_deref();
+        let deleted =
+            |delete_vector: &DeleteVector| delete_vector.rank(end) - delete_vector.rank(start);
+        end - start - delete_vector.map_or(0, deleted)
+    }
+
+    /// The rows of `zone`, cut to `within`, that pass all filters.
+    ///
+    /// # Errors
+    /// What evaluating a filter reports.
+    pub fn select(
+        &mut self,
+        zone: usize,
+        within: &Range<usize>,
+        filters: &mut [ActiveFilter],
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<Selected, StoreError> {
+        let start = (zone * ZONE_ROWS).max(within.start);
+        let end = ((zone + 1) * ZONE_ROWS).min(within.end);
+        let mut selected = self.select_by_zone(zone, start..end, filters, costs);
+        for position in 0..self.rows.len() {
+            let index = self.rows[position];
+            if selected == Selected::None {
+                break;
+            }
+            let filter = &mut filters[index];
+            if filter.is_on() {
+                selected = self.select_by_rows(selected, filter, schema, costs)?;
+            }
+        }
+        Ok(selected)
+    }
+
+    fn select_by_zone(
+        &mut self,
+        zone: usize,
+        rows: Range<usize>,
+        filters: &mut [ActiveFilter],
+        costs: &mut PartitionCosts,
+    ) -> Selected {
+        let verdicts: Vec<Verdict> = self.zones.iter().map(|(_, f)| f.verdict(zone)).collect();
+        if verdicts.contains(&Verdict::None) {
+            return Selected::None;
+        }
+        let delete_vector = self.part.delete_vector.as_deref();
+        let mut left = rows.len();
+        let mut masked = false;
+        if let Some(delete_vector) =
+            delete_vector.filter(|delete_vector| delete_vector.touches(zone))
+        {
+            unmask(&mut self.mask, rows.len());
+            delete_vector.restrict(rows.start, &mut self.mask);
+            left = count(&self.mask);
+            masked = true;
+            if left == 0 {
+                return Selected::None;
+            }
+        }
+        for ((index, filter), verdict) in self.zones.iter().zip(verdicts) {
+            let active = &mut filters[*index];
+            if verdict == Verdict::All || !active.is_on() {
+                continue;
+            }
+            if !masked {
+                unmask(&mut self.mask, rows.len());
+                masked = true;
+            }
+            filter.restrict(rows.start, &mut self.mask);
+            let column = active.filter.columns()[0];
+            let run = RowSet::Run {
+                start: rows.start,
+                len: rows.len(),
+            };
+            costs.read(&self.part.segment.columns()[column], &filter.segment, run);
+            extend(&mut self.read_by_filters[column], &rows);
+            let before = std::mem::replace(&mut left, count(&self.mask));
+            if active.optional {
+                active.passed.add(before, left);
+            }
+            if left == 0 {
+                return Selected::None;
+            }
+        }
+        if masked {
+            compress(&self.mask, left, rows)
+        } else {
+            Selected::Run(rows)
+        }
+    }
+
+    fn select_by_rows(
+        &mut self,
+        selected: Selected,
+        active: &mut ActiveFilter,
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<Selected, StoreError> {
+        let rows = selected.as_rows();
+        let columns = active
+            .filter
+            .columns()
+            .iter()
+            .map(|column| self.read(*column, rows, schema, costs))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mask = active.filter.evaluate(columns, rows.len())?;
+        let passed = mask.true_count();
+        active.passed.add(rows.len(), passed);
+        if passed == rows.len() {
+            return Ok(selected);
+        }
+        if passed == 0 {
+            return Ok(Selected::None);
+        }
+        let mask = match mask.nulls() {
+            Some(nulls) => mask.values() & nulls.inner(),
+            None => mask.values().clone(),
+        };
+        let positions = mask.set_indices().map(|i| match rows {
+            RowSet::Run { start, .. } => (start + i) as u32,
+            RowSet::Positions(positions) => positions[i],
+        });
+        Ok(Selected::Positions(positions.collect()))
+    }
+
+    /// The values of `rows` of a column; of the column behind the last, the rows' identities.
+    /// Charged unless filters have just read the column there: then they come from the cache and are
+    /// only counted.
+    ///
+    /// # Errors
+    /// What decoding reports, and a column that can't be brought to memory.
+    pub fn read(
+        &mut self,
+        column: usize,
+        rows: RowSet<'_>,
+        schema: &Schema,
+        costs: &mut PartitionCosts,
+    ) -> Result<ArrayRef, StoreError> {
+        if column == self.segment().columns().len() {
+            return Ok(self.part.id_column(rows));
+        }
+        let segment = self.column(column)?;
+        let (span, cached) = (rows.span(), &self.read_by_filters[column]);
+        if cached.start <= span.start && span.end <= cached.end {
+            costs.count(self.slot(column), rows);
+        } else {
+            costs.read(self.slot(column), &segment, rows);
+        }
+        Ok(segment.read(rows, schema.field(column).data_type())?)
+    }
+}
+
+impl Selected {
+    /// The same rows, borrowed.
+    pub fn as_rows(&self) -> RowSet<'_> {
+        match self {
+            Self::None => RowSet::Positions(&[]),
+            Self::Run(rows) => RowSet::Run {
+                start: rows.start,
+                len: rows.len(),
+            },
+            Self::Positions(positions) => RowSet::Positions(positions),
+        }
+    }
+}
+
+/// Makes `run` one with `next` where that follows it, else `next` alone.
+fn extend(run: &mut Range<usize>, next: &Range<usize>) {
+    if run.end == next.start || *run == *next {
+        run.end = next.end;
+    } else {
+        *run = next.clone();
+    }
+}
+
+/// Makes `mask` that of `rows` rows, all of which pass so far.
+fn unmask(mask: &mut Vec<u8>, rows: usize) {
+    mask.clear();
+    mask.resize(rows, 1);
+}
+
+fn count(mask: &[u8]) -> usize {
+    mask.iter().map(|keep| usize::from(*keep)).sum()
+}
+
+/// The rows from `rows.start` on whose mask is 1: `count` of them, at least one.
+fn compress(mask: &[u8], count: usize, rows: Range<usize>) -> Selected {
+    if count == mask.len() {
+        return Selected::Run(rows);
+    }
+    // One slot more than rows pass: every row writes, and only those that pass advance.
+    let mut positions = vec![0u32; count + 1];
+    let mut next = 0;
+    for (offset, keep) in mask.iter().enumerate() {
+        positions[next] = (rows.start + offset) as u32;
+        next += usize::from(*keep);
+        if next == count {
+            break;
+        }
+    }
+    positions.truncate(count);
+    Selected::Positions(positions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_become_the_rows_they_keep() {
+        assert_eq!(compress(&[1, 1], 2, 4..6), Selected::Run(4..6));
+        assert_eq!(
+            compress(&[1, 0, 1, 0], 2, 4..8),
+            Selected::Positions(vec![4, 6])
+        );
+    }
+
+    #[test]
+    fn runs_that_follow_each_other_are_one() {
+        let mut run = 0..0;
+        for (next, both) in [(0..8, 0..8), (8..16, 0..16), (24..32, 24..32)] {
+            extend(&mut run, &next);
+            assert_eq!(run, both);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! One partition of a scan, batch by batch.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::RecordBatchStream;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use futures::Stream;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::charge::PartitionCosts;
+use super::filter::Filter;
+use super::partitions::Piece;
+use super::rows::{ActiveFilter, BoundSegment, Selected};
+use super::steps::Steps;
+use crate::error::StoreError;
+use nearfar_table::segment::{RowSet, ZONE_ROWS};
+use nearfar_table::table::Snapshot;
+
+/// Steps in one poll when none yields rows, so that a query can be cancelled.
+const STEPS_PER_POLL: usize = 64;
+
+/// A filter that changes while the query runs, and the filters it last stood for.
+pub struct DynamicFilter {
+    expr: Arc<dyn PhysicalExpr>,
+    seen: Option<Arc<dyn PhysicalExpr>>,
+}
+
+impl DynamicFilter {
+    pub fn new(expr: Arc<dyn PhysicalExpr>) -> Self {
+        Self { expr, seen: None }
+    }
+
+    /// What the filter stands for now, if that has changed.
+    fn changed(&mut self) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let Some(dynamic) = self.expr.downcast_ref::<DynamicFilterPhysicalExpr>() else {
+            return Ok(None);
+        };
+        let current = dynamic.current()?;
+        let same = self
+            .seen
+            .as_ref()
+            .is_some_and(|seen| Arc::ptr_eq(seen, &current));
+        if same {
+            return Ok(None);
+        }
+        self.seen = Some(Arc::clone(&current));
+        Ok(Some(current))
+    }
+}
+
+/// What one partition reads and how.
+pub struct PartitionScan {
+    pub snapshot: Snapshot,
+    pub pieces: VecDeque<Piece>,
+    pub table_schema: SchemaRef,
+    pub schema: SchemaRef,
+    pub projection: Vec<usize>,
+    pub filters: Vec<Filter>,
+    pub dynamic: Vec<DynamicFilter>,
+    pub fetch: Option<usize>,
+    pub costs: PartitionCosts,
+    pub metrics: BaselineMetrics,
+}
+
+/// The stream of a [`PartitionScan`].
+pub struct ScanStream {
+    scan: PartitionScan,
+    active: Vec<ActiveFilter>,
+    static_filters: usize,
+    rows_of_scan: usize,
+    open: Option<OpenPiece>,
+    /// Rows of the open piece that passed and wait for a full batch.
+    pending: Vec<u32>,
+    rows_left: usize,
+    steps: Steps,
+}
+
+struct OpenPiece {
+    bound: BoundSegment,
+    piece: Piece,
+    /// The first row that was not looked at yet.
+    next: usize,
+}
+
+impl OpenPiece {
+    /// Rows of one zone that come next, `rows_max` of them at most.
+    fn next_rows(&mut self, rows_max: usize) -> Range<usize> {
+        let zone_end = (self.next / ZONE_ROWS + 1) * ZONE_ROWS;
+        let end = zone_end.min(self.piece.rows.end).min(self.next + rows_max);
+        let start = std::mem::replace(&mut self.next, end);
+        start..end
+    }
+}
+
+/// What one step brought.
+enum Step {
+    Batch(RecordBatch),
+    Nothing,
+    Done,
+}
+
+impl ScanStream {
+    pub fn new(mut scan: PartitionScan) -> Self {
+        let filters = std::mem::take(&mut scan.filters);
+        let static_filters = filters.len();
+        let is_costly = filters.iter().any(Filter::is_costly);
+        let active = filters
+            .into_iter()
+            .map(|filter| ActiveFilter::new(filter, false));
+        Self {
+            active: active.collect(),
+            static_filters,
+            rows_of_scan: scan.pieces.iter().map(|piece| piece.rows.len()).sum(),
+            open: None,
+            pending: Vec::new(),
+            rows_left: scan.fetch.unwrap_or(usize::MAX),
+            steps: Steps::new(is_costly),
+            scan,
+        }
+    }
+
+    /// Puts what the dynamic filters stand for now behind the static ones, and says whether
+    /// segments have to be bound again.
+    fn refresh_filters(&mut self) -> Result<bool, StoreError> {
+        let mut changed = false;
+        for dynamic in &mut self.scan.dynamic {
+            changed |= dynamic.changed()?.is_some();
+        }
+        if changed {
+            self.active.truncate(self.static_filters);
+            for expr in self.scan.dynamic.iter().filter_map(|d| d.seen.as_ref()) {
+                let filters = Filter::conjuncts(expr, &self.scan.table_schema)?.into_iter();
+                // Who gave the filter looks at each row all the same: what takes long is done once.
+                let cheap = filters.filter(|filter| !filter.is_costly());
+                self.active
+                    .extend(cheap.map(|filter| ActiveFilter::new(filter, true)));
+            }
+        }
+        for active in &mut self.active {
+            changed |= active.try_domain(
+                self.scan.snapshot.summary(),
+                &self.scan.table_schema,
+                self.rows_of_scan,
+            );
+        }
+        Ok(changed)
+    }
+
+    fn step(&mut self) -> Result<Step, StoreError> {
+        if self.rows_left == 0 {
+            return Ok(Step::Done);
+        }
+        let changed = self.refresh_filters()?;
+        let open = match self.open.take() {
+            Some(open) => Some(open),
+            None => self.open_next()?,
+        };
+        let Some(mut open) = open else {
+            return Ok(Step::Done);
+        };
+        if changed {
+            open.bound = BoundSegment::new(open.bound.part.clone(), &self.active)?;
+        }
+        if open.next >= open.piece.rows.end {
+            return self.flush(&mut open.bound);
+        }
+        let began = Instant::now();
+        let rows = open.next_rows(self.steps.rows(open.bound.step_rows()));
+        let schema = Arc::clone(&self.scan.table_schema);
+        let selected = open.bound.select(
+            rows.start / ZONE_ROWS,
+            &rows,
+            &mut self.active,
+            &schema,
+            &mut self.scan.costs,
+        )?;
+        self.steps.done(rows.len(), began);
+        let step = self.take(selected, &mut open.bound)?;
+        self.open = Some(open);
+        Ok(step)
+    }
+
+    fn open_next(&mut self) -> Result<Option<OpenPiece>, StoreError> {
+        let Some(piece) = self.scan.pieces.pop_front() else {
+            return Ok(None);
+        };
+        let part = self.scan.snapshot.parts()[piece.part].clone();
+        Ok(Some(OpenPiece {
+            bound: BoundSegment::new(part, &self.active)?,
+            next: piece.rows.start,
+            piece,
+        }))
+    }
+
+    /// Hands whole runs on immediately; collects single rows until they fill a batch.
+    fn take(&mut self, selected: Selected, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+        match selected {
+            Selected::None => Ok(Step::Nothing),
+            Selected::Run(rows) if self.pending.is_empty() => {
+                let rows = RowSet::Run {
+                    start: rows.start,
+                    len: rows.len(),
+                };
+                Ok(Step::Batch(self.batch(rows, bound)?))
+            }
+            Selected::Run(rows) => {
+                self.pending.extend(rows.map(|row| row as u32));
+                self.flush_if_full(bound)
+            }
+            Selected::Positions(positions) => {
+                if self.pending.is_empty() {
+                    self.pending = positions;
+                } else {
+                    self.pending.extend(positions);
+                }
+                self.flush_if_full(bound)
+            }
+        }
+    }
+
+    fn flush_if_full(&mut self, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+        if self.pending.len() >= ZONE_ROWS / 2 {
+            self.flush(bound)
+        } else {
+            Ok(Step::Nothing)
+        }
+    }
+
+    fn flush(&mut self, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+        if self.pending.is_empty() {
+            return Ok(Step::Nothing);
+        }
+        let positions = std::mem::take(&mut self.pending);
+        Ok(Step::Batch(
+            self.batch(RowSet::Positions(&positions), bound)?,
+        ))
+    }
+
+    fn batch(
+        &mut self,
+        rows: RowSet<'_>,
+        bound: &mut BoundSegment,
+    ) -> Result<RecordBatch, StoreError> {
+        let columns = self
+            .scan
+            .projection
+            .iter()
+            .map(|column| bound.read(*column, rows, &self.scan.table_schema, &mut self.scan.costs))
+            .collect::<Result<Vec<ArrayRef>, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        let schema = Arc::clone(&self.scan.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let kept = batch.num_rows().min(self.rows_left);
+        self.rows_left -= kept;
+        Ok(if kept < batch.num_rows() {
+            batch.slice(0, kept)
+        } else {
+            batch
+        })
+    }
+}
+
+impl Stream for ScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let elapsed = self.scan.metrics.elapsed_compute().clone();
+        let _timer = elapsed.timer();
+        for _ in 0..STEPS_PER_POLL {
+            if self.steps.is_over() {
+                break;
+            }
+            match self.step() {
+                Ok(Step::Nothing) => {}
+                Ok(Step::Done) => return Poll::Ready(None),
+                Ok(Step::Batch(batch)) => {
+                    self.scan.metrics.record_output(batch.num_rows());
+                    return Poll::Ready(Some(Ok(batch)));
+                }
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl RecordBatchStream for ScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.scan.schema)
+    }
+}

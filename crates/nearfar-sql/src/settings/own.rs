@@ -1,0 +1,246 @@
+//! The settings of Nearfar, in one table: what each is for, whose it is, and how it is set and shown.
+
+use nearfar_memory::{Placement, TierId};
+use nearfar_topology::FAR;
+
+use super::value::Given;
+use super::{Scope, Settings};
+use crate::error::StoreError;
+use crate::memory::SessionMemory;
+use nearfar_durable::error::DurabilityError;
+use nearfar_durable::log::LogSync;
+use nearfar_table::placement::TemporaryBudget;
+use nearfar_table::transaction::MergeLimits;
+
+/// What `spill_tablespace` is where operators spill to disk alone.
+const DISK: &str = "disk";
+/// What limits are that are no lower than the engine's.
+const ENGINE: &str = "engine";
+/// What limits are that nothing reaches.
+const NEVER: &str = "never";
+
+/// A setting of Nearfar.
+pub struct OwnSetting {
+    /// Its name, without its namespace.
+    pub name: &'static str,
+    /// What it is for.
+    pub description: &'static str,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Reads and keeps a value.
+    pub assign: fn(&mut Settings, &Given<'_>) -> Result<(), StoreError>,
+    /// Gives it the value that it had at first.
+    pub reset: fn(&mut Settings) -> Result<(), StoreError>,
+    /// Its value as text, which `assign` reads.
+    pub show: fn(&Settings) -> String,
+}
+
+/// All of them.
+pub const OWN: [OwnSetting; 11] = [
+    OwnSetting {
+        name: "default_tablespace",
+        description: "Where tables are put that name no tablespace.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.default_tablespace = given.placement(&settings.tablespaces)?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.default_tablespace = Placement::Bind(TierId::NEAR);
+            Ok(())
+        },
+        show: |settings| settings.tablespaces.describe(&settings.default_tablespace),
+    },
+    OwnSetting {
+        name: "temp_tablespaces",
+        description: "Where temporary tables are put that name no tablespace; empty for \
+                      default_tablespace.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.temp_tablespaces = Some(given.placement(&settings.tablespaces)?);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.temp_tablespaces = None;
+            Ok(())
+        },
+        show: |settings| {
+            let placement = settings.temp_tablespaces.as_ref();
+            let described = placement.map(|placement| settings.tablespaces.describe(placement));
+            described.unwrap_or_default()
+        },
+    },
+    OwnSetting {
+        name: "heap_tablespace",
+        description: "Where queries keep hash-join builds, aggregation state and sort runs.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.heap_tablespace = given.tier(&settings.tablespaces)?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.heap_tablespace = TierId::NEAR;
+            Ok(())
+        },
+        show: |settings| settings.tablespaces.name(settings.heap_tablespace),
+    },
+    OwnSetting {
+        name: "temp_limit",
+        description: "What the temporary tables of the session may take, such as 2GiB; engine \
+                      for what the engine gives every session.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            let given_bytes = settings.temp_limit_bytes;
+            let limit_bytes =
+                given.word_or(ENGINE, given_bytes, |given| given.at_most(given_bytes));
+            settings.temporary.set_limit_bytes(limit_bytes?);
+            Ok(())
+        },
+        reset: |settings| {
+            settings
+                .temporary
+                .set_limit_bytes(settings.temp_limit_bytes);
+            Ok(())
+        },
+        show: |settings| limit_text(settings.temporary.limit_bytes(), TemporaryBudget::UNLIMITED),
+    },
+    OwnSetting {
+        name: "spill_tablespace",
+        description: "Where sorts and aggregations spill whose memory is used up, before they \
+                      spill to disk; disk for nowhere else.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.spill_tablespace = given.word_or(DISK, None, |given| {
+                given.tier(&settings.tablespaces).map(Some)
+            })?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.spill_tablespace = settings.tablespaces.tier(FAR).ok();
+            Ok(())
+        },
+        show: |settings| match settings.spill_tablespace {
+            Some(tier) => settings.tablespaces.name(tier),
+            None => DISK.to_owned(),
+        },
+    },
+    OwnSetting {
+        name: "memory_limit",
+        description: "What the operators of one query may take, such as 2GiB; engine for what \
+                      all queries of the engine may take together.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.memory_limit_bytes =
+                given.word_or(ENGINE, None, |given| given.bytes().map(Some))?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.memory_limit_bytes = None;
+            Ok(())
+        },
+        show: |settings| match settings.memory_limit_bytes {
+            Some(bytes) => format!("{bytes}B"),
+            None => ENGINE.to_owned(),
+        },
+    },
+    OwnSetting {
+        name: "session_memory_limit",
+        description: "What the operators of all queries of the session may take together, such \
+                      as 2GiB; engine for what every session is given.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            let given_bytes = settings.session_memory_bytes;
+            let limit_bytes =
+                given.word_or(ENGINE, given_bytes, |given| given.at_most(given_bytes));
+            settings.memory.set_limit_bytes(limit_bytes?);
+            Ok(())
+        },
+        reset: |settings| {
+            settings
+                .memory
+                .set_limit_bytes(settings.session_memory_bytes);
+            Ok(())
+        },
+        show: |settings| limit_text(settings.memory.limit_bytes(), SessionMemory::UNLIMITED),
+    },
+    OwnSetting {
+        name: "count_accesses",
+        description: "Whether scans count what they read, by column and by tier.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.count_accesses = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.count_accesses = true;
+            Ok(())
+        },
+        show: |settings| settings.count_accesses.to_string(),
+    },
+    OwnSetting {
+        name: "merge_rows",
+        description: "Rows that are written to a table before they are merged, or never; for all \
+                      sessions.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let rows = given.word_or(NEVER, MergeLimits::NEVER, Given::rows)?;
+            settings.merge_limits.set_rows(rows);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.merge_limits.set_rows(MergeLimits::ROWS);
+            Ok(())
+        },
+        show: |settings| match settings.merge_limits.rows() {
+            MergeLimits::NEVER => NEVER.to_owned(),
+            rows => rows.to_string(),
+        },
+    },
+    OwnSetting {
+        name: "merge_bytes",
+        description: "Bytes that are written to a table before they are merged, such as 64MiB, \
+                      or never; for all sessions.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let bytes = given.word_or(NEVER, MergeLimits::NEVER, Given::bytes)?;
+            settings.merge_limits.set_bytes(bytes);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.merge_limits.set_bytes(MergeLimits::BYTES);
+            Ok(())
+        },
+        show: |settings| match settings.merge_limits.bytes() {
+            MergeLimits::NEVER => NEVER.to_owned(),
+            bytes => format!("{bytes}B"),
+        },
+    },
+    OwnSetting {
+        name: "log_sync",
+        description: "When commits are on disk: on (before they are acknowledged), off, or so \
+                      often, such as 200ms; for all sessions. Empty without a data directory.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let log = settings.log.as_ref().ok_or(DurabilityError::InMemory)?;
+            log.set_sync(given.log_sync()?);
+            Ok(())
+        },
+        reset: |settings| {
+            let log = settings.log.as_ref().ok_or(DurabilityError::InMemory)?;
+            log.set_sync(LogSync::default());
+            Ok(())
+        },
+        show: |settings| {
+            let sync = settings.log.as_ref();
+            sync.map(|log| log.sync_setting().to_string())
+                .unwrap_or_default()
+        },
+    },
+];
+
+fn limit_text(limit_bytes: u64, unlimited: u64) -> String {
+    match limit_bytes == unlimited {
+        true => ENGINE.to_owned(),
+        false => format!("{limit_bytes}B"),
+    }
+}

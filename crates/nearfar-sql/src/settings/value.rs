@@ -1,0 +1,95 @@
+//! Values of settings, read from text.
+
+use nearfar_memory::{Placement, TierId};
+
+use super::tablespaces::{Place, Tablespaces};
+use crate::error::SqlError;
+use nearfar_durable::log::LogSync;
+use nearfar_topology::units::parse_bytes_with_unit;
+
+/// A value that a statement gives a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Given<'a> {
+    /// The setting.
+    pub name: &'a str,
+    /// The value.
+    pub text: &'a str,
+}
+
+impl Given<'_> {
+    /// The error of a value that the setting can't have.
+    pub fn refused(&self, allowed: impl Into<String>) -> SqlError {
+        SqlError::SettingValue {
+            name: self.name.to_owned(),
+            value: self.text.to_owned(),
+            allowed: allowed.into(),
+        }
+    }
+
+    /// What `word` stands for, or what else `read` reads.
+    pub fn word_or<T>(
+        &self,
+        word: &str,
+        meaning: T,
+        read: impl FnOnce(&Self) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        if self.text.eq_ignore_ascii_case(word) {
+            return Ok(meaning);
+        }
+        read(self).map_err(|mut error| {
+            if let SqlError::SettingValue { allowed, .. } = &mut error {
+                *allowed = format!("{allowed}, or {word}");
+            }
+            error
+        })
+    }
+
+    /// A tablespace, or an interleaving of two.
+    pub fn placement(&self, tablespaces: &Tablespaces) -> Result<Placement, SqlError> {
+        tablespaces.placement(&Place::Tablespace(self.text.to_lowercase()))
+    }
+
+    /// A tablespace.
+    pub fn tier(&self, tablespaces: &Tablespaces) -> Result<TierId, SqlError> {
+        tablespaces.tier(&self.text.to_lowercase())
+    }
+
+    /// Bytes, not more than `given_bytes`.
+    pub fn at_most(&self, given_bytes: u64) -> Result<u64, SqlError> {
+        let limit_bytes = self.bytes()?;
+        match limit_bytes <= given_bytes {
+            true => Ok(limit_bytes),
+            false => Err(self.refused(format!("the engine allows {given_bytes}B"))),
+        }
+    }
+
+    /// Bytes with their unit.
+    pub fn bytes(&self) -> Result<u64, SqlError> {
+        parse_bytes_with_unit(self.text)
+            .filter(|bytes| *bytes > 0)
+            .ok_or_else(|| {
+                self.refused("use a number of bytes with its unit, such as 512MiB or 2GiB")
+            })
+    }
+
+    /// A number of rows.
+    pub fn rows(&self) -> Result<u64, SqlError> {
+        let rows = self.text.parse().ok().filter(|rows| *rows > 0);
+        rows.ok_or_else(|| self.refused("use a number of rows above 0"))
+    }
+
+    /// When commits are on disk.
+    pub fn log_sync(&self) -> Result<LogSync, SqlError> {
+        let sync = self.text.parse();
+        sync.map_err(|_| self.refused("use on, off, or a time such as 200ms or 5s"))
+    }
+
+    /// A truth value, by the words that PostgreSQL takes.
+    pub fn boolean(&self) -> Result<bool, SqlError> {
+        match self.text.to_ascii_lowercase().as_str() {
+            "on" | "true" | "yes" | "1" => Ok(true),
+            "off" | "false" | "no" | "0" => Ok(false),
+            _ => Err(self.refused("use on or off")),
+        }
+    }
+}

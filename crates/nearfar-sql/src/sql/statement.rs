@@ -1,0 +1,244 @@
+//! Statements, read from their tokens.
+
+use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{DataType, Ident, Statement as Ast};
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::SqlError;
+use super::alter::{AlterTable, ColumnOptions, parse_alter};
+use super::call::{Call, parse_call};
+use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::depth::{self, PARSER_STEPS_MAX};
+use super::forms::check_locks;
+use super::limits::check_statement;
+use super::parameters::cast_parameters;
+use super::rewrite;
+use super::script::{DIALECT, Piece, is_space, pieces};
+use super::session::{SessionCommand, parse_session};
+use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
+use crate::memory::Charge;
+use crate::values::Declared;
+use std::sync::Arc;
+
+/// One statement of a script, read but not yet planned.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    text: String,
+    kind: StatementKind,
+    /// The memory that it takes while it is kept.
+    charge: Option<Arc<Charge>>,
+}
+
+impl Statement {
+    /// As it was written, without its semicolon.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The rows that the statement copies from or to the client, if it does.
+    pub fn client_copy(&self) -> Option<ClientCopy<'_>> {
+        match &self.kind {
+            StatementKind::CopyIn(copy) => Some(ClientCopy::In(copy)),
+            StatementKind::CopyOut(copy) => Some(ClientCopy::Out(copy)),
+            _ => None,
+        }
+    }
+
+    /// The same with each of its parameters cast to the type that `of` has for its number, from 1;
+    /// for parameters whose types do not follow from where they stand. None if there is none to cast.
+    pub fn with_parameter_types(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
+        let StatementKind::DataFusion { statement, create } = &self.kind else {
+            return None;
+        };
+        let statement = cast_parameters(statement, of)?;
+        Some(Self {
+            charge: self.charge.clone(),
+            text: self.text.clone(),
+            kind: StatementKind::DataFusion {
+                statement: Box::new(statement),
+                create: create.clone(),
+            },
+        })
+    }
+
+    /// The same, which keeps what its text and trees are charged with.
+    pub(crate) fn charged(self, charge: &Arc<Charge>) -> Self {
+        Self {
+            charge: Some(Arc::clone(charge)),
+            ..self
+        }
+    }
+
+    /// What the statement does to the session itself, if it is about that.
+    pub fn session_command(&self) -> Option<&SessionCommand> {
+        match &self.kind {
+            StatementKind::Session(command) => Some(command),
+            _ => None,
+        }
+    }
+
+    /// The name under which the statement prepares another, if it is a `PREPARE`.
+    pub fn prepared_name(&self) -> Option<String> {
+        match &self.kind {
+            StatementKind::DataFusion { statement, .. } => match statement.as_ref() {
+                DfStatement::Statement(ast) => match ast.as_ref() {
+                    Ast::Prepare { name, .. } => Some(normalised(name)),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &StatementKind {
+        &self.kind
+    }
+}
+
+/// What a statement is to Nearfar.
+#[derive(Debug, Clone)]
+pub(crate) enum StatementKind {
+    /// For DataFusion's planner, with what had to be taken out of it.
+    DataFusion {
+        statement: Box<DfStatement>,
+        create: CreateClauses,
+    },
+    Alter(AlterTable),
+    CopyFrom(CopyFrom),
+    CopyIn(CopyIn),
+    CopyOut(CopyOut),
+    Transaction(TransactionCommand),
+    Call(Call),
+    /// `CHECKPOINT`: a checkpoint.
+    Checkpoint,
+    /// What is about the session itself.
+    Session(SessionCommand),
+}
+
+/// What a `CREATE` says that DataFusion's planner does not know.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct CreateClauses {
+    pub temporary: bool,
+    pub options: ColumnOptions,
+    /// Columns whose texts have a declared length.
+    pub declared: Vec<(String, Declared)>,
+}
+
+/// Reads a script. Nothing of it has run when a statement in it is wrong.
+///
+/// # Errors
+/// The first statement that is not SQL, or that is known not to be supported.
+pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
+    pieces(sql)?.into_iter().map(statement).collect()
+}
+
+fn statement(piece: Piece) -> Result<Statement, SqlError> {
+    depth::check(&piece.tokens)?;
+    check_locks(&piece.tokens)?;
+    let leading = leading_keywords(&piece.tokens);
+    if let Some(command) = parse_session(leading[0], &piece.tokens)? {
+        return Ok(Statement {
+            text: piece.text,
+            kind: StatementKind::Session(command),
+            charge: None,
+        });
+    }
+    let kind = match leading {
+        [Keyword::ALTER, Keyword::TABLE] => StatementKind::Alter(parse_alter(piece.tokens)?),
+        [Keyword::COPY, _] if is_read_here(&piece.tokens) => parse_copy(piece.tokens)?,
+        [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
+        _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
+        [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
+        _ => datafusion_statement(piece.tokens)?,
+    };
+    Ok(Statement {
+        text: piece.text,
+        kind,
+        charge: None,
+    })
+}
+
+fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+    let syntax = |error: datafusion::error::DataFusionError| SqlError::Syntax {
+        message: match error.find_root() {
+            datafusion::error::DataFusionError::SQL(error, _) => message(error),
+            other => other.to_string(),
+        },
+    };
+    let mut parser = DFParserBuilder::new(tokens)
+        .with_dialect(&DIALECT)
+        .with_recursion_limit(PARSER_STEPS_MAX)
+        .build()
+        .map_err(syntax)?;
+    let mut parsed = parser.parse_statements().map_err(syntax)?;
+    let statement = parsed.pop_front().ok_or_else(|| SqlError::Syntax {
+        message: "an empty statement".to_owned(),
+    })?;
+    check_statement(&statement)?;
+    if let DfStatement::Statement(ast) = &statement
+        && let Some(command) = transaction_command(ast)?
+    {
+        return Ok(StatementKind::Transaction(command));
+    }
+    let (statement, create) = rewrite::rewrite(statement)?;
+    Ok(StatementKind::DataFusion {
+        statement: Box::new(statement),
+        create,
+    })
+}
+
+/// A name as PostgreSQL keeps it: in lower case where it is not quoted.
+fn normalised(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
+/// Whether the statement is nothing but `CHECKPOINT`.
+fn is_checkpoint(tokens: &[TokenWithSpan]) -> bool {
+    let mut tokens = tokens.iter().filter(|t| !is_space(&t.token));
+    let is_word = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("checkpoint"),
+        _ => false,
+    };
+    tokens.next().is_some_and(is_word) && tokens.next().is_none()
+}
+
+/// The first two keywords, where there are two words.
+fn leading_keywords(tokens: &[TokenWithSpan]) -> [Keyword; 2] {
+    let mut words = tokens
+        .iter()
+        .filter(|t| !is_space(&t.token))
+        .map(|t| match &t.token {
+            Token::Word(word) => word.keyword,
+            _ => Keyword::NoKeyword,
+        });
+    [(); 2].map(|()| words.next().unwrap_or(Keyword::NoKeyword))
+}
+
+pub(super) fn expect_end(parser: &mut Parser<'_>) -> Result<(), SqlError> {
+    match parser.peek_token() {
+        TokenWithSpan {
+            token: Token::EOF, ..
+        } => Ok(()),
+        found => parser.expected("end of statement", found).map_err(syntax),
+    }
+}
+
+pub(super) fn syntax(error: ParserError) -> SqlError {
+    SqlError::Syntax {
+        message: message(&error),
+    }
+}
+
+/// The parser's message without the name of the parser.
+fn message(error: &ParserError) -> String {
+    match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+    }
+}

@@ -1,0 +1,115 @@
+//! Mistakes and faults get one clear message and leave nothing behind.
+
+use super::support::{error, region_bytes, run, two_tiers, two_tiers_with, value};
+use nearfar_memory::Budgets;
+use nearfar_sql::engine::{Engine, EngineOptions};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_runs_when_a_later_statement_is_no_sql() {
+    let session = two_tiers().session();
+    let message = error(&session, "CREATE TABLE t AS SELECT 1 AS a; SELEC 1").await;
+    assert!(
+        message.starts_with("syntax error: Expected: an SQL statement, found: SELEC"),
+        "{message}"
+    );
+    assert!(message.contains("Line: 1, Column: 34"), "{message}");
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM nearfar.tables").await,
+        "0"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_that_are_not_supported_say_what_is() {
+    let session = two_tiers().session();
+    run(&session, "CREATE TABLE t AS SELECT 1 AS a").await;
+    for sql in [
+        "MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE",
+        "SAVEPOINT s",
+        "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        "ALTER TABLE t ADD COLUMN b INT",
+        "CREATE TABLE u (a INT PRIMARY KEY)",
+        "INSERT OVERWRITE t VALUES (1)",
+    ] {
+        let message = error(&session, sql).await;
+        assert!(message.contains("not supported:"), "{sql}: {message}");
+    }
+    assert_eq!(value(&session, "SELECT sum(a) FROM t").await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_are_taken_or_missing() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, "CREATE TABLE t AS SELECT 1 AS a").await;
+    for (sql, part) in [
+        (
+            "CREATE TABLE t AS SELECT 2 AS a",
+            "table `t` already exists",
+        ),
+        ("CREATE VIEW t AS SELECT 2 AS a", "table `t` already exists"),
+        ("DROP TABLE u", "table `u` does not exist"),
+        ("SELECT b FROM t", "No field named b"),
+        ("INSERT INTO t VALUES (1, 2)", "Inconsistent data length"),
+        (
+            "CREATE TABLE u AS SELECT 1 AS a, 2 AS a",
+            "two columns named `a`",
+        ),
+        ("COPY u FROM 'x.csv'", "table `u` does not exist"),
+    ] {
+        let message = error(&session, sql).await;
+        assert!(message.contains(part), "{sql}: {message}");
+    }
+    assert_eq!(engine.query_memory().used_bytes(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tier_without_room_refuses_and_keeps_nothing() {
+    let engine = two_tiers_with(Budgets::new().with("far", 64 << 10));
+    let session = engine.session();
+    let rows = "AS SELECT value AS k, 'row ' || value AS s FROM generate_series(1, 100000)";
+    let refused = ["tier \"far\" has ", "raise the budget or place less there"];
+    let message = error(&session, &format!("CREATE TABLE t TABLESPACE far {rows}")).await;
+    assert!(
+        refused.iter().all(|part| message.contains(part)),
+        "{message}"
+    );
+    assert_eq!(region_bytes(&engine), 0);
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM nearfar.tables").await,
+        "0"
+    );
+    run(&session, &format!("CREATE TABLE t {rows}")).await;
+    let before = region_bytes(&engine);
+    let message = error(&session, "ALTER TABLE t SET TABLESPACE far").await;
+    assert!(
+        refused.iter().all(|part| message.contains(part)),
+        "{message}"
+    );
+    assert_eq!(region_bytes(&engine), before);
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM t WHERE s <> ''").await,
+        "100000"
+    );
+    run(&session, "ALTER TABLE t SET TABLESPACE near").await;
+    let message = error(&session, "SELECT 1 / 0").await;
+    assert!(message.contains("Divide by zero"), "{message}");
+}
+
+#[test]
+fn budgets_that_can_t_be_are_named() {
+    let engine = |budgets| {
+        Engine::new(EngineOptions {
+            budgets,
+            ..super::support::options()
+        })
+    };
+    let message = engine(Budgets::new().with("nearby", 1))
+        .expect_err("no such tier")
+        .to_string();
+    assert!(message.contains("\"nearby\"; there are: near"), "{message}");
+    let message = engine(Budgets::new().with("near", u64::MAX))
+        .expect_err("too much")
+        .to_string();
+    assert!(message.contains("exceeds its capacity"), "{message}");
+}

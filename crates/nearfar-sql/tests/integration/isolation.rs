@@ -1,0 +1,336 @@
+//! Random interleavings of sessions, transactions and merges against a model of snapshot isolation.
+
+use super::support::{region_bytes, run, try_run, two_tiers};
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use nearfar_sql::engine::{Engine, Session, StatementResult};
+use nearfar_sql::error::StoreError;
+use nearfar_table::transaction::TransactionError;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+const SESSIONS: usize = 3;
+const TABLES: [&str; 2] = ["a", "b"];
+
+/// Rows with `k % divisor = remainder`.
+#[derive(Debug, Clone, Copy)]
+struct Share {
+    divisor: i64,
+    remainder: i64,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin,
+    Commit,
+    Rollback,
+    Insert { table: usize, first: i64, rows: i64 },
+    Copy { table: usize, from: Share },
+    Update { table: usize, of: Share, add: i64 },
+    Delete { table: usize, of: Share },
+    Truncate { table: usize },
+    Merge { table: usize },
+}
+
+fn some() -> impl Strategy<Value = Share> {
+    (1i64..12, 0i64..12).prop_map(|(divisor, remainder)| Share {
+        divisor,
+        remainder: remainder % divisor,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let table = || 0..TABLES.len();
+    prop_oneof![
+        4 => Just(Step::Begin),
+        3 => Just(Step::Commit),
+        1 => Just(Step::Rollback),
+        4 => (table(), 0i64..50, 1i64..40)
+            .prop_map(|(table, first, rows)| Step::Insert { table, first, rows }),
+        1 => (table(), some()).prop_map(|(table, from)| Step::Copy { table, from }),
+        4 => (table(), some(), 1i64..5).prop_map(|(table, of, add)| Step::Update { table, of, add }),
+        3 => (table(), some()).prop_map(|(table, of)| Step::Delete { table, of }),
+        1 => table().prop_map(|table| Step::Truncate { table }),
+        3 => table().prop_map(|table| Step::Merge { table }),
+    ]
+}
+
+/// A table of the model: rows by identity, and how often it was changed.
+#[derive(Debug, Clone, Default)]
+struct Rows {
+    rows: BTreeMap<u64, (i64, i64)>,
+    changes: u64,
+}
+
+/// A transaction of the model.
+#[derive(Debug, Clone, Default)]
+struct Open {
+    base: [Rows; TABLES.len()],
+    view: [Rows; TABLES.len()],
+    truncated: [bool; TABLES.len()],
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    committed: [Rows; TABLES.len()],
+    open: [Option<Open>; SESSIONS],
+    next: u64,
+}
+
+impl Model {
+    fn view(&mut self, session: usize, table: usize) -> &mut Rows {
+        match &mut self.open[session] {
+            Some(open) => &mut open.view[table],
+            None => &mut self.committed[table],
+        }
+    }
+
+    fn matching(&mut self, session: usize, table: usize, of: Share) -> Vec<(u64, (i64, i64))> {
+        let view = self.view(session, table);
+        let matches = |row: &(i64, i64)| row.0 % of.divisor == of.remainder;
+        let rows = view.rows.iter().filter(|(_, row)| matches(row));
+        rows.map(|(id, row)| (*id, *row)).collect()
+    }
+
+    fn replace(&mut self, session: usize, table: usize, gone: &[u64], new: Vec<(i64, i64)>) {
+        let first = self.next;
+        self.next += new.len() as u64;
+        let view = self.view(session, table);
+        view.changes += u64::from(!gone.is_empty() || !new.is_empty());
+        gone.iter().for_each(|id| {
+            view.rows.remove(id);
+        });
+        view.rows.extend((first..).zip(new));
+    }
+
+    /// Whether the transaction of a session can be committed, which it then is.
+    fn commit(&mut self, session: usize) -> bool {
+        let Some(open) = self.open[session].take() else {
+            return true;
+        };
+        let mut after = self.committed.clone();
+        for (table, after) in after.iter_mut().enumerate() {
+            let (base, view) = (&open.base[table], &open.view[table]);
+            if view.changes == base.changes {
+                continue;
+            }
+            if open.truncated[table] && after.changes != base.changes {
+                return false;
+            }
+            let ids = |rows: &Rows| rows.rows.keys().copied().collect::<BTreeSet<u64>>();
+            for gone in ids(base).difference(&ids(view)) {
+                if after.rows.remove(gone).is_none() {
+                    return false;
+                }
+            }
+            let new = view
+                .rows
+                .iter()
+                .filter(|(id, _)| !base.rows.contains_key(id));
+            after.rows.extend(new);
+            after.changes += 1;
+        }
+        self.committed = after;
+        true
+    }
+}
+
+/// Carries one step out, in the engine and in the model.
+async fn carry_out(
+    step: &Step,
+    session: usize,
+    sessions: &[Session],
+    model: &mut Model,
+) -> Result<(), TestCaseError> {
+    let client = &sessions[session];
+    match *step {
+        Step::Begin => {
+            run(client, "BEGIN").await;
+            if model.open[session].is_none() {
+                model.open[session] = Some(Open {
+                    base: model.committed.clone(),
+                    view: model.committed.clone(),
+                    truncated: Default::default(),
+                });
+            }
+        }
+        Step::Commit => {
+            let result = try_run(client, "COMMIT").await;
+            let is_conflict = matches!(
+                &result,
+                Err(StoreError::Transaction(
+                    TransactionError::Conflict { .. } | TransactionError::TruncateConflict { .. }
+                ))
+            );
+            prop_assert!(is_conflict || result.is_ok(), "{result:?}");
+            prop_assert_eq!(model.commit(session), result.is_ok());
+        }
+        Step::Rollback => {
+            run(client, "ROLLBACK").await;
+            model.open[session] = None;
+        }
+        Step::Truncate { table } => {
+            run(client, &format!("TRUNCATE {}", TABLES[table])).await;
+            let view = model.view(session, table);
+            view.rows.clear();
+            view.changes += 1;
+            if let Some(open) = &mut model.open[session] {
+                open.truncated[table] = true;
+            }
+        }
+        Step::Merge { table } => {
+            let other = client.engine().session();
+            run(&other, &format!("CALL nearfar.merge('{}')", TABLES[table])).await;
+        }
+        _ => change(step, session, client, model).await,
+    }
+    Ok(())
+}
+
+/// The same for the steps that change rows.
+async fn change(step: &Step, session: usize, client: &Session, model: &mut Model) {
+    match *step {
+        Step::Insert { table, first, rows } => {
+            let sql = format!(
+                "INSERT INTO {} SELECT value, value * 2 FROM generate_series({first}, {})",
+                TABLES[table],
+                first + rows - 1
+            );
+            run(client, &sql).await;
+            let new = (first..first + rows).map(|k| (k, k * 2)).collect();
+            model.replace(session, table, &[], new);
+        }
+        Step::Copy { table, from } => {
+            let (to, filter) = (TABLES[1 - table], condition(from));
+            let sql = format!(
+                "INSERT INTO {to} SELECT k, v FROM {} WHERE {filter}",
+                TABLES[table]
+            );
+            run(client, &sql).await;
+            let rows = model.matching(session, table, from);
+            let rows = rows.into_iter().map(|(_, row)| row).collect();
+            model.replace(session, 1 - table, &[], rows);
+        }
+        Step::Update { table, of, add } => {
+            let (name, filter) = (TABLES[table], condition(of));
+            let sql = format!("UPDATE {name} SET k = k + {add}, v = v - k WHERE {filter}");
+            run(client, &sql).await;
+            let rows = model.matching(session, table, of);
+            let gone: Vec<u64> = rows.iter().map(|(id, _)| *id).collect();
+            let new = rows.iter().map(|(_, (k, v))| (k + add, v - k)).collect();
+            model.replace(session, table, &gone, new);
+        }
+        Step::Delete { table, of } => {
+            run(
+                client,
+                &format!("DELETE FROM {} WHERE {}", TABLES[table], condition(of)),
+            )
+            .await;
+            let rows = model.matching(session, table, of);
+            let gone: Vec<u64> = rows.iter().map(|(id, _)| *id).collect();
+            model.replace(session, table, &gone, Vec::new());
+        }
+        _ => {}
+    }
+}
+
+fn condition(of: Share) -> String {
+    format!("k % {} = {}", of.divisor, of.remainder)
+}
+
+async fn check(session: usize, client: &Session, model: &mut Model) -> Result<(), TestCaseError> {
+    for (table, name) in TABLES.into_iter().enumerate() {
+        let sql = format!("SELECT k, v FROM {name} ORDER BY k, v");
+        let rows = pairs(client, &sql).await;
+        let view = model.view(session, table);
+        let mut expected: Vec<(i64, i64)> = view.rows.values().copied().collect();
+        expected.sort_unstable();
+        prop_assert_eq!(&rows, &expected, "table {} in session {}", name, session);
+        let sql = format!("SELECT count(*), count(v) FROM {name}");
+        let count = expected.len() as i64;
+        prop_assert_eq!(pairs(client, &sql).await, vec![(count, count)]);
+        let sql = format!("SELECT min(k), max(k) FROM {name} HAVING count(*) > 0");
+        let bounds = expected
+            .first()
+            .zip(expected.last())
+            .map(|(low, high)| (low.0, high.0));
+        prop_assert_eq!(pairs(client, &sql).await, Vec::from_iter(bounds));
+    }
+    Ok(())
+}
+
+async fn pairs(client: &Session, sql: &str) -> Vec<(i64, i64)> {
+    let result = client.execute(sql).await.expect(sql).remove(0);
+    let StatementResult::Rows(rows) = result else {
+        panic!("rows")
+    };
+    let batches = rows.collect().await.expect(sql);
+    let values = |batch: &arrow::array::RecordBatch| {
+        let column = |i: usize| {
+            batch
+                .column(i)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        };
+        column(0).into_iter().zip(column(1)).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(values).collect()
+}
+
+async fn interleave(engine: Arc<Engine>, steps: Vec<(usize, Step)>) -> Result<(), TestCaseError> {
+    let sessions: Vec<Session> = (0..SESSIONS).map(|_| engine.session()).collect();
+    for name in TABLES {
+        run(
+            &sessions[0],
+            &format!("CREATE TABLE {name} (k BIGINT, v BIGINT)"),
+        )
+        .await;
+    }
+    let mut model = Model::default();
+    for (session, step) in &steps {
+        carry_out(step, *session, &sessions, &mut model).await?;
+        check(*session, &sessions[*session], &mut model).await?;
+    }
+    for (session, client) in sessions.iter().enumerate() {
+        check(session, client, &mut model).await?;
+        carry_out(&Step::Commit, session, &sessions, &mut model).await?;
+    }
+    for table in 0..TABLES.len() {
+        check(0, &sessions[0], &mut model).await?;
+        carry_out(&Step::Merge { table }, 0, &sessions, &mut model).await?;
+    }
+    check(1, &sessions[1], &mut model).await?;
+    run(&sessions[0], "DROP TABLE a; DROP TABLE b").await;
+    drop(sessions);
+    for _ in 0..6_000 {
+        if region_bytes(&engine) == 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    prop_assert_eq!(region_bytes(&engine), 0);
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn interleaved_transactions_agree_with_the_model(
+        steps in prop::collection::vec((0..SESSIONS, step()), 1..50),
+        merge_rows in prop_oneof![Just("never"), Just("1"), Just("60")],
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let engine = two_tiers();
+        runtime.block_on(async {
+            run(&engine.session(), &format!("SET merge_rows = {merge_rows}")).await;
+            interleave(engine, steps).await
+        })?;
+    }
+}

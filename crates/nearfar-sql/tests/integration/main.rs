@@ -1,0 +1,34 @@
+//! Tests of tables and SQL as their users see them.
+
+mod answers;
+mod cancellation;
+mod crashes;
+mod damaged_files;
+mod durability;
+mod errors;
+mod examples;
+mod files;
+mod full_disks;
+mod heap;
+mod isolation;
+mod joins;
+mod leaks;
+mod memory;
+mod merges;
+mod panics;
+mod pools;
+mod pools_with_data;
+mod power;
+mod rights;
+mod scans;
+mod settings;
+mod slices;
+mod statements;
+mod support;
+mod tablespaces;
+mod temporary;
+mod transactions;
+
+/// As in the program: allocations follow the thread's tier once the heaps are installed.
+#[global_allocator]
+static ALLOCATOR: nearfar_memory::NearfarAllocator = nearfar_memory::NearfarAllocator;

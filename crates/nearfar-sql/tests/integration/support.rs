@@ -1,0 +1,99 @@
+//! Engines and sessions to test with.
+
+use arrow::util::pretty::pretty_format_batches;
+use nearfar_memory::{Budgets, PageSize, TierId};
+use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
+use nearfar_sql::error::StoreError;
+use nearfar_topology::{Profile, Topology};
+use std::sync::Arc;
+
+/// This machine with base pages and two threads.
+pub fn options() -> EngineOptions {
+    let topology = Topology::this_machine().expect("this machine's topology");
+    EngineOptions {
+        threads: 2,
+        page_size: PageSize::Base,
+        ..EngineOptions::new(topology)
+    }
+}
+
+/// An engine on this machine with the far tier of a profile, modelled.
+pub fn two_tiers() -> Arc<Engine> {
+    two_tiers_with(Budgets::new())
+}
+
+/// The same with budgets.
+pub fn two_tiers_with(budgets: Budgets) -> Arc<Engine> {
+    let profile = Profile::builtin("cxl-blades-4").expect("a built-in profile");
+    let options = EngineOptions {
+        profile: Some(profile),
+        whole_device: true,
+        budgets,
+        ..options()
+    };
+    Engine::new(options).expect("an engine")
+}
+
+/// Bytes of regions on all tiers.
+pub fn region_bytes(engine: &Engine) -> u64 {
+    engine
+        .system()
+        .tiers()
+        .map(|(tier, _)| engine.system().usage(tier).region_bytes)
+        .sum()
+}
+
+/// Bytes of regions on the far tier.
+pub fn far_bytes(engine: &Engine) -> u64 {
+    engine
+        .far()
+        .map_or(0, |far: TierId| engine.system().usage(far).region_bytes)
+}
+
+/// The results of a script as text: tags, and tables with their rows.
+pub async fn try_run(session: &Session, sql: &str) -> Result<String, StoreError> {
+    let mut text = Vec::new();
+    for result in session.execute(sql).await? {
+        text.push(match result {
+            StatementResult::Command(tag) => tag.to_string(),
+            StatementResult::Rows(rows) => {
+                let batches = rows.collect().await?;
+                pretty_format_batches(&batches)?.to_string()
+            }
+        });
+    }
+    Ok(text.join("\n"))
+}
+
+/// The same of a script that works.
+pub async fn run(session: &Session, sql: &str) -> String {
+    try_run(session, sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// The message with which a script fails.
+pub async fn error(session: &Session, sql: &str) -> String {
+    match try_run(session, sql).await {
+        Ok(text) => panic!("{sql} should fail, but gave {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The only value that a query gives, as text.
+pub async fn value(session: &Session, sql: &str) -> String {
+    let text = run(session, sql).await;
+    let line = text.lines().nth(3).unwrap_or_default();
+    line.trim_matches(['|', ' ']).to_owned()
+}
+
+/// Waits until no region is left: what was given up ends at its next batch.
+pub async fn eventually_empty(engine: &Engine) {
+    for _ in 0..6_000 {
+        if region_bytes(engine) == 0 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("{} bytes of regions are left", region_bytes(engine));
+}

@@ -1,0 +1,278 @@
+//! Placement through SQL.
+
+use super::support::{error, far_bytes, region_bytes, run, two_tiers, value};
+use nearfar_sql::engine::{Engine, EngineOptions, Session};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+const T: &str = "AS SELECT value AS k, value % 100 AS g FROM generate_series(1, 100000)";
+
+/// The placement of a table's columns, by column.
+async fn placements(session: &Session, table: &str) -> String {
+    let sql = format!(
+        "SELECT string_agg(DISTINCT column_name || ' ' || placement, ', '
+                           ORDER BY column_name || ' ' || placement)
+         FROM nearfar.segments WHERE table_name = '{table}'"
+    );
+    value(session, &sql).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_go_where_they_are_put_and_come_back() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, &format!("CREATE TABLE t TABLESPACE far {T}")).await;
+    assert_eq!(placements(&session, "t").await, "g far, k far");
+    assert_eq!(far_bytes(&engine), region_bytes(&engine));
+    let expected = value(&session, "SELECT sum(k * g) FROM t").await;
+    for (alter, placed) in [
+        ("SET TABLESPACE near", "g near, k near"),
+        ("ALTER COLUMN k SET TABLESPACE far", "g near, k far"),
+        (
+            "SET (placement = 'interleave:2:1')",
+            "g interleave:2:1, k interleave:2:1",
+        ),
+        (
+            "ALTER g SET TABLESPACE near, ALTER k SET TABLESPACE far",
+            "g near, k far",
+        ),
+        ("SET TABLESPACE far", "g far, k far"),
+    ] {
+        run(&session, &format!("ALTER TABLE t {alter}")).await;
+        assert_eq!(placements(&session, "t").await, placed, "{alter}");
+        assert_eq!(
+            value(&session, "SELECT sum(k * g) FROM t").await,
+            expected,
+            "{alter}"
+        );
+    }
+    run(&session, "INSERT INTO t VALUES (1, 2)").await;
+    let delta = "g far, g near, k far, k near";
+    assert_eq!(placements(&session, "t").await, delta);
+    run(&session, "CALL nearfar.merge('t')").await;
+    assert_eq!(placements(&session, "t").await, "g far, k far");
+    run(&session, "DROP TABLE t").await;
+    assert_eq!(region_bytes(&engine), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_choose_the_tablespace() {
+    let engine = two_tiers();
+    let session = engine.session();
+    let show = "SHOW default_tablespace";
+    let setting = async |name| {
+        let sql = format!(
+            "SELECT value FROM information_schema.df_settings WHERE name = 'nearfar.{name}'"
+        );
+        value(&session, &sql).await
+    };
+    assert!(run(&session, show).await.contains("near"));
+    run(&session, "SET default_tablespace = far").await;
+    assert_eq!(setting("default_tablespace").await, "far");
+    run(
+        &session,
+        &format!("CREATE TABLE a {T}; CREATE TEMP TABLE b {T}"),
+    )
+    .await;
+    assert_eq!(placements(&session, "a").await, "g far, k far");
+    assert_eq!(placements(&session, "b").await, "g far, k far");
+    run(&session, "SET nearfar.temp_tablespaces TO 'near'").await;
+    run(
+        &session,
+        &format!("CREATE TEMP TABLE c {T}; CREATE TABLE d TABLESPACE near {T}"),
+    )
+    .await;
+    assert_eq!(placements(&session, "c").await, "g near, k near");
+    assert_eq!(placements(&session, "d").await, "g near, k near");
+    run(
+        &session,
+        "SET default_tablespace = 'interleave:1:1'; CREATE TABLE e AS SELECT 1 AS x",
+    )
+    .await;
+    assert_eq!(placements(&session, "e").await, "x interleave:1:1");
+    run(&session, "RESET default_tablespace; RESET temp_tablespaces").await;
+    run(
+        &session,
+        "SET heap_tablespace = far; SET heap_tablespace = DEFAULT",
+    )
+    .await;
+    for (name, default) in [
+        ("default_tablespace", "near"),
+        ("temp_tablespaces", ""),
+        ("heap_tablespace", "near"),
+        ("memory_limit", "engine"),
+        ("temp_limit", "engine"),
+        ("count_accesses", "true"),
+    ] {
+        assert_eq!(setting(name).await, default, "{name}");
+    }
+    assert!(run(&engine.session(), show).await.contains("near"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn unknown_places_are_named_with_those_that_exist() {
+    let session = two_tiers().session();
+    run(
+        &session,
+        "CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS SELECT 1 AS a",
+    )
+    .await;
+    let unknown = "no tablespace is named `fra`; there are: near, far";
+    for sql in [
+        "CREATE TABLE u TABLESPACE fra AS SELECT 1 AS a",
+        "ALTER TABLE t SET TABLESPACE fra",
+        "ALTER TABLE t ALTER COLUMN a SET TABLESPACE fra",
+        "SET default_tablespace = fra",
+        "SET temp_tablespaces = fra",
+        "SET heap_tablespace = fra",
+    ] {
+        assert_eq!(error(&session, sql).await, unknown, "{sql}");
+    }
+    for (sql, part) in [
+        (
+            "CREATE TABLE u WITH (placement = 'fra') AS SELECT 1 AS a",
+            "placement `fra` is not known",
+        ),
+        (
+            "ALTER TABLE t ALTER COLUMN b SET TABLESPACE far",
+            "no column `b`; it has: a",
+        ),
+        (
+            "ALTER TABLE u SET TABLESPACE far",
+            "table `u` does not exist",
+        ),
+        (
+            "ALTER TABLE v SET TABLESPACE far",
+            "`v` is a view, not a table in memory",
+        ),
+        (
+            "ALTER TABLE nearfar.tiers SET TABLESPACE far",
+            "not a table in memory",
+        ),
+        (
+            "SET memory_limit = 'much'",
+            "setting `memory_limit` can't be `much`",
+        ),
+        (
+            "SET count_accesses = perhaps",
+            "setting `count_accesses` can't be `perhaps`: use on or off",
+        ),
+        (
+            "SET nearfar.heap = far",
+            "there is no setting `nearfar.heap`",
+        ),
+    ] {
+        let message = error(&session, sql).await;
+        assert!(message.contains(part), "{sql}: {message}");
+    }
+    assert_eq!(
+        run(&session, "ALTER TABLE IF EXISTS u SET TABLESPACE far").await,
+        "ALTER TABLE"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_second_tier_there_is_no_far() {
+    let topology = super::support::options().topology;
+    if topology.tiers.len() > 1 {
+        return;
+    }
+    let session = Engine::new(EngineOptions::new(topology))
+        .expect("an engine")
+        .session();
+    let message = error(&session, "SET default_tablespace = far").await;
+    assert_eq!(message, "no tablespace is named `far`; there are: near");
+    let message = error(&session, "SET default_tablespace = 'interleave:1:1'").await;
+    assert_eq!(message, "no tablespace is named `far`; there are: near");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn queries_are_right_while_their_table_moves() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, &format!("CREATE TABLE t {T}")).await;
+    let sql = "SELECT sum(k * g), count(*) FROM t WHERE g < 50";
+    let expected = run(&session, sql).await;
+    let (stop, runs) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let (session, expected) = (engine.session(), expected.clone());
+            let (stop, runs) = (Arc::clone(&stop), Arc::clone(&runs));
+            tokio::spawn(async move {
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(run(&session, sql).await, expected);
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    for round in 0..20 {
+        let place = [
+            "TABLESPACE far",
+            "(placement = 'interleave:1:2')",
+            "TABLESPACE near",
+        ][round % 3];
+        run(&session, &format!("ALTER TABLE t SET {place}")).await;
+        while runs.load(Ordering::Relaxed) < round {
+            tokio::task::yield_now().await;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    for reader in readers {
+        reader.await.expect("right answers");
+    }
+    run(&session, "ALTER TABLE t SET TABLESPACE far").await;
+    assert_eq!(far_bytes(&engine), region_bytes(&engine));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn system_tables_are_live() {
+    let engine = two_tiers();
+    let session = engine.session();
+    let tier = |column: &str, name: &str| {
+        format!("SELECT {column} FROM nearfar.tiers WHERE name = '{name}'")
+    };
+    assert_eq!(value(&session, &tier("modelled", "far")).await, "true");
+    assert_eq!(
+        value(&session, &tier("read_latency_ns", "far")).await,
+        "507.0"
+    );
+    assert_eq!(value(&session, &tier("region_bytes", "far")).await, "0");
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM nearfar.tables").await,
+        "0"
+    );
+    run(&session, &format!("CREATE TABLE t TABLESPACE far {T}")).await;
+    let bytes = far_bytes(&engine).to_string();
+    assert_eq!(value(&session, &tier("region_bytes", "far")).await, bytes);
+    let used = "budget_bytes - region_bytes - heap_bytes - free_bytes";
+    assert_eq!(value(&session, &tier(used, "far")).await, "0");
+    let sums = "SELECT rows || ' ' || (bytes - far_bytes) || ' ' || placement FROM nearfar.tables";
+    assert_eq!(value(&session, sums).await, "100000 0 far");
+    let access = |column: &str| {
+        format!(
+            "SELECT {column} FROM nearfar.column_access WHERE table_name = 't' AND column_name = 'g'"
+        )
+    };
+    assert_eq!(value(&session, &access("total")).await, "0");
+    run(&session, "SELECT sum(g) FROM t").await;
+    assert_eq!(value(&session, &access("sequential")).await, "100000");
+    assert_eq!(value(&session, &access("total - sequential")).await, "0");
+    let read = || engine.costs().bytes_read(engine.far().expect("a far tier"));
+    let read_bytes = read();
+    assert!(read_bytes > 0);
+    run(&session, "SET count_accesses = off; SELECT sum(g) FROM t").await;
+    assert_eq!(value(&session, &access("sequential")).await, "100000");
+    assert_eq!(read(), read_bytes);
+    run(&session, "RESET count_accesses; SELECT sum(g) FROM t").await;
+    assert_eq!(value(&session, &access("sequential")).await, "200000");
+    let encodings = "SELECT string_agg(DISTINCT encoding, ',') FROM nearfar.segments";
+    assert_eq!(value(&session, encodings).await, "narrow");
+    let listed = "SELECT count(*) FROM information_schema.tables
+                  WHERE table_schema = 'nearfar' AND table_type = 'VIEW'";
+    assert_eq!(value(&session, listed).await, "6");
+    assert!(run(&session, "SHOW TABLESPACES").await.contains("modelled"));
+}
