@@ -14,7 +14,7 @@ use crate::workload::{Action, KeySpace, Request, Requests, Trace};
 const DRAWN: usize = 2048;
 /// Operations after which a thread waits for what they were charged. A shorter wait would take less
 /// than reading the clock.
-const HELD_OPERATIONS: usize = 16;
+const SETTLED_OPERATIONS: usize = 16;
 
 /// What threads and the run tell each other.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             self.left.latencies_ns.push((took_ns + waited_ns) as f64);
             rest = others;
         }
-        for requests in rest.chunks(HELD_OPERATIONS) {
+        for requests in rest.chunks(SETTLED_OPERATIONS) {
             for request in requests {
                 perform::<S, _>(&mut session, request, arena, found)?;
                 self.probe.end_operation();
