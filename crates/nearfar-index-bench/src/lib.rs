@@ -6,17 +6,17 @@
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
 //! * [`placed`]: what runs under placement policies have in common.
 //! * [`modelled`]: runs of our trees in virtual time, under placement policies.
-//! * [`paced`]: runs of our trees on this machine, under the same policies, with modelled far memory.
+//! * [`emulated`]: runs of our trees on this machine, under the same policies, with modelled far memory.
 //! * [`reproduce`]: published experiments with trees.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod bench;
+pub mod emulated;
 pub mod map;
 pub mod modelled;
 pub mod native;
-pub mod paced;
 mod perform;
 pub mod placed;
 pub mod reproduce;

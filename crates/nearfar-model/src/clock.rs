@@ -1,12 +1,13 @@
 //! Where the model's time comes from: the machine's clock, or a virtual one.
 
-use std::sync::OnceLock;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A moment of one clock, in nanoseconds since that clock's origin.
 ///
-/// Stamps of different clocks (that is, of different tiers) are not comparable.
+/// Stamps of different clocks are not comparable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(u64);
 
@@ -38,7 +39,7 @@ impl Stamp {
 }
 
 /// A clock that can be read and waited on.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment. Never goes back.
     fn now(&self) -> Stamp;
 
@@ -73,6 +74,15 @@ impl RealClock {
             origin: Instant::now(),
             overshoot,
         }
+    }
+}
+
+impl RealClock {
+    /// The clock that all emulated tiers of this process run by, so that a thread has one core for all
+    /// of them.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: OnceLock<Arc<RealClock>> = OnceLock::new();
+        Arc::clone(SHARED.get_or_init(Arc::default))
     }
 }
 
@@ -149,8 +159,8 @@ fn median(values: impl Iterator<Item = u64>) -> u64 {
 ///
 /// [`Clock::wait_until`] moves it to the deadline, so one thread that waits sees exactly the
 /// modelled times. To run several modelled threads, keep a time for each of them, set the clock to
-/// that of the earliest with [`VirtualClock::set`], and ask for deadlines without waiting
-/// ([`Stream::request_read`](crate::Stream::request_read)).
+/// that of the earliest with [`VirtualClock::set`], and ask a [`Core`](crate::Core) of each for
+/// deadlines without waiting ([`Core::request`](crate::Core::request)).
 #[derive(Debug, Default)]
 pub struct VirtualClock {
     now_ns: AtomicU64,

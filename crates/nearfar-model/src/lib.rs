@@ -7,22 +7,23 @@
 //!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list.
 //! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
 //!   threads, see the module.
-//! * **paced execution** ([`PacedTier`]): code runs in wall-clock time over ordinary memory, and a
-//!   thread is held back for as long as the modelled tier would have kept it waiting. A scan opens
-//!   a [`Stream`]; a pointer chase uses [`PacedTier::dependent_read`]; the heap of joins and
-//!   aggregates is charged by an estimate ([`PacedTier::charge_heap`]); code that reports single
-//!   accesses runs on an [`EmulatedThread`](emulation::EmulatedThread).
+//! * **emulated tiers** ([`EmulatedTier`]): code runs in wall-clock time over ordinary memory, and a
+//!   thread is delayed for as long as the modelled tier would have kept it waiting. All that a thread
+//!   does on such tiers is charged to its modelled [`Core`]: scans tell what they read
+//!   ([`EmulatedTier::read`]), a pointer chase uses [`EmulatedTier::dependent_read`], random accesses
+//!   of joins and aggregates are charged by an estimate ([`EmulatedTier::heap_delay`]), and code that
+//!   reports single accesses runs on an [`EmulatedThread`](emulation::EmulatedThread).
 //!
-//! What the pacing reproduces, and what it does not:
+//! What emulation reproduces, and what it does not:
 //!
 //! | effect | in the model |
 //! |---|---|
 //! | idle latency of dependent reads | yes, per access |
-//! | bandwidth of the tier, shared by all its streams | yes, one link per direction |
-//! | what one core can keep in flight | yes, outstanding lines x 64 B / latency |
+//! | bandwidth of the tier, shared by all cores | yes, one link per direction |
+//! | what one core can keep in flight, on all its tiers together | yes, outstanding lines x 64 B / latency |
 //! | hardware prefetch: work on one chunk hides the transfer of the next | yes, one chunk deep |
 //! | random access of a hash table | estimated from counts, see [`HeapAccess`] |
-//! | rising latency under load, below saturation | no: a stream sees the queue, not its variance |
+//! | rising latency under load, below saturation | no: a core sees the queue, not its variance |
 //!
 //! A figure obtained this way is *modelled* (or, for heaps, *a modelled estimate*) and is to be
 //! labelled so wherever it is shown.
@@ -34,21 +35,16 @@
 mod access_log;
 mod clock;
 pub mod emulation;
-mod heap;
-mod link;
-mod paced;
-mod parameters;
 mod probe;
 pub mod simulation;
-mod stream;
 
 pub use access_log::{AccessLog, LoggedAccess};
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
-pub use heap::{HeapAccess, OVERLAP_SHARE};
-pub use paced::PacedTier;
-pub use parameters::{BandwidthShare, PacedParameters, ParameterError};
+pub use emulation::{
+    BandwidthShare, Core, Direction, EmulatedTier, EmulationParameters, HeapAccess, OVERLAP_SHARE,
+    ParameterError, Pattern,
+};
 pub use probe::{Native, Probe};
-pub use stream::Stream;
 
 /// Bytes of a cache line, the unit in which every modelled tier transfers.
 pub const CACHE_LINE_BYTES: u64 = 64;

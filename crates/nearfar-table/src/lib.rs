@@ -18,6 +18,7 @@
 //! };
 //! use nearfar_table::placement::{ColumnPlacements, Storage};
 //! use nearfar_table::table::{Table, stored_schema};
+//! use nearfar_table::tier_models::TierModels;
 //! use nearfar_table::transaction::{Database, MergeLimits, NewRowsBuilder, Transaction};
 //!
 //! let near = TierSpec::new("near", TierKind::LocalDram, vec![0], 1 << 30);
@@ -29,7 +30,7 @@
 //!     },
 //!     temporary: None,
 //!     pool: None,
-//!     paced: None,
+//!     models: TierModels::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
 //! let batch = RecordBatch::try_from_iter([("n", numbers)])?;
@@ -56,4 +57,5 @@ pub mod error;
 pub mod placement;
 pub mod segment;
 pub mod table;
+pub mod tier_models;
 pub mod transaction;

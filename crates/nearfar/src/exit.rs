@@ -276,7 +276,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     match error {
         IndexBenchError::Options(_) => Some(Exit::Usage),
         IndexBenchError::Trace(_) => Some(Exit::Input),
-        IndexBenchError::Machine(_) | IndexBenchError::Pacing(_) => Some(Exit::Unavailable),
+        IndexBenchError::Machine(_) | IndexBenchError::Emulation(_) => Some(Exit::Unavailable),
         IndexBenchError::Native(NativeError::Open(error))
         | IndexBenchError::Placed {
             source: PlacedError::Open(error),
@@ -285,7 +285,7 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
         IndexBenchError::Native(_) => Some(Exit::Memory),
         IndexBenchError::Placed { source, .. } => match source {
             PlacedError::Options { .. } | PlacedError::Placement(_) => Some(Exit::Usage),
-            PlacedError::Machine(_) | PlacedError::Pacing(_) => Some(Exit::Unavailable),
+            PlacedError::Machine(_) | PlacedError::Emulation(_) => Some(Exit::Unavailable),
             _ => Some(Exit::Memory),
         },
         _ => None,

@@ -3,7 +3,7 @@
 use arrow::array::RecordBatch;
 use datafusion::prelude::SessionContext;
 use nearfar_measure::Kind;
-use nearfar_memory::{PageSize, Placement, TierBytes, TierId};
+use nearfar_memory::{PageSize, Placement, TierBytes, TierId, TierKind};
 use nearfar_sql::engine::Engine;
 use nearfar_table::placement::{ColumnAccess, ColumnPlacements, Storage, Strategy};
 use nearfar_table::table::Table;
@@ -88,9 +88,8 @@ pub async fn run(
 
 fn far_tier(engine: &Engine) -> Option<FarTier> {
     let tier = engine.topology().tier("far").ok()?;
-    let modelled = engine
-        .pacer()
-        .map(|_| tier.note.clone().unwrap_or_default());
+    let is_emulated = tier.kind == TierKind::Modelled;
+    let modelled = is_emulated.then(|| tier.note.clone().unwrap_or_default());
     Some(FarTier {
         name: tier.name.clone(),
         modelled,
@@ -191,9 +190,10 @@ impl Workload<'_> {
 
     /// All near is measured whatever else the machine has; anything else takes the far tier along.
     fn kind(&self, placement: &Strategy) -> Kind {
-        match self.engine.pacer() {
-            Some(_) if *placement != Strategy::Near => Kind::Modelled,
-            _ => Kind::Measured,
+        match placement {
+            Strategy::Near => Kind::Measured,
+            _ if self.engine.models().is_empty() => Kind::Measured,
+            _ => Kind::Modelled,
         }
     }
 

@@ -23,6 +23,7 @@ use nearfar_table::table::{
     DistinctSketch, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder,
     TableSummary, delta_segment, stored_schema,
 };
+use nearfar_table::tier_models::TierModels;
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,7 @@ fn storage() -> Storage {
         },
         temporary: None,
         pool: None,
-        paced: None,
+        models: TierModels::default(),
     }
 }
 

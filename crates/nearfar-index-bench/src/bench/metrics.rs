@@ -6,7 +6,7 @@
 //! | `ratio_to_best_rival` | ratio | throughput of one of our trees over that of the best other crate's, run by run; `rival` says which |
 //! | `bytes_per_key` | B | memory of the loaded map, as it asked for it, over its keys |
 //! | `load_mops` | Mop/s | keys stored in the empty map |
-//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; paced with the far latency that they were charged, in virtual time the sum of their dependent accesses |
+//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; emulated with the far latency that they were charged, in virtual time the sum of their dependent accesses |
 //! | `lost_keys` | count | keys that were asked for, are in the map, and were not found |
 //! | `ratio_to_interleave` | ratio | throughput under a policy over that under weighted interleave |
 //! | `ratio_to_all_near` | ratio | the same over everything near |
@@ -14,16 +14,16 @@
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
 //! | `memory_bandwidth` | GB/s | what the memory of each `tier` served, behind all caches |
 //! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
-//! | `far_lines_per_operation` | count | paced: lines of 64 bytes fetched from far memory |
-//! | `charged_latency_per_operation` | ns | paced: latency of far memory over that of near memory |
-//! | `waited_share` | ratio | paced: of the threads' time, in which they waited for a processor |
+//! | `far_lines_per_operation` | count | emulated: lines of 64 bytes fetched from far memory |
+//! | `charged_latency_per_operation` | ns | emulated: latency of far memory over that of near memory |
+//! | `waited_share` | ratio | emulated: of the threads' time, in which they waited for a processor |
 //! | `moved_bytes` | B | what placement moved in the measured time |
-//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; paced the time from beginning to end of its work |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; emulated the time from beginning to end of its work |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
 //! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form`, `batch` and `value_bytes`; natively
-//! `runs` and `undisturbed_runs`, paced and in virtual time `policy`, `profile`, `near_share_percent` and
+//! `runs` and `undisturbed_runs`, emulated and in virtual time `policy`, `profile`, `near_share_percent` and
 //! `scale_factor`.
 
 use nearfar_measure::Kind;
@@ -90,7 +90,7 @@ impl IndexBenchOutcome {
                 }));
                 metrics
             }
-            Mode::Paced | Mode::Virtual => {
+            Mode::Emulated | Mode::Virtual => {
                 let placed = self.placed.iter();
                 placed.flat_map(|one| self.placed_metrics(one)).collect()
             }
@@ -173,14 +173,14 @@ impl IndexBenchOutcome {
         metrics.push(new("background_cpu_share", background, "ratio"));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
-        if let Some(paced) = outcome.paced {
-            let per_operation = |sum: u64| sum as f64 / paced.operations.max(1) as f64;
-            let lines = per_operation(paced.charged.lines_read);
-            let latency_ns = per_operation(paced.charged.latency_ns);
+        if let Some(emulated) = outcome.emulated {
+            let per_operation = |sum: u64| sum as f64 / emulated.operations.max(1) as f64;
+            let lines = per_operation(emulated.charged.lines_read);
+            let latency_ns = per_operation(emulated.charged.latency_ns);
             metrics.extend([
                 new("far_lines_per_operation", lines, "count"),
                 new("charged_latency_per_operation", latency_ns, "ns"),
-                new("waited_share", paced.waited_share, "ratio"),
+                new("waited_share", emulated.waited_share, "ratio"),
             ]);
         }
         let memory = self.memory_metrics(outcome).into_iter();

@@ -19,22 +19,22 @@ pub enum Mode {
     /// On this machine as it is, side by side with other crates' maps.
     #[default]
     Native,
-    /// Our trees on this machine under placement policies, with far memory that is modelled by pace.
-    Paced,
+    /// Our trees on this machine under placement policies, with far memory that is emulated.
+    Emulated,
     /// Our trees in virtual time, under placement policies.
     Virtual,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Paced, Self::Virtual];
+    pub const ALL: [Self; 3] = [Self::Native, Self::Emulated, Self::Virtual];
 
-    /// The word in arguments and results.
+    /// The word in arguments and results. Emulated runs have an older one, and are known by both.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
-            Self::Paced => "paced",
+            Self::Emulated => "paced",
             Self::Virtual => "virtual",
         }
     }
@@ -44,6 +44,10 @@ impl FromStr for Mode {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        let text = match text {
+            "emulated" => Self::Emulated.name(),
+            text => text,
+        };
         let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
         found.ok_or_else(|| format!("there are: {}", Self::ALL.map(Self::name).join(", ")))
     }
@@ -115,9 +119,9 @@ pub struct BenchOptions {
     pub operations: NonZeroUsize,
     /// Keys looked up together.
     pub batch: NonZeroUsize,
-    /// Placement policies, paced and in virtual time.
+    /// Placement policies, emulated and in virtual time.
     pub policies: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, paced and in virtual time.
+    /// Percent of the tree's bytes that may be near, emulated and in virtual time.
     pub near_percent: u8,
     /// The modelled machine.
     pub profile: Option<Profile>,
@@ -144,15 +148,16 @@ const fn count(number: usize) -> NonZeroUsize {
 
 impl BenchOptions {
     /// What is usual for a mode: natively ten million keys, five runs, one and two threads, all
-    /// contestants of this build; paced, our trees with five million keys and one thread for eight seconds; in
+    /// contestants of this build; emulated, our trees with five million keys and one thread for eight seconds; in
     /// virtual time our trees with 200,000 keys on 28 cores under the baseline and
     /// the framework, with a fifth of the tree near (zhao-2026, section 6.1).
     #[must_use]
     pub fn new(mode: Mode) -> Self {
         let milliseconds = Duration::from_millis;
         let (warm_up, measured, slice) = match mode {
-            Mode::Paced => (milliseconds(5000), milliseconds(3000), milliseconds(100)),
-            _ => (
+            Mode::Emulated => (milliseconds(5000), milliseconds(3000), milliseconds(100)),
+            // Natively, they are not used.
+            Mode::Native | Mode::Virtual => (
                 milliseconds(20),
                 milliseconds(10),
                 Duration::from_micros(100),
@@ -163,21 +168,21 @@ impl BenchOptions {
             mode,
             contestants: match mode {
                 Mode::Native => Contestant::built().collect(),
-                Mode::Paced | Mode::Virtual => ours.collect(),
+                Mode::Emulated | Mode::Virtual => ours.collect(),
             },
             workloads: vec![String::from("ycsb-c")],
             trace: None,
             zipf: Vec::new(),
             keys: match mode {
                 Mode::Native => 10_000_000,
-                Mode::Paced => 5_000_000,
+                Mode::Emulated => 5_000_000,
                 Mode::Virtual => 200_000,
             },
             form: KeyForm::Integers,
             value_bytes: WORD_BYTES,
             threads: match mode {
                 Mode::Native => vec![count(1), count(2)],
-                Mode::Paced => vec![count(1)],
+                Mode::Emulated => vec![count(1)],
                 Mode::Virtual => vec![count(28)],
             },
             runs: count(5),
@@ -244,7 +249,7 @@ impl BenchOptions {
         }
         match self.mode {
             Mode::Native => self.check_built(),
-            Mode::Paced | Mode::Virtual => self.check_placed(),
+            Mode::Emulated | Mode::Virtual => self.check_placed(),
         }
     }
 
@@ -272,10 +277,10 @@ impl BenchOptions {
             return wrong("policy", "give at least one".to_owned());
         }
         let pages = self.policies.iter().find(|policy| policy.moves_pages());
-        if let Some(policy) = pages.filter(|_| self.mode == Mode::Paced) {
+        if let Some(policy) = pages.filter(|_| self.mode == Mode::Emulated) {
             let names = Policy::of_nodes();
             let reason = format!(
-                "{policy} moves pages, which only mode virtual has; in mode paced there are: {names}"
+                "{policy} moves pages, which only mode virtual has; in mode emulated there are: {names}"
             );
             return wrong("policy", reason);
         }
@@ -316,6 +321,7 @@ mod tests {
 
     #[test]
     fn what_is_usual_is_right_and_what_is_not_is_named() {
+        assert_eq!("emulated".parse(), Ok(Mode::Emulated));
         let native = BenchOptions::new(Mode::Native);
         assert_eq!(native.check(), Ok(()));
         let mut virtual_time = BenchOptions::new(Mode::Virtual);
@@ -326,20 +332,20 @@ mod tests {
             .contestants
             .push(Contestant::Rival(Rival::Congee));
         assert_eq!(virtual_time.check().unwrap_err().field, "tree");
-        let mut paced = BenchOptions {
+        let mut emulated = BenchOptions {
             profile: Some(Profile::builtin("cxl-card").unwrap()),
-            ..BenchOptions::new(Mode::Paced)
+            ..BenchOptions::new(Mode::Emulated)
         };
-        assert_eq!(paced.check(), Ok(()));
-        paced.policies.push("memtis-2m".parse().unwrap());
-        let error = paced.check().unwrap_err();
+        assert_eq!(emulated.check(), Ok(()));
+        emulated.policies.push("memtis-2m".parse().unwrap());
+        let error = emulated.check().unwrap_err();
         assert!(
             error.field == "policy" && error.reason.contains("oracle"),
             "{error}"
         );
-        paced.policies.pop();
-        paced.contestants.push(Contestant::Rival(Rival::Scc));
-        assert_eq!(paced.check().unwrap_err().field, "tree");
+        emulated.policies.pop();
+        emulated.contestants.push(Contestant::Rival(Rival::Scc));
+        assert_eq!(emulated.check().unwrap_err().field, "tree");
         let bad = |change: fn(&mut BenchOptions)| {
             let mut options = BenchOptions::new(Mode::Native);
             change(&mut options);

@@ -8,7 +8,7 @@ use crate::map::Contestant;
 use crate::native::{Compared, Round};
 use crate::placed::{PlacedOutcome, Policy};
 
-/// A run under a placement policy, in virtual time or paced.
+/// A run under a placement policy, in virtual time or emulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedRun {
     /// What was run.
@@ -30,7 +30,7 @@ pub struct IndexBenchOutcome {
     pub left_out: Vec<(Contestant, String)>,
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,
-    /// Runs in virtual time, or paced.
+    /// Runs in virtual time, or emulated.
     pub placed: Vec<PlacedRun>,
 }
 
@@ -107,7 +107,7 @@ impl IndexBenchOutcome {
     pub fn is_empty(&self) -> bool {
         match self.options.mode {
             Mode::Native => self.compared.is_empty(),
-            Mode::Paced | Mode::Virtual => self.placed.is_empty(),
+            Mode::Emulated | Mode::Virtual => self.placed.is_empty(),
         }
     }
 }

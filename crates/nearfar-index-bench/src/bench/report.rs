@@ -13,7 +13,7 @@ impl IndexBenchOutcome {
         let mut report = Report::new("Tree indexes");
         match self.options.mode {
             Mode::Native => self.native_page(&mut report),
-            Mode::Paced | Mode::Virtual => self.modelled_page(&mut report),
+            Mode::Emulated | Mode::Virtual => self.modelled_page(&mut report),
         }
         report
     }
@@ -69,11 +69,11 @@ impl IndexBenchOutcome {
     fn modelled_page(&self, report: &mut Report) {
         report.legend([Kind::Modelled]);
         let remark = match self.options.mode {
-            Mode::Paced => {
-                "On this machine, whose threads are held back for the far memory that they would \
+            Mode::Emulated => {
+                "On this machine, whose threads are delayed for the far memory that they would \
                  have waited for. Near memory is this machine's own."
             }
-            _ => {
+            Mode::Native | Mode::Virtual => {
                 "In virtual time, on a machine whose caches are smaller by the factor by which the \
                  tree is. Pages change their device in the model only."
             }

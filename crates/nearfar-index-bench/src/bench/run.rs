@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use nearfar_memory::MemorySystem;
 use nearfar_model::simulation::{Machine, MachineError};
-use nearfar_model::{PacedParameters, ParameterError};
+use nearfar_model::{EmulationParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use super::outcome::{IndexBenchOutcome, PlacedRun};
+use crate::emulated;
 use crate::map::{Contestant, MemorySource, NearMemory, PlatformMemory};
 use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
-use crate::paced;
 use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use crate::workload::{
     BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
@@ -39,9 +39,9 @@ pub enum IndexBenchError {
     /// A native run.
     #[error(transparent)]
     Native(#[from] NativeError),
-    /// A far tier that cannot be paced.
+    /// A far tier that cannot be emulated.
     #[error(transparent)]
-    Pacing(#[from] ParameterError),
+    Emulation(#[from] ParameterError),
     /// A run under a policy.
     #[error("{contestant} under {policy}")]
     Placed {
@@ -64,7 +64,7 @@ pub struct PlannedRun {
     pub workload: Workload,
     /// Threads, or virtual cores.
     pub threads: usize,
-    /// The policy, paced and in virtual time.
+    /// The policy, emulated and in virtual time.
     pub policy: Option<Policy>,
 }
 
@@ -79,7 +79,7 @@ pub struct Plan {
     pub runs: Vec<PlannedRun>,
     trace: Option<Arc<BlockTrace>>,
     machine: Option<Machine>,
-    far: Option<PacedParameters>,
+    far: Option<EmulationParameters>,
 }
 
 /// How far a comparison is.
@@ -114,7 +114,7 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
         _ => None,
     };
     let far = match (options.mode, &options.profile) {
-        (Mode::Paced, Some(profile)) => Some(PacedParameters::try_from(profile)?),
+        (Mode::Emulated, Some(profile)) => Some(EmulationParameters::try_from(profile)?),
         _ => None,
     };
     for threads in options
@@ -134,7 +134,7 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
             for contestant in options.contestants.iter().copied() {
                 let policies = match options.mode {
                     Mode::Native => vec![None],
-                    Mode::Paced | Mode::Virtual => {
+                    Mode::Emulated | Mode::Virtual => {
                         options.policies.iter().copied().map(Some).collect()
                     }
                 };
@@ -227,11 +227,11 @@ fn execute_on<S: KeySpace>(
             let tree_bytes = match bytes.entry(contestant) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(unknown) => {
-                    *unknown.insert(paced::loaded_bytes(contestant, value_bytes, &keys)?)
+                    *unknown.insert(emulated::loaded_bytes(contestant, value_bytes, &keys)?)
                 }
             };
             let options = placed_options(&plan.options, planned, policy);
-            paced::run(&options, far, (&keys, tree_bytes), observe)
+            emulated::run(&options, far, (&keys, tree_bytes), observe)
         })?;
     } else if let Some(machine) = &plan.machine {
         let keys = Rc::new(keys);

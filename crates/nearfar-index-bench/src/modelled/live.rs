@@ -185,7 +185,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             series,
             lost,
             traffic: traffic.map(Some),
-            paced: None,
+            emulated: None,
             took: Duration::ZERO,
         })
     }

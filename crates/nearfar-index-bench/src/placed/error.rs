@@ -38,9 +38,9 @@ pub enum PlacedError {
     /// Placement refuses.
     #[error(transparent)]
     Placement(#[from] PlacementError),
-    /// The modelled far tier cannot be paced.
+    /// The modelled far tier cannot be emulated.
     #[error(transparent)]
-    Pacing(#[from] ParameterError),
+    Emulation(#[from] ParameterError),
     /// The system gives no threads for placement.
     #[error("no threads for placement")]
     Workers(#[source] io::Error),

@@ -65,7 +65,18 @@ impl MemorySource for PolicyMemory {
         let far = TierHeap::new(&self.system, far_tier, options)?;
         let near_bytes = match self.policy {
             Policy::AllNear | Policy::Pages { .. } => unlimited,
-            _ => self.near_bytes.unwrap_or(unlimited),
+            Policy::AllFar
+            | Policy::Interleave
+            | Policy::InnerNear
+            | Policy::Sidle
+            | Policy::Fitted
+            | Policy::Layered
+            | Policy::Tracked
+            | Policy::TrackedPaths
+            | Policy::Migrating
+            | Policy::Histogram
+            | Policy::Random
+            | Policy::Oracle => self.near_bytes.unwrap_or(unlimited),
         };
         let memory = NodeMemory::on_heaps(vec![(near, near_bytes), (far, unlimited)]);
         let allocation = self.policy.allocation(self.near_percent);

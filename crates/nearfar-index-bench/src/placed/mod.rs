@@ -1,4 +1,4 @@
-//! Runs of our trees under placement policies: what virtual time and pace have in common.
+//! Runs of our trees under placement policies: what virtual time and emulation have in common.
 //!
 //! * `options` says what is run, `outcome` what it gave.
 //! * `policy` has the policies by name, `oracle` what the best of them knows, `memory` the memory that

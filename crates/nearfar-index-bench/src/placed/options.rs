@@ -7,7 +7,7 @@ use super::policy::Policy;
 use crate::map::Contestant;
 use crate::workload::{KeySpace, Requests, Workload};
 
-/// What is run, in virtual time or paced.
+/// What is run, in virtual time or emulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOptions {
     /// Which of our trees.

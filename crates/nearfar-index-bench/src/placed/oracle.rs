@@ -32,7 +32,9 @@ pub(crate) fn learn<S: KeySpace, M: PlacedMap<S::Key>>(
             match request.action {
                 Action::Insert => {}
                 Action::Scan(count) => drop(session.scan(key, usize::from(count))),
-                _ => drop(session.get(key)),
+                Action::Read | Action::Update | Action::ReadModifyWrite => {
+                    session.get(key);
+                }
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::emulated::EmulatedFigures;
 use crate::modelled::Scale;
-use crate::paced::PacedFigures;
 
 /// The state over one slice.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,13 +29,13 @@ pub struct TierTraffic {
     pub busy_share: f64,
 }
 
-/// What a run gave, in virtual time or paced.
+/// What a run gave, in virtual time or emulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOutcome {
     /// Operations per second, over the measured time.
     pub operations_per_s: f64,
     /// Latencies of sampled operations, ascending: in virtual time the sums of their dependent accesses,
-    /// without the core's own time; in paced runs their time on this machine and what they were charged.
+    /// without the core's own time; in emulated runs their time on this machine and what they were charged.
     pub latencies_ns: Vec<f64>,
     /// How much smaller the run was than the published experiment.
     pub scale: Scale,
@@ -57,8 +57,8 @@ pub struct PlacedOutcome {
     /// What near and far memory served over the measured time, in virtual time with placement's part;
     /// none where nobody counts it.
     pub traffic: [Option<TierTraffic>; 2],
-    /// What only paced runs give.
-    pub paced: Option<PacedFigures>,
+    /// What only emulated runs give.
+    pub emulated: Option<EmulatedFigures>,
     /// Time that the run took on this machine.
     pub took: Duration,
 }

@@ -148,7 +148,18 @@ impl Policy {
         match self {
             Self::AllNear => None,
             Self::AllFar => Some(0),
-            _ => Some(share_bytes),
+            Self::Interleave
+            | Self::InnerNear
+            | Self::Sidle
+            | Self::Fitted
+            | Self::Layered
+            | Self::Tracked
+            | Self::TrackedPaths
+            | Self::Migrating
+            | Self::Histogram
+            | Self::Random
+            | Self::Oracle
+            | Self::Pages { .. } => Some(share_bytes),
         }
     }
 
@@ -209,7 +220,11 @@ impl Policy {
                     ..Mechanisms::default()
                 })
             }),
-            _ => None,
+            Self::AllNear
+            | Self::AllFar
+            | Self::Interleave
+            | Self::InnerNear
+            | Self::Pages { .. } => None,
         }
     }
 

@@ -43,12 +43,20 @@ pub enum Distribution {
     HotRegion(HotRegion),
 }
 
+/// A [`Distribution`] with what drawing from it needs.
+#[derive(Debug, Clone)]
+enum Law {
+    Uniform,
+    Zipf(Zipf),
+    Latest(Zipf),
+    HotRegion(HotRegion),
+}
+
 /// A distribution over a number of keys, ready to draw.
 #[derive(Debug, Clone)]
 pub(super) struct Drawer {
     keys: u64,
-    distribution: Distribution,
-    zipf: Option<Zipf>,
+    law: Law,
     /// Ranks that a key stands for.
     ranks_per_key: u64,
     factor: u64,
@@ -63,16 +71,16 @@ impl Drawer {
     /// As [`Self::new`], where each key stands for so many ranks, at least one, of Zipf's law.
     pub(super) fn standing_for(distribution: Distribution, keys: u64, ranks_per_key: u64) -> Self {
         let ranks_per_key = ranks_per_key.max(1);
-        let zipf = match distribution {
-            Distribution::Zipf { coefficient } | Distribution::Latest { coefficient } => {
-                Some(Zipf::new(keys * ranks_per_key, coefficient))
-            }
-            Distribution::Uniform | Distribution::HotRegion(_) => None,
+        let zipf = |coefficient| Zipf::new(keys * ranks_per_key, coefficient);
+        let law = match distribution {
+            Distribution::Uniform => Law::Uniform,
+            Distribution::Zipf { coefficient } => Law::Zipf(zipf(coefficient)),
+            Distribution::Latest { coefficient } => Law::Latest(zipf(coefficient)),
+            Distribution::HotRegion(region) => Law::HotRegion(region),
         };
         Self {
             keys,
-            distribution,
-            zipf,
+            law,
             ranks_per_key,
             factor: scatter_factor(keys),
         }
@@ -80,7 +88,7 @@ impl Drawer {
 
     /// Lets the hot region begin elsewhere.
     pub(super) fn move_hot_region(&mut self, start_share: f64) {
-        if let Distribution::HotRegion(region) = &mut self.distribution {
+        if let Law::HotRegion(region) = &mut self.law {
             region.start_share = start_share;
         }
     }
@@ -89,13 +97,11 @@ impl Drawer {
     #[inline]
     pub(super) fn draw(&self, random: &mut Random, newest: impl FnOnce(u64) -> u64) -> Pick {
         let draw = |zipf: &Zipf, random: &mut Random| zipf.draw(random) / self.ranks_per_key;
-        match (&self.distribution, &self.zipf) {
-            (Distribution::Zipf { .. }, Some(zipf)) => {
-                Pick::Id(scatter(draw(zipf, random), self.factor, self.keys))
-            }
-            (Distribution::Latest { .. }, Some(zipf)) => Pick::Id(newest(draw(zipf, random))),
-            (Distribution::HotRegion(region), _) => Pick::Position(self.hot(region, random)),
-            _ => Pick::Id(random.below(self.keys)),
+        match &self.law {
+            Law::Zipf(zipf) => Pick::Id(scatter(draw(zipf, random), self.factor, self.keys)),
+            Law::Latest(zipf) => Pick::Id(newest(draw(zipf, random))),
+            Law::HotRegion(region) => Pick::Position(self.hot(region, random)),
+            Law::Uniform => Pick::Id(random.below(self.keys)),
         }
     }
 

@@ -109,7 +109,7 @@ fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
 }
 
 #[test]
-fn paced_results_have_a_series_and_what_was_charged() {
+fn emulated_results_have_a_series_and_what_was_charged() {
     let metrics = metrics(BenchOptions {
         contestants: vec![Contestant::Art],
         keys: 5_000,
@@ -118,7 +118,7 @@ fn paced_results_have_a_series_and_what_was_charged() {
         profile: Some(Profile::builtin("cxl-card").unwrap()),
         warm_up: Duration::from_millis(100),
         measured: Duration::from_millis(100),
-        ..BenchOptions::new(Mode::Paced)
+        ..BenchOptions::new(Mode::Emulated)
     });
     assert!(metrics.iter().all(|one| one.kind == Kind::Modelled));
     let named = |name: &str| metrics.iter().filter(|one| one.metric == name).count();

@@ -3,11 +3,11 @@
 use std::io;
 use std::ops::{Deref, Range};
 use std::panic::resume_unwind;
-use std::sync::{Arc, Barrier, OnceLock, PoisonError, RwLock};
+use std::sync::{Barrier, OnceLock, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearfar_model::{PacedTier, Stream};
+use nearfar_model::{EmulatedTier, Pattern};
 
 use super::kernels::AccessKernel;
 use super::waiting::{Run, Waiting};
@@ -20,7 +20,7 @@ const WORD: u64 = 0x5555_AAAA_5555_AAAA;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bandwidth<'a> {
     pub kernel: AccessKernel,
-    pub paced: Option<&'a Arc<PacedTier>>,
+    pub emulated: Option<&'a EmulatedTier>,
     pub options: &'a ProbeOptions,
 }
 
@@ -28,10 +28,10 @@ impl Bandwidth<'_> {
     /// Bytes per second that all threads together read in one run.
     pub(super) fn read(&self, memory: &[u8], attempt: usize) -> io::Result<Run> {
         let parts = memory.chunks_exact(self.part_bytes(memory.len()));
-        self.run(parts, attempt, |part, range, pacer| {
+        self.run(parts, attempt, |part, range, pattern| {
             let chunk = &part[range];
-            if let Some(stream) = pacer {
-                stream.read(chunk.len() as u64);
+            if let Some(tier) = self.emulated {
+                tier.read(pattern, chunk.len() as u64);
             }
             self.kernel.read(chunk);
         })
@@ -43,11 +43,11 @@ impl Bandwidth<'_> {
         self.run(
             memory.chunks_exact_mut(part_bytes),
             attempt,
-            |part, range, pacer| {
+            |part, range, pattern| {
                 let chunk = &mut part[range];
                 self.kernel.write(chunk, WORD);
-                if let Some(stream) = pacer {
-                    stream.write(chunk.len() as u64);
+                if let Some(tier) = self.emulated {
+                    tier.write(pattern, chunk.len() as u64);
                 }
             },
         )
@@ -65,7 +65,7 @@ impl Bandwidth<'_> {
         &self,
         parts: impl Iterator<Item = P>,
         attempt: usize,
-        access: impl Fn(&mut P, Range<usize>, &mut Option<Stream>) + Sync,
+        access: impl Fn(&mut P, Range<usize>, Pattern) + Sync,
     ) -> io::Result<Run> {
         let threads = self.options.threads.get() as usize;
         let start = Barrier::new(threads);
@@ -85,20 +85,20 @@ impl Bandwidth<'_> {
                         }
                         let chunks = part.len() / CHUNK_BYTES;
                         let mut chunk = attempt * 5 % 8 * chunks / 8;
-                        let mut pacer = self.paced.map(PacedTier::open_stream);
+                        let mut pattern = Pattern::First;
                         start.wait();
-                        let began = match self.paced {
+                        let began = match self.emulated {
                             Some(_) => *first_start.get_or_init(Instant::now),
                             None => Instant::now(),
                         };
                         let mut clock = RunClock::start(began, self.options.run_time);
                         while !clock.is_over() {
                             let first = chunk * CHUNK_BYTES;
-                            access(&mut part, first..first + CHUNK_BYTES, &mut pacer);
+                            access(&mut part, first..first + CHUNK_BYTES, pattern.advance());
                             clock.count();
                             chunk = (chunk + 1) % chunks;
                         }
-                        Some(match self.paced {
+                        Some(match self.emulated {
                             Some(_) => clock.rate_of_link(),
                             None => clock.rate_of_thread(),
                         })

@@ -1,10 +1,9 @@
 //! The idle latency figure.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 
 use super::chase::Chain;
 use super::waiting::{Run, Waiting};
@@ -18,18 +17,18 @@ const HOPS_PER_BLOCK: u32 = 64;
 /// and other processes, which stretch single blocks, do not count.
 pub(super) fn idle_ns(
     chain: &mut Chain<'_>,
-    paced: Option<&Arc<PacedTier>>,
+    emulated: Option<&EmulatedTier>,
     run_time: Duration,
 ) -> Run {
     let waiting = Waiting::start();
     let began = Instant::now();
     let mut blocks_ns = Vec::new();
     let mut block_began = began;
-    let mut started = paced.map(|tier| tier.now());
+    let mut started = emulated.map(|tier| tier.now());
     loop {
         for _ in 0..HOPS_PER_BLOCK {
             black_box(chain.hop());
-            if let (Some(tier), Some(started)) = (paced, &mut started) {
+            if let (Some(tier), Some(started)) = (emulated, &mut started) {
                 *started = tier.dependent_read(*started);
             }
         }
@@ -49,8 +48,8 @@ pub(super) fn idle_ns(
     }
 }
 
-/// Time of one look at the tier's clock, which every paced read needs: median over blocks.
-pub(super) fn clock_ns(tier: &PacedTier) -> f64 {
+/// Time of one look at the tier's clock, which every read of an emulated tier needs: median over blocks.
+pub(super) fn clock_ns(tier: &EmulatedTier) -> f64 {
     let block = || {
         let began = Instant::now();
         for _ in 0..HOPS_PER_BLOCK {

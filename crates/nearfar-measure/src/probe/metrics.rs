@@ -8,10 +8,10 @@ use crate::results::{Kind, Metric};
 use crate::statistics::Summary;
 
 impl ProbeResult {
-    /// The figures of the tier named `tier`: three metrics, and for a paced tier the machine's own
+    /// The figures of the tier named `tier`: three metrics, and for an emulated tier the machine's own
     /// (measured) beside each, told apart by their kind.
     ///
-    /// A paced tier also has what each figure is to be: for the latency the profile's (published),
+    /// An emulated tier also has what each figure is to be: for the latency the profile's (published),
     /// for the bandwidths what the threads in use are to get of the profile's, a metric of its own
     /// (`read_bandwidth_target_bytes_per_s`, modelled).
     ///

@@ -14,7 +14,7 @@
 //! bound to the socket of interest.
 //!
 //! For a modelled tier, the same kernels run once as they are, which gives what the machine has,
-//! and once held back by the [`PacedTier`]; a [`Check`] per figure says whether the profile was
+//! and once delayed by the [`EmulatedTier`]; a [`Check`] per figure says whether the profile was
 //! found.
 
 mod bandwidth;
@@ -35,7 +35,7 @@ use std::time::Duration;
 use nearfar_memory::{
     MemorySystem, OverBudget, PageSize, Placement, Region, RegionError, RegionOptions, TierId,
 };
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 use nearfar_topology::Known;
 
 use self::bandwidth::Bandwidth;
@@ -48,7 +48,7 @@ use crate::results::Kind;
 use crate::statistics::Summary;
 
 /// Bytes that a thread reads or writes between two looks at the clock, and between two calls of
-/// the pacer. Also the least memory per thread.
+/// the model. Also the least memory per thread.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// How a tier is probed.
@@ -137,7 +137,7 @@ pub enum ProbeError {
 /// What was found of one tier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbeResult {
-    /// [`Kind::Modelled`] for a paced tier, else [`Kind::Measured`].
+    /// [`Kind::Modelled`] for an emulated tier, else [`Kind::Measured`].
     pub kind: Kind,
     /// Time of one dependent random read.
     pub idle_latency_ns: Summary,
@@ -145,7 +145,7 @@ pub struct ProbeResult {
     pub read_bandwidth_bytes_per_s: Summary,
     /// Bytes stored by all threads together.
     pub write_bandwidth_bytes_per_s: Summary,
-    /// For a paced tier: the figures beside the profile's and the machine's own.
+    /// For an emulated tier: the figures beside the profile's and the machine's own.
     pub checks: Option<ProfileChecks>,
     /// How much of the memory lies in huge pages.
     pub huge_page_bytes: Known<u64>,
@@ -160,7 +160,7 @@ pub struct ProbeResult {
     pub kernel: &'static str,
 }
 
-/// The figures of a paced tier beside the profile's.
+/// The figures of an emulated tier beside the profile's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ProfileChecks {
     /// Idle latency, in ns.
@@ -188,13 +188,13 @@ impl ProfileChecks {
         .into_iter()
     }
 
-    /// Whether the pacing did what it could for every figure.
+    /// Whether the emulation did what it could for every figure.
     pub fn are_sound(&self) -> bool {
         self.iter().all(|(_, check)| check.verdict.is_sound())
     }
 }
 
-/// One set of figures, with or without pacing.
+/// One set of figures, with or without delays.
 #[derive(Debug, Clone, Copy)]
 struct Figures {
     latency_ns: Runs,
@@ -203,7 +203,7 @@ struct Figures {
 }
 
 /// Probes `tier` over a region of huge pages, of `options.region_bytes` or half of what the tier's
-/// budget has left, whichever is less. With `paced`, finds what the model makes of it.
+/// budget has left, whichever is less. With `emulated`, finds what the model makes of it.
 ///
 /// # Errors
 /// [`ProbeError::Region`] where the tier does not give the memory; [`ProbeError::TooSmall`] where
@@ -211,7 +211,7 @@ struct Figures {
 pub fn probe_tier(
     system: &Arc<MemorySystem>,
     tier: TierId,
-    paced: Option<&Arc<PacedTier>>,
+    emulated: Option<&EmulatedTier>,
     options: &ProbeOptions,
 ) -> Result<ProbeResult, ProbeError> {
     let available_bytes = system.usage(tier).available_bytes() / 2;
@@ -235,37 +235,37 @@ pub fn probe_tier(
         Ok(bytes) => Known::Value(bytes as u64),
         Err(error) => Known::unavailable(error.to_string()),
     };
-    let result = probe_memory(region.as_mut_slice(), paced, options)?;
+    let result = probe_memory(region.as_mut_slice(), emulated, options)?;
     Ok(ProbeResult {
         huge_page_bytes,
         ..result
     })
 }
 
-/// Probes `memory`, whose contents are lost. With `paced`, finds what the model makes of it.
+/// Probes `memory`, whose contents are lost. With `emulated`, finds what the model makes of it.
 ///
 /// # Errors
 /// [`ProbeError::TooSmall`] for memory of less than 64 KiB per thread; [`ProbeError::Thread`] where
 /// the threads cannot be started.
 pub fn probe_memory(
     memory: &mut [u8],
-    paced: Option<&Arc<PacedTier>>,
+    emulated: Option<&EmulatedTier>,
     options: &ProbeOptions,
 ) -> Result<ProbeResult, ProbeError> {
     options.check(memory.len())?;
     let threads = options.threads.get();
-    let mut take = |paced| {
-        Figures::take(memory, paced, options)
+    let mut take = |emulated| {
+        Figures::take(memory, emulated, options)
             .map_err(|source| ProbeError::Thread { threads, source })
     };
     let machine = take(None)?;
-    let modelled = match paced {
-        Some(tier) => Some((tier, take(paced)?)),
+    let modelled = match emulated {
+        Some(tier) => Some((tier, take(emulated)?)),
         None => None,
     };
     let found = modelled.map_or(machine, |(_, figures)| figures);
     Ok(ProbeResult {
-        kind: if paced.is_some() {
+        kind: if emulated.is_some() {
             Kind::Modelled
         } else {
             Kind::Measured
@@ -288,12 +288,12 @@ pub fn probe_memory(
 impl Figures {
     fn take(
         memory: &mut [u8],
-        paced: Option<&Arc<PacedTier>>,
+        emulated: Option<&EmulatedTier>,
         options: &ProbeOptions,
     ) -> io::Result<Self> {
         let bandwidth = Bandwidth {
             kernel: AccessKernel::widest(),
-            paced,
+            emulated,
             options,
         };
         // Writes first: they would destroy the chain. Reads before the latency: they sweep the
@@ -304,7 +304,7 @@ impl Figures {
         let whole = chain.memory();
         let read_bytes_per_s = Runs::take(options.runs, |attempt| bandwidth.read(whole, attempt))?;
         let latency_ns = Runs::take(options.runs, |_| {
-            io::Result::Ok(latency::idle_ns(&mut chain, paced, options.run_time))
+            io::Result::Ok(latency::idle_ns(&mut chain, emulated, options.run_time))
         })?;
         Ok(Self {
             latency_ns,
@@ -321,7 +321,7 @@ impl Figures {
     }
 }
 
-fn check(tier: &PacedTier, found: &Figures, machine: &Figures, threads: u32) -> ProfileChecks {
+fn check(tier: &EmulatedTier, found: &Figures, machine: &Figures, threads: u32) -> ProfileChecks {
     let cores_bytes_per_s = tier.core_bandwidth_bytes_per_s() * f64::from(threads);
     ProfileChecks {
         idle_latency_ns: Check::latency(

@@ -1,4 +1,4 @@
-//! Whether a paced tier behaves as its profile says.
+//! Whether an emulated tier behaves as its profile says.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub const TOLERANCE: f64 = 0.10;
 /// against a profile.
 const DISTURBED_SHARE: f64 = 0.05;
 
-/// What a paced figure says about the profile it came from.
+/// What a figure of an emulated tier says about the profile it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
@@ -21,11 +21,11 @@ pub enum Verdict {
         /// Found over profile, less one.
         error: f64,
     },
-    /// The profile asks for more than this machine has, so pacing cannot reach it: a latency
+    /// The profile asks for more than this machine has, so emulation cannot reach it: a latency
     /// shorter or a bandwidth higher than the machine's own.
     MachineSlower {
-        /// What the machine has without being held back; for a latency, together with the look at
-        /// the clock that every paced read needs.
+        /// What the machine has without delays; for a latency, together with the look at
+        /// the clock that every read of an emulated tier needs.
         machine: f64,
         /// What the profile asks for.
         profile: f64,
@@ -97,18 +97,18 @@ impl Evidence {
 }
 
 impl Verdict {
-    /// Whether nothing speaks against the pacing: all but [`Verdict::Off`].
+    /// Whether nothing speaks against the emulation: all but [`Verdict::Off`].
     pub fn is_sound(&self) -> bool {
         !matches!(self, Self::Off { .. })
     }
 }
 
-/// One figure of a paced tier, beside what it should be.
+/// One figure of an emulated tier, beside what it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Check {
-    /// The figure with pacing: modelled.
+    /// The figure with delays: modelled.
     pub found: Summary,
-    /// The figure of the same memory without pacing: measured.
+    /// The figure of the same memory without delays: measured.
     pub machine: Summary,
     /// What the profile makes it: for bandwidths, the share of the threads in use, and not more
     /// than their cores can keep in flight.

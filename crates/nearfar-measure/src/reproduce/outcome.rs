@@ -132,7 +132,10 @@ pub fn reproduce_with(
     let why_not = |point: &Point| match point.experiment {
         Experiment::Unavailable(why) => Some(why),
         Experiment::Tree(_) if trees.is_none() => Some(NO_TREES),
-        _ => None,
+        Experiment::Access { .. }
+        | Experiment::Latency { .. }
+        | Experiment::Scan { .. }
+        | Experiment::Tree(_) => None,
     };
     for why in points.points.iter().filter_map(why_not) {
         *reproduction.unavailable.entry(why).or_default() += 1;
@@ -247,41 +250,53 @@ struct Runner<'a, 't> {
 }
 
 impl Runner<'_, '_> {
+    /// The figure of an experiment that the model can run; what it cannot run is no number.
     fn run(&mut self, experiment: &Experiment) -> Result<f64, Failure> {
-        if let (Experiment::Tree(run), Some(trees)) = (experiment, &mut self.trees) {
-            return trees.mops(run, &self.machine).map_err(Failure::Tree);
-        }
-        if let Experiment::Scan {
-            selectivity_percent,
-            placement,
-            threads,
-            cxl_columns_percent,
-        } = *experiment
-        {
-            let run = ScanRun {
+        match *experiment {
+            Experiment::Access { .. } => {
+                let simulated = self.simulate(experiment)?;
+                Ok(simulated.map_or(f64::NAN, |found| found.bandwidth_bytes_per_s * 1e-9))
+            }
+            Experiment::Latency { statistic, .. } => {
+                let timer_ns = self.machine.core.timer_ns;
+                let simulated = self.simulate(experiment)?;
+                // The published times hold that of the timer.
+                let of = |found: &Simulated| statistic_ns(statistic, &found.sorted_ns) + timer_ns;
+                Ok(simulated.map_or(f64::NAN, of))
+            }
+            Experiment::Scan {
                 selectivity_percent,
                 placement,
                 threads,
                 cxl_columns_percent,
-            };
-            return Ok(run.gb_per_s(&self.machine).map_err(PlanError::from)?);
+            } => {
+                let run = ScanRun {
+                    selectivity_percent,
+                    placement,
+                    threads,
+                    cxl_columns_percent,
+                };
+                Ok(run.gb_per_s(&self.machine).map_err(PlanError::from)?)
+            }
+            Experiment::Tree(run) => match &mut self.trees {
+                Some(trees) => trees.mops(&run, &self.machine).map_err(Failure::Tree),
+                None => Ok(f64::NAN),
+            },
+            Experiment::Unavailable(_) => Ok(f64::NAN),
         }
+    }
+
+    /// What a benchmark of accesses gives, where `experiment` is one.
+    fn simulate(&mut self, experiment: &Experiment) -> Result<Option<&Simulated>, PlanError> {
         let Some(text) = experiment.specification() else {
-            return Ok(f64::NAN);
+            return Ok(None);
         };
         let simulated = match self.last.take() {
             Some((last, simulated)) if last == text => simulated,
             _ => run(&text, self.profile)?,
         };
-        let value = match experiment {
-            Experiment::Latency { statistic, .. } => {
-                // The published times hold that of the timer.
-                statistic_ns(*statistic, &simulated.sorted_ns) + self.machine.core.timer_ns
-            }
-            _ => simulated.bandwidth_bytes_per_s * 1e-9,
-        };
-        self.last = Some((text, simulated));
-        Ok(value)
+        let (_, simulated) = self.last.insert((text, simulated));
+        Ok(Some(simulated))
     }
 }
 

@@ -9,7 +9,7 @@ use nearfar_measure::access::{
     Document, Flag, Observer, Operation, Outcome, Plan, PlannedRun, Preset, execute, report,
 };
 use nearfar_measure::results::{Header, Metric};
-use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Topology};
 use proptest::prelude::*;
 
@@ -31,13 +31,13 @@ impl Observer for Collector {
 fn plan_with(text: &str, profile: Option<&str>) -> Result<Plan, String> {
     let document = Document::parse("test.toml", text).map_err(|error| error.to_string())?;
     let mut topology = Topology::this_machine().unwrap();
-    let mut paced = None;
+    let mut emulated = None;
     if let Some(name) = profile {
         let profile = Profile::builtin(name).unwrap();
         topology = topology.with_profile(&profile);
-        paced = Some(PacedTier::new(&profile, BandwidthShare::Threads(1)).unwrap());
+        emulated = Some(EmulatedTier::new(&profile, BandwidthShare::Threads(1)).unwrap());
     }
-    Plan::new(&document, &topology, paced).map_err(|error| error.to_string())
+    Plan::new(&document, &topology, emulated).map_err(|error| error.to_string())
 }
 
 fn plan(text: &str) -> Plan {
@@ -261,7 +261,7 @@ fn every_access_can_be_waited_for() {
 }
 
 #[test]
-fn a_modelled_tier_is_paced_and_labelled() {
+fn an_emulated_tier_delays_and_is_labelled() {
     let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
                 [task.one]\noperation = \"chase\"\n[matrix]\nplacement = [\"near\", \"far\"]\n";
     let plan = plan_with(text, Some("cxl-fpga")).unwrap();

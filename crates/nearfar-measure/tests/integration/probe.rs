@@ -8,7 +8,7 @@ use std::time::Duration;
 use nearfar_measure::Kind;
 use nearfar_measure::probe::{ProbeError, ProbeOptions, Verdict, probe_memory, probe_tier};
 use nearfar_memory::{Budgets, MemorySystem, TierId, TierKind, TierSpec};
-use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::Profile;
 
 fn options(threads: u32) -> ProbeOptions {
@@ -16,15 +16,15 @@ fn options(threads: u32) -> ProbeOptions {
         region_bytes: 8 << 20,
         threads: NonZeroU32::new(threads).unwrap(),
         runs: NonZeroU32::new(3).unwrap(),
-        // A paced stream may be two chunks ahead, which must be little of a run.
+        // A core may be two chunks ahead, which must be little of a run.
         run_time: Duration::from_millis(40),
         seed: 1,
     }
 }
 
-fn paced(profile: &str, threads: u32) -> Arc<PacedTier> {
+fn emulated(profile: &str, threads: u32) -> Arc<EmulatedTier> {
     let profile = Profile::builtin(profile).unwrap();
-    PacedTier::new(&profile, BandwidthShare::Threads(threads)).unwrap()
+    EmulatedTier::new(&profile, BandwidthShare::Threads(threads)).unwrap()
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn memory_is_measured() {
 }
 
 #[test]
-fn a_paced_tier_is_never_faster_than_its_profile() {
+fn an_emulated_tier_is_never_faster_than_its_profile() {
     let mut memory = vec![0_u8; 8 << 20];
-    let tier = paced("cxl-fpga", 2);
+    let tier = emulated("cxl-fpga", 2);
     let result = probe_memory(&mut memory, Some(&tier), &options(2)).unwrap();
     assert_eq!(result.kind, Kind::Modelled);
     let checks = result.checks.unwrap();
@@ -76,7 +76,7 @@ fn a_profile_beyond_the_machine_is_said_to_be() {
     let mut profile = Profile::builtin("remote-socket").unwrap();
     profile.far.read_bandwidth_bytes_per_s = nearfar_topology::Known::Value(9e13);
     profile.far.core_outstanding_sequential = 1e6;
-    let tier = PacedTier::new(&profile, BandwidthShare::WholeDevice).unwrap();
+    let tier = EmulatedTier::new(&profile, BandwidthShare::WholeDevice).unwrap();
     let result = probe_memory(&mut memory, Some(&tier), &options(1)).unwrap();
     let verdict = result.checks.unwrap().read_bandwidth_bytes_per_s.verdict;
     assert!(
@@ -126,9 +126,9 @@ fn too_little_memory_is_refused() {
 }
 
 #[test]
-fn only_what_the_profile_says_is_published_of_a_paced_tier() {
+fn only_what_the_profile_says_is_published_of_an_emulated_tier() {
     let mut memory = vec![0_u8; 1 << 20];
-    let tier = paced("cxl-fpga", 1);
+    let tier = emulated("cxl-fpga", 1);
     let metrics = probe_memory(&mut memory, Some(&tier), &options(1))
         .unwrap()
         .metrics("far");

@@ -1,7 +1,8 @@
 //! What the accesses of one thread to far memory cost.
 
 use super::line_cache::LineCache;
-use crate::{CACHE_LINE_BYTES, PacedParameters};
+use super::parameters::EmulationParameters;
+use crate::CACHE_LINE_BYTES;
 
 /// What a thread's operations were charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,7 +75,7 @@ pub(super) enum Event {
 
 impl MissModel {
     /// A thread with so many bytes of cache for lines of far memory.
-    pub(super) fn new(parameters: &PacedParameters, cache_bytes: u64) -> Self {
+    pub(super) fn new(parameters: &EmulationParameters, cache_bytes: u64) -> Self {
         let fetch_ns = parameters.latency_ns - parameters.near_latency_ns;
         Self {
             fetch_ns: fetch_ns.max(0.0).round() as u64,
@@ -144,12 +145,12 @@ impl MissModel {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// Far lines take 200 ns longer than near ones, and 4 of them are in flight concurrently.
-    pub(in crate::emulation) fn example() -> PacedParameters {
-        PacedParameters {
+    fn example() -> EmulationParameters {
+        EmulationParameters {
             latency_ns: 300.0,
             near_latency_ns: 100.0,
             read_bandwidth_bytes_per_s: 64e9,

@@ -5,26 +5,23 @@ use std::time::Duration;
 
 use super::misses::{Charged, MissModel};
 use super::probe::EmulatedProbe;
-use super::throttle::Throttle;
-use crate::{Clock, PacedTier, RealClock};
+use super::tier::EmulatedTier;
 
 /// Charges what a thread's probe kept, and has the thread wait for it.
 #[derive(Debug)]
-pub struct EmulatedThread<C: Clock = RealClock> {
-    tier: Arc<PacedTier<C>>,
+pub struct EmulatedThread {
+    tier: Arc<EmulatedTier>,
     misses: MissModel,
-    throttle: Throttle<C>,
     charged: Charged,
     charging: Duration,
 }
 
-impl<C: Clock> EmulatedThread<C> {
+impl EmulatedThread {
     /// A thread that has so many bytes of cache for lines of the tier.
-    pub fn new(tier: &Arc<PacedTier<C>>, cache_bytes: u64) -> Self {
+    pub fn new(tier: &Arc<EmulatedTier>, cache_bytes: u64) -> Self {
         Self {
             tier: Arc::clone(tier),
             misses: MissModel::new(tier.parameters(), cache_bytes),
-            throttle: Throttle::new(tier),
             charged: Charged::default(),
             charging: Duration::ZERO,
         }
@@ -40,7 +37,7 @@ impl<C: Clock> EmulatedThread<C> {
         };
         let took_ns = self.tier.now().since_ns(began);
         self.charging += Duration::from_nanos(took_ns);
-        self.throttle.delay(charged.since(self.charged));
+        self.tier.settle(charged.since(self.charged));
         self.charged = charged;
     }
 

@@ -301,7 +301,12 @@ impl CoreCaches {
         slot.find(match slot.action {
             Action::Load | Action::Store => caches.access(l3, slot.line, stored, evict),
             Action::Write if !stored && !caches.clean(l3, slot.line) => Level::L1,
-            _ => Level::Memory,
+            Action::Compute
+            | Action::Refill
+            | Action::HitL1
+            | Action::HitL2
+            | Action::HitL3
+            | Action::Write => Level::Memory,
         });
     }
 

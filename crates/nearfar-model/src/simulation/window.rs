@@ -211,7 +211,12 @@ impl Window {
         let line = operation.address >> LINE_BYTES_LOG2;
         let of_its_own = match operation.access {
             Access::WrongPath | Access::Refill => 0,
-            _ => self.access + self.line,
+            Access::Load
+            | Access::Store
+            | Access::NonTemporalStore
+            | Access::Flush
+            | Access::Prefetch
+            | Access::Compute => self.access + self.line,
         };
         let mut slot = Slot {
             line,

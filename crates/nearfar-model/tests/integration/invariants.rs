@@ -1,6 +1,6 @@
-//! What holds for any mix of streams.
+//! What holds for any mix of cores.
 
-use nearfar_model::BandwidthShare;
+use nearfar_model::{BandwidthShare, Pattern, Stamp};
 use proptest::prelude::*;
 
 use crate::simulation::{Actor, Delivery, parameters, run, tier};
@@ -38,7 +38,7 @@ fn lead_bytes(deliveries: &[Delivery], of: impl Fn(usize) -> bool, bytes_per_ns:
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// All streams together never get more than the link has: what runs ahead of it for a moment
+    /// All cores together never get more than the link has: what runs ahead of it for a moment
     /// is bounded by what they have in flight.
     #[test]
     fn never_faster_than_the_link(actors in actors(), threads in 1_u32..=20) {
@@ -54,7 +54,7 @@ proptest! {
         }
     }
 
-    /// No stream gets more than its core can keep in flight.
+    /// No core gets more than it can keep in flight.
     #[test]
     fn never_faster_than_the_core(actors in actors()) {
         let tier = tier(parameters(), BandwidthShare::WholeDevice);
@@ -65,7 +65,7 @@ proptest! {
         }
     }
 
-    /// Streams that do nothing but read use the whole link, or all their cores.
+    /// Cores that do nothing but read use the whole link, or all their cores.
     #[test]
     fn work_conserving(
         chunks in prop::collection::vec(256_u64..300_000, 1..8),
@@ -87,29 +87,28 @@ proptest! {
         prop_assert!(delivered as f64 >= 0.97 * possible, "{delivered} of {possible}");
     }
 
-    /// A single stream follows the textbook: transfers in a row, each started at the previous
+    /// A single core follows the textbook: transfers in a row, each started at the previous
     /// request, consumer work beside them.
     #[test]
-    fn one_stream_is_a_pipeline(
+    fn one_core_is_a_pipeline(
         works_ns in prop::collection::vec(0_u64..40_000, 1..50),
         chunk_bytes in 1_000_u64..100_000,
     ) {
         let chunk_bytes = chunk_bytes / 4 * 4;
         let tier = tier(parameters(), BandwidthShare::Threads(2));
         let transfer_ns = chunk_bytes / 4;
-        let mut stream = tier.open_stream();
         let (mut now_ns, mut asked_ns, mut end_ns, mut window_ns) = (0_u64, 0_u64, 0_u64, 0_u64);
         for (i, work_ns) in works_ns.into_iter().enumerate() {
-            stream.read(chunk_bytes);
+            tier.tier.read(Pattern::Next, chunk_bytes);
             let start_ns = end_ns.max(asked_ns).max(now_ns.saturating_sub(window_ns));
             let latency_ns = if i == 0 { 500 } else { 0 };
             end_ns = start_ns + transfer_ns + latency_ns;
             window_ns = transfer_ns + latency_ns;
             asked_ns = now_ns;
             now_ns = now_ns.max(end_ns);
-            prop_assert!(tier.now().as_ns().abs_diff(now_ns) <= 1 + i as u64);
+            prop_assert!(tier.now_ns().abs_diff(now_ns) <= 1 + i as u64);
             now_ns += work_ns;
-            tier.clock().set(nearfar_model::Stamp::from_ns(now_ns));
+            tier.clock.set(Stamp::from_ns(now_ns));
         }
     }
 }

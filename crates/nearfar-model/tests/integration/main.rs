@@ -1,6 +1,7 @@
-//! The paced tier in virtual and in wall-clock time.
+//! Emulated tiers in virtual and in wall-clock time.
 
 mod invariants;
+mod one_core;
 mod simulation;
 mod streams;
 mod virtual_time;

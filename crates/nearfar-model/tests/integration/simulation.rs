@@ -4,11 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use nearfar_model::{BandwidthShare, PacedParameters, PacedTier, Stamp, Stream, VirtualClock};
+use nearfar_model::{
+    BandwidthShare, Clock, Core, Direction, EmulatedTier, EmulationParameters, Pattern, Stamp,
+    VirtualClock,
+};
 
 /// A tier of 40 GB/s read and 20 GB/s write, 500 ns, 6.4 GB/s per core, 20 cores.
-pub fn parameters() -> PacedParameters {
-    PacedParameters {
+pub fn parameters() -> EmulationParameters {
+    EmulationParameters {
         latency_ns: 500.0,
         near_latency_ns: 150.0,
         read_bandwidth_bytes_per_s: 40e9,
@@ -20,8 +23,42 @@ pub fn parameters() -> PacedParameters {
     }
 }
 
-pub fn tier(parameters: PacedParameters, share: BandwidthShare) -> Arc<PacedTier<VirtualClock>> {
-    PacedTier::with_clock(parameters, share, VirtualClock::new()).unwrap()
+/// A tier in virtual time.
+pub struct VirtualTier {
+    pub tier: Arc<EmulatedTier>,
+    pub clock: Arc<VirtualClock>,
+}
+
+impl VirtualTier {
+    pub fn new(
+        parameters: EmulationParameters,
+        share: BandwidthShare,
+        clock: &Arc<VirtualClock>,
+    ) -> Self {
+        let tier = EmulatedTier::with_clock(parameters, share, Arc::clone(clock) as _);
+        Self {
+            tier: tier.unwrap(),
+            clock: Arc::clone(clock),
+        }
+    }
+
+    /// One of its cores.
+    pub fn core(&self) -> Core {
+        Core::new(Arc::clone(&self.clock) as _)
+    }
+
+    /// When the next `bytes` that `core` reads have arrived.
+    pub fn request_read(&self, core: &mut Core, bytes: u64) -> Stamp {
+        core.request(&self.tier, Direction::Read, Pattern::Next, bytes)
+    }
+
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now().as_ns()
+    }
+}
+
+pub fn tier(parameters: EmulationParameters, share: BandwidthShare) -> VirtualTier {
+    VirtualTier::new(parameters, share, &Arc::default())
 }
 
 /// What one modelled thread does.
@@ -52,9 +89,8 @@ pub struct Delivery {
 }
 
 /// Runs the actors until `end_ns` and returns their deliveries in the order of the requests.
-pub fn run(tier: &Arc<PacedTier<VirtualClock>>, actors: &[Actor], end_ns: u64) -> Vec<Delivery> {
-    let mut streams: Vec<Stream<VirtualClock>> =
-        actors.iter().map(|_| tier.open_stream()).collect();
+pub fn run(tier: &VirtualTier, actors: &[Actor], end_ns: u64) -> Vec<Delivery> {
+    let mut cores: Vec<Core> = actors.iter().map(|_| tier.core()).collect();
     let mut asks: BinaryHeap<Reverse<(u64, usize)>> =
         (0..actors.len()).map(|actor| Reverse((0, actor))).collect();
     let mut deliveries = Vec::new();
@@ -62,18 +98,17 @@ pub fn run(tier: &Arc<PacedTier<VirtualClock>>, actors: &[Actor], end_ns: u64) -
         if now_ns >= end_ns {
             break;
         }
-        tier.clock().set(Stamp::from_ns(now_ns));
+        tier.clock.set(Stamp::from_ns(now_ns));
         let Actor {
             chunk_bytes,
             work_ns,
             writes,
         } = actors[actor];
-        let stream = &mut streams[actor];
-        let end = if writes {
-            stream.request_write(chunk_bytes)
-        } else {
-            stream.request_read(chunk_bytes)
+        let direction = match writes {
+            true => Direction::Write,
+            false => Direction::Read,
         };
+        let end = cores[actor].request(&tier.tier, direction, Pattern::Next, chunk_bytes);
         let at_ns = end.as_ns().max(now_ns);
         deliveries.push(Delivery {
             actor,

@@ -1,6 +1,6 @@
-//! What streams get, in virtual time.
+//! What cores get, in virtual time.
 
-use nearfar_model::{BandwidthShare, Stamp};
+use nearfar_model::{BandwidthShare, Pattern, Stamp};
 
 use crate::simulation::{Actor, parameters, rate_bytes_per_s, run, tier, total_rate_bytes_per_s};
 
@@ -16,7 +16,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 }
 
 #[test]
-fn together_streams_get_the_share() {
+fn together_cores_get_the_share() {
     // Two threads' share: 40 GB/s x 2 / 20 = 4 GB/s, less than one core could take.
     for streams in [1, 2, 8] {
         let tier = tier(parameters(), BandwidthShare::Threads(2));
@@ -47,11 +47,14 @@ fn a_core_has_its_own_limit() {
 #[test]
 fn the_first_chunk_pays_the_latency() {
     let tier = tier(parameters(), BandwidthShare::Threads(2));
-    tier.clock().set(Stamp::from_ns(10_000));
-    let mut stream = tier.open_stream();
-    assert_eq!(stream.request_read(4_000).as_ns(), 10_000 + 500 + 1_000);
-    tier.clock().set(Stamp::from_ns(11_500));
-    assert_eq!(stream.request_read(4_000).as_ns(), 12_500);
+    tier.clock.set(Stamp::from_ns(10_000));
+    let mut core = tier.core();
+    assert_eq!(
+        tier.request_read(&mut core, 4_000).as_ns(),
+        10_000 + 500 + 1_000
+    );
+    tier.clock.set(Stamp::from_ns(11_500));
+    assert_eq!(tier.request_read(&mut core, 4_000).as_ns(), 12_500);
 }
 
 #[test]
@@ -69,26 +72,26 @@ fn work_hides_the_transfer_of_the_next_chunk() {
 #[test]
 fn an_idle_link_is_no_credit() {
     let tier = tier(parameters(), BandwidthShare::Threads(2));
-    let mut stream = tier.open_stream();
-    stream.request_read(CHUNK);
+    let mut core = tier.core();
+    tier.request_read(&mut core, CHUNK);
     // A second of work can have hidden one chunk's transfer, not the next ones'.
-    tier.clock().set(Stamp::from_ns(1_000_000_000));
-    let hidden = stream.request_read(CHUNK);
+    tier.clock.set(Stamp::from_ns(1_000_000_000));
+    let hidden = tier.request_read(&mut core, CHUNK);
     assert!(hidden.as_ns() <= 1_000_000_000);
-    let next = stream.request_read(CHUNK);
-    let after = stream.request_read(CHUNK);
+    let next = tier.request_read(&mut core, CHUNK);
+    let after = tier.request_read(&mut core, CHUNK);
     assert!(next.as_ns() >= 1_000_000_000 + 15_000, "{next:?}");
     assert_eq!(after.since_ns(next), 16_384);
 
     // Nor does a small chunk lend its idle time to a large one.
-    let mut stream = tier.open_stream();
-    stream.request_read(64);
-    tier.clock().set(Stamp::from_ns(2_000_000_000));
-    assert!(stream.request_read(1 << 20).as_ns() >= 2_000_000_000 + 260_000);
+    let mut core = tier.core();
+    tier.request_read(&mut core, 64);
+    tier.clock.set(Stamp::from_ns(2_000_000_000));
+    assert!(tier.request_read(&mut core, 1 << 20).as_ns() >= 2_000_000_000 + 260_000);
 }
 
 #[test]
-fn streams_are_served_alike() {
+fn cores_are_served_alike() {
     let tier = tier(parameters(), BandwidthShare::Threads(2));
     let deliveries = run(&tier, &vec![Actor::reader(CHUNK, 0); 4], END_NS);
     for actor in 0..4 {
@@ -137,30 +140,27 @@ fn reads_and_writes_have_a_link_each() {
 #[test]
 fn a_copying_core_is_limited_over_both_directions() {
     let tier = tier(parameters(), BandwidthShare::WholeDevice);
-    let mut stream = tier.open_stream();
     for _ in 0..1_000 {
-        stream.read(CHUNK);
-        stream.write(CHUNK);
+        tier.tier.read(Pattern::Next, CHUNK);
+        tier.tier.write(Pattern::Next, CHUNK);
     }
-    let seconds = tier.now().as_ns() as f64 * 1e-9;
+    let seconds = tier.now_ns() as f64 * 1e-9;
     assert_near(2.0 * 1_000.0 * CHUNK as f64 / seconds, 6.4e9, 0.02);
 }
 
 #[test]
 fn nothing_costs_nothing() {
     let tier = tier(parameters(), BandwidthShare::Threads(2));
-    let mut stream = tier.open_stream();
-    stream.read(0);
-    stream.write(0);
-    assert_eq!(tier.now().as_ns(), 0);
+    tier.tier.read(Pattern::Next, 0);
+    tier.tier.write(Pattern::Next, 0);
+    assert_eq!(tier.now_ns(), 0);
 }
 
 #[test]
 fn many_small_chunks_take_as_long_as_one() {
     let tier = tier(parameters(), BandwidthShare::Threads(2));
-    let mut stream = tier.open_stream();
     for _ in 0..100_000 {
-        stream.read(10);
+        tier.tier.read(Pattern::Next, 10);
     }
-    assert_near(tier.now().as_ns() as f64, 250_000.0, 0.01);
+    assert_near(tier.now_ns() as f64, 250_000.0, 0.01);
 }

@@ -1,15 +1,15 @@
 //! The same rules by the machine's clock. Only lower bounds on time are asserted: another process
-//! may hold a thread for longer than the model does.
+//! may delay a thread for longer than the model does.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearfar_model::{BandwidthShare, HeapAccess, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier, HeapAccess, Pattern};
 
 use crate::simulation::parameters;
 
-fn tier() -> Arc<PacedTier> {
-    PacedTier::with_parameters(parameters(), BandwidthShare::Threads(2)).unwrap()
+fn tier() -> Arc<EmulatedTier> {
+    EmulatedTier::with_parameters(parameters(), BandwidthShare::Threads(2)).unwrap()
 }
 
 #[test]
@@ -21,9 +21,8 @@ fn threads_share_the_link() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                let mut stream = tier.open_stream();
                 for _ in 0..CHUNKS {
-                    stream.read(CHUNK);
+                    tier.read(Pattern::Next, CHUNK);
                 }
             });
         }
@@ -53,7 +52,7 @@ fn a_chase_takes_its_latencies() {
 }
 
 #[test]
-fn long_holds_sleep_and_end_in_time() {
+fn long_delays_sleep_and_end_in_time() {
     let tier = tier();
     let access = HeapAccess {
         random_reads: 1_000_000,
@@ -61,10 +60,10 @@ fn long_holds_sleep_and_end_in_time() {
         table_bytes: 1 << 30,
         cache_bytes: 0,
     };
-    let charge = tier.charge_heap(&access);
+    let charge = tier.heap_delay(&access);
     assert!(charge > Duration::from_millis(10), "{charge:?}");
     let began = Instant::now();
-    tier.hold(charge);
+    tier.delay(charge);
     assert!(
         began.elapsed() >= charge.mul_f64(0.999),
         "{:?} of {charge:?}",

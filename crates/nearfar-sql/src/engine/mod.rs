@@ -43,8 +43,8 @@ pub use stream::{CommandTag, RowStream, StatementResult};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
-use nearfar_model::{BandwidthShare, PacedTier};
-use nearfar_topology::Topology;
+use nearfar_model::{BandwidthShare, EmulatedTier};
+use nearfar_topology::{Profile, TierKind, Topology};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -60,8 +60,8 @@ use nearfar_durable::checkpoint::{Publisher, Verifier};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
 use nearfar_table::placement::{Storage, TemporaryBudget};
-use nearfar_table::segment::PacedSegments;
 use nearfar_table::table::Table;
+use nearfar_table::tier_models::TierModels;
 use nearfar_table::transaction::{CommitGate, Database};
 use preload::Preloader;
 
@@ -74,7 +74,6 @@ pub struct Engine {
     pool: Option<Arc<TablePool>>,
     costs: Arc<ScanCosts>,
     far: Option<TierId>,
-    pacer: Option<Arc<PacedTier>>,
     threads: usize,
     /// Ends before what it writes checkpoints of.
     durability: Option<Durability>,
@@ -102,7 +101,7 @@ impl Engine {
     /// An engine without tables. Needs no Tokio runtime; the statements of its sessions do.
     ///
     /// # Errors
-    /// Budgets that name no tier or exceed it; a profile that can't be paced; a data directory that
+    /// Budgets that name no tier or exceed it; a profile that can't be emulated; a data directory that
     /// can't be opened, or has more than there is memory for.
     pub fn new(options: EngineOptions) -> Result<Arc<Self>, StoreError> {
         let EngineOptions {
@@ -125,9 +124,11 @@ impl Engine {
             true => BandwidthShare::WholeDevice,
             false => BandwidthShare::Threads(threads as u32),
         };
-        let pacer = profile.as_ref().map(|p| PacedTier::new(p, share));
-        let pacer = pacer.transpose()?;
-        let costs = ScanCosts::new(&system, |tier| pacer.clone().filter(|_| Some(tier) == far));
+        let models = match &profile {
+            Some(profile) => tier_models(&system, profile, share)?,
+            None => TierModels::default(),
+        };
+        let costs = ScanCosts::new(&system, &models);
         heap::inherit_tiers();
         let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
         let region_options = RegionOptions {
@@ -139,9 +140,7 @@ impl Engine {
             options: region_options,
             temporary: None,
             pool: None,
-            paced: far
-                .zip(pacer.clone())
-                .map(|(far, pacer)| PacedSegments::new(far, pacer)),
+            models,
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {
@@ -151,7 +150,6 @@ impl Engine {
             pool: opened.pool,
             costs,
             far,
-            pacer,
             threads,
             catalog: Arc::default(),
             query_memory,
@@ -242,14 +240,9 @@ impl Engine {
         self.far
     }
 
-    /// The pace of the far tier, where that is modelled.
-    pub fn pacer(&self) -> Option<&Arc<PacedTier>> {
-        self.pacer.as_ref()
-    }
-
-    /// The pace of a tier, where that is modelled.
-    fn pacer_of(&self, tier: TierId) -> Option<Arc<PacedTier>> {
-        self.pacer.clone().filter(|_| Some(tier) == self.far)
+    /// The models of those tiers that are emulated.
+    pub fn models(&self) -> &TierModels {
+        &self.storage.models
     }
 
     /// Threads that run queries.
@@ -351,6 +344,21 @@ impl Engine {
         let memory = (Arc::clone(&self.query_memory), memory);
         Settings::new(self.tablespaces(), limits, log, temporary, memory)
     }
+}
+
+/// The models of the emulated tiers of `system`, which are those of `profile`.
+fn tier_models(
+    system: &MemorySystem,
+    profile: &Profile,
+    share: BandwidthShare,
+) -> Result<TierModels, StoreError> {
+    let emulated = system
+        .tiers()
+        .filter(|(_, tier)| tier.kind == TierKind::Modelled);
+    let models = emulated.map(|(tier, _)| Ok((tier, EmulatedTier::new(profile, share)?)));
+    Ok(TierModels::new(
+        models.collect::<Result<Vec<_>, StoreError>>()?,
+    ))
 }
 
 impl Drop for Engine {

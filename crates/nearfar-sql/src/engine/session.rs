@@ -271,7 +271,7 @@ impl Session {
         let tier = settings.spill_tier().map(|tier| SpillTier {
             system: Arc::clone(self.engine.system()),
             tier,
-            pacer: self.engine.pacer_of(tier),
+            model: self.engine.models().of(tier).cloned(),
         });
         let disk = Arc::clone(&runtime.disk_manager);
         let store = SpillStore::new(tier, disk, Arc::clone(memory.spilled()));
@@ -331,5 +331,5 @@ fn guard(state: &mut SessionState) {
 
 /// The rule for operator memory. It comes last: other rules look for the operators that it wraps.
 fn heap_rule(engine: &Engine) -> HeapRule {
-    HeapRule::new(engine.far().zip(engine.pacer().cloned()))
+    HeapRule::new(engine.models().clone())
 }

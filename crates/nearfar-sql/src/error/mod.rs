@@ -35,7 +35,7 @@ pub enum StoreError {
     /// A tier that there is not.
     #[error(transparent)]
     Tier(#[from] UnknownTier),
-    /// A profile that can't be paced.
+    /// A profile that can't be emulated.
     #[error(transparent)]
     Model(#[from] ParameterError),
     /// A placement strategy that can't be read or carried out.

@@ -1,21 +1,22 @@
-//! What a scan's reads cost: bytes per tier, access counts, and time on modelled tiers.
+//! What a scan's reads cost: bytes per tier, access counts, and time on emulated tiers.
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
-use nearfar_model::{PacedTier, Stream};
+use nearfar_model::{EmulatedTier, Pattern};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::ColumnSlot;
+use nearfar_table::tier_models::TierModels;
 
 /// The metric of the bytes read from a tier, followed by the tier's name.
 pub const BYTES_READ_METRIC: &str = "bytes_read_";
 
-/// The metric of the time a modelled tier held the scan's threads, followed by the tier's name.
+/// The metric of the time for which an emulated tier delayed the scan's threads, followed by the tier's name.
 pub const WAIT_METRIC: &str = "modelled_wait_";
 
-/// The tiers of a system, which of them are modelled, and the bytes scans have read from each.
+/// The tiers of a system, which of them are emulated, and the bytes scans have read from each.
 #[derive(Debug)]
 pub struct ScanCosts {
     tiers: Vec<TierCost>,
@@ -25,22 +26,19 @@ pub struct ScanCosts {
 struct TierCost {
     id: TierId,
     name: String,
-    pacer: Option<Arc<PacedTier>>,
+    model: Option<Arc<EmulatedTier>>,
     bytes_read: AtomicU64,
 }
 
 impl ScanCosts {
-    /// Costs for the tiers of `system`; `pacer` gives the model of a modelled tier.
-    pub fn new(
-        system: &MemorySystem,
-        pacer: impl Fn(TierId) -> Option<Arc<PacedTier>>,
-    ) -> Arc<Self> {
+    /// Costs for the tiers of `system`, of which those are emulated that have one of `models`.
+    pub fn new(system: &MemorySystem, models: &TierModels) -> Arc<Self> {
         let tiers = system
             .tiers()
             .map(|(id, info)| TierCost {
                 id,
                 name: info.name.clone(),
-                pacer: pacer(id),
+                model: models.of(id).cloned(),
                 bytes_read: AtomicU64::new(0),
             })
             .collect();
@@ -63,20 +61,29 @@ struct TierCharge {
     index: usize,
     /// Nothing where the scan is not to count.
     bytes_read: Option<Count>,
-    /// Where the tier is modelled, the stream that holds this thread back, and for how long.
-    paced: Option<(Stream, Time)>,
+    /// Where the tier is emulated.
+    emulated: Option<Emulated>,
+}
+
+/// What a partition of a scan does on one emulated tier.
+struct Emulated {
+    model: Arc<EmulatedTier>,
+    /// Of what is read next.
+    pattern: Pattern,
+    /// For how long the scan's threads were delayed.
+    wait: Time,
 }
 
 /// The costs of one partition of one scan.
 pub struct PartitionCosts {
     costs: Arc<ScanCosts>,
     count_accesses: bool,
-    /// Tiers whose bytes are counted or paced.
+    /// Tiers that are emulated or whose bytes are counted.
     tiers: Vec<TierCharge>,
 }
 
 impl PartitionCosts {
-    /// Costs that are charged to `costs`; modelled tiers are paced also where nothing is counted.
+    /// Costs that are charged to `costs`; emulated tiers delay also where nothing is counted.
     pub fn new(
         costs: &Arc<ScanCosts>,
         count_accesses: bool,
@@ -88,15 +95,18 @@ impl PartitionCosts {
                 let name = format!("{BYTES_READ_METRIC}{}", tier.name);
                 MetricBuilder::new(metrics).counter(name, partition)
             });
-            let paced = tier.pacer.as_ref().map(|pacer| {
+            let emulated = tier.model.as_ref().map(|model| {
                 let name = format!("{WAIT_METRIC}{}", tier.name);
-                let wait = MetricBuilder::new(metrics).subset_time(name, partition);
-                (pacer.open_stream(), wait)
+                Emulated {
+                    model: Arc::clone(model),
+                    pattern: Pattern::First,
+                    wait: MetricBuilder::new(metrics).subset_time(name, partition),
+                }
             });
             TierCharge {
                 index,
                 bytes_read,
-                paced,
+                emulated,
             }
         };
         let charges = costs.tiers.iter().enumerate().map(charge);
@@ -104,7 +114,7 @@ impl PartitionCosts {
             costs: Arc::clone(costs),
             count_accesses,
             tiers: charges
-                .filter(|charge| charge.bytes_read.is_some() || charge.paced.is_some())
+                .filter(|charge| charge.bytes_read.is_some() || charge.emulated.is_some())
                 .collect(),
         }
     }
@@ -144,9 +154,9 @@ impl PartitionCosts {
                 bytes_read.add(bytes as usize);
                 tier.bytes_read.fetch_add(bytes, Ordering::Relaxed);
             }
-            if let Some((stream, wait)) = &mut charge.paced {
-                let _held = wait.timer();
-                stream.read(bytes);
+            if let Some(emulated) = &mut charge.emulated {
+                let _waiting = emulated.wait.timer();
+                emulated.model.read(emulated.pattern.advance(), bytes);
             }
         }
     }

@@ -10,7 +10,8 @@ use nearfar_memory::{MemorySystem, Placement, RegionOptions};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::segment::{ColumnPool, PacedSegments, Target};
+use crate::segment::{ColumnPool, Target};
+use crate::tier_models::TierModels;
 
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
@@ -23,8 +24,8 @@ pub struct Storage {
     pub temporary: Option<Arc<TemporaryBudget>>,
     /// Where main storage outlives the process.
     pub pool: Option<Arc<dyn ColumnPool>>,
-    /// The tier that is modelled, where one is.
-    pub paced: Option<PacedSegments>,
+    /// The tiers that are emulated.
+    pub models: TierModels,
 }
 
 impl Storage {
@@ -35,7 +36,7 @@ impl Storage {
             placement,
             options: self.options,
             pool: self.pool.as_deref(),
-            paced: self.paced.as_ref(),
+            models: &self.models,
         }
     }
 }

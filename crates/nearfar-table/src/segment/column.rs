@@ -245,9 +245,7 @@ impl ColumnSegment {
     /// Whatever refuses the new region; the old one is untouched.
     pub fn copy_to(&self, target: Target<'_>) -> Result<Self, TableError> {
         let source = &self.memory.as_slice()[self.part.clone()];
-        if let Some(paced) = target.paced {
-            paced.pass(self.tier_bytes(), TierBytes::ZERO);
-        }
+        target.models.transfer(self.tier_bytes(), TierBytes::ZERO);
         let region = target.memory(source.len(), |bytes| {
             bytes[..source.len()].copy_from_slice(source);
         })?;

@@ -11,12 +11,12 @@ use super::codes::Codes;
 use super::column::{ColumnSegment, Encoding};
 use super::form::{ColumnForm, ValuesForm};
 use super::memory::SegmentMemory;
-use super::paced::PacedSegments;
 use super::plain::encode_plain;
 use super::pool::ColumnPool;
 use super::strings::{self, Dictionary};
 use super::{narrow, zones::Zones};
 use crate::error::TableError;
+use crate::tier_models::TierModels;
 
 /// Where a column segment is put.
 #[derive(Debug, Clone, Copy)]
@@ -29,26 +29,25 @@ pub struct Target<'a> {
     pub options: RegionOptions,
     /// The pool that takes what is placed on its tier.
     pub pool: Option<&'a dyn ColumnPool>,
-    /// Whoever puts it on a modelled tier is held back by that.
-    pub paced: Option<&'a PacedSegments>,
+    /// The tiers that are emulated: whoever puts it there is delayed.
+    pub models: &'a TierModels,
 }
 
 impl Target<'_> {
-    /// Memory of at least `bytes`, filled by `fill`, which is passed at the pace of a modelled tier: in
+    /// Memory of at least `bytes`, filled by `fill`, which takes as long as an emulated tier does: in
     /// the pool, or a region where that has no room.
     pub(super) fn memory(
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SegmentMemory, TableError> {
-        let memory = self.unpaced(bytes, fill)?;
-        if let Some(paced) = self.paced {
-            paced.pass(TierBytes::ZERO, memory.tier_bytes(0..bytes));
-        }
+        let memory = self.filled(bytes, fill)?;
+        let written = memory.tier_bytes(0..bytes);
+        self.models.transfer(TierBytes::ZERO, written);
         Ok(memory)
     }
 
-    fn unpaced(
+    fn filled(
         &self,
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),

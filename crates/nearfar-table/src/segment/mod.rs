@@ -21,7 +21,6 @@ mod form;
 mod layout;
 mod memory;
 mod narrow;
-mod paced;
 mod plain;
 mod pool;
 mod rows;
@@ -35,7 +34,6 @@ pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesFo
 pub use memory::{PoolBytes, SegmentMemory};
 pub(crate) use narrow::for_each_integer;
 pub use narrow::{integers, is_integer_like};
-pub use paced::PacedSegments;
 pub use plain::encode_together;
 pub use pool::ColumnPool;
 pub use rows::RowSet;

@@ -10,14 +10,14 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
-use nearfar_model::{BandwidthShare, PacedParameters, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier, EmulationParameters};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::PacedSegments;
 use super::{ColumnSegment, EncodingKind, RowSet, Target, encode_column};
+use crate::tier_models::TierModels;
 
 const OPTIONS: RegionOptions = RegionOptions {
     page_size: PageSize::Base,
@@ -44,7 +44,7 @@ fn encode(system: &Arc<MemorySystem>, array: &ArrayRef) -> ColumnSegment {
         placement: &placement,
         options: OPTIONS,
         pool: None,
-        paced: None,
+        models: &TierModels::default(),
     };
     // Two chunks, so that arrays with an offset are met too.
     let half = array.len() / 2;
@@ -86,7 +86,7 @@ fn check_with_moves(array: &ArrayRef) -> EncodingKind {
             placement: &placement,
             options: OPTIONS,
             pool: None,
-            paced: None,
+            models: &TierModels::default(),
         };
         let moved = segment.copy_to(target).expect("moved");
         assert_eq!(moved.placement(), placement);
@@ -203,9 +203,9 @@ proptest! {
 }
 
 #[test]
-fn a_move_takes_as_long_as_a_modelled_tier_needs() {
+fn a_move_takes_as_long_as_an_emulated_tier_needs() {
     const BYTES_PER_S: f64 = 2e6;
-    let parameters = PacedParameters {
+    let parameters = EmulationParameters {
         latency_ns: 200.0,
         near_latency_ns: 100.0,
         read_bandwidth_bytes_per_s: BYTES_PER_S,
@@ -215,8 +215,8 @@ fn a_move_takes_as_long_as_a_modelled_tier_needs() {
         outstanding_random: 8.0,
         cache_bytes: None,
     };
-    let pacer = PacedTier::with_parameters(parameters, BandwidthShare::WholeDevice);
-    let paced = PacedSegments::new(far(), pacer.expect("a tier"));
+    let model = EmulatedTier::with_parameters(parameters, BandwidthShare::WholeDevice);
+    let models = TierModels::new([(far(), model.expect("a tier"))]);
     let system = system();
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..50_000).map(|i| i << 40)));
     let segment = encode(&system, &values);
@@ -227,7 +227,7 @@ fn a_move_takes_as_long_as_a_modelled_tier_needs() {
             placement: &Placement::Bind(tier),
             options: OPTIONS,
             pool: None,
-            paced: Some(&paced),
+            models: &models,
         };
         let started = Instant::now();
         (segment.copy_to(target).expect("moved"), started.elapsed())

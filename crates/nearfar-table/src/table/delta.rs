@@ -61,7 +61,7 @@ fn near_segment(
             ..storage.options
         },
         pool: None,
-        paced: None,
+        models: &storage.models,
     };
     let columns = encode_together(columns, target)?;
     let slot = |column| {

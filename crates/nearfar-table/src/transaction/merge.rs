@@ -198,7 +198,7 @@ impl Table {
             TableBuilder::new(schema, self.placements(), self.storage(storage)).replacing();
         let mut ids = RowIdsBuilder::default();
         for part in sources {
-            self.hold_for_reading(part, storage, go_on)?;
+            self.delay_for_reading(part, storage, go_on)?;
             self.read_part(part, &mut builder, &mut ids, go_on)?;
         }
         let segments = builder.finish()?;
@@ -228,21 +228,22 @@ impl Table {
         Ok(rows)
     }
 
-    /// Takes as long as a modelled tier does to read all of a segment.
-    fn hold_for_reading(
+    /// Takes as long as emulated tiers do to read all of a segment.
+    fn delay_for_reading(
         &self,
         part: &Part,
         storage: &Storage,
         go_on: &dyn Fn() -> bool,
     ) -> Result<(), TableError> {
-        let Some(paced) = &storage.paced else {
+        if storage.models.is_empty() {
             return Ok(());
-        };
+        }
         for slot in part.segment.columns() {
             if !go_on() {
                 return Err(self.merge_cancelled());
             }
-            paced.pass(slot.current()?.tier_bytes(), TierBytes::ZERO);
+            let read = slot.current()?.tier_bytes();
+            storage.models.transfer(read, TierBytes::ZERO);
         }
         Ok(())
     }

@@ -26,23 +26,23 @@ pub enum IndexAction {
 }
 
 /// Tree indexes under workloads: natively side by side with other crates' maps, or under placement
-/// policies, on this machine with paced far memory or in virtual time.
+/// policies, on this machine with emulated far memory or in virtual time.
 ///
 /// Natively, all maps are loaded, and each run goes over all of them in turn with the same requests;
 /// all allocate from huge pages. A ratio is one of our trees' throughput over that of the best other
-/// crate's: above 1, ours is faster. Paced, our trees run on this machine, whose threads are held
-/// back for the far memory of a profile. In virtual time, they run on the modelled cores of a
+/// crate's: above 1, ours is faster. Emulated, our trees run on this machine, whose threads
+/// are delayed for the far memory of a profile. In virtual time, they run on the modelled cores of a
 /// profile, whose caches are made smaller by as much as the tree is (docs/index-benchmarks.md).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench index --workload ycsb-c --format json > index.jsonl
   nearfar bench index --tree art,congee --workload ycsb-a,ycsb-c --zipf 0,0.99 --threads 1
-  nearfar bench index --mode paced --workload ycsb-c --policy all-near,interleave,sidle
+  nearfar bench index --mode emulated --workload ycsb-c --policy all-near,interleave,sidle
   nearfar bench index --mode virtual --profile cxl-card --workload hotspot-read-only \\
       --policy interleave,sidle,oracle --near-share 20 --report index.html")]
 pub struct BenchIndexArgs {
-    /// Run natively, paced, or in virtual time [possible values: native, paced, virtual].
+    /// Run natively, emulated, or in virtual time [possible values: native, paced or emulated, virtual].
     #[arg(long, value_name = "MODE", default_value = "native")]
     pub mode: Mode,
     /// Maps that take part [default: all of this build, and under policies all of ours]. Other
@@ -63,7 +63,7 @@ pub struct BenchIndexArgs {
         allow_negative_numbers = true
     )]
     pub zipf: Vec<f64>,
-    /// Loaded keys [default: 10000000, paced 5000000, in virtual time 200000].
+    /// Loaded keys [default: 10000000, emulated 5000000, in virtual time 200000].
     #[arg(long, value_name = "N")]
     pub keys: Option<u64>,
     /// What keys are: integers, urls, or a number of random bytes.
@@ -72,7 +72,7 @@ pub struct BenchIndexArgs {
     /// Bytes of each value.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub value_bytes: usize,
-    /// Numbers of threads, or of virtual cores [default: 1,2, paced 1, in virtual time 28].
+    /// Numbers of threads, or of virtual cores [default: 1,2, emulated 1, in virtual time 28].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Vec<NonZeroUsize>,
     /// Native runs of each.
@@ -84,10 +84,10 @@ pub struct BenchIndexArgs {
     /// Keys that are looked up together.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
-    /// Placement policies, paced or in virtual time [default: all-near,interleave,sidle].
+    /// Placement policies, emulated or in virtual time [default: all-near,interleave,sidle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, paced or in virtual time.
+    /// Percent of the tree's bytes that may be near, emulated or in virtual time.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     pub near_share: u8,
     /// The modelled machine: a built-in profile or a TOML file.
@@ -96,10 +96,10 @@ pub struct BenchIndexArgs {
     /// What is kept in proportion to the modelled machine's caches, in virtual time.
     #[arg(long, value_enum, default_value_t = ScaleName::Keys)]
     pub scale: ScaleName,
-    /// Milliseconds before figures are taken [default: paced 5000, in virtual time 20].
+    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
-    /// Milliseconds over which figures are taken [default: paced 3000, in virtual time 10].
+    /// Milliseconds over which figures are taken [default: emulated 3000, in virtual time 10].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub measured: Option<f64>,
     /// Milliseconds after which the hot region moves by its own width, again and again.

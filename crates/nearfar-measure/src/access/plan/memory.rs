@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nearfar_memory::{
     Budgets, MemorySystem, PageSize, Placement, TierBytes, TierId, TierKind, TierSpec,
 };
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 use nearfar_topology::Topology;
 
 use super::pins::{Processors, pins};
@@ -18,7 +18,7 @@ use crate::access::spec::{
 };
 
 impl Plan {
-    /// Checks every point of `document` on the machine of `topology`. `paced` paces its modelled
+    /// Checks every point of `document` on the machine of `topology`. `emulated` is the model of its modelled
     /// tier.
     ///
     /// # Errors
@@ -26,7 +26,7 @@ impl Plan {
     pub fn new(
         document: &Document,
         topology: &Topology,
-        paced: Option<Arc<PacedTier>>,
+        emulated: Option<Arc<EmulatedTier>>,
     ) -> Result<Self, PlanError> {
         let cpus = nearfar_memory::sys::allowed_cpus()?;
         let tiers = topology.tiers.iter().filter(|tier| tier.allocatable);
@@ -40,7 +40,7 @@ impl Plan {
         let plan_one = |spec| plan_run(spec, &system, &cpus);
         Ok(Self {
             runs: specs.into_iter().map(plan_one).collect::<Result<_, _>>()?,
-            target: PlanTarget::Memory { system, paced },
+            target: PlanTarget::Memory { system, emulated },
             settings: document.settings(),
         })
     }
@@ -262,7 +262,7 @@ fn is_waited_for(task: &TaskSpec) -> bool {
     task.sample_every.is_some() || task.fence
 }
 
-/// Pacing knows streams and dependent reads; it cannot tell what single stores cost.
+/// Emulation knows transfers and dependent reads; it cannot tell what single stores cost.
 fn check_modelled(spec: &RunSpec, region: usize, is_modelled: bool) -> Result<(), SpecError> {
     if !is_modelled {
         return Ok(());

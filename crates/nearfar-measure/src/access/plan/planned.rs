@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nearfar_memory::{MemorySystem, PageSize, Placement, SystemError};
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 use nearfar_model::simulation::{Machine, MachineError};
 
 use super::simulated::{DevicePages, Window};
@@ -78,7 +78,7 @@ pub enum PlanTarget {
         /// The tiers.
         system: Arc<MemorySystem>,
         /// The modelled tier, if there is one.
-        paced: Option<Arc<PacedTier>>,
+        emulated: Option<Arc<EmulatedTier>>,
     },
     /// In the model, in virtual time.
     Simulated(Box<Machine>),

@@ -117,8 +117,8 @@ enum Target<'a> {
 impl<'a> Target<'a> {
     fn new(plan: &'a Plan) -> Self {
         match &plan.target {
-            PlanTarget::Memory { system, paced } => {
-                Self::Host(Box::new(Host::new(system, paced.as_ref())))
+            PlanTarget::Memory { system, emulated } => {
+                Self::Host(Box::new(Host::new(system, emulated.as_deref())))
             }
             PlanTarget::Simulated(machine) => Self::Simulated(machine),
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Instant;
 
 use nearfar_memory::MemorySystem;
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 
 use super::execute::ExecuteError;
 use super::memory::Memory;
@@ -20,16 +20,16 @@ use crate::access::plan::PlannedRun;
 /// This machine, with the regions of the run in progress.
 pub(super) struct Host<'a> {
     system: &'a Arc<MemorySystem>,
-    paced: Option<&'a Arc<PacedTier>>,
+    emulated: Option<&'a EmulatedTier>,
     ticks: Ticks,
     memory: Memory,
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn new(system: &'a Arc<MemorySystem>, paced: Option<&'a Arc<PacedTier>>) -> Self {
+    pub(super) fn new(system: &'a Arc<MemorySystem>, emulated: Option<&'a EmulatedTier>) -> Self {
         Self {
             system,
-            paced,
+            emulated,
             ticks: Ticks::calibrate(),
             memory: Memory::default(),
         }
@@ -55,7 +55,7 @@ impl<'a> Host<'a> {
         repetition: u32,
         stop: &AtomicBool,
     ) -> Result<Option<Repetition>, ExecuteError> {
-        let paced = self.paced;
+        let emulated = self.emulated;
         let ticks = &self.ticks;
         let misplaced_before = self.memory.misplaced();
         let noise = Noise::now();
@@ -73,7 +73,7 @@ impl<'a> Host<'a> {
                 run,
                 targets,
                 regions,
-                paced,
+                emulated,
                 ticks,
                 start: Barrier::new(threads),
                 began: OnceLock::new(),

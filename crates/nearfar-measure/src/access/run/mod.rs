@@ -1,9 +1,9 @@
 //! Running a plan.
 
+mod delays;
 mod execute;
 mod host;
 mod memory;
-mod pacing;
 mod queue;
 mod worker;
 

@@ -1,14 +1,14 @@
 //! One thread of a task.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, OnceLock};
+use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use nearfar_memory::sys::{SysError, pin_thread};
-use nearfar_model::PacedTier;
+use nearfar_model::{Direction, EmulatedTier};
 
+use super::delays::Delays;
 use super::memory::{Accessed, Tiers};
-use super::pacing::Pacer;
 use super::queue::{Batch, Queue};
 use crate::access::kernels::{
     Accesses, Chain, Kernel, Operation, Pattern, Target, Ticks, fence, sampled,
@@ -31,7 +31,7 @@ pub(super) struct Shared<'a> {
     pub run: &'a PlannedRun,
     pub targets: &'a [Accessed<'a>],
     pub regions: &'a Tiers<'a>,
-    pub paced: Option<&'a Arc<PacedTier>>,
+    pub emulated: Option<&'a EmulatedTier>,
     pub ticks: &'a Ticks,
     pub start: Barrier,
     pub began: OnceLock<Instant>,
@@ -68,7 +68,7 @@ pub(super) struct Worker<'a> {
     pin: Option<u32>,
     thread: usize,
     steps: Vec<Step<'a>>,
-    pacer: Option<Pacer<'a>>,
+    delays: Option<Delays<'a>>,
     bytes: u64,
     accesses: u64,
     samples: Vec<f32>,
@@ -97,7 +97,9 @@ impl<'a> Worker<'a> {
                 .iter()
                 .any(|region| shared.run.regions[*region].is_modelled)
         };
-        let paced = shared.paced.filter(|_| spec.steps.iter().any(uses_model));
+        let emulated = shared
+            .emulated
+            .filter(|_| spec.steps.iter().any(uses_model));
         Self {
             shared,
             task: spec,
@@ -105,7 +107,7 @@ impl<'a> Worker<'a> {
             pin: shared.run.pins[task][thread],
             thread,
             steps: spec.steps.iter().map(step).collect(),
-            pacer: paced.map(|tier| Pacer::new(tier, shared.regions)),
+            delays: emulated.map(|tier| Delays::new(tier, shared.regions)),
             bytes: 0,
             accesses: 0,
             samples: Vec::new(),
@@ -295,8 +297,13 @@ impl<'a> Worker<'a> {
         } else {
             kernel.run(target, accesses);
         }
-        if let Some(pacer) = &mut self.pacer {
-            pacer.accessed(region, target.bytes(), accesses, is_store);
+        if let Some(delays) = &self.delays {
+            let direction = if is_store {
+                Direction::Write
+            } else {
+                Direction::Read
+            };
+            delays.accessed(region, target.bytes(), accesses, direction);
         }
     }
 
@@ -338,12 +345,12 @@ impl<'a> Worker<'a> {
 
     fn hops(&mut self, chain: &Chain<'_>, region: usize, from: usize, hops: u64) -> usize {
         let mut at = from;
-        if let Some(pacer) = &self.pacer {
-            let mut started = pacer.now();
+        if let Some(delays) = &self.delays {
+            let mut started = delays.now();
             for _ in 0..hops {
                 let place = at;
                 at = chain.hop(at);
-                let ended = pacer.hop(region, place, started);
+                let ended = delays.hop(region, place, started);
                 if self
                     .task
                     .sample_every

@@ -60,7 +60,7 @@ impl HeapInputExec {
 
 impl DisplayAs for HeapExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let modelled = if self.usage.pacer.is_some() {
+        let modelled = if self.usage.model.is_some() {
             ", modelled estimate"
         } else {
             ""

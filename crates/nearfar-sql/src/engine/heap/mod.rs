@@ -17,14 +17,16 @@
 //! tier in programs whose global allocator is [`nearfar_memory::NearfarAllocator`]. Tasks that an
 //! operator spawns inherit its tier ([`inherit_tiers`]).
 //!
-//! On a modelled tier the memory is near memory, and what it would have cost to have it far is a
+//! On an emulated tier the memory is near memory, and what it would have cost to have it far is a
 //! *modelled estimate* ([`Usage`]), made from counted rows, the bytes the operator accounts for and
-//! the model's share of the cache, and executed by holding the threads back. It is shown as
+//! the model's share of the cache, and executed by delaying the threads. It is shown as
 //! `modelled_estimate_wait` in `EXPLAIN ANALYZE`.
 
 mod exec;
 mod rule;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod tracer;
 mod usage;
 

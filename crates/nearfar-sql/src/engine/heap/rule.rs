@@ -12,7 +12,7 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
 };
 use nearfar_memory::TierId;
-use nearfar_model::PacedTier;
+use nearfar_table::tier_models::TierModels;
 use std::sync::Arc;
 
 use super::exec::{HeapExec, HeapInputExec, Input};
@@ -22,14 +22,13 @@ use crate::settings::Settings;
 /// Wraps hash joins, aggregations and sorts of plans whose heap is not near.
 #[derive(Debug)]
 pub struct HeapRule {
-    /// The modelled tier, and its model.
-    modelled: Option<(TierId, Arc<PacedTier>)>,
+    models: TierModels,
 }
 
 impl HeapRule {
-    /// A rule for a machine of which `modelled` is the modelled tier, if there is one.
-    pub fn new(modelled: Option<(TierId, Arc<PacedTier>)>) -> Self {
-        Self { modelled }
+    /// A rule for a machine with these emulated tiers.
+    pub fn new(models: TierModels) -> Self {
+        Self { models }
     }
 
     fn wrap(
@@ -41,15 +40,10 @@ impl HeapRule {
             return Ok(Transformed::no(node));
         };
         let tier = settings.heap_tier();
-        let pacer = self
-            .modelled
-            .as_ref()
-            .filter(|(modelled, _)| *modelled == tier);
-        let pacer = pacer.map(|(_, pacer)| Arc::clone(pacer));
         let partitions = node.output_partitioning().partition_count();
         let usage = Usage::new(
             (tier, settings.heap_tier_name()),
-            pacer,
+            self.models.of(tier).cloned(),
             operator,
             partitions,
         );

@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use nearfar_memory::{ThreadTier, TierId};
-use nearfar_model::{HeapAccess, Stream as PacedStream};
+use nearfar_model::{Direction, HeapAccess, Pattern};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,26 +17,26 @@ use super::exec::Input;
 use super::usage::{HeapMetrics, Usage};
 use nearfar_table::table::batch_bytes;
 
-/// The longest time for which a thread is held in one poll, so that a query can be cancelled.
-const HOLD_MAX: Duration = Duration::from_millis(20);
+/// The longest time for which a thread is delayed in one poll, so that a query can be cancelled.
+const DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// What a thread still has to be held for.
+/// What the threads of an operator's stream still have to be delayed for.
 struct Debt {
     usage: Arc<Usage>,
     metrics: HeapMetrics,
     owed: Duration,
-    stream: Option<PacedStream>,
+    /// Of what is transferred next.
+    pattern: Pattern,
 }
 
 impl Debt {
     fn new(usage: Arc<Usage>, partition: usize) -> Self {
         let metrics = usage.partition_metrics(partition);
-        let stream = usage.pacer.as_ref().map(|pacer| pacer.open_stream());
         Self {
             usage,
             metrics,
             owed: Duration::ZERO,
-            stream,
+            pattern: Pattern::First,
         }
     }
 
@@ -47,26 +47,26 @@ impl Debt {
     }
 
     fn charge(&mut self, access: &HeapAccess) {
-        if let Some(pacer) = &self.usage.pacer {
-            self.owed += pacer.charge_heap(access);
+        if let Some(model) = &self.usage.model {
+            self.owed += model.heap_delay(access);
         }
     }
 
-    /// Holds the thread while `transfer` passes the tier's link.
-    fn pass(&mut self, transfer: impl FnOnce(&mut PacedStream)) {
-        if let (Some(stream), Some(wait)) = (&mut self.stream, &self.metrics.wait) {
-            let _held = wait.timer();
-            transfer(stream);
+    /// Delays the thread until `batch` is read from the tier, or written to it, in order.
+    fn transfer(&mut self, direction: Direction, batch: &RecordBatch) {
+        if let (Some(model), Some(wait)) = (&self.usage.model, &self.metrics.wait) {
+            let _waiting = wait.timer();
+            model.transfer(direction, self.pattern.advance(), batch_bytes(batch));
         }
     }
 
-    /// Holds the thread for a while; whether nothing is owed any more.
+    /// Delays the thread for a while; whether nothing is owed any more.
     fn pay(&mut self) -> bool {
-        if let (Some(pacer), Some(wait)) = (&self.usage.pacer, &self.metrics.wait)
+        if let (Some(model), Some(wait)) = (&self.usage.model, &self.metrics.wait)
             && !self.owed.is_zero()
         {
-            let now = self.owed.min(HOLD_MAX);
-            pacer.hold(now);
+            let now = self.owed.min(DELAY_MAX);
+            model.delay(now);
             wait.add_duration(now);
             self.owed -= now;
         }
@@ -97,7 +97,7 @@ impl HeapStream {
             .output(self.partition, batch.num_rows() as u64);
         self.debt.charge(&access);
         if self.debt.usage.operator.yields_in_order() {
-            self.debt.pass(|stream| stream.read(batch_bytes(batch)));
+            self.debt.transfer(Direction::Read, batch);
         }
     }
 }
@@ -166,7 +166,7 @@ impl InputStream {
             Input::Probe | Input::Rows => self.debt.charge(&usage.input(self.partition, rows)),
         }
         if usage.operator.keeps_in_order(self.role == Input::Build) {
-            self.debt.pass(|stream| stream.write(batch_bytes(batch)));
+            self.debt.transfer(Direction::Write, batch);
         }
     }
 }

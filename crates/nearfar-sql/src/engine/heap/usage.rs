@@ -1,12 +1,12 @@
-//! What one operator does to its heap, and what that would cost on a modelled tier.
+//! What one operator does to its heap, and what that would cost on an emulated tier.
 
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time};
 use nearfar_memory::TierId;
-use nearfar_model::{HeapAccess, PacedTier};
+use nearfar_model::{EmulatedTier, HeapAccess};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// The metric of the time for which threads were held.
+/// The metric of the time for which threads were delayed.
 pub const WAIT_METRIC: &str = "modelled_estimate_wait";
 
 /// Cache that one thread can count on where the profile does not know its machine's: the private
@@ -60,8 +60,8 @@ pub struct Usage {
     pub tier_name: String,
     /// The operator.
     pub operator: Operator,
-    /// The model, where the tier is modelled.
-    pub pacer: Option<Arc<PacedTier>>,
+    /// The model, where the tier is emulated.
+    pub model: Option<Arc<EmulatedTier>>,
     /// Metrics of the operator's heap.
     pub metrics: ExecutionPlanMetricsSet,
     partitions: Vec<Partition>,
@@ -83,7 +83,7 @@ impl Usage {
     /// The use of the heap on `tier` by `operator`, which runs in `partitions` partitions.
     pub fn new(
         (tier, tier_name): (TierId, String),
-        pacer: Option<Arc<PacedTier>>,
+        model: Option<Arc<EmulatedTier>>,
         operator: Operator,
         partitions: usize,
     ) -> Arc<Self> {
@@ -91,7 +91,7 @@ impl Usage {
             tier,
             tier_name,
             operator,
-            pacer,
+            model,
             metrics: ExecutionPlanMetricsSet::new(),
             partitions: (0..partitions.max(1))
                 .map(|_| Partition::default())
@@ -168,9 +168,9 @@ impl Usage {
     fn access(&self, partition: usize, random_reads: u64, random_writes: u64) -> HeapAccess {
         let threads = self.partitions.len() as u64;
         let all_cache = self
-            .pacer
+            .model
             .as_ref()
-            .and_then(|pacer| pacer.cache_share_bytes());
+            .and_then(|model| model.cache_share_bytes());
         let all_cache = all_cache.unwrap_or(UNKNOWN_CACHE_BYTES_PER_THREAD * threads);
         let held = |p: &Partition| p.held_bytes.load(Relaxed);
         let (table_bytes, cache_bytes) = match self.operator {
@@ -195,7 +195,7 @@ impl Usage {
             .metrics
             .get_or_init(|| HeapMetrics {
                 wait: self
-                    .pacer
+                    .model
                     .as_ref()
                     .map(|_| builder().subset_time(WAIT_METRIC, partition)),
                 held_bytes_max: builder().gauge("heap_bytes", partition),
@@ -207,7 +207,7 @@ impl Usage {
 /// Metrics of the heap of one partition of an operator.
 #[derive(Debug, Clone)]
 pub struct HeapMetrics {
-    /// Time for which its threads were held, on a modelled tier.
+    /// Time for which its threads were delayed, on an emulated tier.
     pub wait: Option<Time>,
     /// The most that it accounted for.
     pub held_bytes_max: Gauge,

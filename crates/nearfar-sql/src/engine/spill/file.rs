@@ -5,7 +5,7 @@ use datafusion::error::Result;
 use datafusion::execution::spill_file::{SpillFile, SpillWriter};
 use futures::{Stream, StreamExt};
 use nearfar_memory::{OverBudget, PageSize, Placement, Region, RegionError, RegionOptions};
-use nearfar_model::Stream as PacedStream;
+use nearfar_model::{Direction, Pattern};
 use parking_lot::Mutex;
 use std::io;
 use std::pin::Pin;
@@ -53,16 +53,12 @@ impl StoredFile {
 }
 
 impl Shared {
-    fn open_stream(&self) -> Option<PacedStream> {
-        let pacer = self.store.tier.as_ref()?.pacer.as_ref()?;
-        Some(pacer.open_stream())
-    }
-
-    /// Holds the thread while `transfer` passes the tier's link.
-    fn pass(&self, stream: &mut Option<PacedStream>, transfer: impl FnOnce(&mut PacedStream)) {
-        if let Some(stream) = stream {
+    /// Delays the thread for the transfer of `bytes`, where the tier is emulated.
+    fn transfer(&self, direction: Direction, pattern: Pattern, bytes: usize) {
+        let tier = self.store.tier.as_ref();
+        if let Some(model) = tier.and_then(|tier| tier.model.as_ref()) {
             let began = Instant::now();
-            transfer(stream);
+            model.transfer(direction, pattern, bytes as u64);
             self.store.account.add_wait(began.elapsed());
         }
     }
@@ -107,7 +103,7 @@ impl SpillFile for StoredFile {
 
     fn read_stream(&self) -> Result<Bytestream> {
         let reader = Reader {
-            stream: self.shared.open_stream(),
+            pattern: Pattern::First,
             shared: Arc::clone(&self.shared),
             chunk: 0,
             offset: 0,
@@ -122,7 +118,7 @@ impl SpillFile for StoredFile {
 
     fn open_writer(&self) -> Result<Box<dyn SpillWriter>> {
         Ok(Box::new(Writer {
-            stream: self.shared.open_stream(),
+            pattern: Pattern::First,
             shared: Arc::clone(&self.shared),
             pending: Vec::new(),
             disk: None,
@@ -135,7 +131,8 @@ type Bytestream = Pin<Box<dyn Stream<Item = Result<Bytes>> + Send>>;
 /// Where a reader has got to.
 struct Reader {
     shared: Arc<Shared>,
-    stream: Option<PacedStream>,
+    /// Of what is read from memory next.
+    pattern: Pattern,
     chunk: usize,
     offset: usize,
     disk: Option<Bytestream>,
@@ -167,15 +164,16 @@ impl Reader {
         if end == chunk.len() {
             (self.chunk, self.offset) = (self.chunk + 1, 0);
         }
-        self.shared
-            .pass(&mut self.stream, |stream| stream.read(bytes.len() as u64));
+        let pattern = self.pattern.advance();
+        self.shared.transfer(Direction::Read, pattern, bytes.len());
         Some(bytes)
     }
 }
 
 struct Writer {
     shared: Arc<Shared>,
-    stream: Option<PacedStream>,
+    /// Of what is written to memory next.
+    pattern: Pattern,
     /// Less than a chunk.
     pending: Vec<u8>,
     /// Where everything goes since the tier had no room.
@@ -193,9 +191,9 @@ impl Writer {
             Ok(Some(region)) => {
                 self.shared.contents.lock().chunks.push(Arc::new(region));
                 self.shared.store.account.add_memory(pending.len() as u64);
-                self.shared.pass(&mut self.stream, |stream| {
-                    stream.write(pending.len() as u64);
-                });
+                let pattern = self.pattern.advance();
+                self.shared
+                    .transfer(Direction::Write, pattern, pending.len());
                 return Ok(());
             }
             Ok(None) => {}
@@ -282,7 +280,7 @@ mod tests {
         let tier = SpillTier {
             tier: system.tier("far").expect("the tier"),
             system,
-            pacer: None,
+            model: None,
         };
         let disk = DiskManager::builder().with_mode(mode).build();
         let disk = Arc::new(disk.expect("a disk manager"));

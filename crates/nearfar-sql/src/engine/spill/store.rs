@@ -4,7 +4,7 @@ use datafusion::error::Result;
 use datafusion::execution::disk_manager::DiskManager;
 use datafusion::execution::spill_file::{SpillFile, TempFileFactory};
 use nearfar_memory::{MemorySystem, TierId};
-use nearfar_model::PacedTier;
+use nearfar_model::EmulatedTier;
 use std::sync::Arc;
 
 use super::file::StoredFile;
@@ -17,8 +17,8 @@ pub struct SpillTier {
     pub system: Arc<MemorySystem>,
     /// Which of them.
     pub tier: TierId,
-    /// Its model, where it is modelled.
-    pub pacer: Option<Arc<PacedTier>>,
+    /// Its model, where it is emulated.
+    pub model: Option<Arc<EmulatedTier>>,
 }
 
 /// Makes the files that the operators of one query spill to.

@@ -29,7 +29,7 @@ pub fn run(args: &BenchIndexArgs) -> anyhow::Result<()> {
     }
     let system = match args.mode {
         Mode::Native => Some(huge_pages_for_all()?),
-        Mode::Paced | Mode::Virtual => None,
+        Mode::Emulated | Mode::Virtual => None,
     };
     let outcome = run_shown(move |live| {
         let mut observe = |progress: nearfar_index_bench::bench::Progress| {
@@ -87,7 +87,7 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
         near_percent: args.near_share,
         profile: match args.mode {
             Mode::Native => None,
-            Mode::Paced | Mode::Virtual => Some(Profile::resolve(&args.profile)?),
+            Mode::Emulated | Mode::Virtual => Some(Profile::resolve(&args.profile)?),
         },
         scale: args.scale.into(),
         warm_up: milliseconds("warm-up", args.warm_up)?.unwrap_or(defaults.warm_up),

@@ -12,7 +12,7 @@ use nearfar_measure::access::{
     Document, Flag, Observer, Outcome, Plan, PlannedRun, counters, execute,
 };
 use nearfar_measure::results::Metric;
-use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Topology};
 use serde_json::json;
 
@@ -117,7 +117,7 @@ fn plan_in_memory(
     profile: Option<&Profile>,
 ) -> anyhow::Result<Plan> {
     let mut topology = Topology::this_machine()?;
-    let mut paced = None;
+    let mut emulated = None;
     if let Some(profile) = profile {
         topology = topology.with_profile(profile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -126,9 +126,9 @@ fn plan_in_memory(
         } else {
             BandwidthShare::Threads(u32::try_from(threads)?)
         };
-        paced = Some(PacedTier::new(profile, share)?);
+        emulated = Some(EmulatedTier::new(profile, share)?);
     }
-    Ok(Plan::new(document, &topology, paced)?)
+    Ok(Plan::new(document, &topology, emulated)?)
 }
 
 /// Runs the plan on a thread of its own, so that this one can listen for Ctrl-C.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nearfar_measure::probe::{ProbeOptions, ProbeResult, probe_tier};
 use nearfar_measure::results::Header;
 use nearfar_memory::{Budgets, MemorySystem};
-use nearfar_model::{BandwidthShare, PacedTier};
+use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Tier, TierKind, Topology};
 use serde_json::json;
 
@@ -83,8 +83,8 @@ fn probe_all(
     } else {
         BandwidthShare::Threads(threads.get())
     };
-    let paced = profile
-        .map(|profile| PacedTier::new(profile, share))
+    let emulated = profile
+        .map(|profile| EmulatedTier::new(profile, share))
         .transpose()?;
     let options = ProbeOptions::for_cache(topology.last_level_cache_bytes.get(), threads);
     let probe = |tier: &Tier| -> anyhow::Result<Probed> {
@@ -92,9 +92,11 @@ fn probe_all(
             return Ok(Err("no memory can be taken from it".to_owned()));
         }
         live.say(format!("probing tier {}", tier.name));
-        let paced = paced.as_ref().filter(|_| tier.kind == TierKind::Modelled);
+        let emulated = emulated
+            .as_deref()
+            .filter(|_| tier.kind == TierKind::Modelled);
         let id = system.tier(&tier.name)?;
-        Ok(probe_one(&system, id, paced, &options))
+        Ok(probe_one(&system, id, emulated, &options))
     };
     topology.tiers.iter().map(probe).collect()
 }
@@ -103,10 +105,10 @@ fn probe_all(
 fn probe_one(
     system: &Arc<MemorySystem>,
     tier: nearfar_memory::TierId,
-    paced: Option<&Arc<PacedTier>>,
+    emulated: Option<&EmulatedTier>,
     options: &ProbeOptions,
 ) -> Probed {
-    probe_tier(system, tier, paced, options).map_err(|error| message::of(&error.into()))
+    probe_tier(system, tier, emulated, options).map_err(|error| message::of(&error.into()))
 }
 
 fn available_threads() -> NonZeroU32 {

@@ -12,4 +12,4 @@ mod run;
 mod worker;
 
 pub use nearfar_model::emulation::Charged;
-pub use run::{PacedFigures, loaded_bytes, run};
+pub use run::{EmulatedFigures, loaded_bytes, run};

@@ -1,12 +1,12 @@
-//! The numbers that pacing needs, and how they are checked.
+//! The numbers that emulation needs, and how they are checked.
 
 use nearfar_topology::{Known, Profile};
 
 use crate::CACHE_LINE_BYTES;
 
-/// What pacing needs to know of a machine with a near and a far tier.
+/// What emulation needs to know of a machine with a near and a far tier.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PacedParameters {
+pub struct EmulationParameters {
     /// Idle latency of a dependent random read from the far tier.
     pub latency_ns: f64,
     /// Idle latency of a dependent random read from the near tier of the same machine.
@@ -28,7 +28,7 @@ pub struct PacedParameters {
 /// How much of the tier's bandwidth the process gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BandwidthShare {
-    /// `n` threads in use get `min(n, cores) / cores` of the tier, shared among all streams: they
+    /// `n` threads in use get `min(n, cores) / cores` of the tier, shared among all of them: they
     /// feel what they would feel on a fully loaded socket.
     Threads(u32),
     /// The whole tier.
@@ -49,11 +49,11 @@ impl BandwidthShare {
     }
 }
 
-/// Why a tier cannot be paced.
+/// Why a tier cannot be emulated.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// A number that pacing cannot work with.
+    /// A number that emulation cannot work with.
     #[error("{name} is {value}, but must be a finite number of at least {minimum}")]
     OutOfRange {
         /// The parameter.
@@ -69,8 +69,8 @@ pub enum ParameterError {
         /// The parameter.
         name: &'static str,
     },
-    /// A number that the profile does not have and pacing needs.
-    #[error("profile {profile}: {key} is unavailable ({reason}), but pacing needs it")]
+    /// A number that the profile does not have and emulation needs.
+    #[error("profile {profile}: {key} is unavailable ({reason}), but emulation needs it")]
     Unavailable {
         /// The profile.
         profile: String,
@@ -84,8 +84,8 @@ pub enum ParameterError {
     NoThreads,
 }
 
-impl PacedParameters {
-    /// Checks that every number can be paced: finite, latencies at least 1 ns, bandwidths at least
+impl EmulationParameters {
+    /// Checks that every number can be emulated: finite, latencies at least 1 ns, bandwidths at least
     /// 1 MB/s, at least one core and one line in flight.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl PacedParameters {
     }
 }
 
-impl TryFrom<&Profile> for PacedParameters {
+impl TryFrom<&Profile> for EmulationParameters {
     type Error = ParameterError;
 
     /// The profile's far tier, with its near latency for comparison.
@@ -171,8 +171,8 @@ pub(crate) mod tests {
     use super::*;
 
     /// Round numbers near those of one CXL device on a server of 24 cores.
-    pub(crate) fn example() -> PacedParameters {
-        PacedParameters {
+    pub(crate) fn example() -> EmulationParameters {
+        EmulationParameters {
             latency_ns: 500.0,
             near_latency_ns: 150.0,
             read_bandwidth_bytes_per_s: 40e9,
@@ -187,7 +187,7 @@ pub(crate) mod tests {
     #[test]
     fn impossible_numbers_are_named() {
         assert_eq!(example().validate(), Ok(()));
-        let nan = PacedParameters {
+        let nan = EmulationParameters {
             latency_ns: f64::NAN,
             ..example()
         };
@@ -197,7 +197,7 @@ pub(crate) mod tests {
                 .to_string()
                 .starts_with("latency_ns is NaN")
         );
-        let slow = PacedParameters {
+        let slow = EmulationParameters {
             write_bandwidth_bytes_per_s: 0.0,
             ..example()
         };
@@ -208,7 +208,7 @@ pub(crate) mod tests {
                 ..
             })
         ));
-        let none = PacedParameters {
+        let none = EmulationParameters {
             cores: 0,
             ..example()
         };
@@ -216,10 +216,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_built_in_profile_can_be_paced() {
+    fn every_built_in_profile_can_be_emulated() {
         for name in Profile::builtin_names() {
             let profile = Profile::builtin(name).unwrap();
-            let parameters = PacedParameters::try_from(&profile).unwrap();
+            let parameters = EmulationParameters::try_from(&profile).unwrap();
             assert_eq!(parameters.latency_ns, profile.far.idle_latency_ns);
             assert_eq!(parameters.cores, profile.cores);
         }
@@ -230,9 +230,11 @@ pub(crate) mod tests {
         let mut profile = Profile::builtin("cxl-blades-1").unwrap();
         profile.far.write_bandwidth_bytes_per_s = Known::unavailable("not published");
         assert_eq!(
-            PacedParameters::try_from(&profile).unwrap_err().to_string(),
+            EmulationParameters::try_from(&profile)
+                .unwrap_err()
+                .to_string(),
             "profile cxl-blades-1: far.write_bandwidth_bytes_per_s is unavailable (not published), \
-             but pacing needs it"
+             but emulation needs it"
         );
     }
 

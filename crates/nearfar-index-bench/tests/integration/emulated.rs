@@ -1,12 +1,12 @@
-//! Trees with far memory that is modelled by pace, small.
+//! Trees with emulated far memory, small.
 
 use std::time::Duration;
 
+use nearfar_index_bench::emulated::{loaded_bytes, run};
 use nearfar_index_bench::map::{Contestant, Rival};
-use nearfar_index_bench::paced::{loaded_bytes, run};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
 use nearfar_index_bench::workload::{Integers, Workload};
-use nearfar_model::PacedParameters;
+use nearfar_model::EmulationParameters;
 use nearfar_topology::Profile;
 
 const KEYS: u64 = 20_000;
@@ -29,15 +29,15 @@ fn options(contestant: Contestant, policy: Policy) -> PlacedOptions {
 }
 
 /// Far memory, without room for its lines in caches but for the last 512.
-fn far() -> PacedParameters {
+fn far() -> EmulationParameters {
     let profile = Profile::builtin("cxl-card").unwrap();
-    PacedParameters {
+    EmulationParameters {
         cache_bytes: None,
-        ..PacedParameters::try_from(&profile).unwrap()
+        ..EmulationParameters::try_from(&profile).unwrap()
     }
 }
 
-fn outcome(options: &PlacedOptions, far: &PacedParameters) -> PlacedOutcome {
+fn outcome(options: &PlacedOptions, far: &EmulationParameters) -> PlacedOutcome {
     let keys = Integers::new(KEYS);
     let bytes = loaded_bytes(options.contestant, options.value_bytes, &keys).unwrap();
     let outcome = run(options, far, (&keys, bytes), &mut |_| ()).unwrap();
@@ -46,11 +46,14 @@ fn outcome(options: &PlacedOptions, far: &PacedParameters) -> PlacedOutcome {
 }
 
 /// What an operation is charged: latency in nanoseconds, and lines.
-fn per_operation(options: &PlacedOptions, far: &PacedParameters) -> (f64, f64) {
-    let paced = outcome(options, far).paced.unwrap();
-    assert!(paced.operations > 0);
-    let per = |sum: u64| sum as f64 / paced.operations as f64;
-    (per(paced.charged.latency_ns), per(paced.charged.lines_read))
+fn per_operation(options: &PlacedOptions, far: &EmulationParameters) -> (f64, f64) {
+    let emulated = outcome(options, far).emulated.unwrap();
+    assert!(emulated.operations > 0);
+    let per = |sum: u64| sum as f64 / emulated.operations as f64;
+    (
+        per(emulated.charged.latency_ns),
+        per(emulated.charged.lines_read),
+    )
 }
 
 /// Of the same requests, each far line that is waited for takes the difference of the latencies.
@@ -96,7 +99,7 @@ fn near_memory_is_not_charged_and_a_share_is_charged_less_than_all() {
     ] {
         let far = far();
         let near = outcome(&options(contestant, Policy::AllNear), &far);
-        let near = near.paced.unwrap();
+        let near = near.emulated.unwrap();
         assert_eq!(near.charged.far_accesses, 0);
         assert_eq!((near.charged.latency_ns, near.charged.lines_read), (0, 0));
         assert!(near.charged.near_accesses >= near.operations);
@@ -172,12 +175,12 @@ fn options_that_mean_nothing_are_named() {
     let rival = refused(|options| options.contestant = Contestant::Rival(Rival::Congee));
     assert!(matches!(rival, PlacedError::Open(_)), "{rival}");
     let (small, keys) = (options(Contestant::Art, Policy::Sidle), Integers::new(KEYS));
-    let nowhere = PacedParameters {
+    let nowhere = EmulationParameters {
         latency_ns: f64::NAN,
         ..far()
     };
     let error = run(&small, &nowhere, (&keys, 1 << 20), &mut |_| ()).unwrap_err();
-    assert!(matches!(error, PlacedError::Pacing(_)), "{error}");
+    assert!(matches!(error, PlacedError::Emulation(_)), "{error}");
     let error = run(&small, &far(), (&keys, 0), &mut |_| ()).unwrap_err();
     assert!(
         matches!(error, PlacedError::Placement(_)),

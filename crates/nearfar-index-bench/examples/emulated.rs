@@ -2,7 +2,7 @@
 //! building anything of DataFusion:
 //!
 //! ```console
-//! $ cargo run --release -p nearfar-index-bench --example paced -- \
+//! $ cargo run --release -p nearfar-index-bench --example emulated -- \
 //!     --tree masstree --workload hotspot-read-only --policy all-near,interleave,sidle
 //! ```
 
@@ -15,7 +15,7 @@ use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::placed::Policy;
 use nearfar_topology::Profile;
 
-/// Runs trees with far memory that is modelled by pace.
+/// Runs trees with emulated far memory.
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Trees.
@@ -108,7 +108,7 @@ impl Arguments {
             warm_up: Duration::from_millis(self.warm_up_ms),
             measured: Duration::from_millis(self.measured_ms),
             shift: self.shift_ms.map(Duration::from_millis),
-            ..BenchOptions::new(Mode::Paced)
+            ..BenchOptions::new(Mode::Emulated)
         })
     }
 }
@@ -120,8 +120,8 @@ fn row(run: &PlacedRun) -> String {
         let index = outcome.latencies_ns.len() * percent / 100;
         outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
     };
-    let paced = outcome.paced.unwrap_or_default();
-    let per_operation = |sum: u64| sum as f64 / paced.operations.max(1) as f64;
+    let emulated = outcome.emulated.unwrap_or_default();
+    let per_operation = |sum: u64| sum as f64 / emulated.operations.max(1) as f64;
     let last = outcome.series.last();
     format!(
         "{:.3} {:.0} {:.0} {:.3} {:.3} {:.2} {:.0} {:.2} {:.2} {:.4} {:.3} {}",
@@ -130,12 +130,12 @@ fn row(run: &PlacedRun) -> String {
         at(99),
         last.map_or(0.0, |moment| moment.near_bytes_share),
         last.map_or(0.0, |moment| moment.near_accesses_share),
-        per_operation(paced.charged.lines_read),
-        per_operation(paced.charged.latency_ns),
+        per_operation(emulated.charged.lines_read),
+        per_operation(emulated.charged.latency_ns),
         outcome.traffic[1].map_or(0.0, |traffic| traffic.busy_share),
         outcome.moved_bytes as f64 / 1e6,
         outcome.background_share,
-        paced.waited_share,
+        emulated.waited_share,
         outcome.lost,
     )
 }

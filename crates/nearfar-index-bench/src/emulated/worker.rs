@@ -14,7 +14,7 @@ use crate::workload::{Action, KeySpace, Request, Requests, Trace};
 const DRAWN: usize = 2048;
 /// Operations after which a thread waits for what they were charged. A shorter wait would take less
 /// than reading the clock.
-const HELD_OPERATIONS: usize = 16;
+const SETTLED_OPERATIONS: usize = 16;
 
 /// What threads and the run tell each other.
 #[derive(Debug)]
@@ -73,9 +73,7 @@ impl Board {
 
 impl Tally {
     fn add(&self, done: Done) {
-        // Nothing is published through these counts.
         let add = |count: &AtomicU64, more: u64| count.fetch_add(more, Ordering::Relaxed);
-        add(&self.operations, done.operations);
         add(&self.busy_ns, done.busy_ns);
         add(&self.waited_ns, done.waited_ns);
         let charged = done.charged;
@@ -89,10 +87,14 @@ impl Tally {
         for (count, part) in self.charged.iter().zip(parts) {
             add(count, part);
         }
+        // Pairs with the load in `read`: who sees operations sees what they took and were charged.
+        self.operations
+            .fetch_add(done.operations, Ordering::Release);
     }
 
     /// What was done so far.
     pub(super) fn read(&self) -> Done {
+        let operations = self.operations.load(Ordering::Acquire);
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let [
             latency_ns,
@@ -102,7 +104,7 @@ impl Tally {
             far_accesses,
         ] = self.charged.each_ref().map(read);
         Done {
-            operations: read(&self.operations),
+            operations,
             busy_ns: read(&self.busy_ns),
             waited_ns: read(&self.waited_ns),
             charged: Charged {
@@ -193,7 +195,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             self.left.latencies_ns.push((took_ns + waited_ns) as f64);
             rest = others;
         }
-        for requests in rest.chunks(HELD_OPERATIONS) {
+        for requests in rest.chunks(SETTLED_OPERATIONS) {
             for request in requests {
                 perform::<S, _>(&mut session, request, arena, found)?;
                 self.probe.end_operation();

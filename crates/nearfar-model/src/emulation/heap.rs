@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use super::parameters::EmulationParameters;
 use crate::CACHE_LINE_BYTES;
-use crate::parameters::PacedParameters;
 
 /// Share of a core's outstanding random reads that independent probes of a hash table really
 /// keep in flight.
@@ -47,7 +47,7 @@ impl HeapAccess {
 /// already.
 pub(crate) fn estimate(
     access: &HeapAccess,
-    parameters: &PacedParameters,
+    parameters: &EmulationParameters,
     read_ns_per_byte: f64,
     write_ns_per_byte: f64,
 ) -> Duration {
@@ -68,7 +68,7 @@ pub(crate) fn estimate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parameters::tests::example;
+    use crate::emulation::parameters::tests::example;
 
     const FAST_LINK: f64 = 1e-6;
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_tier_as_near_as_the_near_one_costs_nothing() {
-        let parameters = PacedParameters {
+        let parameters = EmulationParameters {
             latency_ns: 150.0,
             ..example()
         };

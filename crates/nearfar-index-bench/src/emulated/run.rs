@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Workers};
 use nearfar_memory::TierId;
-use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread, Throttle};
-use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, PacedParameters, PacedTier};
+use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread};
+use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters};
 
 use super::worker::{Board, Done, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
@@ -24,9 +24,9 @@ use crate::workload::{Distribution, KeySpace};
 /// How long a run that should have ended waits for an operation before it looks again.
 const SHORTEST_REST: Duration = Duration::from_micros(100);
 
-/// What only paced runs give, of the measured time.
+/// What only emulated runs give, of the measured time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct PacedFigures {
+pub struct EmulatedFigures {
     /// Operations of all threads.
     pub operations: u64,
     /// What they were charged.
@@ -55,13 +55,13 @@ pub fn loaded_bytes<S: KeySpace>(
 /// [`PlacedError`].
 pub fn run<S: KeySpace>(
     options: &PlacedOptions,
-    far: &PacedParameters,
+    far: &EmulationParameters,
     (keys, tree_bytes): (&S, u64),
     observe: &mut dyn FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
     check(options)?;
     let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
-    let tier = PacedTier::with_parameters(far.clone(), share)?;
+    let tier = EmulatedTier::with_parameters(far.clone(), share)?;
     let near_bytes = options.near_bytes(tree_bytes);
     let source = PolicyMemory {
         near_bytes: Some(near_bytes),
@@ -86,7 +86,7 @@ fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
     }
     if options.policy.moves_pages() {
         let reason = format!(
-            "{} moves pages, which only virtual time has; in paced runs there are: {}",
+            "{} moves pages, which only virtual time has; in emulated runs there are: {}",
             options.policy,
             Policy::of_nodes(),
         );
@@ -99,7 +99,7 @@ fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
 struct Run<'r, S> {
     options: &'r PlacedOptions,
     keys: &'r S,
-    tier: Arc<PacedTier>,
+    tier: Arc<EmulatedTier>,
     tree_bytes: u64,
     near_bytes: u64,
     observe: &'r mut dyn FnMut(f64),
@@ -191,7 +191,6 @@ impl<S: KeySpace> Run<'_, S> {
     ) -> Watched {
         let options = self.options;
         let _ends = EndOnDrop(&board.is_over);
-        let mut link = Throttle::new(&self.tier);
         let mut watched = Watched::default();
         let began = Instant::now();
         let end = options.warm_up + options.measured;
@@ -226,7 +225,7 @@ impl<S: KeySpace> Run<'_, S> {
             }
             let (done_before, moved_before) = (done, moved);
             (done, moved) = (board.read(), self::moved(workers));
-            link.transfer(
+            self.tier.transfer_behind(
                 moved.promoted_bytes - moved_before.promoted_bytes,
                 moved.demoted_bytes - moved_before.demoted_bytes,
             );
@@ -282,7 +281,7 @@ impl<S: KeySpace> Run<'_, S> {
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),
             traffic: [None, Some(far)],
-            paced: Some(PacedFigures {
+            emulated: Some(EmulatedFigures {
                 operations: sum.operations,
                 charged: sum.charged,
                 waited_share: sum.waited_ns as f64 / (sum.busy_ns + sum.waited_ns).max(1) as f64,
