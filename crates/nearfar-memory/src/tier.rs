@@ -4,36 +4,80 @@ use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
 
 use nearfar_topology::TierKind;
+use nearfar_topology::names::NamedTier;
 
 use crate::sys::NodeSet;
 
 /// The most tiers that one [`MemorySystem`](crate::MemorySystem) can have.
 pub const MAX_TIERS: usize = 16;
 
-/// A tier of a [`MemorySystem`](crate::MemorySystem): its position from near to far.
+/// A tier of a [`MemorySystem`](crate::MemorySystem): its position from near to far. Where pages go,
+/// it may also stand for some of the tier's nodes, which [`MemorySystem::place`] finds by name; they
+/// have the budget and the account of the whole tier.
+///
+/// It is one byte, since nodes of trees have one each.
+///
+/// [`MemorySystem::place`]: crate::MemorySystem::place
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TierId(pub(crate) u8);
+pub struct TierId(u8);
+
+/// The most parts of one tier that a system can tell apart.
+pub(crate) const PARTS_MAX: usize = 15;
+
+/// Bits of the position; those above number the part, from 1.
+const INDEX_BITS: u32 = 4;
+const _: () = assert!(MAX_TIERS <= 1 << INDEX_BITS && PARTS_MAX < 1 << (8 - INDEX_BITS));
 
 impl TierId {
     /// The nearest tier.
-    pub const NEAR: Self = Self(0);
+    pub const NEAR: Self = Self::at(0);
+
+    /// The tier at `index`, which is below [`MAX_TIERS`].
+    pub(crate) const fn at(index: u8) -> Self {
+        debug_assert!((index as usize) < MAX_TIERS);
+        Self(index)
+    }
 
     /// The position from near to far, starting at 0.
     #[must_use]
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        usize::from(self.0) % (1 << INDEX_BITS)
     }
 
     /// The tier at `index`, if there can be one; whether a system has it is for the system to say.
     #[must_use]
     pub fn from_index(index: usize) -> Option<Self> {
-        (index < MAX_TIERS).then_some(Self(index as u8))
+        (index < MAX_TIERS).then_some(Self::at(index as u8))
+    }
+
+    /// The part of this tier that a system keeps at `part`, below [`PARTS_MAX`].
+    pub(crate) fn with_part(self, part: usize) -> Self {
+        debug_assert!(part < PARTS_MAX);
+        Self(self.whole().0 | (part as u8 + 1) << INDEX_BITS)
+    }
+
+    /// Where its system keeps the part of a tier; `None` where it is the whole tier.
+    pub(crate) fn part(self) -> Option<usize> {
+        usize::from(self.0 >> INDEX_BITS).checked_sub(1)
+    }
+
+    /// The tier that this is, or is a part of.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self(self.index() as u8)
+    }
+
+    /// Whether it is all nodes of its tier.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.part().is_none()
     }
 }
 
 impl fmt::Display for TierId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "tier {}", self.0)
+        let part = if self.is_whole() { "" } else { "a part of " };
+        write!(formatter, "{part}tier {}", self.index())
     }
 }
 
@@ -89,6 +133,21 @@ impl TierInfo {
     pub fn is_allocatable(&self) -> bool {
         !self.nodes.is_empty()
     }
+
+    /// The tier as far as names go. The nodes behind a modelled tier are another tier's, and go by
+    /// that.
+    pub(crate) fn named(&self) -> NamedTier<'_> {
+        let nodes = match self.kind {
+            TierKind::Modelled => Vec::new(),
+            _ => self.nodes.clone(),
+        };
+        NamedTier {
+            name: &self.name,
+            is_allocatable: self.is_allocatable(),
+            devices: nodes.len(),
+            nodes,
+        }
+    }
 }
 
 impl From<TierSpec> for TierInfo {
@@ -121,7 +180,7 @@ impl TierBytes {
     /// The tiers that have bytes, near to far.
     pub fn iter(&self) -> impl Iterator<Item = (TierId, u64)> + '_ {
         (0..)
-            .map(TierId)
+            .map(TierId::at)
             .zip(self.0)
             .filter(|(_, bytes)| *bytes > 0)
     }
@@ -165,14 +224,14 @@ mod tests {
     #[test]
     fn bytes_add_up_by_tier() {
         let mut bytes = TierBytes::ZERO;
-        bytes[TierId(0)] = 5;
+        bytes[TierId::at(0)] = 5;
         let mut more = TierBytes::ZERO;
-        more[TierId(0)] = 1;
-        more[TierId(15)] = 2;
+        more[TierId::at(0)] = 1;
+        more[TierId::at(15)] = 2;
         bytes += more;
         assert_eq!(
             bytes.iter().collect::<Vec<_>>(),
-            [(TierId(0), 6), (TierId(15), 2)]
+            [(TierId::at(0), 6), (TierId::at(15), 2)]
         );
         assert_eq!(bytes.total(), 8);
         assert_eq!(more.saturating_sub(&bytes), TierBytes::ZERO);

@@ -254,10 +254,10 @@ fn settle_placement(
     loop {
         if let Some(tier) = placement
             .tiers()
-            .find(|tier| !system.info(*tier).is_allocatable())
+            .find(|tier| system.nodes(*tier).is_empty())
         {
             return Err(RegionError::NotAllocatable {
-                tier: system.info(tier).name.clone(),
+                tier: system.name(tier),
             });
         }
         let layout = Layout::new(&placement, page_bytes, pages);
