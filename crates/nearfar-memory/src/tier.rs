@@ -179,7 +179,7 @@ impl TierBytes {
 
     /// The tiers that have bytes, near to far.
     pub fn iter(&self) -> impl Iterator<Item = (TierId, u64)> + '_ {
-        (0..)
+        (0..MAX_TIERS as u8)
             .map(TierId::at)
             .zip(self.0)
             .filter(|(_, bytes)| *bytes > 0)

@@ -407,7 +407,7 @@ mod tests {
             let strategy: Strategy = text.parse().expect(text);
             strategy.place(&columns, &system)
         };
-        let bound = |name| Placement::Bind(system.tier(name).expect(name));
+        let bound = |name| Placement::Bind(system.place(name).expect(name));
         let tables = placed("explicit:t.a,b=cxl1").expect("placed");
         let of = |column| tables["t"].of(column).clone();
         assert_eq!(
