@@ -39,4 +39,4 @@ pub use placement::{OverBudget, PageSize, PlaceError, Placement, PlacementError,
 pub use region::{Region, RegionError, Verification};
 pub use spec::{PlaceName, PlacementSpec, SpecError, SpecProblem};
 pub use system::{Budgets, MemorySystem, SystemError, TierUsage};
-pub use tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
+pub use tier::{MAX_TIERS, TierBackend, TierBytes, TierId, TierInfo, TierSpec};

@@ -344,7 +344,7 @@ impl MemorySystem {
     /// As [`Self::info`].
     #[must_use]
     pub fn nodes(&self, tier: TierId) -> &[u32] {
-        let nodes = &self.info(tier).nodes;
+        let nodes = self.info(tier).nodes();
         match self.part(tier) {
             None => nodes,
             Some(part) => nodes.get(part.clone()).unwrap_or_default(),

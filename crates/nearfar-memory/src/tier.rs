@@ -112,6 +112,51 @@ impl TierSpec {
     }
 }
 
+/// Where the pages of a tier come from. Matches over it have no wildcard, so that a new backend is
+/// met by the compiler wherever it matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TierBackend {
+    /// The kernel allocates on these memory nodes, of which there is at least one.
+    Nodes(Vec<u32>),
+    /// The same on nodes that another tier lends: what the memory that is modelled has more of latency
+    /// and less of bandwidth is for a model to add.
+    Modelled(Vec<u32>),
+    /// Nothing can be allocated: a DAX device that is not system RAM, or memory that is not online.
+    Offline,
+}
+
+impl TierBackend {
+    fn new(kind: TierKind, nodes: Vec<u32>) -> Self {
+        match kind {
+            _ if nodes.is_empty() => Self::Offline,
+            TierKind::Modelled => Self::Modelled(nodes),
+            TierKind::LocalDram
+            | TierKind::RemoteSocket
+            | TierKind::CpulessNode
+            | TierKind::Cxl
+            | TierKind::Dax => Self::Nodes(nodes),
+        }
+    }
+
+    /// The kernel's memory nodes that pages come from.
+    #[must_use]
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::Nodes(nodes) | Self::Modelled(nodes) => nodes,
+            Self::Offline => &[],
+        }
+    }
+
+    /// The nodes that can be named singly: those behind a modelled tier are another tier's, and go by
+    /// that.
+    fn own_nodes(&self) -> &[u32] {
+        match self {
+            Self::Nodes(nodes) => nodes,
+            Self::Modelled(_) | Self::Offline => &[],
+        }
+    }
+}
+
 /// A tier of a running [`MemorySystem`](crate::MemorySystem).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -120,8 +165,8 @@ pub struct TierInfo {
     pub name: String,
     /// What the memory is.
     pub kind: TierKind,
-    /// The kernel's memory nodes behind it; empty when the kernel cannot allocate there.
-    pub nodes: Vec<u32>,
+    /// Where its pages come from.
+    pub backend: TierBackend,
     /// The most bytes that can ever be placed there.
     pub capacity_bytes: u64,
     pub(crate) node_set: NodeSet,
@@ -131,21 +176,35 @@ impl TierInfo {
     /// Whether the kernel can allocate there at all.
     #[must_use]
     pub fn is_allocatable(&self) -> bool {
-        !self.nodes.is_empty()
+        match self.backend {
+            TierBackend::Nodes(_) | TierBackend::Modelled(_) => true,
+            TierBackend::Offline => false,
+        }
     }
 
-    /// The tier as far as names go. The nodes behind a modelled tier are another tier's, and go by
-    /// that.
+    /// Whether a model stands for its memory.
+    #[must_use]
+    pub fn is_modelled(&self) -> bool {
+        match self.backend {
+            TierBackend::Modelled(_) => true,
+            TierBackend::Nodes(_) | TierBackend::Offline => false,
+        }
+    }
+
+    /// The kernel's memory nodes behind it; none when the kernel cannot allocate there.
+    #[must_use]
+    pub fn nodes(&self) -> &[u32] {
+        self.backend.nodes()
+    }
+
+    /// The tier as far as names go.
     pub(crate) fn named(&self) -> NamedTier<'_> {
-        let nodes = match self.kind {
-            TierKind::Modelled => Vec::new(),
-            _ => self.nodes.clone(),
-        };
+        let nodes = self.backend.own_nodes();
         NamedTier {
             name: &self.name,
             is_allocatable: self.is_allocatable(),
             devices: nodes.len(),
-            nodes,
+            nodes: nodes.to_vec(),
         }
     }
 }
@@ -156,7 +215,7 @@ impl From<TierSpec> for TierInfo {
         Self {
             name: spec.name,
             kind: spec.kind,
-            nodes: spec.nodes,
+            backend: TierBackend::new(spec.kind, spec.nodes),
             capacity_bytes: spec.capacity_bytes,
             node_set,
         }
@@ -220,6 +279,20 @@ impl AddAssign for TierBytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backends_follow_from_kind_and_nodes() {
+        let info = |kind, nodes: &[u32]| TierInfo::from(TierSpec::new("t", kind, nodes, 1));
+        let cxl = info(TierKind::Cxl, &[1, 2]);
+        assert_eq!(cxl.backend, TierBackend::Nodes(vec![1, 2]));
+        assert_eq!((cxl.named().devices, cxl.named().nodes), (2, vec![1, 2]));
+        let modelled = info(TierKind::Modelled, &[0]);
+        assert!(modelled.is_modelled() && modelled.is_allocatable());
+        assert_eq!((modelled.nodes(), modelled.named().devices), (&[0][..], 0));
+        let dax = info(TierKind::Dax, &[]);
+        assert_eq!(dax.backend, TierBackend::Offline);
+        assert!(!dax.is_allocatable() && !dax.is_modelled());
+    }
 
     #[test]
     fn bytes_add_up_by_tier() {

@@ -254,7 +254,7 @@ fn settle_placement(
     loop {
         if let Some(tier) = placement
             .tiers()
-            .find(|tier| system.nodes(*tier).is_empty())
+            .find(|tier| !system.info(*tier).is_allocatable())
         {
             return Err(RegionError::NotAllocatable {
                 tier: system.name(tier),

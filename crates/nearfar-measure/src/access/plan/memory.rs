@@ -5,8 +5,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use nearfar_memory::{
-    Budgets, MemorySystem, PageSize, PlaceError, Placement, PlacementSpec, TierId, TierKind,
-    UnknownTier,
+    Budgets, MemorySystem, PageSize, PlaceError, Placement, PlacementSpec, TierId, UnknownTier,
 };
 use nearfar_model::PacedTier;
 use nearfar_topology::Topology;
@@ -74,7 +73,7 @@ fn plan_run(
         }
         let is_modelled = placement
             .tiers()
-            .any(|tier| system.info(tier).kind == TierKind::Modelled);
+            .any(|tier| system.info(tier).is_modelled());
         check_modelled(&spec, index, is_modelled)?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         regions.push(PlannedRegion {
