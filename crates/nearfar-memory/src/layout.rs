@@ -172,8 +172,9 @@ impl Layout {
                 rest,
             } => {
                 let border = (first_pages * self.page_bytes).clamp(range.start, range.end);
-                bytes[*first] = (border - range.start) as u64;
-                bytes[*rest] = (range.end - border) as u64;
+                // Both may be parts of one tier.
+                bytes[*first] += (border - range.start) as u64;
+                bytes[*rest] += (range.end - border) as u64;
             }
             Pattern::Cycle { runs, cycle_pages } => {
                 let cycle_bytes = cycle_pages * self.page_bytes;
