@@ -90,6 +90,34 @@ impl Layout {
         self.pages
     }
 
+    /// The tiers, and parts of tiers, that have pages, each once: whole tiers first, near to far.
+    pub(crate) fn places(&self) -> Vec<TierId> {
+        let mut places = match &self.pattern {
+            _ if self.pages == 0 => Vec::new(),
+            Pattern::One(tier) => vec![*tier],
+            Pattern::Split {
+                first, first_pages, ..
+            } if *first_pages >= self.pages => vec![*first],
+            Pattern::Split {
+                first_pages: 0,
+                rest,
+                ..
+            } => vec![*rest],
+            Pattern::Split { first, rest, .. } => vec![*first, *rest],
+            Pattern::Cycle { runs, .. } => {
+                let mut start = 0;
+                let has_pages = runs.iter().take_while(|(_, run)| {
+                    start += run;
+                    start - run < self.pages
+                });
+                has_pages.map(|(tier, _)| *tier).collect()
+            }
+        };
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
     /// Whether the tiers alternate page by page or run by run.
     pub(crate) fn is_cyclic(&self) -> bool {
         matches!(self.pattern, Pattern::Cycle { .. })
@@ -144,8 +172,9 @@ impl Layout {
                 rest,
             } => {
                 let border = (first_pages * self.page_bytes).clamp(range.start, range.end);
-                bytes[*first] = (border - range.start) as u64;
-                bytes[*rest] = (range.end - border) as u64;
+                // Both may be parts of one tier.
+                bytes[*first] += (border - range.start) as u64;
+                bytes[*rest] += (range.end - border) as u64;
             }
             Pattern::Cycle { runs, cycle_pages } => {
                 let cycle_bytes = cycle_pages * self.page_bytes;
@@ -165,6 +194,29 @@ impl Layout {
         bytes
     }
 
+    /// The bytes of all pages on each of [`Self::places`].
+    pub(crate) fn place_bytes(&self) -> Vec<(TierId, u64)> {
+        let pages_of = |place: TierId| match &self.pattern {
+            Pattern::One(_) => self.pages,
+            Pattern::Split {
+                first, first_pages, ..
+            } if *first == place => *first_pages,
+            Pattern::Split { first_pages, .. } => self.pages - first_pages,
+            Pattern::Cycle { runs, cycle_pages } => {
+                let (cycles, mut left) = (self.pages / cycle_pages, self.pages % cycle_pages);
+                let of_run = runs.iter().map(|(tier, run)| {
+                    let within = left.min(*run);
+                    left -= within;
+                    (tier, cycles * run + within)
+                });
+                let own = of_run.filter(|(tier, _)| **tier == place);
+                own.map(|(_, pages)| pages).sum()
+            }
+        };
+        let bytes = |place| (place, (pages_of(place) * self.page_bytes) as u64);
+        self.places().into_iter().map(bytes).collect()
+    }
+
     /// The bytes of all pages on each tier.
     pub(crate) fn all_bytes(&self) -> TierBytes {
         self.bytes(0..self.total_bytes())
@@ -179,8 +231,10 @@ mod tests {
 
     use super::*;
 
+    /// A tier or a part of one.
     fn tier() -> impl Strategy<Value = TierId> {
-        (0u8..5).prop_map(TierId)
+        let part = (0u8..3, 0usize..3).prop_map(|(index, part)| TierId::at(index).with_part(part));
+        prop_oneof![3 => (0u8..5).prop_map(TierId::at), 1 => part]
     }
 
     pub(crate) fn placement() -> impl Strategy<Value = Placement> {
@@ -250,22 +304,31 @@ mod tests {
                 .runs()
                 .flat_map(|(tier, range)| std::iter::repeat_n(tier, range.len()))
                 .collect();
-            prop_assert_eq!(walked, tiers);
+            prop_assert_eq!(&walked, &tiers);
+            let places: std::collections::BTreeSet<TierId> = tiers.into_iter().collect();
+            prop_assert_eq!(layout.places(), places.into_iter().collect::<Vec<_>>());
+            for (place, bytes) in layout.place_bytes() {
+                let pages = walked.iter().filter(|tier| **tier == place).count();
+                prop_assert_eq!(bytes, (pages * page_bytes) as u64);
+            }
         }
     }
 
     #[test]
     fn placements_that_name_one_tier_collapse() {
-        let same = Placement::Interleave(vec![TierId(2); 3]);
-        assert_eq!(Layout::new(&same, 4096, 9).pattern, Pattern::One(TierId(2)));
+        let same = Placement::Interleave(vec![TierId::at(2); 3]);
+        assert_eq!(
+            Layout::new(&same, 4096, 9).pattern,
+            Pattern::One(TierId::at(2))
+        );
         let split = Placement::Split {
-            first: TierId(1),
+            first: TierId::at(1),
             first_share: 0.3,
-            rest: TierId(1),
+            rest: TierId::at(1),
         };
         assert_eq!(
             Layout::new(&split, 4096, 9).pattern,
-            Pattern::One(TierId(1))
+            Pattern::One(TierId::at(1))
         );
     }
 }

@@ -142,7 +142,7 @@ mod tests {
     fn bytes(of: &[u64]) -> TierBytes {
         let mut bytes = TierBytes::ZERO;
         for (index, amount) in of.iter().enumerate() {
-            bytes[TierId(index as u8)] = *amount;
+            bytes[TierId::at(index as u8)] = *amount;
         }
         bytes
     }
@@ -152,16 +152,16 @@ mod tests {
         let ledger = Ledger::new([100, 50]);
         assert_eq!(
             ledger.try_take_all(Taker::Region, &bytes(&[60, 51])),
-            Err(TierId(1))
+            Err(TierId::at(1))
         );
-        assert_eq!(ledger.state(TierId(0)).used_bytes, 0);
-        assert_eq!(ledger.state(TierId(0)).region_bytes, 0);
+        assert_eq!(ledger.state(TierId::at(0)).used_bytes, 0);
+        assert_eq!(ledger.state(TierId::at(0)).region_bytes, 0);
         ledger
             .try_take_all(Taker::Region, &bytes(&[60, 50]))
             .unwrap();
-        assert!(!ledger.try_take(Taker::Heap, TierId(0), 41));
-        assert!(ledger.try_take(Taker::Heap, TierId(0), 40));
-        let state = ledger.state(TierId(0));
+        assert!(!ledger.try_take(Taker::Heap, TierId::at(0), 41));
+        assert!(ledger.try_take(Taker::Heap, TierId::at(0), 40));
+        let state = ledger.state(TierId::at(0));
         assert_eq!(
             (state.region_bytes, state.heap_bytes, state.peak_bytes),
             (60, 40, 100)
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn a_take_near_the_largest_number_does_not_wrap() {
         let ledger = Ledger::new([u64::MAX]);
-        assert!(ledger.try_take(Taker::Region, TierId(0), u64::MAX));
-        assert!(!ledger.try_take(Taker::Region, TierId(0), 1));
+        assert!(ledger.try_take(Taker::Region, TierId::at(0), u64::MAX));
+        assert!(!ledger.try_take(Taker::Region, TierId::at(0), 1));
     }
 
     #[derive(Debug, Clone)]
@@ -231,7 +231,7 @@ mod tests {
                             Step::GiveBackOldest => {}
                         }
                         for (index, budget) in BUDGETS.iter().enumerate() {
-                            assert!(ledger.state(TierId(index as u8)).used_bytes <= *budget);
+                            assert!(ledger.state(TierId::at(index as u8)).used_bytes <= *budget);
                         }
                     }
                     held
@@ -239,7 +239,7 @@ mod tests {
                 threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
             });
             for (index, budget) in BUDGETS.iter().enumerate() {
-                let state = ledger.state(TierId(index as u8));
+                let state = ledger.state(TierId::at(index as u8));
                 prop_assert_eq!(state.used_bytes, kept.iter().map(|one| one[index]).sum::<u64>());
                 prop_assert_eq!(state.used_bytes, state.region_bytes);
                 prop_assert!(state.peak_bytes <= *budget);

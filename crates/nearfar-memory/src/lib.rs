@@ -23,6 +23,7 @@ mod machine;
 mod placement;
 pub mod pool;
 mod region;
+mod spec;
 pub mod sys;
 mod system;
 mod tier;
@@ -33,8 +34,9 @@ pub use heap::{
     ThreadTierGuard, TierHeap,
 };
 pub use machine::{CgroupLimit, MachineRoots};
-pub use nearfar_topology::TierKind;
-pub use placement::{OverBudget, PageSize, Placement, PlacementError, RegionOptions};
+pub use nearfar_topology::{TierKind, UnknownTier};
+pub use placement::{OverBudget, PageSize, PlaceError, Placement, PlacementError, RegionOptions};
 pub use region::{Region, RegionError, Verification};
-pub use system::{Budgets, MemorySystem, SystemError, TierUsage, UnknownTier};
-pub use tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
+pub use spec::{PlaceName, PlacementSpec, SpecError, SpecProblem};
+pub use system::{Budgets, MemorySystem, SystemError, TierUsage};
+pub use tier::{MAX_TIERS, TierBackend, TierBytes, TierId, TierInfo, TierSpec};

@@ -1,30 +1,34 @@
 //! What a caller asks for: where pages go, how large they are, and what to do at the budget.
 
+use std::convert::Infallible;
 use std::num::NonZeroU32;
 
-use crate::sys::{BASE_PAGE_BYTES, HUGE_PAGE_BYTES};
-use crate::tier::TierId;
+use nearfar_topology::UnknownTier;
 
-/// On which tiers the pages of a region lie.
+use crate::sys::{BASE_PAGE_BYTES, HUGE_PAGE_BYTES};
+use crate::tier::{PARTS_MAX, TierId};
+
+/// On which tiers the pages of a region lie; as it is written, with names for tiers, a
+/// [`PlacementSpec`](crate::PlacementSpec).
 ///
 /// The unit is the page of the region: 4 KiB, or 2 MiB for [`PageSize::Huge`], as weisgut-2025
 /// §3 places whole pages too.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Placement {
+pub enum Placement<T = TierId> {
     /// Every page on one tier.
-    Bind(TierId),
+    Bind(T),
     /// Page by page in turn over these tiers.
-    Interleave(Vec<TierId>),
+    Interleave(Vec<T>),
     /// In turn over these tiers, each taking as many pages in a row as is told.
-    Weighted(Vec<(TierId, NonZeroU32)>),
+    Weighted(Vec<(T, NonZeroU32)>),
     /// The first pages on one tier and all others on another.
     Split {
         /// Where the first pages lie.
-        first: TierId,
+        first: T,
         /// The share of all pages that lie there, from 0 to 1, rounded to whole pages.
         first_share: f64,
         /// Where the other pages lie.
-        rest: TierId,
+        rest: T,
     },
 }
 
@@ -59,48 +63,97 @@ pub enum PlacementError {
     },
 }
 
-impl Placement {
-    /// The most runs of one cycle of an interleaved placement.
-    pub const RUNS_MAX: usize = 64;
+/// A placement that this machine's memory does not allow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlaceError {
+    /// A name that means nothing here.
+    #[error(transparent)]
+    Unknown(#[from] UnknownTier),
+    /// A tier that has no pages to give.
+    #[error("nothing can be put on tier {name:?}: bring its memory online first")]
+    Offline {
+        /// Its name.
+        name: String,
+    },
+    /// One choice of a tier's devices more than are told apart.
+    #[error(
+        "{name:?} is one choice more of devices of tier {tier:?} than the {PARTS_MAX} that are told \
+         apart: use one of those named before, or the tier"
+    )]
+    TooManyParts {
+        /// The name.
+        name: String,
+        /// The tier.
+        tier: String,
+    },
+}
 
-    /// The tiers named, in order, with repetitions.
-    pub fn tiers(&self) -> impl Iterator<Item = TierId> + '_ {
+impl<T> Placement<T> {
+    /// What is named for tiers, in order, with repetitions.
+    pub fn places(&self) -> impl Iterator<Item = &T> {
         let (listed, weighted, pair) = match self {
             Self::Bind(tier) => (std::slice::from_ref(tier), &[][..], None),
             Self::Interleave(tiers) => (&tiers[..], &[][..], None),
             Self::Weighted(runs) => (&[][..], &runs[..], None),
-            Self::Split { first, rest, .. } => (&[][..], &[][..], Some([*first, *rest])),
+            Self::Split { first, rest, .. } => (&[][..], &[][..], Some([first, rest])),
         };
-        let weighted = weighted.iter().map(|(tier, _)| *tier);
+        let weighted = weighted.iter().map(|(tier, _)| tier);
         listed
             .iter()
-            .copied()
             .chain(weighted)
             .chain(pair.into_iter().flatten())
     }
 
-    /// The same placement with `from` replaced by `to`.
-    #[must_use]
-    pub(crate) fn with_replaced(&self, from: TierId, to: TierId) -> Self {
-        let swap = |tier: TierId| if tier == from { to } else { tier };
-        match self {
-            Self::Bind(tier) => Self::Bind(swap(*tier)),
-            Self::Interleave(tiers) => Self::Interleave(tiers.iter().copied().map(swap).collect()),
-            Self::Weighted(runs) => Self::Weighted(
-                runs.iter()
-                    .map(|(tier, pages)| (swap(*tier), *pages))
-                    .collect(),
-            ),
+    /// The same placement over what `place` makes of each tier.
+    ///
+    /// # Errors
+    /// The first error of `place`.
+    pub fn try_map<U, E>(
+        &self,
+        mut place: impl FnMut(&T) -> Result<U, E>,
+    ) -> Result<Placement<U>, E> {
+        Ok(match self {
+            Self::Bind(tier) => Placement::Bind(place(tier)?),
+            Self::Interleave(tiers) => {
+                let tiers = tiers.iter().map(place);
+                Placement::Interleave(tiers.collect::<Result<_, E>>()?)
+            }
+            Self::Weighted(runs) => {
+                let runs = runs.iter();
+                let runs = runs.map(|(tier, pages)| place(tier).map(|tier| (tier, *pages)));
+                Placement::Weighted(runs.collect::<Result<_, E>>()?)
+            }
             Self::Split {
                 first,
                 first_share,
                 rest,
-            } => Self::Split {
-                first: swap(*first),
+            } => Placement::Split {
+                first: place(first)?,
                 first_share: *first_share,
-                rest: swap(*rest),
+                rest: place(rest)?,
             },
-        }
+        })
+    }
+}
+
+impl Placement {
+    /// The most runs of one cycle of an interleaved placement.
+    pub const RUNS_MAX: usize = 64;
+
+    /// The tiers and parts of tiers named, in order, with repetitions.
+    pub fn tiers(&self) -> impl Iterator<Item = TierId> + '_ {
+        self.places().copied()
+    }
+
+    /// The same placement with `from` and all parts of it replaced by `to`.
+    #[must_use]
+    pub(crate) fn with_replaced(&self, from: TierId, to: TierId) -> Self {
+        let swap = |tier: &TierId| match tier.whole() == from {
+            true => Ok::<TierId, Infallible>(to),
+            false => Ok(*tier),
+        };
+        let Ok(replaced) = self.try_map(swap);
+        replaced
     }
 
     /// Checks that the placement means something in a system of `tiers` tiers.
@@ -186,9 +239,9 @@ mod tests {
             Err(PlacementError::NoTiers)
         );
         assert_eq!(
-            Placement::Bind(TierId(3)).check(2),
+            Placement::Bind(TierId::at(3)).check(2),
             Err(PlacementError::UnknownTier {
-                tier: TierId(3),
+                tier: TierId::at(3),
                 tiers: 2
             })
         );
@@ -215,7 +268,7 @@ mod tests {
 
     #[test]
     fn replacing_a_tier_keeps_the_shape() {
-        let (near, far, third) = (TierId(0), TierId(1), TierId(2));
+        let (near, far, third) = (TierId::at(0), TierId::at(1), TierId::at(2));
         let weighted = Placement::Weighted(vec![
             (near, NonZeroU32::MIN),
             (far, NonZeroU32::new(3).unwrap()),

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use nearfar_topology::{FAR, NEAR, Tier, TierKind, Topology};
+use nearfar_topology::names::{self, NamedTier, Place};
+use nearfar_topology::{Tier, TierKind, Topology, UnknownTier};
 
 use crate::headroom::Headroom;
 use crate::heap::{self, HeapCounters};
 use crate::ledger::{Ledger, Taker};
 use crate::machine::{CgroupLimit, MachineRoots};
+use crate::placement::PlaceError;
 use crate::region::RegionError;
 use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
-use crate::tier::{MAX_TIERS, TierBytes, TierId, TierInfo, TierSpec};
+use crate::tier::{MAX_TIERS, PARTS_MAX, TierBytes, TierId, TierInfo, TierSpec};
 
 /// Where the address space of the process is limited, a tier may take one in so many parts of it, unless
 /// a budget is given: stacks, code and what the program allocates for itself need some too, and a
@@ -99,16 +102,6 @@ pub enum SystemError {
     },
 }
 
-/// A tier's name that the system does not know.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no tier is named {name:?}; there are: {}", known.join(", "))]
-pub struct UnknownTier {
-    /// The name asked for.
-    pub name: String,
-    /// The names that there are.
-    pub known: Vec<String>,
-}
-
 /// What a tier is used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -148,6 +141,8 @@ impl TierUsage {
 /// The tiers of this process, with budgets and an exact account of every byte placed on them.
 pub struct MemorySystem {
     tiers: Vec<TierInfo>,
+    /// The parts of each tier that were named, by the positions of their nodes, in the order of naming.
+    parts: [[OnceLock<RangeInclusive<usize>>; PARTS_MAX]; MAX_TIERS],
     ledger: Ledger,
     heap_counters: [HeapCounters; MAX_TIERS],
     headrooms: [Headroom; MAX_TIERS],
@@ -272,6 +267,7 @@ impl MemorySystem {
         }
         Ok(Arc::new(Self {
             tiers,
+            parts: Default::default(),
             ledger: Ledger::new(allowed),
             heap_counters: Default::default(),
             headrooms: Default::default(),
@@ -287,16 +283,80 @@ impl MemorySystem {
         self.tiers
             .iter()
             .enumerate()
-            .map(|(index, tier)| (TierId(index as u8), tier))
+            .map(|(index, tier)| (TierId::at(index as u8), tier))
     }
 
-    /// The tier of this name. `near` is the first tier; `far` is the tier of that name or, when no
-    /// tier has it, the farthest one that the kernel can allocate on, if that is not the first.
+    /// The tier of this name, as [`names`] explains.
     ///
     /// # Errors
     /// [`UnknownTier`], which lists the names that there are.
     pub fn tier(&self, name: &str) -> Result<TierId, UnknownTier> {
         find_tier(&self.tiers, name)
+    }
+
+    /// The tier of this name, or some of the nodes of one, for pages to be put there.
+    ///
+    /// # Errors
+    /// [`PlaceError`].
+    pub fn place(&self, name: &str) -> Result<TierId, PlaceError> {
+        let place = names::find(&named(&self.tiers), name)?;
+        let tier = TierId::at(place.tier as u8);
+        if !self.info(tier).is_allocatable() {
+            return Err(PlaceError::Offline {
+                name: name.to_owned(),
+            });
+        }
+        let Some(nodes) = place.devices else {
+            return Ok(tier);
+        };
+        let mut parts = self.parts[place.tier].iter();
+        // The first that is this one, or that is free and becomes it.
+        let part = parts.position(|part| *part.get_or_init(|| nodes.clone()) == nodes);
+        let part = part.ok_or_else(|| PlaceError::TooManyParts {
+            name: name.to_owned(),
+            tier: self.info(tier).name.clone(),
+        })?;
+        Ok(tier.with_part(part))
+    }
+
+    /// The name of a tier, or of the part of it, which [`Self::place`] knows.
+    ///
+    /// # Panics
+    /// As [`Self::info`].
+    #[must_use]
+    pub fn name(&self, tier: TierId) -> String {
+        let name = &self.info(tier).name;
+        match self.part(tier) {
+            None => name.clone(),
+            Some(nodes) if nodes.start() == nodes.end() => format!("{name}{}", nodes.start()),
+            Some(nodes) => format!("{name}{}-{}", nodes.start(), nodes.end()),
+        }
+    }
+
+    /// The positions of the nodes of a part of a tier; `None` for a whole one.
+    fn part(&self, tier: TierId) -> Option<&RangeInclusive<usize>> {
+        self.parts[tier.index()][tier.part()?].get()
+    }
+
+    /// The nodes behind a tier, or behind the part of it; none when the kernel cannot allocate there.
+    ///
+    /// # Panics
+    /// As [`Self::info`].
+    #[must_use]
+    pub fn nodes(&self, tier: TierId) -> &[u32] {
+        let nodes = self.info(tier).nodes();
+        match self.part(tier) {
+            None => nodes,
+            Some(part) => nodes.get(part.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// The same as a set.
+    pub(crate) fn node_set(&self, tier: TierId) -> NodeSet {
+        match tier.is_whole() {
+            true => self.info(tier).node_set,
+            false => self.nodes(tier).iter().copied().collect(),
+        }
     }
 
     /// What is known of `tier`.
@@ -429,23 +489,20 @@ impl MemorySystem {
     }
 }
 
+fn named(tiers: &[TierInfo]) -> Vec<NamedTier<'_>> {
+    tiers.iter().map(TierInfo::named).collect()
+}
+
 fn find_tier(tiers: &[TierInfo], name: &str) -> Result<TierId, UnknownTier> {
-    let found = tiers
-        .iter()
-        .position(|tier| tier.name == name)
-        .or_else(|| match name {
-            NEAR => Some(0),
-            FAR => tiers
-                .iter()
-                .rposition(TierInfo::is_allocatable)
-                .filter(|index| *index > 0),
-            _ => None,
-        });
-    match found {
-        Some(index) => Ok(TierId(index as u8)),
-        None => Err(UnknownTier {
+    let named = named(tiers);
+    match names::find(&named, name)? {
+        Place {
+            tier,
+            devices: None,
+        } => Ok(TierId::at(tier as u8)),
+        _ => Err(UnknownTier {
             name: name.to_owned(),
-            known: tiers.iter().map(|tier| tier.name.clone()).collect(),
+            known: names::known(&named),
         }),
     }
 }
@@ -533,7 +590,7 @@ mod tests {
         let error = system.tier("fra").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "no tier is named \"fra\"; there are: near, cxl, dax0.0"
+            "no tier or node is named \"fra\"; there are: near, cxl (cxl0 to cxl1), dax0.0, far"
         );
         assert!(!system.info(system.tier("dax0.0").unwrap()).is_allocatable());
     }
@@ -542,9 +599,9 @@ mod tests {
     fn budgets_are_capacities_unless_told() {
         let budgets = isolated().with("far", 1500);
         let system = MemorySystem::from_specs(two_tiers(), &budgets).unwrap();
-        assert_eq!(system.usage(TierId(0)).budget_bytes, 1000);
-        assert_eq!(system.usage(TierId(1)).budget_bytes, 1500);
-        assert_eq!(system.usage(TierId(1)).available_bytes(), 1500);
+        assert_eq!(system.usage(TierId::at(0)).budget_bytes, 1000);
+        assert_eq!(system.usage(TierId::at(1)).budget_bytes, 1500);
+        assert_eq!(system.usage(TierId::at(1)).available_bytes(), 1500);
     }
 
     #[test]

@@ -4,36 +4,80 @@ use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
 
 use nearfar_topology::TierKind;
+use nearfar_topology::names::NamedTier;
 
 use crate::sys::NodeSet;
 
 /// The most tiers that one [`MemorySystem`](crate::MemorySystem) can have.
 pub const MAX_TIERS: usize = 16;
 
-/// A tier of a [`MemorySystem`](crate::MemorySystem): its position from near to far.
+/// A tier of a [`MemorySystem`](crate::MemorySystem): its position from near to far. Where pages go,
+/// it may also stand for some of the tier's nodes, which [`MemorySystem::place`] finds by name; they
+/// have the budget and the account of the whole tier.
+///
+/// It is one byte, since nodes of trees have one each.
+///
+/// [`MemorySystem::place`]: crate::MemorySystem::place
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct TierId(pub(crate) u8);
+pub struct TierId(u8);
+
+/// The most parts of one tier that a system can tell apart.
+pub(crate) const PARTS_MAX: usize = 15;
+
+/// Bits of the position; those above number the part, from 1.
+const INDEX_BITS: u32 = 4;
+const _: () = assert!(MAX_TIERS <= 1 << INDEX_BITS && PARTS_MAX < 1 << (8 - INDEX_BITS));
 
 impl TierId {
     /// The nearest tier.
-    pub const NEAR: Self = Self(0);
+    pub const NEAR: Self = Self::at(0);
+
+    /// The tier at `index`, which is below [`MAX_TIERS`].
+    pub(crate) const fn at(index: u8) -> Self {
+        debug_assert!((index as usize) < MAX_TIERS);
+        Self(index)
+    }
 
     /// The position from near to far, starting at 0.
     #[must_use]
     pub fn index(self) -> usize {
-        usize::from(self.0)
+        usize::from(self.0) % (1 << INDEX_BITS)
     }
 
     /// The tier at `index`, if there can be one; whether a system has it is for the system to say.
     #[must_use]
     pub fn from_index(index: usize) -> Option<Self> {
-        (index < MAX_TIERS).then_some(Self(index as u8))
+        (index < MAX_TIERS).then_some(Self::at(index as u8))
+    }
+
+    /// The part of this tier that a system keeps at `part`, below [`PARTS_MAX`].
+    pub(crate) fn with_part(self, part: usize) -> Self {
+        debug_assert!(part < PARTS_MAX);
+        Self(self.whole().0 | (part as u8 + 1) << INDEX_BITS)
+    }
+
+    /// Where its system keeps the part of a tier; `None` where it is the whole tier.
+    pub(crate) fn part(self) -> Option<usize> {
+        usize::from(self.0 >> INDEX_BITS).checked_sub(1)
+    }
+
+    /// The tier that this is, or is a part of.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self(self.index() as u8)
+    }
+
+    /// Whether it is all nodes of its tier.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        self.part().is_none()
     }
 }
 
 impl fmt::Display for TierId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "tier {}", self.0)
+        let part = if self.is_whole() { "" } else { "a part of " };
+        write!(formatter, "{part}tier {}", self.index())
     }
 }
 
@@ -68,6 +112,51 @@ impl TierSpec {
     }
 }
 
+/// Where the pages of a tier come from. Matches over it have no wildcard, so that a new backend is
+/// met by the compiler wherever it matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TierBackend {
+    /// The kernel allocates on these memory nodes, of which there is at least one.
+    Nodes(Vec<u32>),
+    /// The same on nodes that another tier lends: what the memory that is modelled has more of latency
+    /// and less of bandwidth is for a model to add.
+    Modelled(Vec<u32>),
+    /// Nothing can be allocated: a DAX device that is not system RAM, or memory that is not online.
+    Offline,
+}
+
+impl TierBackend {
+    fn new(kind: TierKind, nodes: Vec<u32>) -> Self {
+        match kind {
+            _ if nodes.is_empty() => Self::Offline,
+            TierKind::Modelled => Self::Modelled(nodes),
+            TierKind::LocalDram
+            | TierKind::RemoteSocket
+            | TierKind::CpulessNode
+            | TierKind::Cxl
+            | TierKind::Dax => Self::Nodes(nodes),
+        }
+    }
+
+    /// The kernel's memory nodes that pages come from.
+    #[must_use]
+    pub fn nodes(&self) -> &[u32] {
+        match self {
+            Self::Nodes(nodes) | Self::Modelled(nodes) => nodes,
+            Self::Offline => &[],
+        }
+    }
+
+    /// The nodes that can be named singly: those behind a modelled tier are another tier's, and go by
+    /// that.
+    fn own_nodes(&self) -> &[u32] {
+        match self {
+            Self::Nodes(nodes) => nodes,
+            Self::Modelled(_) | Self::Offline => &[],
+        }
+    }
+}
+
 /// A tier of a running [`MemorySystem`](crate::MemorySystem).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -76,8 +165,8 @@ pub struct TierInfo {
     pub name: String,
     /// What the memory is.
     pub kind: TierKind,
-    /// The kernel's memory nodes behind it; empty when the kernel cannot allocate there.
-    pub nodes: Vec<u32>,
+    /// Where its pages come from.
+    pub backend: TierBackend,
     /// The most bytes that can ever be placed there.
     pub capacity_bytes: u64,
     pub(crate) node_set: NodeSet,
@@ -87,7 +176,36 @@ impl TierInfo {
     /// Whether the kernel can allocate there at all.
     #[must_use]
     pub fn is_allocatable(&self) -> bool {
-        !self.nodes.is_empty()
+        match self.backend {
+            TierBackend::Nodes(_) | TierBackend::Modelled(_) => true,
+            TierBackend::Offline => false,
+        }
+    }
+
+    /// Whether a model stands for its memory.
+    #[must_use]
+    pub fn is_modelled(&self) -> bool {
+        match self.backend {
+            TierBackend::Modelled(_) => true,
+            TierBackend::Nodes(_) | TierBackend::Offline => false,
+        }
+    }
+
+    /// The kernel's memory nodes behind it; none when the kernel cannot allocate there.
+    #[must_use]
+    pub fn nodes(&self) -> &[u32] {
+        self.backend.nodes()
+    }
+
+    /// The tier as far as names go.
+    pub(crate) fn named(&self) -> NamedTier<'_> {
+        let nodes = self.backend.own_nodes();
+        NamedTier {
+            name: &self.name,
+            is_allocatable: self.is_allocatable(),
+            devices: nodes.len(),
+            nodes: nodes.to_vec(),
+        }
     }
 }
 
@@ -97,7 +215,7 @@ impl From<TierSpec> for TierInfo {
         Self {
             name: spec.name,
             kind: spec.kind,
-            nodes: spec.nodes,
+            backend: TierBackend::new(spec.kind, spec.nodes),
             capacity_bytes: spec.capacity_bytes,
             node_set,
         }
@@ -120,8 +238,8 @@ impl TierBytes {
 
     /// The tiers that have bytes, near to far.
     pub fn iter(&self) -> impl Iterator<Item = (TierId, u64)> + '_ {
-        (0..)
-            .map(TierId)
+        (0..MAX_TIERS as u8)
+            .map(TierId::at)
             .zip(self.0)
             .filter(|(_, bytes)| *bytes > 0)
     }
@@ -163,16 +281,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn backends_follow_from_kind_and_nodes() {
+        let info = |kind, nodes: &[u32]| TierInfo::from(TierSpec::new("t", kind, nodes, 1));
+        let cxl = info(TierKind::Cxl, &[1, 2]);
+        assert_eq!(cxl.backend, TierBackend::Nodes(vec![1, 2]));
+        assert_eq!((cxl.named().devices, cxl.named().nodes), (2, vec![1, 2]));
+        let modelled = info(TierKind::Modelled, &[0]);
+        assert!(modelled.is_modelled() && modelled.is_allocatable());
+        assert_eq!((modelled.nodes(), modelled.named().devices), (&[0][..], 0));
+        let dax = info(TierKind::Dax, &[]);
+        assert_eq!(dax.backend, TierBackend::Offline);
+        assert!(!dax.is_allocatable() && !dax.is_modelled());
+    }
+
+    #[test]
     fn bytes_add_up_by_tier() {
         let mut bytes = TierBytes::ZERO;
-        bytes[TierId(0)] = 5;
+        bytes[TierId::at(0)] = 5;
         let mut more = TierBytes::ZERO;
-        more[TierId(0)] = 1;
-        more[TierId(15)] = 2;
+        more[TierId::at(0)] = 1;
+        more[TierId::at(15)] = 2;
         bytes += more;
         assert_eq!(
             bytes.iter().collect::<Vec<_>>(),
-            [(TierId(0), 6), (TierId(15), 2)]
+            [(TierId::at(0), 6), (TierId::at(15), 2)]
         );
         assert_eq!(bytes.total(), 8);
         assert_eq!(more.saturating_sub(&bytes), TierBytes::ZERO);

@@ -67,6 +67,7 @@ mod discover;
 mod error;
 mod id_list;
 mod known;
+pub mod names;
 mod profile;
 mod render;
 mod sysfs;
@@ -76,11 +77,11 @@ pub mod units;
 pub use error::DiscoverError;
 pub use id_list::{IdList, NodeId};
 pub use known::Known;
+pub use names::{FAR, NEAR, UnknownTier};
 pub use profile::{
     Profile, ProfileError, ProfileProblem, SimulatedCores, SimulatedTier, SimulationProfile,
     TierProfile,
 };
 pub use topology::{
-    Device, DeviceKind, FAR, NEAR, Performance, Socket, Tier, TierKind, Topology, Unavailable,
-    UnknownTier,
+    Device, DeviceKind, Performance, Socket, Tier, TierKind, Topology, Unavailable,
 };

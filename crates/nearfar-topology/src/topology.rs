@@ -3,16 +3,11 @@
 use std::fmt;
 
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::id_list::{IdList, NodeId};
 use crate::known::Known;
+use crate::names::{self, FAR, NEAR, NamedTier, Place, UnknownTier};
 use crate::profile::Profile;
-
-/// Name of the first tier, and of tablespaces and budgets that mean it.
-pub const NEAR: &str = "near";
-/// Name of a modelled tier, and alias of the farthest allocatable tier.
-pub const FAR: &str = "far";
 
 /// What a tier's memory is.
 ///
@@ -175,21 +170,8 @@ pub struct Topology {
     pub unavailable: Vec<Unavailable>,
 }
 
-/// A tier was asked for by a name that no tier has.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no tier is named {name:?}; this machine has {}", known.join(", "))]
-pub struct UnknownTier {
-    /// The name asked for.
-    pub name: String,
-    /// The names that would have been right.
-    pub known: Vec<String>,
-}
-
 impl Topology {
-    /// The tier of that name.
-    ///
-    /// `near` is always the first tier. `far` is the modelled tier where there is
-    /// one, else the farthest allocatable tier other than the first.
+    /// The tier of that name, which [`names`] explains.
     ///
     /// # Errors
     /// [`UnknownTier`] where no tier has that name, or where `far` is asked for
@@ -204,32 +186,41 @@ impl Topology {
     /// # Errors
     /// As [`Topology::tier`].
     pub fn tier_index(&self, name: &str) -> Result<usize, UnknownTier> {
-        let found = match name {
-            NEAR if !self.tiers.is_empty() => Some(0),
-            FAR => self.far_index(),
-            _ => self.tiers.iter().position(|tier| tier.name == name),
-        };
-        found.ok_or_else(|| UnknownTier {
-            name: name.to_owned(),
-            known: self.tier_names(),
-        })
+        let tiers = self.named_tiers();
+        match names::find(&tiers, name)? {
+            Place {
+                tier,
+                devices: None,
+            } => Ok(tier),
+            _ => Err(UnknownTier {
+                name: name.to_owned(),
+                known: names::known(&tiers),
+            }),
+        }
     }
 
-    fn far_index(&self) -> Option<usize> {
-        let modelled = self
-            .tiers
-            .iter()
-            .position(|tier| tier.kind == TierKind::Modelled);
-        modelled.or_else(|| {
-            let farthest = self.tiers.iter().rposition(|tier| tier.allocatable);
-            farthest.filter(|&index| index > 0)
-        })
+    fn named_tiers(&self) -> Vec<NamedTier<'_>> {
+        let tiers = self.tiers.iter();
+        let named = tiers.map(|tier| {
+            // The nodes behind a modelled tier are the near tier's, and go by that.
+            let nodes: Vec<u32> = match tier.kind {
+                TierKind::Modelled => Vec::new(),
+                _ => tier.nodes.iter().map(|node| node.0).collect(),
+            };
+            NamedTier {
+                name: &tier.name,
+                is_allocatable: tier.allocatable,
+                devices: nodes.len(),
+                nodes,
+            }
+        });
+        named.collect()
     }
 
     /// Every name that [`Topology::tier`] accepts.
     pub fn tier_names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.tiers.iter().map(|tier| tier.name.clone()).collect();
-        if self.far_index().is_some() && !names.iter().any(|name| name == FAR) {
+        if !names.iter().any(|name| name == FAR) && self.tier(FAR).is_ok() {
             names.push(FAR.to_owned());
         }
         names

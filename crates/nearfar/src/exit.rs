@@ -27,7 +27,7 @@ use nearfar_server::{ServerError, UserError};
 use nearfar_sql::error::{StoreError, is_disk_full};
 use nearfar_sql::sql::SqlError;
 use nearfar_table::placement::StrategyError;
-use nearfar_topology::{DiscoverError, ProfileError};
+use nearfar_topology::{DiscoverError, ProfileError, UnknownTier};
 
 /// Why a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,8 +200,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     is(error.is::<ProfileError>(), Exit::Name)
         .or_else(|| is(error.is::<ParameterError>(), Exit::Name))
         .or_else(|| is(error.is::<StrategyError>(), Exit::Name))
-        .or_else(|| is(error.is::<nearfar_topology::UnknownTier>(), Exit::Name))
-        .or_else(|| is(error.is::<nearfar_memory::UnknownTier>(), Exit::Name))
+        .or_else(|| is(error.is::<UnknownTier>(), Exit::Name))
         .or_else(|| error.downcast_ref::<SystemError>().map(of_system))
         .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
         .or_else(|| is(error.is::<HeapError>(), Exit::Memory))

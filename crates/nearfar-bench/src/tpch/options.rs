@@ -1,6 +1,6 @@
 //! What a run does.
 
-use nearfar_memory::{MemorySystem, TierId};
+use nearfar_memory::{MemorySystem, PlaceError, PlaceName, PlacementSpec, TierId};
 use nearfar_table::placement::{ColumnAccess, NearBudget, Strategy, StrategyError};
 
 use super::error::TpchError;
@@ -42,13 +42,13 @@ impl Default for TpchOptions {
 /// The placements that say most about a machine: near, far, pages 1:1 and 2:1, and the most accessed
 /// columns near.
 pub fn default_placements(near_budget: NearBudget) -> Vec<Strategy> {
-    vec![
-        Strategy::Near,
-        Strategy::Far,
-        Strategy::Interleave { near: 1, far: 1 },
-        Strategy::Interleave { near: 2, far: 1 },
-        Strategy::ByAccess(near_budget),
-    ]
+    let interleaved = [(1, 1), (2, 1)].into_iter();
+    let interleaved = interleaved.filter_map(|(near, far)| PlacementSpec::near_far(near, far));
+    [Strategy::near(), Strategy::far()]
+        .into_iter()
+        .chain(interleaved.map(Strategy::All))
+        .chain([Strategy::ByAccess(near_budget)])
+        .collect()
 }
 
 /// The placement that `text` names; `columns` alone means by access with `near_budget`.
@@ -65,7 +65,7 @@ pub fn parse_placement(text: &str, near_budget: NearBudget) -> Result<Strategy, 
 impl TpchOptions {
     /// The placements with all near first and no repetition.
     pub(super) fn ordered_placements(&self) -> Vec<Strategy> {
-        let mut ordered = vec![Strategy::Near];
+        let mut ordered = vec![Strategy::near()];
         for placement in &self.placements {
             if !ordered.contains(placement) {
                 ordered.push(placement.clone());
@@ -98,17 +98,11 @@ impl TpchOptions {
     }
 
     /// Finds placements that the machine does not allow, before anything is generated.
-    pub(super) fn check_placements(
-        &self,
-        system: &MemorySystem,
-        far: Option<TierId>,
-    ) -> Result<(), TpchError> {
+    pub(super) fn check_placements(&self, system: &MemorySystem) -> Result<(), TpchError> {
         let capacity_bytes = system.info(TierId::NEAR).capacity_bytes;
         for placement in &self.placements {
-            if *placement != Strategy::Near && far.is_none() {
-                return Err(TpchError::NoFarTier {
-                    placement: placement.to_string(),
-                });
+            for name in placement.places() {
+                check_place(system, placement, &name)?;
             }
             match placement {
                 Strategy::ByAccess(NearBudget::Bytes(bytes)) if *bytes > capacity_bytes => {
@@ -122,6 +116,20 @@ impl TpchOptions {
             }
         }
         Ok(())
+    }
+}
+
+fn check_place(
+    system: &MemorySystem,
+    placement: &Strategy,
+    name: &PlaceName,
+) -> Result<(), TpchError> {
+    match system.place(name.as_str()) {
+        Ok(_) => Ok(()),
+        Err(PlaceError::Unknown(_)) if *name == PlaceName::far() => Err(TpchError::NoFarTier {
+            placement: placement.to_string(),
+        }),
+        Err(error) => Err(StrategyError::Place(error).into()),
     }
 }
 

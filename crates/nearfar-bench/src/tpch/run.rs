@@ -37,7 +37,7 @@ pub async fn run(
     observer: &dyn Observer,
 ) -> Result<Outcome, TpchError> {
     let texts = options.texts()?;
-    options.check_placements(&engine.storage().system, engine.far())?;
+    options.check_placements(engine.system())?;
     let own = options.check.then(|| own_context(engine.threads()));
     let tables = data::load_all(engine, options.scale_factor, own.as_ref(), observer).await?;
     let database = register(engine, &tables)?;
@@ -190,10 +190,9 @@ impl Workload<'_> {
 
     /// All near is measured whatever else the machine has; anything else takes the far tier along.
     fn kind(&self, placement: &Strategy) -> Kind {
-        match placement {
-            Strategy::Near => Kind::Measured,
-            _ if self.engine.models().is_empty() => Kind::Measured,
-            _ => Kind::Modelled,
+        match self.engine.models().is_empty() || *placement == Strategy::near() {
+            true => Kind::Measured,
+            false => Kind::Modelled,
         }
     }
 
@@ -234,9 +233,7 @@ impl Workload<'_> {
         placement: &Strategy,
         columns: &[ColumnAccess],
     ) -> Result<HashMap<String, ColumnPlacements>, TpchError> {
-        // A machine without a far tier has only got as far as this with all near.
-        let far = self.engine.far().unwrap_or(TierId::NEAR);
-        Ok(placement.place(columns, far)?)
+        Ok(placement.place(columns, self.engine.system())?)
     }
 
     /// Moves columns; returns the time that took.
@@ -275,7 +272,10 @@ impl Workload<'_> {
     /// of few huge pages, often of one, and weisgut-2025 section 6.2 alternates base pages too.
     fn storage(&self, placements: &ColumnPlacements) -> Storage {
         let mut storage = self.engine.storage().clone();
-        if matches!(placements.default, Placement::Weighted(_)) {
+        if matches!(
+            placements.default,
+            Placement::Weighted(_) | Placement::Interleave(_)
+        ) {
             storage.options.page_size = PageSize::Base;
         }
         storage

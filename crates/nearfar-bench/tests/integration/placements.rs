@@ -171,6 +171,6 @@ fn columns_alone_take_the_near_budget() {
         parse_placement("columns", budget),
         Ok(Strategy::ByAccess(budget))
     );
-    assert_eq!(parse_placement("far", budget), Ok(Strategy::Far));
-    assert!(parse_placement("nearby", budget).is_err());
+    assert_eq!(parse_placement("far", budget), Ok(Strategy::far()));
+    assert!(parse_placement("near by", budget).is_err());
 }

@@ -405,20 +405,20 @@ fn read_priority(bytes: &mut Decoder<'_>) -> Result<PreloadPriority, ManifestErr
 
 /// Tiers are written by name: another machine may have them in another order.
 fn placement(out: &mut Encoder, placement: &Placement, system: &MemorySystem) {
-    let name = |tier: TierId| system.info(tier).name.as_str();
+    let name = |tier: TierId| system.name(tier);
     match placement {
         Placement::Bind(tier) => {
             out.u8(0);
-            out.text(name(*tier));
+            out.text(&name(*tier));
         }
         Placement::Interleave(tiers) => {
             out.u8(1);
-            out.list(tiers.iter(), |out, tier| out.text(name(*tier)));
+            out.list(tiers.iter(), |out, tier| out.text(&name(*tier)));
         }
         Placement::Weighted(runs) => {
             out.u8(2);
             out.list(runs.iter(), |out, (tier, pages)| {
-                out.text(name(*tier));
+                out.text(&name(*tier));
                 out.u32(pages.get());
             });
         }
@@ -428,9 +428,9 @@ fn placement(out: &mut Encoder, placement: &Placement, system: &MemorySystem) {
             rest,
         } => {
             out.u8(3);
-            out.text(name(*first));
+            out.text(&name(*first));
             out.u64(first_share.to_bits());
-            out.text(name(*rest));
+            out.text(&name(*rest));
         }
     }
 }
@@ -479,7 +479,7 @@ fn read_placement(
 /// A tier that this machine does not have is replaced by the near one: the data matter more.
 fn read_tier(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TierId, ManifestError> {
     let name = bytes.text("the name of a tier")?;
-    Ok(system.tier(&name).unwrap_or_else(|_| {
+    Ok(system.place(&name).unwrap_or_else(|_| {
         tracing::warn!(
             tier = name,
             "this machine has no such tier: near is used instead"

@@ -62,7 +62,7 @@ impl IndexBenchOutcome {
             "runs": options.runs.get(),
             "operations": options.operations.get(),
             "batch": options.batch.get(),
-            "policies": names(options.policies.iter().map(|policy| policy.name()).collect()),
+            "policies": options.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>(),
             "near_share_percent": options.near_percent,
             "profile": options.profile,
             "scale": match options.scale { ScaleRule::Keys => "keys", ScaleRule::Bytes => "bytes" },

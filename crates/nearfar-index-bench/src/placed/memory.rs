@@ -64,7 +64,7 @@ impl MemorySource for PolicyMemory {
         let far_tier = TierId::from_index(1).unwrap_or(TierId::NEAR);
         let far = TierHeap::new(&self.system, far_tier, options)?;
         let near_bytes = match self.policy {
-            Policy::AllNear | Policy::Pages { .. } => unlimited,
+            Policy::AllNear | Policy::Weighted { .. } | Policy::Pages { .. } => unlimited,
             Policy::AllFar
             | Policy::Interleave
             | Policy::InnerNear

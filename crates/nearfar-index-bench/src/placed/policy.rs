@@ -1,12 +1,13 @@
 //! Placement policies by name.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use nearfar_index::placement::{
     Allocation, Mechanisms, PlacementOptions, Selection, Thresholds, Tracking,
 };
-use nearfar_memory::TierId;
+use nearfar_memory::{PlaceName, Placement, PlacementSpec, TierId};
 
 /// How pages are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,6 +30,14 @@ pub enum Policy {
     /// Runs of 4 KiB of new nodes on both tiers in turn, in the proportion of their shares: the
     /// kernel's weighted interleave, the baseline of zhao-2026.
     Interleave,
+    /// Runs of 4 KiB of new nodes, so many near and so many far in turn, whatever the share: the
+    /// placement `interleave:N:F`.
+    Weighted {
+        /// Runs near.
+        near: NonZeroU32,
+        /// Runs far.
+        far: NonZeroU32,
+    },
     /// Inner nodes near, leaves far.
     InnerNear,
     /// The framework with the mechanisms and numbers of zhao-2026.
@@ -58,12 +67,29 @@ pub enum Policy {
     },
 }
 
-/// A name that no policy has.
+/// What is no policy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no policy is named {name:?}; there are: {}", Policy::names())]
-pub struct PolicyError {
-    /// The name asked for.
-    pub name: String,
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A name that no policy has.
+    #[error(
+        "no policy is named {name:?}; there are: {}, and the placements near, far and interleave:N:F",
+        Policy::names()
+    )]
+    Unknown {
+        /// The name asked for.
+        name: String,
+    },
+    /// A placement that trees can't have.
+    #[error(
+        "placement {placement} is not one of a tree's nodes, which go to near and far alone and have \
+         no first pages: write near, far or interleave:N:F (4 KiB of nodes in turn, such as \
+         interleave:2:1)"
+    )]
+    Placement {
+        /// The placement.
+        placement: String,
+    },
 }
 
 /// Layers, and nothing that moves.
@@ -80,7 +106,7 @@ const fn pages(rule: PageRule, is_huge: bool) -> Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// All of them that have no numbers.
     pub const ALL: [Self; 17] = [
         Self::AllNear,
         Self::AllFar,
@@ -101,10 +127,11 @@ impl Policy {
         pages(PageRule::Frequency, true),
     ];
 
-    /// The word in arguments and results.
+    /// What it is called in arguments and results.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
+    pub fn name(self) -> String {
+        let word = match self {
+            Self::Weighted { near, far } => return format!("interleave:{near}:{far}"),
             Self::AllNear => "all-near",
             Self::AllFar => "all-far",
             Self::Interleave => "interleave",
@@ -124,7 +151,39 @@ impl Policy {
                 (PageRule::Frequency, false) => "memtis-4k",
                 (PageRule::Frequency, true) => "memtis-2m",
             },
-        }
+        };
+        word.to_owned()
+    }
+
+    /// The policy that is this placement, on two tiers.
+    fn placed(placement: &PlacementSpec) -> Result<Self, PolicyError> {
+        let is_near = |name: &PlaceName| *name == PlaceName::near();
+        let is_far = |name: &PlaceName| *name == PlaceName::far();
+        let weighted = |near, far| Self::Weighted { near, far };
+        let policy = match placement {
+            Placement::Bind(tier) if is_near(tier) => Some(Self::AllNear),
+            Placement::Bind(tier) if is_far(tier) => Some(Self::AllFar),
+            Placement::Bind(name) => {
+                let name = name.to_string();
+                return Err(PolicyError::Unknown { name });
+            }
+            Placement::Interleave(tiers) => match &tiers[..] {
+                [near, far] if is_near(near) && is_far(far) => {
+                    Some(weighted(NonZeroU32::MIN, NonZeroU32::MIN))
+                }
+                _ => None,
+            },
+            Placement::Weighted(runs) => match &runs[..] {
+                [(near, near_runs), (far, far_runs)] if is_near(near) && is_far(far) => {
+                    Some(weighted(*near_runs, *far_runs))
+                }
+                _ => None,
+            },
+            Placement::Split { .. } => None,
+        };
+        policy.ok_or_else(|| PolicyError::Placement {
+            placement: placement.to_string(),
+        })
     }
 
     fn names() -> String {
@@ -146,7 +205,7 @@ impl Policy {
     /// The most bytes that may be near, of so many that its share allows; none for any number.
     pub(crate) const fn near_bytes_max(self, share_bytes: u64) -> Option<u64> {
         match self {
-            Self::AllNear => None,
+            Self::AllNear | Self::Weighted { .. } => None,
             Self::AllFar => Some(0),
             Self::Interleave
             | Self::InnerNear
@@ -174,6 +233,7 @@ impl Policy {
                 let near = u32::from(near_percent);
                 Allocation::Interleaved(vec![near, 100 - near])
             }
+            Self::Weighted { near, far } => Allocation::Interleaved(vec![near.get(), far.get()]),
             Self::InnerNear => Allocation::InnerNear,
             Self::Layered
             | Self::Tracked
@@ -223,6 +283,7 @@ impl Policy {
             Self::AllNear
             | Self::AllFar
             | Self::Interleave
+            | Self::Weighted { .. }
             | Self::InnerNear
             | Self::Pages { .. } => None,
         }
@@ -239,7 +300,7 @@ impl Policy {
 
 impl fmt::Display for Policy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        formatter.write_str(&self.name())
     }
 }
 
@@ -248,8 +309,58 @@ impl FromStr for Policy {
 
     fn from_str(name: &str) -> Result<Self, PolicyError> {
         let found = Self::ALL.into_iter().find(|one| one.name() == name);
-        found.ok_or_else(|| PolicyError {
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let placement = name.parse::<PlacementSpec>();
+        let unknown = |_| PolicyError::Unknown {
             name: name.to_owned(),
-        })
+        };
+        Self::placed(&placement.map_err(unknown)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_read_as_they_print() {
+        let two_to_one: Policy = "interleave:2:1".parse().expect("a placement");
+        assert!(
+            matches!(two_to_one, Policy::Weighted { near, far } if (near.get(), far.get()) == (2, 1))
+        );
+        for policy in Policy::ALL.into_iter().chain([two_to_one]) {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+        }
+    }
+
+    #[test]
+    fn placements_on_near_and_far_are_policies_and_others_are_refused() {
+        let named = |text: &str| text.parse::<Policy>().map(|policy| policy.to_string());
+        assert_eq!(named("near").as_deref(), Ok("all-near"));
+        assert_eq!(named("far").as_deref(), Ok("all-far"));
+        assert_eq!(named("interleave:0:1").as_deref(), Ok("all-far"));
+        assert_eq!(
+            named("interleave:near,far").as_deref(),
+            Ok("interleave:1:1")
+        );
+        assert_eq!(
+            named("weighted:near=3,far=1").as_deref(),
+            Ok("interleave:3:1")
+        );
+        for (refused, part) in [
+            ("split:near=90%,far", "no first pages"),
+            ("interleave:near,cxl", "near and far alone"),
+            ("weighted:far=1,near=2", "near and far alone"),
+            ("cxl", "no policy is named \"cxl\""),
+            ("interleave:2", "no policy is named"),
+        ] {
+            let error = named(refused).expect_err(refused).to_string();
+            assert!(
+                error.contains(part) && error.contains("interleave:N:F"),
+                "{error}"
+            );
+        }
     }
 }

@@ -21,7 +21,7 @@ impl Preset {
         },
         Self {
             name: "devices",
-            about: "throughput over one to four far tiers (weisgut-2025, section 4.3)",
+            about: "throughput over one to four far devices (weisgut-2025, section 4.3)",
             text: include_str!("presets/devices.toml"),
         },
         Self {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nearfar_memory::PlacementSpec;
 use serde_json::Value;
 
 use super::compare::display_unit;
@@ -134,15 +135,9 @@ fn heat_maps(report: &mut Report, metrics: &[Metric]) {
 
 /// Bandwidth by the share of pages far, where placements are splits.
 fn splits(report: &mut Report, metrics: &[Metric]) {
-    let far_percent = |metric: &Metric| {
-        let placement = text(metric, "placement");
-        let share = placement
-            .strip_prefix("split:")?
-            .split(',')
-            .next()?
-            .split_once('=')?
-            .1;
-        Some(100.0 - super::units::share(share).ok()? * 100.0)
+    let far_percent = |metric: &Metric| match text(metric, "placement").parse().ok()? {
+        PlacementSpec::Split { first_share, .. } => Some(100.0 - first_share * 100.0),
+        _ => None,
     };
     let all =
         named(metrics, "bandwidth_bytes_per_s").filter(|metric| far_percent(metric).is_some());

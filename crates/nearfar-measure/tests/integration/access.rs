@@ -6,10 +6,12 @@ use std::time::Duration;
 use nearfar_measure::Kind;
 use nearfar_measure::access::spec::fields;
 use nearfar_measure::access::{
-    Document, Flag, Observer, Operation, Outcome, Plan, PlannedRun, Preset, execute, report,
+    Document, Flag, Observer, Operation, Outcome, Plan, PlanTarget, PlannedPlacement, PlannedRun,
+    Preset, execute, report,
 };
 use nearfar_measure::results::{Header, Metric};
 use nearfar_model::{BandwidthShare, EmulatedTier};
+use nearfar_topology::capture::Capture;
 use nearfar_topology::{Profile, Topology};
 use proptest::prelude::*;
 
@@ -55,6 +57,64 @@ fn run(plan: &Plan) -> Collector {
 }
 
 const SMALL: &str = "time = \"3ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n[region.data]\nsize = \"1MiB\"\npages = \"base\"\n";
+
+/// A machine with near memory and four equal devices, which are one tier.
+fn four_devices() -> Topology {
+    let node = |number: u32| {
+        let folder = format!("devices/system/node/node{number}");
+        let distances = (0..5).map(|other| if other == number { "10" } else { "20" });
+        let distances = distances.collect::<Vec<_>>().join(" ");
+        let cpus = if number == 0 {
+            format!("{folder}/cpulist = 0-3\n")
+        } else {
+            String::new()
+        };
+        format!(
+            "{cpus}{folder}/distance = {distances}\n{folder}/meminfo =\n\
+             \tNode {number} MemTotal: 33554432 kB\n\tNode {number} MemFree: 33554432 kB\n"
+        )
+    };
+    let sysfs = tempfile::tempdir().unwrap();
+    let text: String = (0..5).map(node).collect();
+    Capture::parse(&text).unwrap().unpack(sysfs.path()).unwrap();
+    Topology::discover(sysfs.path()).unwrap()
+}
+
+#[test]
+fn devices_that_are_one_tier_are_named_singly() {
+    let topology = four_devices();
+    assert_eq!(topology.tiers.len(), 2, "the devices are one tier");
+    let nodes = |placement: &str| {
+        let text =
+            format!("[region.a]\nsize = \"1MiB\"\nplacement = \"{placement}\"\n[task.one]\n");
+        let document = Document::parse("test.toml", &text).unwrap();
+        let plan = Plan::new(&document, &topology, None).map_err(|error| error.to_string())?;
+        let (PlannedPlacement::Memory(placed), PlanTarget::Memory { system, .. }) =
+            (&plan.runs[0].regions[0].placement, &plan.target)
+        else {
+            unreachable!("not simulated")
+        };
+        let nodes = placed.tiers().map(|tier| system.nodes(tier).to_vec());
+        Ok::<_, String>(nodes.collect::<Vec<_>>())
+    };
+    assert_eq!(nodes("cpuless2"), Ok(vec![vec![3]]));
+    assert_eq!(nodes("far1-3"), Ok(vec![vec![2, 3, 4]]));
+    assert_eq!(nodes("interleave:far0,node4"), Ok(vec![vec![1], vec![4]]));
+    assert_eq!(
+        nodes("split:near=50%,far"),
+        Ok(vec![vec![0], vec![1, 2, 3, 4]])
+    );
+    let refused = nodes("far4").unwrap_err();
+    assert!(
+        refused.contains("cpuless (cpuless0 to cpuless3)"),
+        "{refused}"
+    );
+
+    let preset = Preset::named("devices").unwrap();
+    let document = Document::parse(preset.name, preset.text).unwrap();
+    let plan = Plan::new(&document, &topology, None).unwrap();
+    assert!(plan.runs.len() > 4);
+}
 
 #[test]
 fn every_operation_pattern_and_size_runs() {

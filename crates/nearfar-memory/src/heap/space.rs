@@ -49,7 +49,7 @@ impl Space {
         if !info.is_allocatable() {
             return Err(HeapError::NotAllocatable { tier: name() });
         }
-        let nodes = info.node_set;
+        let nodes = system.node_set(tier);
         match prefer(&map, range.clone(), nodes) {
             Err(error) if error.is_unavailable() && system.has_one_node() => {}
             Err(source) => {
@@ -84,7 +84,7 @@ impl Space {
         bytes: usize,
         huge_pages: bool,
     ) -> Result<Self, HeapError> {
-        let nodes = system.info(tier).node_set;
+        let nodes = system.node_set(tier);
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |space: &Space| {
             (space.range.len(), space.nodes, space.huge_pages) == (bytes, nodes, huge_pages)

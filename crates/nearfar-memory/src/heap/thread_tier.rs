@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn guards_nest_and_restore() {
-        let (far, farther) = (TierId(1), TierId(2));
+        let (far, farther) = (TierId::at(1), TierId::at(2));
         let outer = ThreadTier::enter(far);
         {
             let _inner = ThreadTier::enter(farther);
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_panic_restores() {
         let caught = std::panic::catch_unwind(|| {
-            let _far = ThreadTier::enter(TierId(1));
+            let _far = ThreadTier::enter(TierId::at(1));
             panic!("expected");
         });
         assert!(caught.is_err());

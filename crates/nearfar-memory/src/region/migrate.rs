@@ -75,8 +75,13 @@ impl Region {
         if groups_agree(system, old, new) {
             return Ok(self.verification());
         }
-        for (tier, wanted) in new.all_bytes().saturating_sub(&old.all_bytes()).iter() {
-            populate::check_free(system, tier, wanted)?;
+        let before = old.place_bytes();
+        for (tier, bytes) in new.place_bytes() {
+            let there = before.iter().find(|(place, _)| *place == tier);
+            let wanted = bytes.saturating_sub(there.map_or(0, |(_, bytes)| *bytes));
+            if wanted > 0 {
+                populate::check_free(system, tier, wanted)?;
+            }
         }
         if let PolicyOutcome::Unneeded(reason) = populate::bind_whole(system, &self.map, new)? {
             return Ok(Verification::Unverified { reason });
@@ -85,7 +90,8 @@ impl Region {
         let heads = (0..new.pages()).filter_map(|page| {
             let tier = new.run_at(page).0;
             let node = turns.next(system, tier);
-            (system.info(old.run_at(page).0).node_set != system.info(tier).node_set)
+            let before = old.run_at(page).0;
+            (before != tier && system.nodes(before) != system.nodes(tier))
                 .then_some((page * new.page_bytes(), node))
         });
         let cannot = |source| RegionError::Migrate {
@@ -167,7 +173,7 @@ struct Turns([usize; MAX_TIERS]);
 
 impl Turns {
     fn next(&mut self, system: &MemorySystem, tier: TierId) -> u32 {
-        let nodes = &system.info(tier).nodes;
+        let nodes = system.nodes(tier);
         let turn = &mut self.0[tier.index()];
         *turn += 1;
         nodes[(*turn - 1) % nodes.len()]

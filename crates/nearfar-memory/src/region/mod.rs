@@ -257,7 +257,7 @@ fn settle_placement(
             .find(|tier| !system.info(*tier).is_allocatable())
         {
             return Err(RegionError::NotAllocatable {
-                tier: system.info(tier).name.clone(),
+                tier: system.name(tier),
             });
         }
         let layout = Layout::new(&placement, page_bytes, pages);

@@ -109,32 +109,35 @@ pub(super) fn check_free(
     tier: TierId,
     bytes: u64,
 ) -> Result<(), RegionError> {
-    let headroom = system.headroom(tier);
-    if headroom.take(bytes) {
+    // What is known of all nodes of a tier says nothing of one of them.
+    let headroom = tier.is_whole().then(|| system.headroom(tier));
+    if headroom.is_some_and(|headroom| headroom.take(bytes)) {
         return Ok(());
     }
-    let info = system.info(tier);
-    let Some(free) = system.roots().available_bytes(&info.node_set) else {
+    let nodes = system.node_set(tier);
+    let Some(free) = system.roots().available_bytes(&nodes) else {
         return Ok(());
     };
     let available_bytes = free.saturating_sub(RESERVE_BYTES);
     if bytes <= available_bytes {
-        headroom.learn(available_bytes - bytes);
+        if let Some(headroom) = headroom {
+            headroom.learn(available_bytes - bytes);
+        }
         return Ok(());
     }
     Err(RegionError::NodesFull {
-        tier: info.name.clone(),
-        nodes: info.node_set.to_string(),
+        tier: system.name(tier),
+        nodes: nodes.to_string(),
         requested_bytes: bytes,
         available_bytes,
     })
 }
 
-/// The sets of nodes behind the tiers of `layout`, each once, with its first tier.
+/// The sets of nodes behind the tiers and parts of tiers of `layout`, each once, with the first of them.
 pub(super) fn groups(system: &MemorySystem, layout: &Layout) -> Vec<(TierId, NodeSet)> {
     let mut groups: Vec<(TierId, NodeSet)> = Vec::new();
-    for (tier, _) in layout.all_bytes().iter() {
-        let group = system.info(tier).node_set;
+    for tier in layout.places() {
+        let group = system.node_set(tier);
         if !groups.iter().any(|(_, known)| *known == group) {
             groups.push((tier, group));
         }
@@ -183,8 +186,7 @@ fn bind(
             Ok(())
         }
         Err(source) => {
-            let info = system.info(tier);
-            let (tier, nodes) = (info.name.clone(), info.node_set.to_string());
+            let (tier, nodes) = (system.name(tier), system.node_set(tier).to_string());
             Err(RegionError::Bind {
                 tier,
                 nodes,
@@ -202,9 +204,9 @@ fn populate_step(
     step: &Step,
     taken: &mut Taken,
 ) -> Result<(), RegionError> {
-    let in_group = |tier: TierId| system.info(tier).node_set == step.group;
+    let in_group = in_group(system, layout, step.group);
     let mut left: u64 = layout
-        .all_bytes()
+        .place_bytes()
         .iter()
         .filter(|(tier, _)| in_group(*tier))
         .map(|(_, bytes)| bytes)
@@ -227,8 +229,7 @@ fn populate_step(
             let end = range.end.min(start + until_check);
             map.advise(start..end, Advice::PopulateWrite)
                 .map_err(|source| {
-                    let info = system.info(step.tier);
-                    let (tier, nodes) = (info.name.clone(), info.node_set.to_string());
+                    let (tier, nodes) = (system.name(step.tier), step.group.to_string());
                     RegionError::Populate {
                         tier,
                         nodes,
@@ -245,7 +246,7 @@ fn populate_step(
     };
     let page_bytes = layout.page_bytes();
     let mut waiting = 0..0;
-    for pages in pages_of_step(layout, step.turn, in_group) {
+    for pages in pages_of_step(layout, step.turn, &in_group) {
         let bytes = pages.start * page_bytes..pages.end * page_bytes;
         if bytes.start == waiting.end {
             waiting.end = bytes.end;
@@ -254,6 +255,13 @@ fn populate_step(
         }
     }
     populate_range(waiting)
+}
+
+/// Whether the nodes of a tier or part of `layout` are those of `group`.
+fn in_group(system: &MemorySystem, layout: &Layout, group: NodeSet) -> impl Fn(TierId) -> bool {
+    let mut places = layout.places();
+    places.retain(|tier| system.node_set(*tier) == group);
+    move |tier| places.contains(&tier)
 }
 
 /// The ranges of pages whose tier is in the group and, with a turn, whose turn it is.
@@ -287,6 +295,8 @@ fn pages_of_step<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use nearfar_topology::TierKind;
 
     use super::*;
@@ -297,18 +307,25 @@ mod tests {
         Layout::new(placement, 4096, pages)
     }
 
-    /// Node of every page after all steps, by walking them.
-    fn populated(placement: &Placement, pages: usize) -> Vec<Policy> {
+    fn system() -> Arc<MemorySystem> {
         let specs = vec![
             TierSpec::new("near", TierKind::LocalDram, [0], 1 << 30),
             TierSpec::new("cxl", TierKind::Cxl, [1, 2, 3], 1 << 30),
             TierSpec::new("far", TierKind::Modelled, [0], 1 << 30),
         ];
-        let system = MemorySystem::from_specs(specs, &Budgets::new()).unwrap();
+        MemorySystem::from_specs(specs, &Budgets::new()).unwrap()
+    }
+
+    /// Node of every page after all steps, by walking them.
+    fn populated(placement: &Placement, pages: usize) -> Vec<Policy> {
+        populated_in(&system(), placement, pages)
+    }
+
+    fn populated_in(system: &MemorySystem, placement: &Placement, pages: usize) -> Vec<Policy> {
         let layout = layout(placement, pages);
         let mut found = vec![None; pages];
-        for step in steps(&system, &layout) {
-            let in_group = |tier: TierId| system.info(tier).node_set == step.group;
+        for step in steps(system, &layout) {
+            let in_group = in_group(system, &layout, step.group);
             for range in pages_of_step(&layout, step.turn, in_group) {
                 for page in range {
                     assert!(
@@ -330,25 +347,39 @@ mod tests {
 
     #[test]
     fn alternating_pages_of_a_tier_of_several_nodes_take_turns() {
-        let placement = Placement::Interleave(vec![TierId(0), TierId(1)]);
+        let placement = Placement::Interleave(vec![TierId::at(0), TierId::at(1)]);
         let expected = [0, 1, 0, 2, 0, 3, 0, 1].map(bound);
         assert_eq!(populated(&placement, 8), expected);
     }
 
     #[test]
     fn tiers_that_share_nodes_are_populated_together() {
-        let placement = Placement::Interleave(vec![TierId(0), TierId(2)]);
+        let placement = Placement::Interleave(vec![TierId::at(0), TierId::at(2)]);
         assert_eq!(populated(&placement, 5), [bound(0); 5]);
+    }
+
+    #[test]
+    fn parts_of_a_tier_get_their_own_pages() {
+        let system = system();
+        let populated = |text: &str, pages| {
+            let spec: crate::PlacementSpec = text.parse().unwrap();
+            populated_in(&system, &spec.resolve(&system).unwrap(), pages)
+        };
+        let expected = [1, 2, 1, 3, 1].map(bound);
+        assert_eq!(populated("interleave:cxl0,cxl1-2", 5), expected);
+        assert_eq!(populated("cxl2", 2), [bound(3); 2]);
+        let expected = [bound(0), bound(2), bound(2), bound(2)];
+        assert_eq!(populated("split:near=25%,cxl1", 4), expected);
     }
 
     #[test]
     fn contiguous_pages_of_several_nodes_are_left_to_the_kernel() {
         let all = Policy::Interleave([1, 2, 3].into_iter().collect());
-        assert_eq!(populated(&Placement::Bind(TierId(1)), 4), [all; 4]);
+        assert_eq!(populated(&Placement::Bind(TierId::at(1)), 4), [all; 4]);
         let split = Placement::Split {
-            first: TierId(0),
+            first: TierId::at(0),
             first_share: 0.5,
-            rest: TierId(1),
+            rest: TierId::at(1),
         };
         assert_eq!(populated(&split, 4), [bound(0), bound(0), all, all]);
     }

@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::region::RegionError;
 use crate::region::populate::PolicyOutcome;
 use crate::sys::{
-    self, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, PageLocation, SysError,
+    self, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, NodeSet, PageLocation, SysError,
 };
 use crate::system::MemorySystem;
 use crate::tier::{MAX_TIERS, TierId};
@@ -99,15 +99,18 @@ impl Tally {
         } else {
             BASE_PAGE_BYTES
         };
-        let (mut tier, mut run_end) = (TierId::NEAR, 0);
+        let (mut tier, mut nodes, mut run_end) = (TierId::NEAR, NodeSet::EMPTY, 0);
         sys::query_pages(map, 0..map.len(), stride, |offset, location| {
             if offset >= run_end {
                 let (next, end_page) = layout.run_at(offset / layout.page_bytes());
+                if next != tier || run_end == 0 {
+                    nodes = system.node_set(next);
+                }
                 (tier, run_end) = (next, end_page * layout.page_bytes());
             }
             self.expected[tier.index()] += 1;
             match location {
-                PageLocation::Node(node) if system.info(tier).node_set.contains(node) => {
+                PageLocation::Node(node) if nodes.contains(node) => {
                     self.found[tier.index()] += 1;
                 }
                 other => {

@@ -59,8 +59,8 @@ fn the_tiers_of_this_machine_make_a_system() {
     assert_eq!(system.tiers().len(), topology.tiers.len());
     let far = system.tier("far").unwrap();
     assert_eq!(system.info(far).kind, TierKind::Modelled);
-    assert_eq!(system.info(far).nodes, system.info(TierId::NEAR).nodes);
-    if !policies_work(&system.info(TierId::NEAR).nodes) {
+    assert_eq!(system.info(far).nodes(), system.info(TierId::NEAR).nodes());
+    if !policies_work(system.info(TierId::NEAR).nodes()) {
         return;
     }
     let both = Placement::Interleave(vec![TierId::NEAR, far]);

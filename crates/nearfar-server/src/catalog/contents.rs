@@ -29,6 +29,8 @@ const VISIBLE: i64 = 1;
 pub struct Contents {
     pub user: String,
     pub database: String,
+    /// The names of the tiers, near to far.
+    pub tiers: Vec<String>,
     pub schemas: Vec<String>,
     pub relations: Vec<Arc<Relation>>,
 }
@@ -58,6 +60,7 @@ impl Contents {
         Self {
             user: user.to_owned(),
             database: database.to_owned(),
+            tiers: Vec::new(),
             schemas: Vec::new(),
             relations: Vec::new(),
         }

@@ -29,9 +29,11 @@ use tables::{TABLES, Table};
 
 /// Gives a session of `user` the catalogs and their functions.
 pub fn add(session: &Session, user: &str, database: &str) {
+    let tiers = session.engine().system().tiers();
     let catalogs = Catalogs {
         user: user.to_owned(),
         database: database.to_owned(),
+        tiers: tiers.map(|(_, tier)| tier.name.clone()).collect(),
     };
     session.add_schema(PG_CATALOG, Arc::new(catalogs));
     let catalog = session.context().catalog(CATALOG);
@@ -46,6 +48,7 @@ pub fn add(session: &Session, user: &str, database: &str) {
 struct Catalogs {
     user: String,
     database: String,
+    tiers: Vec<String>,
 }
 
 #[async_trait]
@@ -61,6 +64,7 @@ impl SchemaProvider for Catalogs {
                 table,
                 user: self.user.clone(),
                 database: self.database.clone(),
+                tiers: self.tiers.clone(),
             }) as _
         }))
     }
@@ -76,6 +80,7 @@ struct Catalog {
     table: &'static Table,
     user: String,
     database: String,
+    tiers: Vec<String>,
 }
 
 impl Catalog {
@@ -84,6 +89,7 @@ impl Catalog {
         let state = state.as_any().downcast_ref::<SessionState>();
         let catalog = state.and_then(|state| state.catalog_list().catalog(CATALOG));
         let mut contents = Contents::new(&self.user, &self.database);
+        contents.tiers.clone_from(&self.tiers);
         if let Some(catalog) = catalog {
             contents.add(catalog.as_ref()).await?;
         }

@@ -45,7 +45,7 @@ pub const TABLES: &[Table] = &[
         .clone()),
     table!("pg_roles", ROLE, roles),
     table!("pg_tables", TABLE, tables_only),
-    table!("pg_tablespace", TABLESPACE, |_: &Contents| vec![()]),
+    table!("pg_tablespace", TABLESPACE, tablespaces),
     table!("pg_type", TYPE, |_: &Contents| types()),
     table!("pg_user", USER, roles),
     table!("pg_views", VIEW, views_only),
@@ -69,6 +69,8 @@ const AM: &Columns<()> = &[
 const HEAP_ID: i64 = 2;
 const DATABASE_ID: i64 = 5;
 const TABLESPACE_ID: i64 = 1663;
+/// The identifiers of tiers, near to far, from here on: PostgreSQL gives none of these.
+const FIRST_TIER_ID: i64 = 9000;
 const UTF8_ENCODING: i64 = 6;
 
 fn relations(contents: &Contents) -> Vec<Arc<Relation>> {
@@ -190,9 +192,28 @@ const DATABASE: &Columns<String> = &[
     ("datacl", Of::Null),
 ];
 
-const TABLESPACE: &Columns<()> = &[
-    ("oid", Of::Number(|_| TABLESPACE_ID)),
-    ("spcname", Of::Text(|_| Some("pg_default".to_owned()))),
+/// A tablespace: the default one, or a tier.
+struct Tablespace {
+    id: i64,
+    name: String,
+}
+
+fn tablespaces(contents: &Contents) -> Vec<Tablespace> {
+    let default = Tablespace {
+        id: TABLESPACE_ID,
+        name: "pg_default".to_owned(),
+    };
+    let tiers = (FIRST_TIER_ID..).zip(&contents.tiers);
+    let tiers = tiers.map(|(id, name)| Tablespace {
+        id,
+        name: name.clone(),
+    });
+    [default].into_iter().chain(tiers).collect()
+}
+
+const TABLESPACE: &Columns<Tablespace> = &[
+    ("oid", Of::Number(|it| it.id)),
+    ("spcname", Of::Text(|it| Some(it.name.clone()))),
     ("spcowner", Of::Number(|_| OWNER_ID)),
     ("spcacl", Of::Null),
     ("spcoptions", Of::Null),
@@ -369,5 +390,17 @@ mod tests {
             let batch = (table.batch)(&contents).expect(table.name);
             assert_eq!(batch.schema(), (table.schema)(), "{}", table.name);
         }
+    }
+
+    #[test]
+    fn every_tier_is_a_tablespace() {
+        let mut contents = Contents::new("ann", "d");
+        contents.tiers = vec!["near".to_owned(), "cxl".to_owned()];
+        let spaces = tablespaces(&contents);
+        let named: Vec<(i64, &str)> = spaces
+            .iter()
+            .map(|space| (space.id, space.name.as_str()))
+            .collect();
+        assert_eq!(named, [(1663, "pg_default"), (9000, "near"), (9001, "cxl")]);
     }
 }

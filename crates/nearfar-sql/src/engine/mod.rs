@@ -44,7 +44,7 @@ pub use stream::{CommandTag, RowStream, StatementResult};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, EmulatedTier};
-use nearfar_topology::{Profile, TierKind, Topology};
+use nearfar_topology::{FAR, Profile, TierKind, Topology};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,11 +115,7 @@ impl Engine {
             None => topology,
         };
         let system = MemorySystem::new(&topology, &options.budgets)?;
-        let far = topology
-            .tier("far")
-            .ok()
-            .map(|t| system.tier(&t.name))
-            .transpose()?;
+        let far = system.tier(FAR).ok();
         let share = match options.whole_device {
             true => BandwidthShare::WholeDevice,
             false => BandwidthShare::Threads(threads as u32),
@@ -252,7 +248,7 @@ impl Engine {
 
     /// The names under which SQL knows the tiers.
     pub fn tablespaces(&self) -> Tablespaces {
-        Tablespaces::new(Arc::clone(&self.storage.system), self.far)
+        Tablespaces::new(Arc::clone(&self.storage.system))
     }
 
     /// The tables' contents, and their changes.

@@ -1,5 +1,6 @@
 //! What can be wrong with a statement.
 
+use nearfar_memory::{SpecError, UnknownTier};
 use nearfar_table::error::TemporaryLimit;
 
 /// A statement that can't be read or carried out as it is written.
@@ -30,13 +31,8 @@ pub enum SqlError {
         instead: String,
     },
     /// A tablespace that does not exist.
-    #[error("no tablespace is named `{name}`; there are: {}", known.join(", "))]
-    UnknownTablespace {
-        /// The name given.
-        name: String,
-        /// The names that there are.
-        known: Vec<String>,
-    },
+    #[error(transparent)]
+    UnknownTablespace(UnknownTier),
     /// A tablespace that exists but that nothing can be put in.
     #[error("tablespace `{name}` can't be used: {reason}")]
     UnusableTablespace {
@@ -46,16 +42,8 @@ pub enum SqlError {
         reason: String,
     },
     /// A `placement` that can't be read.
-    #[error(
-        "placement `{text}` is not known: use a tablespace ({}) or interleave:N:F (pages near and \
-         far in turn, for example interleave:2:1)", known.join(", ")
-    )]
-    UnknownPlacement {
-        /// The text given.
-        text: String,
-        /// The tablespaces that there are.
-        known: Vec<String>,
-    },
+    #[error(transparent)]
+    UnknownPlacement(#[from] SpecError),
     /// An option of a table that does not exist.
     #[error(
         "table option `{name}` is not known: there are placement, preload, and the TABLESPACE clause"

@@ -104,11 +104,11 @@ impl EngineMemory {
     /// Bytes that queries may take whose heap is on `tier`.
     pub fn limit_bytes(&self, tier: TierId) -> u64 {
         self.limit_bytes.unwrap_or_else(|| {
-            let nodes = &self.system.info(tier).nodes;
+            let nodes = self.system.info(tier).nodes();
             let beside = self
                 .system
                 .tiers()
-                .filter(|(_, info)| info.nodes.iter().any(|node| nodes.contains(node)));
+                .filter(|(_, info)| info.nodes().iter().any(|node| nodes.contains(node)));
             let tables: u64 = beside
                 .map(|(id, _)| self.system.usage(id))
                 .map(|usage| usage.region_bytes + usage.pool_bytes)

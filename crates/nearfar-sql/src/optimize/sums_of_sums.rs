@@ -47,7 +47,11 @@ impl SumsOfSums {
             other => other,
         });
         let aggregates = aggregates.collect();
-        Aggregate::try_new(Arc::clone(&outer.input), outer.group_expr.clone(), aggregates)
+        Aggregate::try_new(
+            Arc::clone(&outer.input),
+            outer.group_expr.clone(),
+            aggregates,
+        )
     }
 }
 

@@ -44,7 +44,7 @@ impl Given<'_> {
         })
     }
 
-    /// A tablespace, or an interleaving of two.
+    /// A tablespace, or a placement over several.
     pub fn placement(&self, tablespaces: &Tablespaces) -> Result<Placement, SqlError> {
         tablespaces.placement(&Place::Tablespace(self.text.to_lowercase()))
     }

@@ -74,9 +74,7 @@ fn rewrite_expressions(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::Literal(ScalarValue::Int64(Some(value)), metadata) => match i32::try_from(value) {
-            Ok(small) => {
-                Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(small)), metadata))
-            }
+            Ok(small) => Transformed::yes(Expr::Literal(ScalarValue::Int32(Some(small)), metadata)),
             Err(_) => Transformed::no(Expr::Literal(ScalarValue::Int64(Some(value)), metadata)),
         },
         expr if takes_large(&expr) => Transformed::new(expr, false, TreeNodeRecursion::Jump),

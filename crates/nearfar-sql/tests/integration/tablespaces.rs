@@ -36,6 +36,22 @@ async fn tables_go_where_they_are_put_and_come_back() {
             "ALTER g SET TABLESPACE near, ALTER k SET TABLESPACE far",
             "g near, k far",
         ),
+        (
+            "SET (placement = 'weighted:near=2,far=1')",
+            "g interleave:2:1, k interleave:2:1",
+        ),
+        (
+            "SET (placement = 'interleave:near,far')",
+            "g interleave:near,far, k interleave:near,far",
+        ),
+        (
+            "SET (placement = 'weighted:far=3,near=1')",
+            "g weighted:far=3,near=1, k weighted:far=3,near=1",
+        ),
+        (
+            "SET (placement = 'split:near=25%,far')",
+            "g split:near=25%,far, k split:near=25%,far",
+        ),
         ("SET TABLESPACE far", "g far, k far"),
     ] {
         run(&session, &format!("ALTER TABLE t {alter}")).await;
@@ -53,6 +69,23 @@ async fn tables_go_where_they_are_put_and_come_back() {
     assert_eq!(placements(&session, "t").await, "g far, k far");
     run(&session, "DROP TABLE t").await;
     assert_eq!(region_bytes(&engine), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn examples_of_the_documents_run() {
+    let page = include_str!("../../../../docs/placements.md");
+    let (_, block) = page.split_once("```sql\n").expect("a block");
+    let (examples, _) = block.split_once("```").expect("its end");
+    let session = two_tiers().session();
+    let listed = run(&session, examples).await;
+    assert!(
+        listed.contains("near") && listed.contains("far"),
+        "{listed}"
+    );
+    assert_eq!(placements(&session, "t").await, "a far, b near");
+    assert_eq!(placements(&session, "u").await, "a interleave:2:1");
+    let shown = run(&session, "SHOW default_tablespace").await;
+    assert!(shown.contains("interleave:3:1"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +150,7 @@ async fn unknown_places_are_named_with_those_that_exist() {
         "CREATE TABLE t AS SELECT 1 AS a; CREATE VIEW v AS SELECT 1 AS a",
     )
     .await;
-    let unknown = "no tablespace is named `fra`; there are: near, far";
+    let unknown = "no tier or node is named \"fra\"; there are: near, far";
     for sql in [
         "CREATE TABLE u TABLESPACE fra AS SELECT 1 AS a",
         "ALTER TABLE t SET TABLESPACE fra",
@@ -131,7 +164,15 @@ async fn unknown_places_are_named_with_those_that_exist() {
     for (sql, part) in [
         (
             "CREATE TABLE u WITH (placement = 'fra') AS SELECT 1 AS a",
-            "placement `fra` is not known",
+            unknown,
+        ),
+        (
+            "CREATE TABLE u WITH (placement = 'interleave:2') AS SELECT 1 AS a",
+            "placement `interleave:2` is not known",
+        ),
+        (
+            "ALTER TABLE t SET (placement = 'columns:10%')",
+            "use ALTER TABLE t ALTER COLUMN c SET TABLESPACE",
         ),
         (
             "ALTER TABLE t ALTER COLUMN b SET TABLESPACE far",
@@ -181,9 +222,9 @@ async fn without_a_second_tier_there_is_no_far() {
         .expect("an engine")
         .session();
     let message = error(&session, "SET default_tablespace = far").await;
-    assert_eq!(message, "no tablespace is named `far`; there are: near");
+    assert_eq!(message, "no tier or node is named \"far\"; there are: near");
     let message = error(&session, "SET default_tablespace = 'interleave:1:1'").await;
-    assert_eq!(message, "no tablespace is named `far`; there are: near");
+    assert_eq!(message, "no tier or node is named \"far\"; there are: near");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -252,6 +293,8 @@ async fn system_tables_are_live() {
     assert_eq!(value(&session, &tier(used, "far")).await, "0");
     let sums = "SELECT rows || ' ' || (bytes - far_bytes) || ' ' || placement FROM nearfar.tables";
     assert_eq!(value(&session, sums).await, "100000 0 far");
+    let tiers = "SELECT tier_bytes = 'far ' || bytes FROM nearfar.tables";
+    assert_eq!(value(&session, tiers).await, "true");
     let access = |column: &str| {
         format!(
             "SELECT {column} FROM nearfar.column_access WHERE table_name = 't' AND column_name = 'g'"

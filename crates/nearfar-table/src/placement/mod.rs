@@ -3,7 +3,7 @@
 mod strategy;
 mod temporary;
 
-pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError, interleaved};
+pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError};
 pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
 
 use nearfar_memory::{MemorySystem, Placement, RegionOptions};

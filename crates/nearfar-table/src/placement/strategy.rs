@@ -1,10 +1,11 @@
 //! Placement strategies: from what is known of columns to where each of them goes.
 
-use nearfar_memory::{Placement, TierId};
+use nearfar_memory::{
+    MemorySystem, PlaceError, PlaceName, Placement, PlacementSpec, SpecError, SpecProblem, TierId,
+};
 use nearfar_topology::units::parse_bytes_with_unit;
 use std::collections::HashMap;
 use std::fmt;
-use std::num::NonZeroU32;
 use std::str::FromStr;
 
 use super::ColumnPlacements;
@@ -23,23 +24,14 @@ pub enum NearBudget {
 /// A rule that says where every column of a set of tables goes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Strategy {
-    /// Everything near.
-    Near,
-    /// Everything far.
-    Far,
-    /// Pages in turn: `near` of them near, then `far` of them far (weisgut-2025 §6.2).
-    Interleave {
-        /// Consecutive pages near.
-        near: u32,
-        /// Consecutive pages far.
-        far: u32,
-    },
+    /// All columns alike.
+    All(PlacementSpec),
     /// The most accessed columns near as far as the budget goes, the rest far.
     ByAccess(NearBudget),
-    /// `table.column` far or near by name; what is not named is near.
+    /// Columns by name (`table.column`, or `column`); what is not named is near.
     Explicit {
-        /// Names of the columns that are far.
-        far: Vec<String>,
+        /// Names of columns, and where each of them is.
+        columns: Vec<(String, PlaceName)>,
     },
 }
 
@@ -62,14 +54,11 @@ pub struct ColumnAccess {
 pub enum StrategyError {
     /// A text that is no strategy.
     #[error(
-        "placement `{text}` is not known: use near, far, interleave:N:F (pages near and far, for \
-         example interleave:2:1), columns:BUDGET (bytes like 2GiB, a share like 25%, or a number \
-         of columns) or explicit:table.column,… (those far, all else near)"
+        "{0}; or, column by column, columns:BUDGET (those most accessed near, up to bytes like 2GiB, \
+         a share like 25%, or a number of columns) or explicit:table.column,… (those far, or where \
+         table.column=TIER says, all else near)"
     )]
-    Unknown {
-        /// The text.
-        text: String,
-    },
+    Unknown(SpecError),
     /// A text that is no budget.
     #[error(
         "near budget `{text}` is not a number of bytes (2GiB), a share (25%) or of columns (16)"
@@ -78,6 +67,9 @@ pub enum StrategyError {
         /// The text.
         text: String,
     },
+    /// A tier that is not there, or that nothing can be put on.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
     /// A column that is not there.
     #[error("placement names column `{name}`, which no table has; there are {known}")]
     UnknownColumn {
@@ -89,40 +81,57 @@ pub enum StrategyError {
 }
 
 impl Strategy {
-    /// The placements by table name of all `columns`, of which `far` says where far is.
+    /// Everything near.
+    pub fn near() -> Self {
+        Self::All(PlacementSpec::Bind(PlaceName::near()))
+    }
+
+    /// Everything far.
+    pub fn far() -> Self {
+        Self::All(PlacementSpec::Bind(PlaceName::far()))
+    }
+
+    /// The names of tiers that it puts columns on, but for near.
+    pub fn places(&self) -> Vec<PlaceName> {
+        match self {
+            Self::All(spec) => spec.places().cloned().collect(),
+            Self::ByAccess(_) => vec![PlaceName::far()],
+            Self::Explicit { columns } => columns.iter().map(|(_, place)| place.clone()).collect(),
+        }
+    }
+
+    /// The placements by table name of all `columns` over the tiers of `system`.
     ///
     /// # Errors
-    /// A column named explicitly that is not among `columns`.
+    /// A tier that `system` has not; a column named explicitly that is not among `columns`.
     pub fn place(
         &self,
         columns: &[ColumnAccess],
-        far: TierId,
+        system: &MemorySystem,
     ) -> Result<HashMap<String, ColumnPlacements>, StrategyError> {
-        let (near, far_placement) = (Placement::Bind(TierId::NEAR), Placement::Bind(far));
-        let mut tables: HashMap<String, ColumnPlacements> = HashMap::new();
+        let near = Placement::Bind(TierId::NEAR);
+        let bind = |name: &PlaceName| system.place(name.as_str()).map(Placement::Bind);
         let default = match self {
-            Self::Far | Self::ByAccess(_) => far_placement.clone(),
-            Self::Interleave {
-                near,
-                far: far_pages,
-            } => interleaved(*near, *far_pages, far),
-            Self::Near | Self::Explicit { .. } => near.clone(),
+            Self::All(spec) => spec.resolve(system)?,
+            Self::ByAccess(_) => bind(&PlaceName::far())?,
+            Self::Explicit { .. } => near.clone(),
         };
+        let mut tables: HashMap<String, ColumnPlacements> = HashMap::new();
         for column in columns {
             tables
                 .entry(column.table.clone())
                 .or_insert_with(|| ColumnPlacements::all(default.clone()));
         }
         let named: Vec<(&ColumnAccess, Placement)> = match self {
+            Self::All(_) => Vec::new(),
             Self::ByAccess(budget) => most_accessed(columns, *budget)
                 .into_iter()
-                .map(|c| (c, near.clone()))
+                .map(|column| (column, near.clone()))
                 .collect(),
-            Self::Explicit { far } => find(columns, far)?
-                .into_iter()
-                .map(|c| (c, far_placement.clone()))
-                .collect(),
-            _ => Vec::new(),
+            Self::Explicit { columns: named } => named
+                .iter()
+                .map(|(name, place)| Ok((find(columns, name)?, bind(place)?)))
+                .collect::<Result<_, StrategyError>>()?,
         };
         for (column, placement) in named {
             if let Some(table) = tables.get_mut(&column.table) {
@@ -130,15 +139,6 @@ impl Strategy {
             }
         }
         Ok(tables)
-    }
-}
-
-/// `near` pages near, then `far` pages on `far_tier`, in turn; all on one where the other has none.
-pub fn interleaved(near: u32, far: u32, far_tier: TierId) -> Placement {
-    match (NonZeroU32::new(near), NonZeroU32::new(far)) {
-        (Some(near), Some(far)) => Placement::Weighted(vec![(TierId::NEAR, near), (far_tier, far)]),
-        (None, _) => Placement::Bind(far_tier),
-        (_, None) => Placement::Bind(TierId::NEAR),
     }
 }
 
@@ -166,68 +166,76 @@ fn most_accessed(columns: &[ColumnAccess], budget: NearBudget) -> Vec<&ColumnAcc
     ranked
 }
 
-fn find<'a>(
-    columns: &'a [ColumnAccess],
-    names: &[String],
-) -> Result<Vec<&'a ColumnAccess>, StrategyError> {
-    names
+fn find<'a>(columns: &'a [ColumnAccess], name: &str) -> Result<&'a ColumnAccess, StrategyError> {
+    let full = |column: &ColumnAccess| format!("{}.{}", column.table, column.column);
+    let found = columns
         .iter()
-        .map(|name| {
-            let matches = |c: &&ColumnAccess| {
-                *name == format!("{}.{}", c.table, c.column) || *name == c.column
-            };
-            columns.iter().find(matches).ok_or_else(|| {
-                let known: Vec<String> = columns
-                    .iter()
-                    .map(|c| format!("{}.{}", c.table, c.column))
-                    .collect();
-                StrategyError::UnknownColumn {
-                    name: name.clone(),
-                    known: known.join(", "),
-                }
-            })
-        })
-        .collect()
+        .find(|column| *name == full(column) || *name == column.column);
+    found.ok_or_else(|| StrategyError::UnknownColumn {
+        name: name.to_owned(),
+        known: columns.iter().map(full).collect::<Vec<_>>().join(", "),
+    })
 }
+
+/// What stands before the rules for single columns.
+const COLUMNS: &str = "columns";
+const EXPLICIT: &str = "explicit";
 
 impl FromStr for Strategy {
     type Err = StrategyError;
 
     fn from_str(text: &str) -> Result<Self, StrategyError> {
-        let unknown = || StrategyError::Unknown {
-            text: text.to_owned(),
-        };
         let (kind, rest) = text
             .split_once(':')
-            .map_or((text, None), |(k, r)| (k, Some(r)));
-        match (kind, rest) {
-            ("near", None) => Ok(Self::Near),
-            ("far", None) => Ok(Self::Far),
-            ("interleave", Some(weights)) => {
-                let (near, far) = weights.split_once(':').ok_or_else(unknown)?;
-                match (near.parse(), far.parse()) {
-                    (Ok(0), Ok(0)) => Err(unknown()),
-                    (Ok(near), Ok(far)) => Ok(Self::Interleave { near, far }),
-                    _ => Err(unknown()),
-                }
+            .map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+        let unknown = |problem: SpecProblem| {
+            StrategyError::Unknown(SpecError {
+                text: text.to_owned(),
+                problem,
+            })
+        };
+        match (kind.trim(), rest) {
+            (COLUMNS, Some(budget)) => Ok(Self::ByAccess(budget.parse()?)),
+            (EXPLICIT, Some(names)) => {
+                let columns = names.split(',').map(explicit);
+                let columns = columns.collect::<Result<_, _>>().map_err(unknown)?;
+                Ok(Self::Explicit { columns })
             }
-            ("columns", Some(budget)) => Ok(Self::ByAccess(budget.parse()?)),
-            ("explicit", Some(names)) => Ok(Self::Explicit {
-                far: names.split(',').map(|n| n.trim().to_owned()).collect(),
-            }),
-            _ => Err(unknown()),
+            (word @ (COLUMNS | EXPLICIT), None) => Err(unknown(SpecProblem::Name {
+                name: word.to_owned(),
+            })),
+            _ => text.parse().map(Self::All).map_err(StrategyError::Unknown),
         }
+    }
+}
+
+/// `table.column`, which is far, or `table.column=TIER`.
+fn explicit(text: &str) -> Result<(String, PlaceName), SpecProblem> {
+    let (column, place) = match text.split_once('=') {
+        Some((column, place)) => (column, place.parse()?),
+        None => (text, PlaceName::far()),
+    };
+    match column.trim() {
+        "" => Err(SpecProblem::Name {
+            name: text.trim().to_owned(),
+        }),
+        column => Ok((column.to_owned(), place)),
     }
 }
 
 impl fmt::Display for Strategy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Near => f.write_str("near"),
-            Self::Far => f.write_str("far"),
-            Self::Interleave { near, far } => write!(f, "interleave:{near}:{far}"),
-            Self::ByAccess(budget) => write!(f, "columns:{budget}"),
-            Self::Explicit { far } => write!(f, "explicit:{}", far.join(",")),
+            Self::All(spec) => write!(f, "{spec}"),
+            Self::ByAccess(budget) => write!(f, "{COLUMNS}:{budget}"),
+            Self::Explicit { columns } => {
+                let one = |(column, place): &(String, PlaceName)| match *place == PlaceName::far() {
+                    true => column.clone(),
+                    false => format!("{column}={place}"),
+                };
+                let columns: Vec<String> = columns.iter().map(one).collect();
+                write!(f, "{EXPLICIT}:{}", columns.join(","))
+            }
         }
     }
 }
@@ -268,7 +276,16 @@ impl fmt::Display for NearBudget {
 
 #[cfg(test)]
 mod tests {
+    use nearfar_memory::{Budgets, TierKind, TierSpec};
+    use std::sync::Arc;
+
     use super::*;
+
+    fn system() -> Arc<MemorySystem> {
+        let near = TierSpec::new("near", TierKind::LocalDram, [0], 1 << 30);
+        let cxl = TierSpec::new("cxl", TierKind::Cxl, [1, 2], 1 << 30);
+        MemorySystem::from_specs(vec![near, cxl], &Budgets::new()).expect("a system")
+    }
 
     fn column(name: &str, bytes: u64, accesses: u64) -> ColumnAccess {
         ColumnAccess {
@@ -292,6 +309,9 @@ mod tests {
             "columns:29%",
             "columns:0.125%",
             "explicit:t.a,t.b",
+            "explicit:t.a,t.b=cxl2",
+            "split:near=90%,far",
+            "weighted:near=3,cxl=2,remote=1",
         ] {
             let strategy: Strategy = text.parse().expect(text);
             assert_eq!(strategy.to_string(), text);
@@ -303,10 +323,23 @@ mod tests {
     }
 
     #[test]
+    fn examples_of_the_documents_read_as_they_print() {
+        let page = include_str!("../../../../docs/placements.md");
+        let (_, block) = page.split_once("```placement\n").expect("a block");
+        let (examples, _) = block.split_once("```").expect("its end");
+        assert!(examples.lines().count() > 10);
+        for text in examples.lines() {
+            let strategy: Strategy = text.parse().expect(text);
+            assert_eq!(strategy.to_string(), text);
+        }
+    }
+
+    #[test]
     fn what_is_no_strategy_is_named() {
         for text in [
             "",
-            "nearby",
+            "columns",
+            "explicit:",
             "interleave",
             "interleave:0:0",
             "interleave:x:1",
@@ -331,10 +364,10 @@ mod tests {
             column("c", 20, 7),
             column("d", 5, 0),
         ];
-        let far = TierId::from_index(1).expect("a second tier");
+        let system = system();
         let near_of = |budget| {
             let placed = Strategy::ByAccess(budget)
-                .place(&columns, far)
+                .place(&columns, &system)
                 .expect("placed");
             let mut near: Vec<String> = placed["t"].columns.keys().cloned().collect();
             near.sort();
@@ -344,5 +377,26 @@ mod tests {
         assert_eq!(near_of(NearBudget::Columns(1)), ["b"]);
         assert_eq!(near_of(NearBudget::Share(1.0)), ["a", "b", "c"]);
         assert!(near_of(NearBudget::Bytes(0)).is_empty());
+    }
+
+    #[test]
+    fn columns_go_where_they_are_named() {
+        let columns = [column("a", 10, 0), column("b", 10, 0), column("c", 10, 0)];
+        let system = system();
+        let placed = |text: &str| {
+            let strategy: Strategy = text.parse().expect(text);
+            strategy.place(&columns, &system)
+        };
+        let bound = |name| Placement::Bind(system.place(name).expect(name));
+        let tables = placed("explicit:t.a,b=cxl1").expect("placed");
+        let of = |column| tables["t"].of(column).clone();
+        assert_eq!(
+            [of("a"), of("b"), of("c")],
+            ["far", "cxl1", "near"].map(bound)
+        );
+        let unknown = placed("explicit:d").expect_err("no such column");
+        assert!(unknown.to_string().contains("t.a, t.b, t.c"), "{unknown}");
+        let unknown = placed("explicit:a=remote").expect_err("no such tier");
+        assert!(unknown.to_string().contains("\"remote\""), "{unknown}");
     }
 }

@@ -10,7 +10,8 @@ use super::performance::{
 };
 use crate::id_list::NodeId;
 use crate::known::Known;
-use crate::topology::{Device, NEAR, Tier, TierKind};
+use crate::names::NEAR;
+use crate::topology::{Device, Tier, TierKind};
 
 /// Tiers from near to far, then the DAX devices that are not system RAM.
 pub(super) fn build(machine: &Machine) -> Vec<Tier> {

@@ -137,7 +137,7 @@ fn near_and_far_are_names_on_every_machine_that_has_them() {
     );
     assert_eq!(
         error.to_string(),
-        "no tier is named \"far\"; this machine has near"
+        "no tier or node is named \"far\"; there are: near"
     );
 
     let dax = Fixture::open("dax-not-onlined").discover();

@@ -84,7 +84,8 @@ pub struct BenchIndexArgs {
     /// Keys that are looked up together.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
-    /// Placement policies, emulated or in virtual time [default: all-near,interleave,sidle].
+    /// Placement policies, emulated or in virtual time, or placements near, far and interleave:N:F
+    /// [default: all-near,interleave,sidle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
     /// Percent of the tree's bytes that may be near, emulated or in virtual time.

@@ -47,7 +47,8 @@ pub struct SqlArgs {
     /// Generate the eight tables of TPC-H at this scale factor.
     #[arg(long, value_name = "SF", allow_negative_numbers = true)]
     pub tpch: Option<f64>,
-    /// Put tables that name no tablespace here: `near`, `far`, a tier, or `interleave:2:1`.
+    /// Put tables that name no tablespace here: `near`, `far`, a tier, or another placement
+    /// (docs/placements.md), such as `interleave:2:1`.
     #[arg(long, value_name = "NAME")]
     pub tablespace: Option<String>,
     /// Add a modelled tier `far` after a built-in profile or a TOML file.

@@ -15,11 +15,14 @@ use super::{FigureArgs, MachineArgs, QueryList, ScaleArgs};
 ///
 ///   near               everything near
 ///   far                everything far
+///   TIER               everything on a tier, on its devices (cxl2, cxl1-3), or on a node (node4)
 ///   interleave:N:F     N pages near, then F pages far, and so on
+///   interleave:A,B     page by page in turn; weighted:A=3,B=1 so many pages of each
+///   split:A=90%,B      the first pages of each column on A, the rest on B
 ///   columns:BUDGET     the most accessed columns near, up to a share of the data (25%), bytes
 ///                      (2GiB) or a number of columns (16), the rest far
 ///   columns            the same with --near-budget
-///   explicit:COLUMN,…  these columns far, the rest near
+///   explicit:COLUMN,…  these columns far (or COLUMN=TIER), the rest near
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = "\

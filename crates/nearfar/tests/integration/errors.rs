@@ -36,7 +36,14 @@ fn names_that_do_not_exist() {
     }
     run(["sql", "--budget", "fra=1GiB"]).failed(3, &["\"fra\"", "near"]);
     let ran = run(["sql", "--profile", "cxl-fpga", "--tablespace", "nowhere"]);
-    ran.failed(3, &["`nowhere`", "near, far"]);
+    ran.failed(3, &["\"nowhere\"", "near, far"]);
+    let ran = run([
+        "tpch",
+        "--placement",
+        "split:near=50%,nowhere",
+        "--no-report",
+    ]);
+    ran.failed(3, &["\"nowhere\"", "near"]);
     let ran = run(["tpch", "--placement", "interleave:2", "--no-report"]);
     ran.failed(3, &["`interleave:2`", "interleave:N:F", "columns:BUDGET"]);
     let ran = run([

@@ -1,10 +1,11 @@
 //! Specifications held against this machine and its memory.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use nearfar_memory::{
-    Budgets, MemorySystem, PageSize, Placement, TierBytes, TierId, TierKind, TierSpec,
+    Budgets, MemorySystem, PageSize, PlaceError, Placement, PlacementSpec, TierId, UnknownTier,
 };
 use nearfar_model::EmulatedTier;
 use nearfar_topology::Topology;
@@ -14,7 +15,7 @@ use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegio
 use super::steps::{automatic_bytes, check_steps};
 use crate::access::kernels::Operation;
 use crate::access::spec::{
-    Context, Document, Mistake, PlacementSpec, RunSpec, Size, SpecError, StepSpec, TaskSpec,
+    Context, Document, Mistake, RunSpec, Size, SpecError, StepSpec, TaskSpec,
 };
 
 impl Plan {
@@ -36,7 +37,7 @@ impl Plan {
             tiers: tiers.map(|tier| tier.name.clone()).collect(),
         };
         let specs = document.expand(&context)?;
-        let system = system(topology, &specs)?;
+        let system = MemorySystem::new(topology, &Budgets::new())?;
         let plan_one = |spec| plan_run(spec, &system, &cpus);
         Ok(Self {
             runs: specs.into_iter().map(plan_one).collect::<Result<_, _>>()?,
@@ -46,40 +47,6 @@ impl Plan {
     }
 }
 
-/// The tiers of the machine, and one for each of its nodes that a placement names.
-fn system(topology: &Topology, specs: &[RunSpec]) -> Result<Arc<MemorySystem>, PlanError> {
-    let plain = MemorySystem::new(topology, &Budgets::new())?;
-    let tier = |(_, info): (TierId, &nearfar_memory::TierInfo)| {
-        TierSpec::new(
-            &info.name,
-            info.kind,
-            info.nodes.clone(),
-            info.capacity_bytes,
-        )
-    };
-    let mut tiers: Vec<TierSpec> = plain.tiers().map(tier).collect();
-    for spec in specs {
-        for region in &spec.regions {
-            for name in region.placement.tiers() {
-                let node = name
-                    .strip_prefix("node")
-                    .and_then(|node| node.parse::<u32>().ok());
-                let Some(node) = node.filter(|_| tiers.iter().all(|tier| tier.name != name)) else {
-                    continue;
-                };
-                let real = tiers
-                    .iter()
-                    .find(|tier| tier.kind != TierKind::Modelled && tier.nodes.contains(&node));
-                if let Some(tier) = real {
-                    let (kind, bytes) = (tier.kind, tier.capacity_bytes);
-                    tiers.push(TierSpec::new(name, kind, [node], bytes));
-                }
-            }
-        }
-    }
-    Ok(MemorySystem::from_specs(tiers, &Budgets::new())?)
-}
-
 fn plan_run(
     spec: RunSpec,
     system: &Arc<MemorySystem>,
@@ -87,7 +54,7 @@ fn plan_run(
 ) -> Result<PlannedRun, PlanError> {
     check_instructions(&spec)?;
     let mut regions = Vec::new();
-    let mut needed = TierBytes::ZERO;
+    let mut needed = Needed::default();
     for (index, region) in spec.regions.iter().enumerate() {
         let path = format!("region.{}.placement", region.name);
         let placement =
@@ -98,20 +65,15 @@ fn plan_run(
             PageSize::Base
         };
         let bytes = region_bytes(region.size, &placement, system, spec.regions.len());
-        let shares = shares(&placement, bytes);
-        for (tier, bytes) in shares.iter() {
-            needed[tier] += bytes;
-            let available = available_bytes(system, tier);
-            if needed[tier] > available {
+        for (tier, bytes) in shares(&placement, bytes) {
+            needed.add(system, tier, bytes).map_err(|message| {
                 let path = format!("region.{}.size", region.name);
-                return Err(spec
-                    .error(&path, too_large(system, tier, needed[tier], available))
-                    .into());
-            }
+                spec.error(&path, message)
+            })?;
         }
         let is_modelled = placement
             .tiers()
-            .any(|tier| system.info(tier).kind == TierKind::Modelled);
+            .any(|tier| system.info(tier).is_modelled());
         check_modelled(&spec, index, is_modelled)?;
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         regions.push(PlannedRegion {
@@ -154,17 +116,34 @@ fn check_instructions(spec: &RunSpec) -> Result<(), SpecError> {
     Ok(())
 }
 
-fn too_large(system: &MemorySystem, tier: TierId, needed: u64, available: u64) -> String {
-    let name = &system.info(tier).name;
-    format!(
-        "tier {name} has {available} bytes left, but the regions need {needed} there: make them \
-         smaller or place them elsewhere"
-    )
+/// What regions need of each tier, and of each part of a tier that is named.
+#[derive(Default)]
+struct Needed(BTreeMap<TierId, u64>);
+
+impl Needed {
+    /// Adds `bytes` of a tier, or the message that it has not so many left.
+    fn add(&mut self, system: &MemorySystem, tier: TierId, bytes: u64) -> Result<(), String> {
+        let mut places = vec![tier.whole(), tier];
+        places.dedup();
+        for place in places {
+            let needed = self.0.entry(place).or_default();
+            *needed += bytes;
+            let available = available_bytes(system, place);
+            if *needed > available {
+                let name = system.name(place);
+                return Err(format!(
+                    "tier {name} has {available} bytes left, but the regions need {needed} there: \
+                     make them smaller or place them elsewhere"
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
-/// What a tier can still give: its budget, and the free memory of its nodes.
+/// What a tier or a part of it can still give: its budget, and the free memory of its nodes.
 fn available_bytes(system: &MemorySystem, tier: TierId) -> u64 {
-    let nodes = system.info(tier).nodes.iter().copied().collect();
+    let nodes = system.nodes(tier).iter().copied().collect();
     let free = system.roots().available_bytes(&nodes).unwrap_or(u64::MAX);
     system.usage(tier).available_bytes().min(free)
 }
@@ -182,79 +161,48 @@ fn region_bytes(size: Size, placement: &Placement, system: &MemorySystem, region
     }
 }
 
-/// Bytes on each tier, to the page.
-fn shares(placement: &Placement, bytes: u64) -> TierBytes {
-    let mut shares = TierBytes::ZERO;
-    let mut add = |tier: TierId, share: f64| shares[tier] += (bytes as f64 * share).round() as u64;
+/// Bytes on each tier and part of a tier that is named, to the page.
+fn shares(placement: &Placement, bytes: u64) -> Vec<(TierId, u64)> {
+    let share = |tier: TierId, share: f64| (tier, (bytes as f64 * share).round() as u64);
     match placement {
-        Placement::Bind(tier) => add(*tier, 1.0),
+        Placement::Bind(tier) => vec![share(*tier, 1.0)],
         Placement::Interleave(tiers) => {
-            for tier in tiers {
-                add(*tier, 1.0 / tiers.len() as f64);
-            }
+            let each = 1.0 / tiers.len() as f64;
+            tiers.iter().map(|tier| share(*tier, each)).collect()
         }
         Placement::Weighted(runs) => {
-            let all: u32 = runs.iter().map(|(_, pages)| pages.get()).sum();
-            for (tier, pages) in runs {
-                add(*tier, f64::from(pages.get()) / f64::from(all));
-            }
+            let all: f64 = runs.iter().map(|(_, pages)| f64::from(pages.get())).sum();
+            let of_run =
+                |(tier, pages): &(TierId, NonZeroU32)| share(*tier, f64::from(pages.get()) / all);
+            runs.iter().map(of_run).collect()
         }
         Placement::Split {
             first,
             first_share,
             rest,
-        } => {
-            add(*first, *first_share);
-            add(*rest, 1.0 - first_share);
-        }
+        } => vec![share(*first, *first_share), share(*rest, 1.0 - first_share)],
     }
-    shares
 }
 
 fn placement(spec: &PlacementSpec, system: &MemorySystem) -> Result<Placement, Mistake> {
-    let tier = |name: &str| -> Result<TierId, Mistake> {
-        let id = system.tier(name).map_err(|error| {
-            let far = match name.strip_prefix("node") {
-                Some(_) => "",
-                None => "; a model stands in for a far tier with --profile NAME",
-            };
-            Mistake::unknown_tier(format!(
-                "this machine has no tier or node {name:?}; there are: {}{far}",
-                error.known.join(", ")
-            ))
-        })?;
-        if system.info(id).is_allocatable() {
-            Ok(id)
-        } else {
-            let message =
-                format!("no memory can be taken from tier {name:?}: bring it online first");
-            Err(message.into())
-        }
+    spec.try_map(|name| {
+        system.place(name.as_str()).map_err(|error| match &error {
+            PlaceError::Unknown(error) => unknown_tier(error),
+            other => other.to_string().into(),
+        })
+    })
+}
+
+fn unknown_tier(error: &UnknownTier) -> Mistake {
+    let far = match error.name.starts_with("node") {
+        true => "",
+        false => "; a model stands in for a far tier with --profile NAME",
     };
-    match spec {
-        PlacementSpec::Bind(name) => Ok(Placement::Bind(tier(name)?)),
-        PlacementSpec::Interleave(names) => {
-            let tiers: Result<_, _> = names.iter().map(|name| tier(name)).collect();
-            Ok(Placement::Interleave(tiers?))
-        }
-        PlacementSpec::Weighted(runs) => {
-            let run = |(name, pages): &(String, u32)| {
-                let pages = NonZeroU32::new(*pages).unwrap_or(NonZeroU32::MIN);
-                Ok((tier(name)?, pages))
-            };
-            let runs: Result<_, Mistake> = runs.iter().map(run).collect();
-            Ok(Placement::Weighted(runs?))
-        }
-        PlacementSpec::Split {
-            first,
-            first_share,
-            rest,
-        } => Ok(Placement::Split {
-            first: tier(first)?,
-            first_share: *first_share,
-            rest: tier(rest)?,
-        }),
-    }
+    Mistake::unknown_tier(format!(
+        "this machine has no tier or node {:?}; there are: {}{far}",
+        error.name,
+        error.known.join(", ")
+    ))
 }
 
 /// Whether the latency of its single accesses counts.

@@ -214,7 +214,7 @@ fn modelled_pages(prepared: &Prepared) -> Vec<u64> {
         let bytes: u64 = region
             .tier_bytes(page)
             .iter()
-            .filter(|(tier, _)| system.info(*tier).kind == nearfar_memory::TierKind::Modelled)
+            .filter(|(tier, _)| system.info(*tier).is_modelled())
             .map(|(_, bytes)| bytes)
             .sum();
         sums.push(sums[sums.len() - 1] + bytes);

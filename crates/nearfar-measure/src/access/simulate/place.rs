@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use nearfar_memory::{Placement, PlacementSpec};
 use nearfar_model::simulation::DeviceIndex;
 
 use super::tiers::DeviceTiers;
-use crate::access::spec::{Mistake, PlacementSpec};
+use crate::access::spec::Mistake;
 
 /// Bytes of a page of the model, and of a huge page.
 const PAGE_BYTES: u64 = 4 << 10;
@@ -54,36 +55,30 @@ pub(crate) fn place(
         PAGE_BYTES
     };
     let grain_pages = grain / PAGE_BYTES;
-    let turn = |name: &str, pages: u64| {
-        Ok(Turn {
-            devices: tiers.devices(name)?,
-            pages,
-        })
+    let turn = |devices: &Vec<DeviceIndex>, pages: u64| Turn {
+        devices: devices.clone(),
+        pages,
     };
     let units = bytes.div_ceil(grain);
     let whole = |turns: Vec<Turn>| Ok(vec![cycle(&turns, units, grain_pages)?]);
-    match placement {
-        PlacementSpec::Bind(name) => whole(vec![turn(name, 1)?]),
-        PlacementSpec::Interleave(names) => {
-            let turns = names.iter().map(|name| turn(name, 1));
-            whole(turns.collect::<Result<_, Mistake>>()?)
+    match placement.try_map(|name| tiers.devices(name.as_str()))? {
+        Placement::Bind(devices) => whole(vec![turn(&devices, 1)]),
+        Placement::Interleave(all) => whole(all.iter().map(|devices| turn(devices, 1)).collect()),
+        Placement::Weighted(runs) => {
+            let turns = runs.iter();
+            let turns = turns.map(|(devices, pages)| turn(devices, u64::from(pages.get())));
+            whole(turns.collect())
         }
-        PlacementSpec::Weighted(runs) => {
-            let turns = runs
-                .iter()
-                .map(|(name, pages)| turn(name, u64::from(*pages)));
-            whole(turns.collect::<Result<_, Mistake>>()?)
-        }
-        PlacementSpec::Split {
+        Placement::Split {
             first,
             first_share,
             rest,
         } => {
             let rest_units = (units as f64 * (1.0 - first_share)).round() as u64;
             let parts = [(first, units - rest_units), (rest, rest_units)];
-            let parts = parts.into_iter().filter(|(_, units)| *units > 0);
+            let parts = parts.iter().filter(|(_, units)| *units > 0);
             parts
-                .map(|(name, units)| cycle(&[turn(name, 1)?], units, grain_pages))
+                .map(|(devices, units)| cycle(&[turn(devices, 1)], *units, grain_pages))
                 .collect()
         }
     }

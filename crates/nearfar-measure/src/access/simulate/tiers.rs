@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nearfar_memory::PlacementSpec;
 use nearfar_model::simulation::{DeviceIndex, Machine, TierName};
 use nearfar_topology::Profile;
+use nearfar_topology::names::{self, NamedTier};
 
-use crate::access::spec::{Mistake, PlacementSpec};
+use crate::access::spec::Mistake;
 
 /// A tier and its devices.
 #[derive(Debug)]
@@ -14,6 +16,18 @@ struct DeviceTier {
     devices: Vec<DeviceIndex>,
     /// What one device holds, where it is known.
     device_bytes: Option<u64>,
+}
+
+impl DeviceTier {
+    /// The tier as far as names go: a modelled machine has no nodes.
+    fn named(&self) -> NamedTier<'_> {
+        NamedTier {
+            name: self.name,
+            is_allocatable: true,
+            devices: self.devices.len(),
+            nodes: Vec::new(),
+        }
+    }
 }
 
 /// All tiers of a modelled machine, near to far.
@@ -54,33 +68,19 @@ impl DeviceTiers {
 
     /// The devices of a tier (`far`), of one of its devices (`far2`) or of several (`far0-1`).
     pub(crate) fn devices(&self, name: &str) -> Result<Vec<DeviceIndex>, Mistake> {
-        let found = self.tiers.iter().find_map(|tier| {
-            let devices = name.strip_prefix(tier.name)?;
-            if devices.is_empty() {
-                return Some(tier.devices.clone());
-            }
-            let (first, last) = devices.split_once('-').unwrap_or((devices, devices));
-            let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-            let chosen = tier.devices.get(first..last.checked_add(1)?)?;
-            (!chosen.is_empty()).then(|| chosen.to_vec())
-        });
-        found.ok_or_else(|| self.unknown(name))
-    }
-
-    fn unknown(&self, name: &str) -> Mistake {
-        let tier = |tier: &DeviceTier| match tier.devices.len() {
-            1 => tier.name.to_owned(),
-            count => {
-                let (name, last) = (tier.name, count - 1);
-                format!("{name} ({name}0 to {name}{last}, {name}0-1 for its devices)")
-            }
-        };
-        let tiers: Vec<String> = self.tiers.iter().map(tier).collect();
-        Mistake::unknown_tier(format!(
-            "the modelled machine has no tier {name:?}; profile {} has: {}",
-            self.profile,
-            tiers.join(", ")
-        ))
+        let named: Vec<NamedTier<'_>> = self.tiers.iter().map(DeviceTier::named).collect();
+        let place = names::find(&named, name).map_err(|error| {
+            Mistake::unknown_tier(format!(
+                "the modelled machine has no tier {name:?}; profile {} has: {}",
+                self.profile,
+                error.known.join(", ")
+            ))
+        })?;
+        let devices = &self.tiers[place.tier].devices;
+        Ok(match place.devices {
+            Some(chosen) => devices[chosen].to_vec(),
+            None => devices.clone(),
+        })
     }
 
     /// The devices that a placement names.
@@ -88,9 +88,9 @@ impl DeviceTiers {
         &self,
         placement: &PlacementSpec,
     ) -> Result<Vec<DeviceIndex>, Mistake> {
-        let tiers = placement.tiers().into_iter();
-        let devices: Vec<Vec<_>> = tiers
-            .map(|name| self.devices(name))
+        let devices: Vec<Vec<_>> = placement
+            .places()
+            .map(|name| self.devices(name.as_str()))
             .collect::<Result<_, _>>()?;
         Ok(devices.concat())
     }

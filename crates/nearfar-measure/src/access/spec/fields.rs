@@ -52,7 +52,7 @@ pub const REGION: [Field; 3] = [
     field(
         "placement",
         "near",
-        "TIER, nodeN, interleave:A,B, weighted:A=3,B=1 or split:A=90%,B",
+        "TIER, nodeN, interleave:A,B, interleave:N:F, weighted:A=3,B=1 or split:A=90%,B",
     ),
 ];
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use nearfar_memory::{PlacementSpec, SpecError as PlacementError};
+
 use super::document::{Document, Section, TaskSection};
 use super::error::{Mistake, Origin, SpecError};
 use super::fields::{self, Field, default_of};
-use super::placement::PlacementSpec;
 use crate::access::cpus::CpuList;
 use crate::access::kernels::{Operation, Pattern};
 use crate::access::units;
@@ -320,7 +321,10 @@ fn region(name: &str, section: &Section) -> Result<RegionSpec, SpecError> {
         name: name.to_owned(),
         size,
         huge_pages,
-        placement: fields.parse("placement", str::parse)?,
+        placement: fields.parse("placement", |text| {
+            text.parse()
+                .map_err(|error: PlacementError| error.to_string())
+        })?,
         placement_text: fields.text("placement").to_owned(),
     })
 }

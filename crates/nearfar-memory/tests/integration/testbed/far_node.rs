@@ -238,7 +238,7 @@ fn the_discovered_tiers_can_be_used_by_name() {
     let system = MemorySystem::new(&topology, &Budgets::new()).unwrap();
     let far = system.tier("far").unwrap();
     assert_eq!(system.info(far).kind, TierKind::CpulessNode);
-    assert_eq!(system.info(far).nodes, [1]);
+    assert_eq!(system.info(far).nodes(), [1]);
     // The budget is the node's size, as firmware's reservations leave it.
     assert_eq!(system.usage(far).budget_bytes, meminfo(1, "MemTotal"));
     let region = allocate(&system, 16 * MIB, &Placement::Bind(far), PageSize::Base).unwrap();

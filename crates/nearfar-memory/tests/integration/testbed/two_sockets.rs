@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nearfar_memory::{HeapOptions, OverBudget, PageSize, Placement, TierHeap};
+use nearfar_memory::{HeapOptions, OverBudget, PageSize, Placement, PlacementSpec, TierHeap};
 
 use super::support::{MIB, allocate, counted, nodes_of, nodes_of_region, system_of, tier};
 
@@ -56,6 +56,40 @@ fn regions_move_to_both_nodes_and_back() {
         );
         assert_eq!(moved(Placement::Bind(tier(1))), BTreeMap::from([(1, 8192)]));
         assert_eq!(moved(start.clone()), BTreeMap::from([(0, 8192)]));
+    }
+}
+
+#[test]
+#[ignore = "needs the topology two-sockets: cargo xtask testbed two-sockets"]
+fn single_nodes_of_a_tier_are_places_and_are_charged_to_it() {
+    let system = system_of(&[NEAR, FAR], 256 * MIB);
+    let spec = |text: &str| {
+        let spec: PlacementSpec = text.parse().unwrap();
+        spec.resolve(&system).unwrap()
+    };
+    for page_size in [PageSize::Base, PageSize::Huge] {
+        let region = allocate(&system, 32 * MIB, &spec("far1"), page_size).unwrap();
+        let counts = || counted(&nodes_of_region(&region));
+        assert_eq!(counts(), BTreeMap::from([(3, 8192)]));
+        assert_eq!(system.usage(tier(1)).region_bytes, 32 * MIB);
+        for (text, expected) in [
+            ("node2", vec![(2, 8192)]),
+            ("split:near=50%,far1", vec![(0, 4096), (3, 4096)]),
+            (
+                "weighted:near=2,far0=1,far1=1",
+                vec![(0, 4096), (2, 2048), (3, 2048)],
+            ),
+            ("far", vec![(2, 4096), (3, 4096)]),
+            ("far1", vec![(3, 8192)]),
+        ] {
+            region.migrate(&spec(text), OverBudget::Refuse).unwrap();
+            region.verify().unwrap();
+            assert_eq!(
+                counts(),
+                BTreeMap::from_iter(expected),
+                "{text} {page_size:?}"
+            );
+        }
     }
 }
 

@@ -72,7 +72,10 @@ const FORMS: &[Answer] = &[
         "SELECT pg_typeof(k), pg_typeof(sum(k)) FROM (VALUES (1), (NULL), (2 + 2)) AS v (k) GROUP BY k ORDER BY k",
         "integer|bigint\ninteger|bigint\ninteger|bigint",
     ),
-    ("SELECT count(gen_random_uuid()), statement_timestamp() <= now()", "1|t"),
+    (
+        "SELECT count(gen_random_uuid()), statement_timestamp() <= now()",
+        "1|t",
+    ),
     ("UPDATE t SET B = 11 WHERE A = 1", ""),
     ("INSERT INTO t (A, B, S) VALUES (7, 70, 'u')", ""),
     (

@@ -129,7 +129,10 @@ const FOUND: &[Found] = &[
         "CREATE TABLE sb (a SMALLINT, b INTEGER, k BIGINT, d DECIMAL(10,2)); \
          INSERT INTO sb VALUES (1, 2, 7, 0.5), (1, 3, 7, 0.25), (2, 3, 8, 1)",
         "SELECT k, sum(a), count(DISTINCT b), sum(k), sum(d) FROM sb GROUP BY k ORDER BY k",
-        &[&["7", "2", "2", "14", "0.75"], &["8", "2", "1", "8", "1.00"]],
+        &[
+            &["7", "2", "2", "14", "0.75"],
+            &["8", "2", "1", "8", "1.00"],
+        ],
     ),
     (
         "CREATE TABLE sc (a INTEGER)",
@@ -141,7 +144,11 @@ const FOUND: &[Found] = &[
         "CREATE TABLE sd (a BIGINT, b INTEGER); INSERT INTO sd VALUES (1, 1), (2, 2)",
         "SELECT k, (SELECT count(*) FROM sd WHERE sd.b = x.k), k IN (SELECT a FROM sd WHERE b = x.k), \
          EXISTS (SELECT 1 FROM sd WHERE a > x.k) FROM (VALUES (1), (2), (3)) AS x (k) ORDER BY k",
-        &[&["1", "1", "t", "t"], &["2", "1", "t", "f"], &["3", "0", "f", "f"]],
+        &[
+            &["1", "1", "t", "t"],
+            &["2", "1", "t", "f"],
+            &["3", "0", "f", "f"],
+        ],
     ),
     // Small integers for columns of large ones.
     (
@@ -149,7 +156,11 @@ const FOUND: &[Found] = &[
          UPDATE se SET a = 5, b = 6 WHERE a = 3; \
          INSERT INTO se SELECT k, k FROM (VALUES (7), (8)) AS x (k) WHERE k < 8",
         "SELECT a, b, 3000000000 + a FROM se ORDER BY a",
-        &[&["1", "2", "3000000001"], &["5", "6", "3000000005"], &["7", "7", "3000000007"]],
+        &[
+            &["1", "2", "3000000001"],
+            &["5", "6", "3000000005"],
+            &["7", "7", "3000000007"],
+        ],
     ),
     (
         "CREATE TABLE sf AS SELECT 1 AS a UNION ALL SELECT 3000000000",

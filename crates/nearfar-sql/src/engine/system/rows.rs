@@ -59,14 +59,24 @@ fn near(bytes: &TierBytes) -> u64 {
     bytes[TierId::NEAR]
 }
 
-fn far(bytes: &TierBytes) -> u64 {
+/// What is on all other tiers together: `far_bytes`, which is no single tier's where there are several.
+fn not_near(bytes: &TierBytes) -> u64 {
     bytes.total() - near(bytes)
+}
+
+/// Tiers with bytes, near to far: `near 8192, cxl 4096`.
+fn by_tier(bytes: &TierBytes, spaces: &Tablespaces) -> String {
+    let tiers = bytes
+        .iter()
+        .map(|(tier, bytes)| format!("{} {bytes}", spaces.name(tier)));
+    tiers.collect::<Vec<_>>().join(", ")
 }
 
 struct TableRow {
     found: Found,
     snapshot: Snapshot,
     bytes: TierBytes,
+    tiers: String,
     placements: Placements,
 }
 
@@ -101,7 +111,8 @@ const TABLES: &Columns<TableRow> = &[
     ),
     ("bytes", Of::Count(|row| Some(row.bytes.total()))),
     ("near_bytes", Of::Count(|row| Some(near(&row.bytes)))),
-    ("far_bytes", Of::Count(|row| Some(far(&row.bytes)))),
+    ("far_bytes", Of::Count(|row| Some(not_near(&row.bytes)))),
+    ("tier_bytes", Of::Text(|row| Some(row.tiers.clone()))),
     ("placement", Of::Text(|row| row.placements.text())),
     (
         "delta_rows",
@@ -142,10 +153,12 @@ pub fn tables(
                 placements.add(spaces.describe(&found.table.placements().default));
             }
         }
+        let tiers = spaces.as_ref().map(|spaces| by_tier(&bytes, spaces));
         TableRow {
             found,
             snapshot,
             bytes,
+            tiers: tiers.unwrap_or_default(),
             placements,
         }
     };
@@ -176,7 +189,7 @@ const SEGMENTS: &Columns<SegmentRow> = &[
     ("rows", Of::Count(|row| Some(row.rows))),
     ("bytes", Of::Count(|row| Some(row.bytes.total()))),
     ("near_bytes", Of::Count(|row| Some(near(&row.bytes)))),
-    ("far_bytes", Of::Count(|row| Some(far(&row.bytes)))),
+    ("far_bytes", Of::Count(|row| Some(not_near(&row.bytes)))),
     ("tier_bytes", Of::Text(|row| Some(row.tiers.clone()))),
     ("placement", Of::Text(|row| Some(row.placement.clone()))),
     ("storage", Of::Text(|row| Some(row.storage.to_owned()))),
@@ -207,9 +220,6 @@ fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>)
         let segment = &part.segment;
         for (column, field) in segment.columns().iter().zip(fields) {
             let bytes = column.tier_bytes();
-            let tiers = bytes
-                .iter()
-                .map(|(tier, bytes)| format!("{} {bytes}", spaces.name(tier)));
             rows.push(SegmentRow {
                 schema: found.schema.clone(),
                 table: found.name.clone(),
@@ -217,7 +227,7 @@ fn add_segments(found: &Found, spaces: &Tablespaces, rows: &mut Vec<SegmentRow>)
                 column: field.name().clone(),
                 encoding: column.encoding_kind().name(),
                 rows: segment.rows() as u64,
-                tiers: tiers.collect::<Vec<_>>().join(", "),
+                tiers: by_tier(&bytes, spaces),
                 bytes,
                 placement: spaces.describe(&column.placement()),
                 storage: match index < snapshot.main().len() {

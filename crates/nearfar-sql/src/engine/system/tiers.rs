@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use nearfar_memory::{TierId, TierInfo, TierUsage};
-use nearfar_topology::{Known, Performance, Tier, TierKind};
+use nearfar_topology::{Known, Performance, Tier};
 
 use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
@@ -30,14 +30,11 @@ const COLUMNS: &Columns<Row> = &[
     (
         "nodes",
         Of::Text(|row| {
-            let nodes: Vec<String> = row.info.nodes.iter().map(ToString::to_string).collect();
+            let nodes: Vec<String> = row.info.nodes().iter().map(ToString::to_string).collect();
             Some(nodes.join(","))
         }),
     ),
-    (
-        "modelled",
-        Of::Flag(|row| row.info.kind == TierKind::Modelled),
-    ),
+    ("modelled", Of::Flag(|row| row.info.is_modelled())),
     (
         "capacity_bytes",
         Of::Count(|row| Some(row.info.capacity_bytes)),
