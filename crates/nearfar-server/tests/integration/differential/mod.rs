@@ -117,6 +117,9 @@ async fn run_seed(seed: u64, size: Size, checks: usize, counts: &mut Counts) {
     for _ in 0..checks {
         let check = Check::random(&mut queries);
         let verdict = setup.check(&check, &case.tables).await;
+        if let Verdict::Refused { message } = &verdict {
+            say(&format!("seed {seed}: refused: {message}\n{}", check.sql().0));
+        }
         if let Some(how) = count(verdict, counts) {
             case.check = Some(check);
             fail(case.clone(), &how, seed, counts).await;
