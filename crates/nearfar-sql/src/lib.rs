@@ -2,7 +2,7 @@
 //!
 //! An [`engine::Engine`] is one machine's memory and the tables on it; clients run statements in sessions of
 //! it. Queries are DataFusion's: [`scan`] is the data source that reads segments, with filters evaluated on
-//! the encoded values, [`optimize`] has rules that use what is known of tables, and [`values`] the types and
+//! the encoded values, rules of the optimizer use what is known of tables, and [`values`] are the types and
 //! functions in which PostgreSQL differs. Statements that DataFusion has no words for are read in [`sql`],
 //! files of others in [`foreign`], and rows come to tables through [`load`].
 //!
@@ -39,7 +39,7 @@ pub mod foreign;
 mod interrupt;
 pub mod load;
 mod memory;
-pub mod optimize;
+mod optimize;
 pub mod scan;
 pub mod scratch;
 mod settings;

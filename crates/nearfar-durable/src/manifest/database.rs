@@ -233,7 +233,7 @@ pub(crate) fn encode_database(
     Ok(())
 }
 
-/// Reads what [`encode_database`] has written: a manifest without tables, and these.
+/// Reads what `encode_database` has written: a manifest without tables, and these.
 ///
 /// # Errors
 /// [`ManifestError::Invalid`].
@@ -384,7 +384,7 @@ pub(crate) fn encode_preload(out: &mut Encoder, preload: &Preload) {
     });
 }
 
-/// Reads what [`encode_preload`] has written.
+/// Reads what `encode_preload` has written.
 ///
 /// # Errors
 /// [`ManifestError::Invalid`].
