@@ -219,7 +219,10 @@ wait",
         "two-sockets",
         PLACEMENT,
         MEMORY,
-        &["the_nodes_of_a_tier_share_its_pages_evenly"],
+        &[
+            "the_nodes_of_a_tier_share_its_pages_evenly",
+            "single_nodes_of_a_tier_are_places_and_are_charged_to_it",
+        ],
     ),
     tests(
         "two-sockets",

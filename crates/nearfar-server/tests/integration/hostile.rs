@@ -88,7 +88,7 @@ async fn nonsense_at_any_stage_harms_nobody_else() {
         .query_one("SELECT a FROM t", &[])
         .await
         .expect("answered");
-    assert_eq!(row.get::<_, i64>(0), 7);
+    assert_eq!(row.get::<_, i32>(0), 7);
     server
         .client()
         .await

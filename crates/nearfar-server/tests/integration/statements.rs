@@ -78,7 +78,7 @@ async fn transactions_isolate_and_conflict() {
         .await
         .expect("changed");
     let seen = other.query_one("SELECT a FROM t", &[]).await.expect("read");
-    assert_eq!(seen.get::<_, i64>(0), 1);
+    assert_eq!(seen.get::<_, i32>(0), 1);
     other
         .batch_execute("BEGIN; UPDATE t SET a = 3")
         .await

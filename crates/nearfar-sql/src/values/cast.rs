@@ -18,18 +18,33 @@ use super::interval::with_units;
 use super::math::strict_cast;
 use super::text;
 
-/// A cast to one type, under the name of what is cast.
+/// A cast to one type.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Cast {
     target: DataType,
     signature: Signature,
+    name: CastName,
+}
+
+/// What a column is called whose values are cast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CastName {
+    /// As what is cast, which is what users see.
+    OfValue,
+    /// So that it differs from that: the keys of a join become columns beside those that it has.
+    Own,
 }
 
 impl Cast {
     /// `value` as `target`.
-    pub fn expr(value: Expr, target: DataType) -> Expr {
+    pub fn expr(value: Expr, target: DataType, name: CastName) -> Expr {
         let signature = Signature::any(1, Volatility::Immutable);
-        ScalarUDF::from(Self { target, signature }).call(vec![value])
+        let cast = Self {
+            target,
+            signature,
+            name,
+        };
+        ScalarUDF::from(cast).call(vec![value])
     }
 
     /// Whether DataFusion's cast rounds otherwise, does not tell why it refuses a value, or means
@@ -91,7 +106,11 @@ impl ScalarUDFImpl for Cast {
     }
 
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        Ok(arguments[0].schema_name().to_string())
+        let value = arguments[0].schema_name();
+        Ok(match self.name {
+            CastName::OfValue => value.to_string(),
+            CastName::Own => format!("CAST({value} AS {})", self.target),
+        })
     }
 
     fn signature(&self) -> &Signature {

@@ -1,7 +1,7 @@
 //! Functions of real numbers that refuse what they are not defined for, and rounding.
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type,
     Int16Type, Int32Type, Int64Type,
@@ -284,6 +284,8 @@ fn rounding(name: &'static str, compute: Compute) -> Function {
         name,
         takes: |types| match types {
             [value] => Ok(vec![rounded_type(value, true)?]),
+            // The type of the result depends on digits that are written out, which a cast would hide.
+            [value, DataType::Int32] => Ok(vec![rounded_type(value, false)?, DataType::Int32]),
             [value, _] => Ok(vec![rounded_type(value, false)?, DataType::Int64]),
             _ => datafusion::common::plan_err!("a number is needed, and digits"),
         },
@@ -342,9 +344,9 @@ fn rounded(
     field: &arrow::datatypes::FieldRef,
     towards: Towards,
 ) -> Result<ArrayRef> {
-    let digits = arrays
-        .get(1)
-        .map(|digits| digits.as_primitive::<Int64Type>());
+    let digits = arrays.get(1).map(|it| cast(it, &DataType::Int64));
+    let digits = digits.transpose()?;
+    let digits = digits.as_ref().map(|it| it.as_primitive::<Int64Type>());
     match field.data_type() {
         DataType::Decimal128(_, target) => rounded_decimals(&arrays[0], digits, *target, towards),
         _ => {

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::optimizer::AnalyzerRule;
 
 use super::arithmetic::{Checked, Negated};
-use super::cast::Cast;
+use super::cast::{Cast, CastName};
 use super::interval::LENGTH;
 
 /// Replaces arithmetic and casts that would go around or cut off.
@@ -39,9 +39,13 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
     let names = NamePreserver::new(&plan);
     let sorts = matches!(plan, LogicalPlan::Sort(_));
+    let cast_name = match plan {
+        LogicalPlan::Join(_) => CastName::Own,
+        _ => CastName::OfValue,
+    };
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
+        let expr = expr.transform_up(|expr| rewrite(expr, &schema, cast_name))?;
         let expr = match sorts && is_interval(&expr.data, &schema) {
             true => expr.update_data(|expr| LENGTH.udf().call(vec![expr])),
             false => expr.update_data(|expr| name.restore(expr)),
@@ -55,7 +59,7 @@ fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(is_interval)
 }
 
-fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (left.get_type(schema)?, right.get_type(schema)?);
@@ -74,7 +78,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let given = cast.expr.get_type(schema)?;
             let target = cast.field.data_type().clone();
             Ok(match Cast::replaces(&given, &target) {
-                true => Transformed::yes(Cast::expr(*cast.expr, target)),
+                true => Transformed::yes(Cast::expr(*cast.expr, target, cast_name)),
                 false => Transformed::no(Expr::Cast(cast)),
             })
         }

@@ -168,6 +168,28 @@ const FOUND: &[Found] = &[
          SELECT sum(k), (SELECT max(a) FROM sf) FROM n",
         &[&["6", "3000000000"]],
     ),
+    // Digits of a decimal that follow from how many are asked for.
+    (
+        "CREATE TABLE sg (a DECIMAL(18,4)); INSERT INTO sg VALUES (1.5), (NULL)",
+        "SELECT a FROM sg INTERSECT SELECT DISTINCT round(a, 1) FROM sg ORDER BY 1",
+        &[&["1.5000"], &["NULL"]],
+    ),
+    (
+        "CREATE TABLE sh (a DECIMAL(18,4)); INSERT INTO sh VALUES (1.5), (2.25)",
+        "SELECT a, round(a, 1 + 1), trunc(a, 1) FROM sh WHERE ceil(a) > round(a, 1) ORDER BY a",
+        &[&["1.5000", "1.50", "1.5"], &["2.2500", "2.25", "2.2"]],
+    ),
+    // Keys of joins that are casts of columns which the join has too.
+    (
+        "CREATE TABLE si (a DECIMAL(18,4), b INTEGER); INSERT INTO si VALUES (1.5, 1), (2, 7)",
+        "SELECT floor(a), b FROM si EXCEPT SELECT a, 1 FROM si ORDER BY 1, 2",
+        &[&["1", "1"], &["2", "7"]],
+    ),
+    (
+        "CREATE TABLE sj (a TEXT); INSERT INTO sj VALUES ('1'), ('2'); CREATE TABLE sk (b BIGINT); INSERT INTO sk VALUES (2)",
+        "SELECT x.a, y.a, b FROM sj AS x JOIN sk ON CAST(x.a AS BIGINT) = b LEFT JOIN sj AS y ON CAST(y.a AS INTEGER) = b - 1",
+        &[&["2", "1", "2"]],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",

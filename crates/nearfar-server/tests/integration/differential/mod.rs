@@ -118,7 +118,10 @@ async fn run_seed(seed: u64, size: Size, checks: usize, counts: &mut Counts) {
         let check = Check::random(&mut queries);
         let verdict = setup.check(&check, &case.tables).await;
         if let Verdict::Refused { message } = &verdict {
-            say(&format!("seed {seed}: refused: {message}\n{}", check.sql().0));
+            say(&format!(
+                "seed {seed}: refused: {message}\n{}",
+                check.sql().0
+            ));
         }
         if let Some(how) = count(verdict, counts) {
             case.check = Some(check);
