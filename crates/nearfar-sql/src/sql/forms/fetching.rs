@@ -14,7 +14,7 @@ pub(super) fn limit(query: &mut Query) -> Result<(), SqlError> {
     };
     if fetch.with_ties || fetch.percent {
         return Err(SqlError::unsupported(
-            &fetch.to_string(),
+            fetch.to_string(),
             "rows are counted: use FETCH FIRST … ROWS ONLY, or rank() in a query around it",
         ));
     }
