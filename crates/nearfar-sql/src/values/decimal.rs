@@ -133,7 +133,7 @@ pub fn to_float(value: i128, scale: i8) -> f64 {
 }
 
 /// The scale of a decimal type.
-fn scale_of(data_type: &DataType) -> i8 {
+pub fn scale_of(data_type: &DataType) -> i8 {
     match data_type {
         DataType::Decimal128(_, scale) => *scale,
         _ => 0,

@@ -1,18 +1,24 @@
-//! The rule that makes doubles of what is chosen from decimals and floats, as PostgreSQL does; DataFusion
-//! would make decimals, which do not hold all floats. It comes before types are settled.
+//! The rule about numbers of several types, which comes before types are settled.
+//!
+//! What is chosen from decimals and floats becomes doubles, as in PostgreSQL; DataFusion would make decimals, which do
+//! not hold all floats. Decimals are divided with PostgreSQL's digits. `nullif` gives its first argument.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Union,
+    BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
+
+use super::decimal::{DIVIDE, exact};
+use super::planner::type_of;
 
 /// Functions that give one of their arguments.
 const CHOICES: [&str; 5] = ["coalesce", "greatest", "least", "nullif", "nvl"];
@@ -72,6 +78,13 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 let arguments = function.args.into_iter();
                 function.args = arguments.map(|value| double(value, schema)).collect();
             }
+            if function.func.name() == "nullif" {
+                let expr = as_first(function, schema);
+                return Ok(Transformed::new_transformed(
+                    expr.data,
+                    are_mixed || expr.transformed,
+                ));
+            }
             let expr = Expr::ScalarFunction(function);
             Ok(Transformed::new_transformed(expr, are_mixed))
         }
@@ -100,8 +113,38 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 are_mixed,
             ))
         }
+        Expr::BinaryExpr(binary)
+            if binary.op == Operator::Divide && are_decimals(&binary, schema) =>
+        {
+            let quotient = DIVIDE.udf().call(vec![*binary.left, *binary.right]);
+            Ok(Transformed::yes(quotient))
+        }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Whether an operation is one on decimals.
+fn are_decimals(binary: &BinaryExpr, schema: &DFSchema) -> bool {
+    let types = [&binary.left, &binary.right].map(|value| type_of(value, schema));
+    let [Some(left), Some(right)] = types else {
+        return false;
+    };
+    (left.is_decimal() || right.is_decimal()) && exact(&left).is_some() && exact(&right).is_some()
+}
+
+/// `nullif` of numbers as the first of them.
+fn as_first(call: ScalarFunction, schema: &DFSchema) -> Transformed<Expr> {
+    let types = call.args.iter().map(|value| type_of(value, schema));
+    let first = match &types.collect::<Vec<_>>()[..] {
+        [Some(first), Some(second)]
+            if first != second && first.is_numeric() && second.is_numeric() =>
+        {
+            first.clone()
+        }
+        _ => return Transformed::no(Expr::ScalarFunction(call)),
+    };
+    let value = Box::new(Expr::ScalarFunction(call));
+    Transformed::yes(Expr::Cast(Cast::new(value, first)))
 }
 
 fn is_float(data_type: &DataType) -> bool {

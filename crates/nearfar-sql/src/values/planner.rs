@@ -19,7 +19,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use std::sync::Arc;
 
-use super::decimal::{AVERAGE, DIVIDE, MULTIPLY, PRODUCT_SCALE_MAX, exact};
+use super::decimal::{AVERAGE, MULTIPLY, PRODUCT_SCALE_MAX, scale_of};
 use super::declared;
 use super::extract::EXTRACT;
 use super::interval::{self, LENGTH};
@@ -198,13 +198,8 @@ fn meant(
             let (left, right) = both();
             Some(interval::DIVIDE.udf().call(vec![left, right]))
         }
-        Operator::Divide if are_decimals(left_type, right_type) => {
-            let (left, right) = both();
-            Some(DIVIDE.udf().call(vec![left, right]))
-        }
         Operator::Multiply
-            if are_decimals(left_type, right_type)
-                && scale(left_type) + scale(right_type) > i32::from(PRODUCT_SCALE_MAX) =>
+            if scale_of(left_type).saturating_add(scale_of(right_type)) > PRODUCT_SCALE_MAX =>
         {
             let (left, right) = both();
             Some(MULTIPLY.udf().call(vec![left, right]))
@@ -261,21 +256,8 @@ fn cast(value: Expr, to: DataType) -> Expr {
     Expr::Cast(Cast::new(Box::new(value), to))
 }
 
-/// Whether an operation on two types is one on decimals.
-fn are_decimals(left: &DataType, right: &DataType) -> bool {
-    let is_decimal = |kind: &DataType| kind.is_decimal();
-    (is_decimal(left) || is_decimal(right)) && exact(left).is_some() && exact(right).is_some()
-}
-
-fn scale(data_type: &DataType) -> i32 {
-    match exact(data_type) {
-        Some(DataType::Decimal128(_, scale)) => scale.into(),
-        _ => 0,
-    }
-}
-
 /// The type of an expression: of a choice, that of all it chooses from.
-fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
+pub(super) fn type_of(expr: &Expr, schema: &DFSchema) -> Option<DataType> {
     let Expr::Case(case) = expr else {
         return expr.get_type(schema).ok();
     };

@@ -190,6 +190,13 @@ const FOUND: &[Found] = &[
         "SELECT x.a, y.a, b FROM sj AS x JOIN sk ON CAST(x.a AS BIGINT) = b LEFT JOIN sj AS y ON CAST(y.a AS INTEGER) = b - 1",
         &[&["2", "1", "2"]],
     ),
+    // Whether a quotient is a whole number follows from types that are known only once small integers are.
+    (
+        "CREATE TABLE sl (a INTEGER); INSERT INTO sl VALUES (1)",
+        "SELECT count(*) / + sum(ALL + - 4), nullif(max(- 4), avg(92)) / 20, 7 / coalesce(2, sum(8)), k / 3, k / 3.0 > 2.6 \
+         FROM sl, (SELECT sum(8) AS k) AS q GROUP BY k",
+        &[&["0", "0", "3", "2", "t"]],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",
