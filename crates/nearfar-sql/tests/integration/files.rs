@@ -174,10 +174,7 @@ async fn columns_that_do_not_fit_are_told() {
         "{message}"
     );
     let message = error(&session, &format!("COPY four FROM '{file}'")).await;
-    assert!(
-        message.contains("for type integer: \"name "),
-        "{message}"
-    );
+    assert!(message.contains("for type integer: \"name "), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
