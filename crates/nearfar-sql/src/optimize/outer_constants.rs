@@ -1,8 +1,8 @@
-//! Constants of the side of an outer join whose rows may be missing.
+//! Constants of the side of an outer join whose rows may be missing, and below grouping sets.
 //!
 //! DataFusion takes `5` of `LEFT JOIN (SELECT 5 AS k, …)` for what `k` is above the join, too, where it is
-//! null beside rows without a match, and leaves `k` out of sorts. These constants are hidden from it while
-//! it decides about sorts.
+//! null beside rows without a match, and leaves `k` out of sorts; so it does with `ROLLUP (k)`, whose totals
+//! have no `k`. These constants are hidden from it while it decides about sorts.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -11,6 +11,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::JoinType;
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use crate::transparent::{transparent, without};
 
-/// Puts a node below outer joins that knows of no constants.
+/// Puts a node below outer joins and grouping sets that knows of no constants.
 #[derive(Debug, Default)]
 pub struct HideConstants;
 
@@ -66,14 +67,8 @@ impl PhysicalOptimizerRule for ShowConstants {
 }
 
 fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
-    let Some(kind) = join_type(node.as_ref()) else {
+    let Some(is_missing) = may_be_missing(node.as_ref()) else {
         return Ok(Transformed::no(node));
-    };
-    let is_missing = match kind {
-        JoinType::Left => [false, true],
-        JoinType::Right => [true, false],
-        JoinType::Full => [true, true],
-        _ => return Ok(Transformed::no(node)),
     };
     let has_constants =
         |input: &dyn ExecutionPlan| !input.equivalence_properties().constants().is_empty();
@@ -97,6 +92,20 @@ fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPla
         }
         false => Ok(Transformed::no(node)),
     }
+}
+
+/// For each input, whether there are rows above in which its values are null.
+fn may_be_missing(node: &dyn ExecutionPlan) -> Option<Vec<bool>> {
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        let is_of_sets = aggregate.group_expr().has_grouping_set();
+        return is_of_sets.then(|| vec![true]);
+    }
+    Some(match join_type(node)? {
+        JoinType::Left => vec![false, true],
+        JoinType::Right => vec![true, false],
+        JoinType::Full => vec![true, true],
+        _ => return None,
+    })
 }
 
 fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {

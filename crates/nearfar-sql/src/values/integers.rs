@@ -48,13 +48,29 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         // How many rows there are is a `bigint`.
         LogicalPlan::Limit(_) | LogicalPlan::RecursiveQuery(_) => return Ok(Transformed::no(plan)),
         LogicalPlan::Values(values) => LogicalPlan::Values(rewrite_values(values)?),
-        LogicalPlan::Union(union) => {
-            LogicalPlan::Union(Union::try_new_with_loose_types(union.inputs)?)
-        }
+        LogicalPlan::Union(union) => LogicalPlan::Union(with_types_of_inputs(union)?),
         LogicalPlan::Dml(dml) => LogicalPlan::Dml(with_types_of_table(dml)?),
         plan => rewrite_expressions(plan)?,
     };
     Ok(Transformed::yes(plan))
+}
+
+/// A union whose columns have the types of its inputs, and their names as before.
+pub(super) fn with_types_of_inputs(union: Union) -> Result<Union> {
+    let names = union.schema;
+    let Union { inputs, schema } = Union::try_new_with_loose_types(union.inputs)?;
+    let fields = names
+        .iter()
+        .zip(schema.fields())
+        .map(|((qualifier, name), field)| {
+            let field = Field::clone(field).with_name(name.name());
+            (qualifier.cloned(), Arc::new(field))
+        });
+    let schema = DFSchema::new_with_metadata(fields.collect(), names.metadata().clone())?;
+    Ok(Union {
+        inputs,
+        schema: Arc::new(schema),
+    })
 }
 
 fn rewrite_expressions(plan: LogicalPlan) -> Result<LogicalPlan> {

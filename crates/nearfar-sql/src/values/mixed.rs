@@ -18,6 +18,7 @@ use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
 use super::decimal::{DIVIDE, exact};
+use super::integers::with_types_of_inputs;
 use super::planner::type_of;
 
 /// Functions that give one of their arguments.
@@ -201,6 +202,7 @@ fn rewrite_union(union: Union) -> Result<Transformed<LogicalPlan>> {
         Ok(Arc::new(input.project(columns)?.build()?))
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let union = Union::try_new_with_loose_types(inputs)?;
+    let schema = union.schema;
+    let union = with_types_of_inputs(Union { inputs, schema })?;
     Ok(Transformed::yes(LogicalPlan::Union(union)))
 }

@@ -24,7 +24,7 @@ pub fn sum() -> AggregateUDF {
     exact_sum(Addends::Values)
 }
 
-/// The aggregate function that adds sums that [`sum`] has given, and has their type.
+/// The aggregate function that adds sums that `sum` has given, and has their type.
 pub fn sum_of_sums() -> AggregateUDF {
     exact_sum(Addends::Sums)
 }

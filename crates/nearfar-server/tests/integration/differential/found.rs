@@ -197,6 +197,24 @@ const FOUND: &[Found] = &[
          FROM sl, (SELECT sum(8) AS k) AS q GROUP BY k",
         &[&["0", "0", "3", "2", "t"]],
     ),
+    // A union is named as its first part.
+    (
+        "CREATE TABLE sm (a TEXT, b TEXT); INSERT INTO sm VALUES ('ab', 'cd')",
+        "SELECT 'b', reverse(a), 1 FROM sm UNION SELECT lower('C'), b, 2 FROM sm ORDER BY 1, 2",
+        &[&["b", "ba", "1"], &["c", "cd", "2"]],
+    ),
+    // What is constant below grouping sets is null in their totals.
+    (
+        "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",
+        "SELECT k, a, sum(2) FROM (SELECT 5 AS k, a FROM sn) AS q GROUP BY CUBE (k, a) \
+         ORDER BY k DESC NULLS LAST, a NULLS FIRST",
+        &[
+            &["5", "NULL", "2"],
+            &["5", "x", "2"],
+            &["NULL", "NULL", "2"],
+            &["NULL", "x", "2"],
+        ],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",
