@@ -74,7 +74,7 @@ impl ExprPlanner for ValuePlanner {
     }
 
     fn plan_aggregate(&self, raw: RawAggregateExpr) -> Result<PlannerResult<RawAggregateExpr>> {
-        if raw.func.name() != "avg" || raw.args.len() != 1 {
+        if raw.func.name() != "avg" || raw.args.len() != 1 || is_float(&raw.args) {
             return Ok(PlannerResult::Original(raw));
         }
         let of = |func: &Arc<AggregateUDF>| {
@@ -97,7 +97,7 @@ impl ExprPlanner for ValuePlanner {
     }
 
     fn plan_window(&self, raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
-        if raw.func_def.name() != "avg" || raw.args.len() != 1 {
+        if raw.func_def.name() != "avg" || raw.args.len() != 1 || is_float(&raw.args) {
             return Ok(PlannerResult::Original(raw));
         }
         let of = |fun: WindowFunctionDefinition| {
@@ -123,6 +123,13 @@ impl ExprPlanner for ValuePlanner {
             count,
         )))
     }
+}
+
+/// Whether values are cast to floats, whose average needs no parts: these would have the names of those of
+/// what is cast.
+fn is_float(arguments: &[Expr]) -> bool {
+    matches!(arguments, [Expr::Cast(cast)]
+        if matches!(cast.field.data_type(), DataType::Float32 | DataType::Float64))
 }
 
 /// An average by its parts, under its name.

@@ -215,6 +215,12 @@ const FOUND: &[Found] = &[
             &["NULL", "x", "2"],
         ],
     ),
+    // An average of what is cast, beside the number of what is not.
+    (
+        "CREATE TABLE so (a INTEGER); INSERT INTO so VALUES (1), (2), (NULL)",
+        "SELECT avg(CAST(a AS DOUBLE PRECISION)), count(a), sum(a), avg(DISTINCT a::float8) FROM so",
+        &[&["1.5", "2", "3", "1.5"]],
+    ),
     // A projection above its like is no less than the first of them.
     (
         "CREATE TABLE o (x INTEGER, y INTEGER); INSERT INTO o VALUES (1, 2)",
