@@ -40,6 +40,7 @@ mod interrupt;
 pub mod load;
 mod memory;
 mod optimize;
+mod plan_rule;
 pub mod scan;
 pub mod scratch;
 mod settings;

@@ -10,11 +10,9 @@ use arrow::array::{Array, ArrayRef, AsArray, GenericByteViewArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use arrow::error::ArrowError;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec,
     SymmetricHashJoinExec,
@@ -28,6 +26,7 @@ use hashbrown::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::plan_rule::PlanRule;
 use crate::transparent::transparent;
 
 /// A column of a batch may have as many buffers: copying strings costs more than a short list.
@@ -35,30 +34,16 @@ const BUFFERS_MAX: usize = 16;
 
 /// Puts a [`CompactExec`] over every input of a join that comes from another join, and over that other
 /// join itself: what stands between them multiplies lists of buffers too.
-#[derive(Debug)]
-pub struct CompactViews;
-
-impl PhysicalOptimizerRule for CompactViews {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+pub const COMPACT_VIEWS: PlanRule = PlanRule {
+    name: "compact_views",
+    rewrite: |plan| {
         let compact = plan.transform_down(|node| match is_join(node.as_ref()) {
             true => over_inputs(node),
             false => Ok(Transformed::no(node)),
         })?;
         Ok(compact.data)
-    }
-
-    fn name(&self) -> &str {
-        "compact_views"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    },
+};
 
 /// Whether a node is a join of any kind.
 pub(super) fn is_join(node: &dyn ExecutionPlan) -> bool {

@@ -15,18 +15,18 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
-use super::compact::CompactViews;
+use super::compact::COMPACT_VIEWS;
 use super::heap::HeapRule;
 use super::loading::Loading;
-use super::metering::{GuardedCalls, Metering, batch_rows, guarded_functions, parsed_bytes};
+use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, parsed_bytes};
 use super::options::SessionOptions;
-use super::slicing::SlicedInputs;
+use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
-use super::yielding::YieldingJoins;
+use super::yielding::YIELDING_JOINS;
 use crate::error::StoreError;
-use crate::foreign::GuardedFiles;
+use crate::foreign::GUARDED_FILES;
 use crate::memory::{Charge, QueryMemory};
 use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
 use crate::settings::{Settings, library_values};
@@ -89,11 +89,11 @@ impl Session {
             .with_analyzer_rules(analyzer_rules())
             .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(physical_rules())
-            .with_physical_optimizer_rule(Arc::new(GuardedFiles))
-            .with_physical_optimizer_rule(Arc::new(YieldingJoins))
-            .with_physical_optimizer_rule(Arc::new(SlicedInputs))
-            .with_physical_optimizer_rule(Arc::new(CompactViews))
-            .with_physical_optimizer_rule(Arc::new(Metering))
+            .with_physical_optimizer_rule(Arc::new(GUARDED_FILES))
+            .with_physical_optimizer_rule(Arc::new(YIELDING_JOINS))
+            .with_physical_optimizer_rule(Arc::new(SLICED_INPUTS))
+            .with_physical_optimizer_rule(Arc::new(COMPACT_VIEWS))
+            .with_physical_optimizer_rule(Arc::new(METERING))
             .with_physical_optimizer_rule(Arc::new(heap_rule(&engine)))
             .build();
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {

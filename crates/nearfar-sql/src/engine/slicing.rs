@@ -7,11 +7,9 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
     ReplaceChildrenOptions,
@@ -24,20 +22,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use crate::plan_rule::PlanRule;
 use crate::scan::is_costly;
 use crate::scan::{STEP, fitted_rows, rows_by_bytes};
 use crate::transparent::transparent;
 
 /// Gives operators with one input slices of it, if one of their expressions may take long.
-#[derive(Debug)]
-pub struct SlicedInputs;
-
-impl PhysicalOptimizerRule for SlicedInputs {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+pub const SLICED_INPUTS: PlanRule = PlanRule {
+    name: "sliced_inputs",
+    rewrite: |plan| {
         let sliced = plan.transform_up(|node| match only_input(node.as_ref()) {
             Some(input) if has_costly_expressions(node.as_ref()) => {
                 Ok(Transformed::yes(sliced(node, input)?))
@@ -45,16 +38,8 @@ impl PhysicalOptimizerRule for SlicedInputs {
             _ => Ok(Transformed::no(node)),
         })?;
         Ok(sliced.data)
-    }
-
-    fn name(&self) -> &str {
-        "sliced_inputs"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    },
+};
 
 /// The input of an operator that has one and makes each of its partitions from one of that.
 fn only_input(node: &dyn ExecutionPlan) -> Option<Arc<dyn ExecutionPlan>> {

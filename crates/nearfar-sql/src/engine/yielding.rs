@@ -1,10 +1,8 @@
 //! Joins without keys let go of their thread now and then.
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::make_cooperative;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -15,21 +13,16 @@ use futures::StreamExt;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::plan_rule::PlanRule;
 use crate::transparent::transparent;
 
 /// Has joins that pair every row with every other yield after some batches that they make, and after
 /// every batch that they take. DataFusion counts on the leaves of a plan to yield, but such a join
 /// makes thousands of batches from one batch of a leaf, or spends as long on finding that none of
 /// them has a row, and a query could not be cancelled all that time.
-#[derive(Debug)]
-pub struct YieldingJoins;
-
-impl PhysicalOptimizerRule for YieldingJoins {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+pub const YIELDING_JOINS: PlanRule = PlanRule {
+    name: "yielding_joins",
+    rewrite: |plan| {
         let yielding = plan.transform_up(|node| {
             if !node.is::<NestedLoopJoinExec>() && !node.is::<CrossJoinExec>() {
                 return Ok(Transformed::no(node));
@@ -50,16 +43,8 @@ impl PhysicalOptimizerRule for YieldingJoins {
             }) as _))
         })?;
         Ok(yielding.data)
-    }
-
-    fn name(&self) -> &str {
-        "yielding_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    },
+};
 
 /// When to yield.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

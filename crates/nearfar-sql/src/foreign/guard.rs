@@ -1,13 +1,11 @@
 //! Plans that read files, watched.
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
@@ -19,19 +17,14 @@ use std::sync::Arc;
 use super::caught::caught;
 use super::check::{check_file, unreadable};
 use super::format::FileFormat;
+use crate::plan_rule::PlanRule;
 use crate::transparent::transparent;
 
 /// Has files checked when a plan begins to read them, and panics of their readers end in an error
 /// that names them.
-#[derive(Debug)]
-pub struct GuardedFiles;
-
-impl PhysicalOptimizerRule for GuardedFiles {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+pub const GUARDED_FILES: PlanRule = PlanRule {
+    name: "guarded_files",
+    rewrite: |plan| {
         let guarded = plan.transform_up(|node| {
             Ok(match file_scan(node.as_ref()).is_some() {
                 true => Transformed::yes(Arc::new(GuardedExec { input: node }) as _),
@@ -39,16 +32,8 @@ impl PhysicalOptimizerRule for GuardedFiles {
             })
         })?;
         Ok(guarded.data)
-    }
-
-    fn name(&self) -> &str {
-        "guarded_files"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    },
+};
 
 fn file_scan(node: &dyn ExecutionPlan) -> Option<&FileScanConfig> {
     let source = node.downcast_ref::<DataSourceExec>()?.data_source();

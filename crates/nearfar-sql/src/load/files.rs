@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::foreign::{FileFormat, GuardedFiles, reading};
+use crate::foreign::{FileFormat, GUARDED_FILES, reading};
 
 /// A plan that reads the file or folder `path` with `threads` threads, whose partitions follow each
 /// other in the order of the rows.
@@ -55,7 +55,7 @@ pub async fn file_plan(
             }
         };
         let plan = frame.create_physical_plan().await?;
-        GuardedFiles.optimize(plan, context.state().config_options())
+        GUARDED_FILES.optimize(plan, context.state().config_options())
     };
     let plan = reading(&[path.to_owned()], Some(format), path, plan).await?;
     Ok((plan, context))

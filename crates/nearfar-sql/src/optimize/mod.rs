@@ -18,17 +18,20 @@ mod settings;
 mod shared_names;
 mod subqueries;
 mod sums_of_sums;
+mod unless;
 mod whole_orders;
 
 pub use join_order::JoinOrder;
 pub use settings::settings;
 pub use subqueries::is_of_several_rows;
 
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use interruptible::Interruptible;
 use std::sync::Arc;
+use unless::Unless;
 
 use crate::datafusion_names::{
     DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
@@ -58,10 +61,9 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(apart::ApartProjections));
         }
         rules.push(match rule.name() {
-            EXTRACT_EQUIJOIN_PREDICATE | ELIMINATE_CROSS_JOIN => {
-                Arc::new(null_safe::KeepNullSafe(rule))
-            }
-            PUSH_DOWN_FILTER => Arc::new(global_filters::KeepGlobalFilters(rule)),
+            EXTRACT_EQUIJOIN_PREDICATE => unless(rule, null_safe::is_null_safe),
+            ELIMINATE_CROSS_JOIN => unless(rule, null_safe::has_null_safe_inner_join),
+            PUSH_DOWN_FILTER => unless(rule, global_filters::is_of_all_rows),
             SINGLE_DISTINCT => Arc::new(sums_of_sums::SumsOfSums::new(rule)),
             _ => rule,
         });
@@ -87,6 +89,13 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         .collect()
 }
 
+fn unless(
+    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    is_wrong: fn(&LogicalPlan) -> bool,
+) -> Arc<dyn OptimizerRule + Send + Sync> {
+    Arc::new(Unless { rule, is_wrong })
+}
+
 /// DataFusion's physical rules with Nearfar's behind them.
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
@@ -99,15 +108,15 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     };
     // Around what leaves out sorts.
     let sorts = at(&rules, ENSURE_REQUIREMENTS);
-    rules.insert(sorts, Arc::new(outer_constants::HideConstants));
+    rules.insert(sorts, Arc::new(outer_constants::HIDE_CONSTANTS));
     // Before filters are made of what sorts keep.
     let filters = at(&rules, FILTER_PUSHDOWN_POST);
     let behind = rules.len().min(filters + 1);
-    rules.insert(behind, Arc::new(shared_names::UnblockSharedNames));
-    rules.insert(filters, Arc::new(shared_names::BlockSharedNames));
-    rules.insert(filters, Arc::new(outer_constants::ShowConstants));
-    rules.insert(filters, Arc::new(whole_orders::WholeOrders));
-    rules.push(Arc::new(narrow::NarrowDecimals));
+    rules.insert(behind, Arc::new(shared_names::UNBLOCK_SHARED_NAMES));
+    rules.insert(filters, Arc::new(shared_names::BLOCK_SHARED_NAMES));
+    rules.insert(filters, Arc::new(outer_constants::SHOW_CONSTANTS));
+    rules.insert(filters, Arc::new(whole_orders::WHOLE_ORDERS));
+    rules.push(Arc::new(narrow::NARROW_DECIMALS));
     rules
         .into_iter()
         .map(|rule| Arc::new(Interruptible(rule)) as _)

@@ -1,7 +1,6 @@
 //! The rule that puts [`NarrowDecimal`] into plans.
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::JoinType;
@@ -9,7 +8,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::filter::FilterExec;
@@ -19,29 +17,14 @@ use std::sync::Arc;
 
 use super::decimal::{Bounds, NarrowDecimal, bounds_of};
 use crate::datafusion_names::PASSING_OPERATORS;
+use crate::plan_rule::PlanRule;
 use crate::scan::TableScan;
 
 /// Rewrites decimal arithmetic of projections and aggregates.
-#[derive(Debug, Default)]
-pub struct NarrowDecimals;
-
-impl PhysicalOptimizerRule for NarrowDecimals {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(plan.transform_down(rewrite)?.data)
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_narrow_decimals"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const NARROW_DECIMALS: PlanRule = PlanRule {
+    name: "nearfar_narrow_decimals",
+    rewrite: |plan| Ok(plan.transform_down(rewrite)?.data),
+};
 
 fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {

@@ -4,13 +4,11 @@
 //! null beside rows without a match, and leaves `k` out of sorts; so it does with `ROLLUP (k)`, whose totals
 //! have no `k`. These constants are hidden from it while it decides about sorts.
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::JoinType;
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
@@ -20,51 +18,20 @@ use datafusion::physical_plan::{
 use std::fmt;
 use std::sync::Arc;
 
+use crate::plan_rule::PlanRule;
 use crate::transparent::{transparent, without};
 
 /// Puts a node below outer joins and grouping sets that knows of no constants.
-#[derive(Debug, Default)]
-pub struct HideConstants;
-
-impl PhysicalOptimizerRule for HideConstants {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(hide).data()
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_hide_outer_constants"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const HIDE_CONSTANTS: PlanRule = PlanRule {
+    name: "nearfar_hide_outer_constants",
+    rewrite: |plan| plan.transform_up(hide).data(),
+};
 
 /// Takes these nodes out again.
-#[derive(Debug, Default)]
-pub struct ShowConstants;
-
-impl PhysicalOptimizerRule for ShowConstants {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        without::<VaryingExec>(plan)
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_show_outer_constants"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const SHOW_CONSTANTS: PlanRule = PlanRule {
+    name: "nearfar_show_outer_constants",
+    rewrite: |plan| without::<VaryingExec>(plan),
+};
 
 fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let Some(is_missing) = may_be_missing(node.as_ref()) else {

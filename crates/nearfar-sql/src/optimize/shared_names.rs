@@ -10,7 +10,6 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter_pushdown::{
     ChildFilterDescription, FilterDescription, FilterPushdownPhase,
 };
@@ -19,18 +18,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::plan_rule::PlanRule;
 use crate::transparent::{transparent, without};
 
 /// Puts these nodes into a plan.
-#[derive(Debug, Default)]
-pub struct BlockSharedNames;
-
-impl PhysicalOptimizerRule for BlockSharedNames {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+pub const BLOCK_SHARED_NAMES: PlanRule = PlanRule {
+    name: "nearfar_block_shared_names",
+    rewrite: |plan| {
         let blocked = plan.transform_up(|input| {
             let schema = input.schema();
             let clear = clear_columns(&schema);
@@ -42,38 +36,14 @@ impl PhysicalOptimizerRule for BlockSharedNames {
             ))
         });
         blocked.data()
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_block_shared_names"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+    },
+};
 
 /// Takes them out again.
-#[derive(Debug, Default)]
-pub struct UnblockSharedNames;
-
-impl PhysicalOptimizerRule for UnblockSharedNames {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        without::<SharedNamesExec>(plan)
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_unblock_shared_names"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const UNBLOCK_SHARED_NAMES: PlanRule = PlanRule {
+    name: "nearfar_unblock_shared_names",
+    rewrite: |plan| without::<SharedNamesExec>(plan),
+};
 
 /// The columns whose names no other has.
 fn clear_columns(schema: &Schema) -> HashSet<usize> {

@@ -6,35 +6,19 @@
 //! compare rows of different partitions for that: these have to be in the same order.
 
 use datafusion::common::Result;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
+use crate::plan_rule::PlanRule;
+
 /// Gives sorts below a merge the merge's order.
-#[derive(Debug, Default)]
-pub struct WholeOrders;
-
-impl PhysicalOptimizerRule for WholeOrders {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_down(rewrite).data()
-    }
-
-    fn name(&self) -> &'static str {
-        "nearfar_whole_orders"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const WHOLE_ORDERS: PlanRule = PlanRule {
+    name: "nearfar_whole_orders",
+    rewrite: |plan| plan.transform_down(rewrite).data(),
+};
 
 fn rewrite(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() else {

@@ -1,11 +1,10 @@
 //! Integers that are written out have the type `integer` if they fit, as in PostgreSQL; DataFusion's planner
 //! makes `bigint` of all of them.
 
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Subquery, Values};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -13,6 +12,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
+
+use super::named::replace_expressions;
 
 /// The plan of a statement with its small integers as such. Its parameters are not filled in yet: their types
 /// are their own.
@@ -75,16 +76,10 @@ pub(super) fn with_types_of_inputs(union: Union) -> Result<Union> {
 
 fn rewrite_expressions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    let plan = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_down(|expr| rewrite(expr, &schema))?;
-        Ok(match expr.transformed {
-            true => expr.update_data(|expr| name.restore(expr)),
-            false => expr,
-        })
+    let plan = replace_expressions(plan, |expr| {
+        expr.transform_down(|expr| rewrite(expr, &schema))
     })?;
-    plan.data.recompute_schema()
+    Ok(plan.data)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -94,24 +89,38 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             Err(_) => Transformed::no(Expr::Literal(ScalarValue::Int64(Some(value)), metadata)),
         },
         expr if takes_large(&expr) => Transformed::new(expr, false, TreeNodeRecursion::Jump),
-        Expr::ScalarSubquery(mut query) => {
-            retype_references(&mut query, schema)?;
-            Transformed::yes(Expr::ScalarSubquery(query))
-        }
-        Expr::Exists(mut exists) => {
-            retype_references(&mut exists.subquery, schema)?;
-            Transformed::yes(Expr::Exists(exists))
-        }
-        Expr::InSubquery(mut member) => {
-            retype_references(&mut member.subquery, schema)?;
-            Transformed::yes(Expr::InSubquery(member))
-        }
-        Expr::SetComparison(mut comparison) => {
-            retype_references(&mut comparison.subquery, schema)?;
-            Transformed::yes(Expr::SetComparison(comparison))
-        }
-        other => Transformed::no(other),
+        mut other => match subquery_of(&mut other) {
+            Some(query) if has_other_types(query, schema) => {
+                retype_references(query, schema)?;
+                Transformed::yes(other)
+            }
+            _ => Transformed::no(other),
+        },
     })
+}
+
+fn subquery_of(expr: &mut Expr) -> Option<&mut Subquery> {
+    match expr {
+        Expr::ScalarSubquery(query) => Some(query),
+        Expr::Exists(exists) => Some(&mut exists.subquery),
+        Expr::InSubquery(member) => Some(&mut member.subquery),
+        Expr::SetComparison(comparison) => Some(&mut comparison.subquery),
+        _ => None,
+    }
+}
+
+/// The field that a column of the query around has now, if it has another type than a subquery knows.
+fn other_type<'s>(expr: &Expr, schema: &'s DFSchema) -> Option<&'s FieldRef> {
+    let Expr::OuterReferenceColumn(field, column) = expr else {
+        return None;
+    };
+    let (_, known) = schema.qualified_field_from_column(column).ok()?;
+    (known.data_type() != field.data_type()).then_some(known)
+}
+
+fn has_other_types(query: &Subquery, schema: &DFSchema) -> bool {
+    let mut references = query.outer_ref_columns.iter();
+    references.any(|reference| other_type(reference, schema).is_some())
 }
 
 /// Whether a function needs its integers as they are: `count(*)` is told by the literal that it counts, and
@@ -128,28 +137,16 @@ fn takes_large(expr: &Expr) -> bool {
 /// Has a subquery know the types that columns of the query around it have now.
 fn retype_references(query: &mut Subquery, schema: &DFSchema) -> Result<()> {
     let retype = |expr: Expr| {
-        let Expr::OuterReferenceColumn(field, column) = expr else {
-            return Ok(Transformed::no(expr));
-        };
-        Ok(match schema.qualified_field_from_column(&column) {
-            Ok((_, known)) if known.data_type() != field.data_type() => {
+        Ok(match (other_type(&expr, schema), expr) {
+            (Some(known), Expr::OuterReferenceColumn(_, column)) => {
                 Transformed::yes(Expr::OuterReferenceColumn(Arc::clone(known), column))
             }
-            _ => Transformed::no(Expr::OuterReferenceColumn(field, column)),
+            (_, expr) => Transformed::no(expr),
         })
     };
     let plan = Arc::unwrap_or_clone(Arc::clone(&query.subquery));
     let plan = plan.transform_up_with_subqueries(|plan| {
-        let names = NamePreserver::new(&plan);
-        let plan = plan.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let expr = expr.transform_up(retype)?;
-            Ok(match expr.transformed {
-                true => expr.update_data(|expr| name.restore(expr)),
-                false => expr,
-            })
-        })?;
-        plan.map_data(LogicalPlan::recompute_schema)
+        replace_expressions(plan, |expr| expr.transform_up(retype))
     })?;
     query.subquery = Arc::new(plan.data);
     for reference in &mut query.outer_ref_columns {

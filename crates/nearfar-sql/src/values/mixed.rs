@@ -9,7 +9,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Union,
@@ -19,6 +18,7 @@ use std::sync::Arc;
 
 use super::decimal::{DIVIDE, exact};
 use super::integers::with_types_of_inputs;
+use super::named::replace_expressions;
 use super::planner::type_of;
 
 /// Functions that give one of their arguments.
@@ -43,17 +43,9 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return rewrite_union(union);
     }
     let schema = merge_schema(&plan.inputs());
-    let names = NamePreserver::new(&plan);
-    let plan = plan.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| rewrite(expr, &schema))?;
-        Ok(match expr.transformed {
-            true => expr.update_data(|expr| name.restore(expr)),
-            false => expr,
-        })
-    })?;
-    // An input may have other types than before.
-    plan.map_data(LogicalPlan::recompute_schema)
+    replace_expressions(plan, |expr| {
+        expr.transform_up(|expr| rewrite(expr, &schema))
+    })
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

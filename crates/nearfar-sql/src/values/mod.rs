@@ -19,6 +19,7 @@ mod interval;
 mod length;
 mod math;
 mod mixed;
+mod named;
 mod numeric;
 mod planner;
 mod rule;

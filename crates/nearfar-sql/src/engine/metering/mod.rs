@@ -36,7 +36,7 @@ mod window_values;
 
 pub use functions::guarded_functions;
 pub use rewrite::GuardedCalls;
-pub use rule::{Metering, batch_rows};
+pub use rule::{METERING, batch_rows};
 pub use text::{parsed_bytes, planned_bytes};
 
 use exec::{MeteredExec, Role, SliceExec};

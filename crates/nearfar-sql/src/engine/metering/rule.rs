@@ -1,11 +1,9 @@
 //! The rule that puts operators into scopes.
 
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
@@ -18,6 +16,7 @@ use super::sizes::{is_copied, is_of_any_size, scalar_bytes};
 use super::widths::{Repeats, WidthExec};
 use super::{Guarded, MeteredExec, Role, SliceExec};
 use crate::engine::compact::is_join;
+use crate::plan_rule::PlanRule;
 
 /// Rows of a batch for which functions without a bound are called.
 const UNBOUNDED_ROWS: usize = 256;
@@ -29,26 +28,10 @@ const LONG_BYTES: u64 = 4 << 10;
 const REPEATED_BYTES: u64 = 8 << 20;
 
 /// Wraps the operators that evaluate expressions whose results can be large.
-#[derive(Debug)]
-pub struct Metering;
-
-impl PhysicalOptimizerRule for Metering {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(plan.transform_up(metered)?.data)
-    }
-
-    fn name(&self) -> &str {
-        "metering"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
+pub const METERING: PlanRule = PlanRule {
+    name: "metering",
+    rewrite: |plan| Ok(plan.transform_up(metered)?.data),
+};
 
 /// What the expressions of a node are like.
 #[derive(Debug, Default)]

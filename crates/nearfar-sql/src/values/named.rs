@@ -1,0 +1,27 @@
+//! Expressions of plans that are replaced under their names.
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+/// A node with other expressions, whose columns have the names as before and the types that follow now, from
+/// its inputs too.
+///
+/// # Errors
+/// Those of `rewrite`, and types that do not fit together.
+pub fn replace_expressions(
+    plan: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&plan);
+    let plan = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = rewrite(expr)?;
+        Ok(match expr.transformed {
+            true => expr.update_data(|expr| name.restore(expr)),
+            false => expr,
+        })
+    })?;
+    plan.map_data(LogicalPlan::recompute_schema)
+}
