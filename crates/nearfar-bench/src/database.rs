@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use nearfar_sql::engine::{Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 
 /// A database that queries can be put to.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ impl Database {
     pub(crate) async fn rows(
         &self,
         sql: &str,
-    ) -> Result<(SchemaRef, Vec<RecordBatch>), StoreError> {
+    ) -> Result<(SchemaRef, Vec<RecordBatch>), EngineError> {
         match self {
             Self::Nearfar(session) => match session.execute(sql).await?.pop() {
                 Some(StatementResult::Rows(rows)) => {

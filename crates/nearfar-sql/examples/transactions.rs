@@ -7,7 +7,7 @@ use std::error::Error;
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_table::transaction::TransactionError;
 use nearfar_topology::Topology;
 
@@ -32,7 +32,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     other.execute(TAKE_TEN).await?;
     one.execute("COMMIT").await?;
     match other.execute("COMMIT").await {
-        Err(StoreError::Transaction(TransactionError::Conflict { table })) => {
+        Err(EngineError::Transaction(TransactionError::Conflict { table })) => {
             println!("another transaction has changed {table}: this one is run again");
         }
         Err(error) => return Err(error.into()),

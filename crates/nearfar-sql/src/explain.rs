@@ -3,8 +3,8 @@
 use datafusion::error::DataFusionError;
 use std::error::Error;
 
+use crate::error::EngineError;
 use crate::error::SqlError;
-use crate::error::StoreError;
 
 /// A place in a text: line and column in characters, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Explanation {
     pub hints: Vec<String>,
 }
 
-impl StoreError {
+impl EngineError {
     /// The error as one message, and where in the text of the statement it is.
     pub fn explain(&self) -> Explanation {
         match self {

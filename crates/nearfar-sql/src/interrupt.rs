@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 
 /// What planning may take without a turn. Nearly all statements are planned in less.
 const SHORT_PLANNING: Duration = Duration::from_millis(50);
@@ -110,11 +110,11 @@ impl Interrupt {
     /// was given up.
     ///
     /// # Errors
-    /// Those of `work`; [`StoreError::Cancelled`] where it was given up first.
+    /// Those of `work`; [`EngineError::Cancelled`] where it was given up first.
     pub async fn run<T>(
         self: &Arc<Self>,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+        work: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, EngineError> {
         let mut work = pin!(work);
         let marked = std::future::poll_fn(|cx| {
             let _current = Current::enter(self);
@@ -131,7 +131,7 @@ impl Interrupt {
         }
     }
 
-    fn check(&self) -> Result<(), StoreError> {
+    fn check(&self) -> Result<(), EngineError> {
         loop {
             if self.is_given_up() {
                 return Err(cancelled());
@@ -148,8 +148,8 @@ impl Interrupt {
     }
 }
 
-fn cancelled() -> StoreError {
-    StoreError::Cancelled {
+fn cancelled() -> EngineError {
+    EngineError::Cancelled {
         what: "the statement".to_owned(),
     }
 }
@@ -177,8 +177,8 @@ fn current() -> Option<Arc<Interrupt>> {
 /// its planning takes long.
 ///
 /// # Errors
-/// [`StoreError::Cancelled`].
-pub fn check() -> Result<(), StoreError> {
+/// [`EngineError::Cancelled`].
+pub fn check() -> Result<(), EngineError> {
     CURRENT.with_borrow(|current| match current {
         Some(interrupt) => interrupt.check(),
         None => Ok(()),
@@ -234,7 +234,7 @@ mod tests {
         let interrupt = interrupt();
         let own = Arc::clone(&interrupt);
         tokio::spawn(async move { own.give_up() });
-        let never = interrupt.run(std::future::pending::<Result<(), StoreError>>());
+        let never = interrupt.run(std::future::pending::<Result<(), EngineError>>());
         assert!(never.await.is_err());
     }
 

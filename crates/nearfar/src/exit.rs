@@ -24,7 +24,7 @@ use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_server::{ServerError, UserError};
-use nearfar_sql::error::{StoreError, is_disk_full};
+use nearfar_sql::error::{EngineError, is_disk_full};
 use nearfar_sql::sql::SqlError;
 use nearfar_table::placement::StrategyError;
 use nearfar_topology::{DiscoverError, ProfileError, UnknownTier};
@@ -156,8 +156,8 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(failed) = error.downcast_ref::<Failed>() {
         return Some(failed.exit);
     }
-    let boxed = error.downcast_ref::<Box<StoreError>>().map(AsRef::as_ref);
-    if let Some(error) = error.downcast_ref::<StoreError>().or(boxed) {
+    let boxed = error.downcast_ref::<Box<EngineError>>().map(AsRef::as_ref);
+    if let Some(error) = error.downcast_ref::<EngineError>().or(boxed) {
         return of_store(error);
     }
     if let Some(error) = error.downcast_ref::<TpchError>() {
@@ -371,21 +371,21 @@ fn of_system(error: &SystemError) -> Exit {
     }
 }
 
-fn of_store(error: &StoreError) -> Option<Exit> {
+fn of_store(error: &EngineError) -> Option<Exit> {
     match error {
-        StoreError::Unreadable { .. }
-        | StoreError::Damaged(_)
-        | StoreError::UnknownFormat { .. } => Some(Exit::Input),
-        StoreError::Region(_) | StoreError::OutOfMemory(_) => Some(Exit::Memory),
-        StoreError::Sql(error) => Some(of_sql(error)),
-        StoreError::Transaction(_) => Some(Exit::Statement),
-        StoreError::Checkpoint(_) => Some(Exit::Input),
-        StoreError::Durability(error) => Some(of_durability(error)),
-        StoreError::System(error) => Some(of_system(error)),
-        StoreError::Tier(_) | StoreError::Model(_) | StoreError::Strategy(_) => Some(Exit::Name),
-        StoreError::UnknownTpchTable { .. } => Some(Exit::Name),
-        StoreError::Arrow(_) => Some(Exit::Input),
-        StoreError::DataFusion(error) => Some(of_datafusion(error)),
+        EngineError::Unreadable { .. }
+        | EngineError::Damaged(_)
+        | EngineError::UnknownFormat { .. } => Some(Exit::Input),
+        EngineError::Region(_) | EngineError::OutOfMemory(_) => Some(Exit::Memory),
+        EngineError::Sql(error) => Some(of_sql(error)),
+        EngineError::Transaction(_) => Some(Exit::Statement),
+        EngineError::Checkpoint(_) => Some(Exit::Input),
+        EngineError::Durability(error) => Some(of_durability(error)),
+        EngineError::System(error) => Some(of_system(error)),
+        EngineError::Tier(_) | EngineError::Model(_) | EngineError::Strategy(_) => Some(Exit::Name),
+        EngineError::UnknownTpchTable { .. } => Some(Exit::Name),
+        EngineError::Arrow(_) => Some(Exit::Input),
+        EngineError::DataFusion(error) => Some(of_datafusion(error)),
         _ => None,
     }
 }
@@ -447,7 +447,7 @@ mod tests {
         let refused = RegionError::NotAllocatable {
             tier: "dax0.0".into(),
         };
-        let error = DataFusionError::from(StoreError::Region(refused)).context("while inserting");
+        let error = DataFusionError::from(EngineError::Region(refused)).context("while inserting");
         assert_eq!(Exit::of(&error.into()), Exit::Memory);
         let plan = DataFusionError::Plan("table 'x' not found".into());
         assert_eq!(Exit::of(&plan.into()), Exit::Statement);

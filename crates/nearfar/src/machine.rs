@@ -8,7 +8,7 @@ use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::log::{DataOptions, RecoveryObserver};
 use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
 use nearfar_sql::engine::{Engine, EngineOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_topology::{Profile, Topology};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -92,7 +92,7 @@ pub fn publish_at_end(engine: &Engine) -> anyhow::Result<()> {
 
 /// One engine of several that follow each other. The first gives the global allocator its heaps: the
 /// near tiers of all are the same.
-pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, StoreError> {
+pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, EngineError> {
     let engine = Engine::new(options)?;
     if let Err(error) = NearfarAllocator::install(engine.system(), GlobalHeaps::default()) {
         tracing::debug!(%error, "the heaps are those of the engine before");

@@ -1,6 +1,6 @@
 //! What can go wrong with the benchmark of heaps.
 
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 
 /// Errors of the benchmark of heaps.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +24,7 @@ pub enum HeapBenchError {
         what: String,
         /// Why it was not.
         #[source]
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// A query that failed.
     #[error("{query} failed with {configuration}")]
@@ -35,7 +35,7 @@ pub enum HeapBenchError {
         configuration: String,
         /// Why.
         #[source]
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// A query that gave another answer than with everything near.
     #[error("{query} gives another answer with {configuration} than with everything near")]

@@ -4,7 +4,7 @@ use arrow::util::pretty::pretty_format_batches;
 use nearfar_measure::Summary;
 use nearfar_memory::{Placement, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::load::{Load, Progress, tpch};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_topology::{Known, Profile, Topology};
@@ -110,7 +110,7 @@ pub struct HeapBenchOutcome {
 /// See [`HeapBenchError`]. A wrong answer ends the run.
 pub async fn compare_heaps(
     options: &HeapBenchOptions,
-    mut engine: impl FnMut(EngineOptions) -> Result<Arc<Engine>, StoreError>,
+    mut engine: impl FnMut(EngineOptions) -> Result<Arc<Engine>, EngineError>,
     mut progress: impl FnMut(String),
 ) -> Result<HeapBenchOutcome, HeapBenchError> {
     check(options)?;
@@ -263,7 +263,7 @@ impl Bench {
         configuration: Configuration,
         sql: &str,
     ) -> Result<String, HeapBenchError> {
-        let failed = |source: StoreError| HeapBenchError::Query {
+        let failed = |source: EngineError| HeapBenchError::Query {
             query,
             configuration: configuration.to_string(),
             source: Box::new(source),

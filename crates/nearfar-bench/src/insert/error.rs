@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 
 /// Errors of the benchmark of inserts.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum InsertBenchError {
         contestant: String,
         /// Why.
         #[source]
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// A table that has not the rows that were inserted.
     #[error("{contestant} inserted {inserted} rows, and the table has {found}")]

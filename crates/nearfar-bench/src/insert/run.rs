@@ -4,7 +4,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_sql::engine::{Engine, Session};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::scratch::ScratchFolder;
 use std::fmt;
 use std::panic::resume_unwind;
@@ -127,7 +127,7 @@ pub struct InsertBenchOutcome {
 /// See [`InsertBenchError`]. A row that is not there ends the run.
 pub async fn measure_inserts(
     options: &InsertBenchOptions,
-    mut engine: impl FnMut(Option<DataOptions>) -> Result<Arc<Engine>, StoreError>,
+    mut engine: impl FnMut(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
     mut progress: impl FnMut(String),
 ) -> Result<InsertBenchOutcome, InsertBenchError> {
     check(options)?;
@@ -221,7 +221,7 @@ impl InsertContestant {
         }
     }
 
-    fn failed(&self, what: &'static str, source: StoreError) -> InsertBenchError {
+    fn failed(&self, what: &'static str, source: EngineError) -> InsertBenchError {
         InsertBenchError::Engine {
             what,
             contestant: self.to_string(),
@@ -231,7 +231,7 @@ impl InsertContestant {
 }
 
 /// Executes a statement until `end`, and at least once; gives how often.
-async fn repeat(session: &Session, sql: &str, end: Instant) -> Result<u64, StoreError> {
+async fn repeat(session: &Session, sql: &str, end: Instant) -> Result<u64, EngineError> {
     let mut times = 0;
     loop {
         session.execute(sql).await?;
@@ -242,7 +242,7 @@ async fn repeat(session: &Session, sql: &str, end: Instant) -> Result<u64, Store
     }
 }
 
-async fn count(session: Session) -> Result<u64, StoreError> {
+async fn count(session: Session) -> Result<u64, EngineError> {
     let (_, batches) = Database::Nearfar(session)
         .rows("SELECT count(*) FROM t")
         .await?;

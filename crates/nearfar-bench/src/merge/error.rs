@@ -1,6 +1,6 @@
 //! What can go wrong with the benchmark of merges.
 
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 
 /// Errors of the benchmark of merges.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum MergeBenchError {
         sql: String,
         /// Why.
         #[source]
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// A query that gave another answer beside a merge than without.
     #[error("a query beside a merge gave another answer than before it")]

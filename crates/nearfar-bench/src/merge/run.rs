@@ -2,7 +2,7 @@
 
 use arrow::util::pretty::pretty_format_batches;
 use nearfar_sql::engine::{Engine, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -180,7 +180,7 @@ fn number(text: &str) -> u64 {
 
 /// What a statement gives, as text.
 async fn run(session: &Session, sql: &str) -> Result<String, MergeBenchError> {
-    let failed = |source: StoreError| MergeBenchError::Statement {
+    let failed = |source: EngineError| MergeBenchError::Statement {
         sql: sql.to_owned(),
         source: Box::new(source),
     };

@@ -4,7 +4,7 @@ use arrow::util::display::array_value_to_string;
 use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_sql::engine::{Engine, EngineOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::load::tpch;
 use nearfar_topology::Topology;
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ fn open(order: &Order) -> Result<Arc<Engine>, Failure> {
 }
 
 /// Brings every column segment to memory, by as many threads as run queries.
-fn load_all(engine: &Engine) -> Result<(), StoreError> {
+fn load_all(engine: &Engine) -> Result<(), EngineError> {
     let tables = engine.tables();
     let snapshots: Vec<_> = tables.iter().map(|(_, table)| table.snapshot()).collect();
     let parts = snapshots.iter().flat_map(|snapshot| snapshot.parts());

@@ -195,10 +195,10 @@ fn expected_rows(table: &str, scale_factor: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nearfar_sql::error::StoreError;
+    use nearfar_sql::error::EngineError;
 
     #[test]
-    fn copies_are_what_passed() -> Result<(), StoreError> {
+    fn copies_are_what_passed() -> Result<(), EngineError> {
         let mut rows = tpch::rows("nation", 1.0, 2)?;
         let copies = copied(&mut rows.parts);
         let passed: Vec<RecordBatch> = rows.parts.remove(0).collect::<Result<_, _>>()?;

@@ -1,7 +1,7 @@
 //! What can go wrong with a run.
 
 use arrow::error::ArrowError;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_table::placement::StrategyError;
 
 use super::answer::Difference;
@@ -76,7 +76,7 @@ pub enum TpchError {
         /// The table.
         table: String,
         /// Why.
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// A query that fails.
     #[error("query {number} failed on {tables}")]
@@ -86,7 +86,7 @@ pub enum TpchError {
         /// Whose tables.
         tables: String,
         /// Why.
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// An answer that can't be compared.
     #[error("the answer to query {number} on {tables} can't be compared")]

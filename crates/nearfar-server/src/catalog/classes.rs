@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use futures::FutureExt;
 use nearfar_sql::engine::{PUBLIC, TEMPORARY};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::{PG_CATALOG, SqlError};
 
@@ -253,7 +253,7 @@ fn unknown(relation: &Relation) -> datafusion::error::DataFusionError {
             name,
         } => format!("{schema}.{name}"),
     };
-    StoreError::from(SqlError::UnknownTable { table }).into()
+    EngineError::from(SqlError::UnknownTable { table }).into()
 }
 
 /// A name as it must be written.

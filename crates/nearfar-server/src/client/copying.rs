@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{ClientCopy, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
@@ -90,7 +90,7 @@ impl Connection {
 async fn feed<R: AsyncRead + Unpin>(
     reader: &mut Reader<R>,
     sender: mpsc::Sender<Piece>,
-    task: &mut JoinHandle<Result<u64, StoreError>>,
+    task: &mut JoinHandle<Result<u64, EngineError>>,
 ) -> Result<Joined<u64>, Ended> {
     loop {
         let next = tokio::select! {
@@ -138,7 +138,7 @@ fn rows(
     pieces: mpsc::Receiver<Piece>,
     decoder: Decoder,
     wrong: Arc<OnceLock<Failure>>,
-) -> impl Stream<Item = Result<RecordBatch, StoreError>> + Send {
+) -> impl Stream<Item = Result<RecordBatch, EngineError>> + Send {
     let incoming = Incoming {
         pieces,
         decoder,
@@ -149,7 +149,7 @@ fn rows(
         let next = incoming.next().await.map_err(|failure| {
             let message = failure.message.clone();
             wrong.get_or_init(|| failure);
-            StoreError::Cancelled { what: message }
+            EngineError::Cancelled { what: message }
         })?;
         Ok(next.map(|batch| (batch, (incoming, wrong))))
     })

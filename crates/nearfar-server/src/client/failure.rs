@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use nearfar_durable::error::DurabilityError;
-use nearfar_sql::error::{StoreError, is_disk_full};
+use nearfar_sql::error::{EngineError, is_disk_full};
 use nearfar_sql::sql::SqlError;
 use nearfar_sql::values::ValueError;
 use nearfar_table::transaction::TransactionError;
@@ -139,7 +139,7 @@ impl Failure {
     }
 
     /// An error of the store, in a statement of `text`.
-    pub fn of(error: &StoreError, text: &str) -> Self {
+    pub fn of(error: &EngineError, text: &str) -> Self {
         let explained = error.explain();
         let place = explained.place;
         Self {
@@ -177,33 +177,33 @@ fn position(text: &str, line: usize, column: usize) -> Option<usize> {
     (position <= text.chars().count() + 1).then_some(position)
 }
 
-fn code(error: &StoreError) -> &'static str {
+fn code(error: &EngineError) -> &'static str {
     if is_disk_full(error) {
         return state::DISK_FULL;
     }
     match error {
-        StoreError::Sql(error) => of_sql(error),
-        StoreError::Transaction(error) => of_transaction(error),
-        StoreError::Region(_) | StoreError::OutOfMemory(_) => state::OUT_OF_MEMORY,
-        StoreError::System(_) | StoreError::Model(_) => state::WRONG_STATE,
-        StoreError::Tier(_) => state::UNDEFINED_OBJECT,
-        StoreError::Strategy(_) | StoreError::UnknownFormat { .. } => {
+        EngineError::Sql(error) => of_sql(error),
+        EngineError::Transaction(error) => of_transaction(error),
+        EngineError::Region(_) | EngineError::OutOfMemory(_) => state::OUT_OF_MEMORY,
+        EngineError::System(_) | EngineError::Model(_) => state::WRONG_STATE,
+        EngineError::Tier(_) => state::UNDEFINED_OBJECT,
+        EngineError::Strategy(_) | EngineError::UnknownFormat { .. } => {
             state::INVALID_PARAMETER_VALUE
         }
-        StoreError::UnknownTpchTable { .. } => state::UNDEFINED_TABLE,
-        StoreError::Unreadable { .. } => state::UNDEFINED_FILE,
-        StoreError::Cancelled { .. } => state::QUERY_CANCELED,
-        StoreError::Durability(DurabilityError::Fenced { .. }) => state::ADMIN_SHUTDOWN,
-        StoreError::Durability(
+        EngineError::UnknownTpchTable { .. } => state::UNDEFINED_TABLE,
+        EngineError::Unreadable { .. } => state::UNDEFINED_FILE,
+        EngineError::Cancelled { .. } => state::QUERY_CANCELED,
+        EngineError::Durability(DurabilityError::Fenced { .. }) => state::ADMIN_SHUTDOWN,
+        EngineError::Durability(
             DurabilityError::InDoubt { .. } | DurabilityError::NotSynced { .. },
         ) => state::TRANSACTION_RESOLUTION_UNKNOWN,
-        StoreError::Durability(
+        EngineError::Durability(
             DurabilityError::Stopped { .. }
             | DurabilityError::NotLogged { .. }
             | DurabilityError::Io { .. },
         ) => state::IO_ERROR,
-        StoreError::Arrow(error) => of_arrow(error),
-        StoreError::DataFusion(error) => of_datafusion(error),
+        EngineError::Arrow(error) => of_arrow(error),
+        EngineError::DataFusion(error) => of_datafusion(error),
         _ => state::INTERNAL_ERROR,
     }
 }
@@ -286,7 +286,7 @@ fn of_datafusion(error: &DataFusionError) -> &'static str {
         DataFusionError::External(inner) => {
             let mut cause: Option<&(dyn Error + 'static)> = Some(inner.as_ref());
             while let Some(error) = cause {
-                if let Some(error) = error.downcast_ref::<StoreError>() {
+                if let Some(error) = error.downcast_ref::<EngineError>() {
                     return code(error);
                 }
                 if let Some(error) = error.downcast_ref::<ValueError>() {
@@ -338,13 +338,13 @@ mod tests {
         let conflict = TransactionError::Conflict {
             table: "t".to_owned(),
         };
-        let nested = DataFusionError::from(StoreError::Transaction(conflict)).context("inserting");
-        let failure = Failure::of(&StoreError::DataFusion(nested), "");
+        let nested = DataFusionError::from(EngineError::Transaction(conflict)).context("inserting");
+        let failure = Failure::of(&EngineError::DataFusion(nested), "");
         assert_eq!(failure.code, "40001");
         let missing = DataFusionError::Plan("table 'a.b.c' not found".to_owned());
         assert_eq!(Failure::of(&missing.into(), "").code, "42P01");
         let zero = ArrowError::DivideByZero;
-        assert_eq!(Failure::of(&StoreError::Arrow(zero), "").code, "22012");
+        assert_eq!(Failure::of(&EngineError::Arrow(zero), "").code, "22012");
     }
 
     #[test]
@@ -358,14 +358,14 @@ mod tests {
         let arrow = ArrowError::IoError("cannot write".to_owned(), full());
         let spilled = DataFusionError::from(arrow).context("sorting");
         for error in [
-            StoreError::Durability(not_logged),
-            StoreError::DataFusion(spilled),
+            EngineError::Durability(not_logged),
+            EngineError::DataFusion(spilled),
             DataFusionError::External(Box::new(full())).into(),
         ] {
             assert_eq!(Failure::of(&error, "").code, "53100", "{error:?}");
         }
         let message = "No space left on device".to_owned();
-        let in_doubt = StoreError::Durability(DurabilityError::NotSynced { message });
+        let in_doubt = EngineError::Durability(DurabilityError::NotSynced { message });
         assert_eq!(Failure::of(&in_doubt, "").code, "08007");
     }
 

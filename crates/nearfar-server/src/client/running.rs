@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nearfar_sql::engine::Interrupt;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_table::transaction::CommitGate;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{sleep, timeout};
@@ -31,9 +31,9 @@ pub struct Running<T> {
 }
 
 /// What becomes of a task.
-pub type Joined<T> = Result<Result<T, StoreError>, JoinError>;
+pub type Joined<T> = Result<Result<T, EngineError>, JoinError>;
 
-impl<T> Running<Result<T, StoreError>> {
+impl<T> Running<Result<T, EngineError>> {
     /// What became of the statement of `text`, whose task was waited for as `waited` says: given up, if
     /// that did not come to its end and nothing was committed. A commit that has begun is waited for,
     /// since its client must not be told that it failed.
@@ -57,7 +57,7 @@ impl<T> Running<Result<T, StoreError>> {
             };
             return match done {
                 Err(error) if error.is_cancelled() => Err(failure.into()),
-                Ok(Err(StoreError::Cancelled { .. })) => Err(failure.into()),
+                Ok(Err(EngineError::Cancelled { .. })) => Err(failure.into()),
                 // It was done already, and that is the truth.
                 done => told(done, text),
             };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nearfar_sql::engine::{CommandTag, Session, TransactionState};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{SessionCommand, SqlError, Statement};
 
 use super::connection::Connection;
@@ -103,7 +103,7 @@ pub async fn begin_settings(
     };
     for (name, value) in settings.begin(parameters).map_err(fatal)? {
         match session.set(&name, &value).await {
-            Ok(()) | Err(StoreError::Sql(SqlError::UnknownSetting { .. })) => {}
+            Ok(()) | Err(EngineError::Sql(SqlError::UnknownSetting { .. })) => {}
             Err(error) => return Err(fatal(Failure::of(&error, ""))),
         }
     }

@@ -7,7 +7,7 @@ use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use nearfar_sql::engine::{CommandTag, Interrupt, RowStream, StatementResult, TransactionState};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{ClientCopy, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
@@ -57,7 +57,7 @@ pub enum Outcome {
 /// Rows on their way to a client.
 pub struct Output {
     pub columns: Columns,
-    batches: BoxStream<'static, Result<RecordBatch, StoreError>>,
+    batches: BoxStream<'static, Result<RecordBatch, EngineError>>,
     current: Option<Rows>,
     text: Arc<str>,
     /// What the client is told when all rows are sent.
@@ -278,7 +278,7 @@ impl Connection {
         &mut self,
         text: &str,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, Ended> {
         self.on_workers_behind(Arc::default(), text, deadline, work)
             .await
@@ -290,7 +290,7 @@ impl Connection {
         gate: Arc<CommitGate>,
         text: &str,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
     ) -> Result<T, Ended> {
         let mut task = self.begin(gate, deadline, work).await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -306,8 +306,8 @@ impl Connection {
         &mut self,
         gate: Arc<CommitGate>,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<Running<Result<T, StoreError>>, Ended> {
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Result<Running<Result<T, EngineError>>, Ended> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let (cancel, halt) = (&self.cancel, &self.shared.halt);
         let working = Arc::clone(&self.working);

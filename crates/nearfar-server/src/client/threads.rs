@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use nearfar_sql::engine::{Interrupt, Lanes};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinHandle;
@@ -47,8 +47,8 @@ impl StatementThreads {
     pub fn run<T: Send + 'static>(
         &self,
         interrupt: Arc<Interrupt>,
-        work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Option<JoinHandle<Result<T, StoreError>>> {
+        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+    ) -> Option<JoinHandle<Result<T, EngineError>>> {
         let (tasks, busy) = (self.lanes.long.clone(), Busy::begin(&self.busy));
         let threads = self.runtime.as_ref()?;
         Some(threads.spawn_blocking(move || {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::session::Session;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{Statement, StatementKind};
 use nearfar_table::table::Table;
@@ -61,7 +61,7 @@ impl Session {
     ///
     /// # Errors
     /// A statement that is wrong or names what is not there; one of a transaction that has failed.
-    pub async fn describe(&self, statement: &Statement) -> Result<Described, StoreError> {
+    pub async fn describe(&self, statement: &Statement) -> Result<Described, EngineError> {
         let (parsed, is_query) = match statement.kind() {
             StatementKind::DataFusion {
                 statement: parsed, ..
@@ -86,7 +86,7 @@ impl Session {
 }
 
 /// The types of the parameters, by their number.
-fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, StoreError> {
+fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, EngineError> {
     let mut types = Vec::new();
     for (name, data_type) in plan.get_parameter_types()? {
         let number = name.trim_start_matches('$').parse::<usize>().ok();
@@ -106,7 +106,7 @@ fn parameters(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>, StoreError> {
 }
 
 /// The types that parameters are cast to, the first where there are several.
-fn casts(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>, StoreError> {
+fn casts(plan: &LogicalPlan, count: usize) -> Result<Vec<Option<DataType>>, EngineError> {
     let mut types = vec![None; count];
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{PUBLIC, TableMap};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
@@ -105,10 +105,10 @@ impl Engine {
     fn define<F, T>(
         &self,
         gate: &CommitGate,
-        check: impl FnOnce() -> Result<F, StoreError>,
+        check: impl FnOnce() -> Result<F, EngineError>,
         write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F) -> T,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, EngineError> {
         let applied = self.define_alone(gate, check, write, apply)?;
         self.database.main_changed();
         Ok(applied)
@@ -118,10 +118,10 @@ impl Engine {
     fn define_rows<F>(
         &self,
         gate: &CommitGate,
-        check: impl FnOnce() -> Result<F, StoreError>,
+        check: impl FnOnce() -> Result<F, EngineError>,
         write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F),
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         if self.durability.is_some() {
             return self.define(gate, check, write, apply);
         }
@@ -132,10 +132,10 @@ impl Engine {
     fn define_alone<F, T>(
         &self,
         gate: &CommitGate,
-        check: impl FnOnce() -> Result<F, StoreError>,
+        check: impl FnOnce() -> Result<F, EngineError>,
         write: impl FnOnce(&mut LogTransaction<'_>, &F) -> Result<(), DurableError>,
         apply: impl FnOnce(F) -> T,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, EngineError> {
         let _alone = self.definitions.unplanned_views.lock();
         let found = check()?;
         self.database.check_owner()?;
@@ -181,7 +181,7 @@ impl Engine {
         gate: &CommitGate,
         slot: &Slot,
         table: Arc<Table>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         if slot.is_temporary {
             self.check(slot)?;
             gate.pass()?;
@@ -238,7 +238,7 @@ impl Engine {
         gate: &CommitGate,
         slot: &Slot,
         view: Arc<ViewTable>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         let enter = |()| {
             slot.schema
                 .replace(slot.name.clone(), Arc::clone(&view) as _)
@@ -270,7 +270,7 @@ impl Engine {
         gate: &CommitGate,
         schema: &str,
         name: &str,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, EngineError> {
         self.define(
             gate,
             || Ok(self.catalog.schema(schema)),
@@ -286,7 +286,7 @@ impl Engine {
     ///
     /// # Errors
     /// A log that can't be written.
-    pub(super) fn create_schema(&self, gate: &CommitGate, name: &str) -> Result<(), StoreError> {
+    pub(super) fn create_schema(&self, gate: &CommitGate, name: &str) -> Result<(), EngineError> {
         self.define(
             gate,
             || Ok(()),
@@ -305,7 +305,7 @@ impl Engine {
         gate: &CommitGate,
         name: &str,
         with_contents: bool,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, EngineError> {
         let is_droppable = || {
             let schema = self.catalog.schema(name);
             schema.is_some_and(|map| with_contents || map.all().is_empty())
@@ -334,7 +334,7 @@ impl Engine {
         &self,
         gate: &CommitGate,
         table: &Table,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         self.define(
             gate,
             || Ok(()),
@@ -361,7 +361,7 @@ impl Engine {
         gate: &CommitGate,
         table: &Table,
         preload: Preload,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         let before = table.preload();
         table.set_preload(preload);
         let recorded = self.define(

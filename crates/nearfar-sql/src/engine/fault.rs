@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::path::PathBuf;
 
 use crate::datafusion_names::HASH_JOIN_BUILD;
-use crate::error::{StoreError, is_disk_full};
+use crate::error::{EngineError, is_disk_full};
 use crate::memory::QueryMemory;
 use crate::optimize::is_of_several_rows;
 use crate::sql::SqlError;
@@ -19,18 +19,18 @@ const NAMED_FILES_MAX: usize = 3;
 /// What a query reports, with the operator that was refused memory, and with the files that it
 /// reads where one of them can't be.
 pub fn query_error(
-    error: StoreError,
+    error: EngineError,
     memory: &QueryMemory,
     plan: &dyn ExecutionPlan,
-) -> StoreError {
-    let StoreError::DataFusion(inner) = &error else {
+) -> EngineError {
+    let EngineError::DataFusion(inner) = &error else {
         return error;
     };
     match (inner.find_root(), memory.refusal()) {
         (DataFusionError::ResourcesExhausted(_), Some(refusal)) => refusal.into(),
         (root, _) if is_of_several_rows(root) => SqlError::SeveralRows.into(),
         (root, _) if is_of_files(root) && !is_disk_full(inner) => match files(plan) {
-            Some(path) => StoreError::Unreadable {
+            Some(path) => EngineError::Unreadable {
                 path,
                 source: Box::new(error),
             },

@@ -50,7 +50,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::scan::{NearfarTable, ScanCosts};
 use catalog::SharedCatalog;
 use definitions::DefinitionLock;
@@ -103,7 +103,7 @@ impl Engine {
     /// # Errors
     /// Budgets that name no tier or exceed it; a profile that can't be emulated; a data directory that
     /// can't be opened, or has more than there is memory for.
-    pub fn new(options: EngineOptions) -> Result<Arc<Self>, StoreError> {
+    pub fn new(options: EngineOptions) -> Result<Arc<Self>, EngineError> {
         let EngineOptions {
             topology,
             profile,
@@ -290,7 +290,7 @@ impl Engine {
     ///
     /// # Errors
     /// A name that is taken; a log that can't be written.
-    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+    pub fn register(&self, table: Arc<Table>) -> Result<(), EngineError> {
         let slot = self.public_slot(table.name());
         self.create_table(&CommitGate::default(), &slot, table)
     }
@@ -310,7 +310,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`DurabilityError::InMemory`] without a data directory; a disk that can't be written.
-    pub fn checkpoint(&self) -> Result<(), StoreError> {
+    pub fn checkpoint(&self) -> Result<(), EngineError> {
         let durability = self.durability.as_ref().ok_or(DurabilityError::InMemory)?;
         Ok(durability.checkpoint()?)
     }
@@ -347,13 +347,13 @@ fn tier_models(
     system: &MemorySystem,
     profile: &Profile,
     share: BandwidthShare,
-) -> Result<TierModels, StoreError> {
+) -> Result<TierModels, EngineError> {
     let emulated = system
         .tiers()
         .filter(|(_, tier)| tier.kind == TierKind::Modelled);
     let models = emulated.map(|(tier, _)| Ok((tier, EmulatedTier::new(profile, share)?)));
     Ok(TierModels::new(
-        models.collect::<Result<Vec<_>, StoreError>>()?,
+        models.collect::<Result<Vec<_>, EngineError>>()?,
     ))
 }
 

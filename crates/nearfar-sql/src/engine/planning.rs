@@ -6,7 +6,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::foreign;
 use crate::interrupt;
 use crate::sql::check_plan;
@@ -19,7 +19,7 @@ use crate::values::with_small_integers;
 pub(super) async fn logical_plan(
     state: &SessionState,
     statement: DfStatement,
-) -> Result<LogicalPlan, StoreError> {
+) -> Result<LogicalPlan, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
     let plan = state.statement_to_plan(statement).await?;
@@ -35,7 +35,7 @@ pub(super) async fn logical_plan(
 pub(super) async fn physical_plan(
     state: &SessionState,
     plan: &LogicalPlan,
-) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
+) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
     let plan = foreign::physical_plan(state, plan).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_durable::checkpoint::Publisher;
 use nearfar_durable::checkpoint::pooled::TablePool;
 
@@ -43,7 +43,7 @@ impl Engine {
     ///
     /// # Errors
     /// A pool without room, or that was taken over. What was published before still is.
-    pub fn publish(&self) -> Result<(), StoreError> {
+    pub fn publish(&self) -> Result<(), EngineError> {
         self.publisher
             .get()
             .map_or(Ok(()), |publisher| Ok(publisher.publish()?))

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::catalog::SharedCatalog;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::scan::table_of;
 use nearfar_table::table::{ColumnSlot, PreloadPriority, Segment, Table};
 
@@ -31,7 +31,7 @@ impl UnloadedColumn {
     ///
     /// # Errors
     /// Bytes that are gone or damaged; memory that is refused.
-    pub fn load(&self) -> Result<(), StoreError> {
+    pub fn load(&self) -> Result<(), EngineError> {
         Ok(self.slot().current().map(drop)?)
     }
 }

@@ -25,7 +25,7 @@ use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
 use super::yielding::YIELDING_JOINS;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
 use crate::memory::{Charge, QueryMemory};
 use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
@@ -171,7 +171,7 @@ impl Session {
     ///
     /// # Errors
     /// A name that is taken.
-    pub fn register(&self, table: Arc<Table>) -> Result<(), StoreError> {
+    pub fn register(&self, table: Arc<Table>) -> Result<(), EngineError> {
         self.engine.register(table)
     }
 
@@ -182,7 +182,7 @@ impl Session {
     /// # Errors
     /// The first statement that fails; nothing has run if it is not SQL. To keep the results of
     /// those before it, [`Self::read`] the script and [`Self::run`] its statements one by one.
-    pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, StoreError> {
+    pub async fn execute(&self, sql: &str) -> Result<Vec<StatementResult>, EngineError> {
         let mut results = Vec::new();
         for statement in self.read(sql)? {
             results.push(self.run(&statement).await?);
@@ -196,7 +196,7 @@ impl Session {
     /// # Errors
     /// The first statement that is not SQL, or that is known not to be supported; a text that the
     /// session has no memory for.
-    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+    pub fn read(&self, sql: &str) -> Result<Vec<Statement>, EngineError> {
         self.read_within_limits(sql).inspect_err(|_| {
             if let Some(transaction) = self.open.lock().as_ref() {
                 transaction.fail();
@@ -204,7 +204,7 @@ impl Session {
         })
     }
 
-    fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, StoreError> {
+    fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, EngineError> {
         let charge = Arc::new(self.charge("the text of a statement", parsed_bytes(sql))?);
         let statements = statements(sql)?.into_iter();
         Ok(statements
@@ -217,7 +217,7 @@ impl Session {
     ///
     /// # Errors
     /// More than the session, or the engine, may take.
-    pub fn charge(&self, what: &str, bytes: u64) -> Result<Charge, StoreError> {
+    pub fn charge(&self, what: &str, bytes: u64) -> Result<Charge, EngineError> {
         Charge::new(&self.kept, what, bytes)
     }
 

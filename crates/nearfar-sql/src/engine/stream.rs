@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 
 use super::execute::shown_schema;
 use super::fault::{is_of_hash_join, query_error};
-use crate::error::{Panicked, StoreError};
+use crate::error::{EngineError, Panicked};
 use crate::memory::{CancelOnDrop, QueryMemory};
 use nearfar_durable::checkpoint::pooled::TablePool;
 use nearfar_durable::error::DurabilityError;
@@ -126,7 +126,7 @@ impl RowStream {
         let polled = catch_unwind(AssertUnwindSafe(|| batches.poll_next_unpin(cx)));
         polled.unwrap_or_else(|panic| {
             let message = format!("an operator has panicked: {}", Panicked::of(panic.as_ref()));
-            Poll::Ready(Some(Err(StoreError::Internal { message }.into())))
+            Poll::Ready(Some(Err(EngineError::Internal { message }.into())))
         })
     }
 
@@ -135,7 +135,7 @@ impl RowStream {
     fn checked(
         &self,
         batch: Result<RecordBatch, DataFusionError>,
-    ) -> Result<RecordBatch, StoreError> {
+    ) -> Result<RecordBatch, EngineError> {
         let owner = self.pool.as_ref().map_or(Ok(()), |pool| pool.check_owner());
         let checked = match (owner, batch) {
             (Ok(()), Ok(batch)) => return self.shown(batch),
@@ -148,7 +148,7 @@ impl RowStream {
     }
 
     /// A batch with the names of columns that are shown.
-    fn shown(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+    fn shown(&self, batch: RecordBatch) -> Result<RecordBatch, EngineError> {
         let has_names = |(own, other): (&Arc<Field>, &Arc<Field>)| own.name() == other.name();
         let fields = self.schema.fields().iter();
         if fields.zip(batch.schema_ref().fields()).all(has_names) {
@@ -175,7 +175,7 @@ impl RowStream {
     ///
     /// # Errors
     /// What ended the query early.
-    pub(super) async fn buffered(mut self) -> Result<Self, StoreError> {
+    pub(super) async fn buffered(mut self) -> Result<Self, EngineError> {
         let mut batches = Vec::new();
         while let Some(batch) = self.next().await {
             batches.push(batch?);
@@ -191,7 +191,7 @@ impl RowStream {
     ///
     /// # Errors
     /// What ended the query early.
-    pub async fn collect(mut self) -> Result<Vec<RecordBatch>, StoreError> {
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>, EngineError> {
         let mut batches = Vec::new();
         while let Some(batch) = self.next().await {
             batches.push(batch?);
@@ -209,7 +209,7 @@ impl fmt::Debug for RowStream {
 }
 
 impl Stream for RowStream {
-    type Item = Result<RecordBatch, StoreError>;
+    type Item = Result<RecordBatch, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = self.poll_batches(cx);

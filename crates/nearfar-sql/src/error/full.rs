@@ -6,7 +6,7 @@ use std::io;
 use datafusion::error::DataFusionError;
 use nearfar_memory::pool::PoolError;
 
-use super::StoreError;
+use super::EngineError;
 use nearfar_durable::error::{CheckpointError, DurabilityError};
 
 /// Whether an error is that a file system, a quota or a pool has no room left, however deep that lies
@@ -63,14 +63,14 @@ fn cause_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'st
             None => error.source(),
         };
     }
-    let boxed = error.downcast_ref::<Box<StoreError>>().map(AsRef::as_ref);
-    if let Some(error) = error.downcast_ref::<StoreError>().or(boxed) {
+    let boxed = error.downcast_ref::<Box<EngineError>>().map(AsRef::as_ref);
+    if let Some(error) = error.downcast_ref::<EngineError>().or(boxed) {
         return match error {
-            StoreError::Durability(error) => Some(error),
-            StoreError::Checkpoint(error) => Some(error.as_ref()),
-            StoreError::Arrow(error) => Some(error),
-            StoreError::DataFusion(error) => Some(error),
-            StoreError::Unreadable { source, .. } => Some(source.as_ref()),
+            EngineError::Durability(error) => Some(error),
+            EngineError::Checkpoint(error) => Some(error.as_ref()),
+            EngineError::Arrow(error) => Some(error),
+            EngineError::DataFusion(error) => Some(error),
+            EngineError::Unreadable { source, .. } => Some(source.as_ref()),
             other => other.source(),
         };
     }
@@ -94,15 +94,15 @@ mod tests {
     #[test]
     fn full_disks_are_found_in_what_wraps_them() {
         let arrow = || ArrowError::IoError("cannot write".to_owned(), full());
-        let store = |error: DurabilityError| StoreError::Durability(error);
+        let store = |error: DurabilityError| EngineError::Durability(error);
         let not_logged = store(DurabilityError::NotLogged {
             message: String::new(),
             kind: Some(io::ErrorKind::QuotaExceeded),
         });
-        let datafusion = |error: DataFusionError| StoreError::DataFusion(error);
-        let errors: Vec<StoreError> = vec![
+        let datafusion = |error: DataFusionError| EngineError::DataFusion(error);
+        let errors: Vec<EngineError> = vec![
             not_logged,
-            StoreError::Arrow(arrow()),
+            EngineError::Arrow(arrow()),
             datafusion(DataFusionError::IoError(full())),
             datafusion(DataFusionError::ArrowError(Box::new(arrow()), None).context("sorting")),
             datafusion(DataFusionError::Shared(Arc::new(DataFusionError::from(
@@ -132,8 +132,8 @@ mod tests {
         };
         let file = CheckpointError::Full { path };
         for error in [pool, file] {
-            assert!(is_disk_full(&StoreError::from(error.clone())), "{error:?}");
-            let outer = DataFusionError::from(StoreError::from(error));
+            assert!(is_disk_full(&EngineError::from(error.clone())), "{error:?}");
+            let outer = DataFusionError::from(EngineError::from(error));
             assert!(is_disk_full(&outer), "{outer:?}");
         }
     }
@@ -141,11 +141,11 @@ mod tests {
     #[test]
     fn other_errors_are_none() {
         let missing = io::Error::from(io::ErrorKind::NotFound);
-        let error = StoreError::DataFusion(DataFusionError::IoError(missing));
+        let error = EngineError::DataFusion(DataFusionError::IoError(missing));
         assert!(!is_disk_full(&error));
         let message = "No space left on device".to_owned();
         let kind = None;
-        let error = StoreError::Durability(DurabilityError::NotLogged { message, kind });
+        let error = EngineError::Durability(DurabilityError::NotLogged { message, kind });
         assert!(!is_disk_full(&error));
     }
 }

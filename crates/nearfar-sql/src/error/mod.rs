@@ -25,7 +25,7 @@ pub use sql::SqlError;
 /// Errors of tables, their loading and their placement, and of statements.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum EngineError {
     /// Memory was refused or is not where it should be.
     #[error(transparent)]
     Region(#[from] RegionError),
@@ -68,7 +68,7 @@ pub enum StoreError {
         /// The file or folder.
         path: PathBuf,
         /// What is wrong with it.
-        source: Box<StoreError>,
+        source: Box<EngineError>,
     },
     /// What is wrong with a file that others have written.
     #[error(transparent)]
@@ -99,14 +99,14 @@ pub enum StoreError {
     DataFusion(DataFusionError),
 }
 
-impl From<CheckpointError> for StoreError {
+impl From<CheckpointError> for EngineError {
     fn from(error: CheckpointError) -> Self {
         Self::Checkpoint(Box::new(error))
     }
 }
 
 /// Every kind of the tables' errors is one of these too.
-impl From<TableError> for StoreError {
+impl From<TableError> for EngineError {
     fn from(error: TableError) -> Self {
         match error {
             TableError::Region(error) => Self::Region(error),
@@ -124,7 +124,7 @@ impl From<TableError> for StoreError {
 }
 
 /// The same of the errors of what outlives the process.
-impl From<DurableError> for StoreError {
+impl From<DurableError> for EngineError {
     fn from(error: DurableError) -> Self {
         match error {
             DurableError::Durability(error) => Self::Durability(error),
@@ -135,7 +135,7 @@ impl From<DurableError> for StoreError {
     }
 }
 
-impl StoreError {
+impl EngineError {
     /// The same error again, where it can be copied: several partitions may report one error.
     fn copy(&self) -> Option<Self> {
         match self {
@@ -150,17 +150,17 @@ impl StoreError {
     }
 }
 
-impl From<StoreError> for DataFusionError {
-    fn from(error: StoreError) -> Self {
+impl From<EngineError> for DataFusionError {
+    fn from(error: EngineError) -> Self {
         match error {
-            StoreError::DataFusion(inner) => inner,
-            StoreError::Arrow(inner) => inner.into(),
+            EngineError::DataFusion(inner) => inner,
+            EngineError::Arrow(inner) => inner.into(),
             other => Self::External(Box::new(other)),
         }
     }
 }
 
-impl From<ArrowError> for StoreError {
+impl From<ArrowError> for EngineError {
     fn from(error: ArrowError) -> Self {
         match error {
             ArrowError::ExternalError(inner) => match inner.downcast::<Self>() {
@@ -173,7 +173,7 @@ impl From<ArrowError> for StoreError {
 }
 
 /// An error of ours that has passed through DataFusion comes out as it went in.
-impl From<DataFusionError> for StoreError {
+impl From<DataFusionError> for EngineError {
     fn from(error: DataFusionError) -> Self {
         match error {
             DataFusionError::External(inner) => match inner.downcast::<Self>() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::format::FileFormat;
 use super::{arrow_ipc, parquet};
 use crate::error::Damage;
-use crate::error::StoreError;
+use crate::error::EngineError;
 
 /// Folders within folders that are looked into.
 const DEPTH_MAX: usize = 16;
@@ -16,12 +16,12 @@ const DEPTH_MAX: usize = 16;
 /// say. What can't be opened is left to who reads it.
 ///
 /// # Errors
-/// [`StoreError::Unreadable`] with the [`Damage`] of the first file that is damaged.
-pub fn check(path: &Path, format: FileFormat) -> Result<(), StoreError> {
+/// [`EngineError::Unreadable`] with the [`Damage`] of the first file that is damaged.
+pub fn check(path: &Path, format: FileFormat) -> Result<(), EngineError> {
     check_below(path, format, DEPTH_MAX)
 }
 
-fn check_below(path: &Path, format: FileFormat, depth: usize) -> Result<(), StoreError> {
+fn check_below(path: &Path, format: FileFormat, depth: usize) -> Result<(), EngineError> {
     let Ok(metadata) = fs::metadata(path) else {
         return Ok(());
     };
@@ -44,7 +44,7 @@ fn check_below(path: &Path, format: FileFormat, depth: usize) -> Result<(), Stor
 ///
 /// # Errors
 /// As [`check`].
-pub(super) fn check_file(path: &Path, format: FileFormat) -> Result<(), StoreError> {
+pub(super) fn check_file(path: &Path, format: FileFormat) -> Result<(), EngineError> {
     let Ok(file) = Bytes::open(path) else {
         return Ok(());
     };
@@ -60,10 +60,10 @@ pub(super) fn check_file(path: &Path, format: FileFormat) -> Result<(), StoreErr
 }
 
 /// A file with this damage.
-pub(super) fn unreadable(path: &Path, damage: Damage) -> StoreError {
-    StoreError::Unreadable {
+pub(super) fn unreadable(path: &Path, damage: Damage) -> EngineError {
+    EngineError::Unreadable {
         path: path.to_owned(),
-        source: Box::new(StoreError::Damaged(damage)),
+        source: Box::new(EngineError::Damaged(damage)),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::str::FromStr;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 
 /// A file format that tables are loaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,12 +21,12 @@ impl FileFormat {
     ///
     /// # Errors
     /// An ending that names none.
-    pub fn of_path(path: &Path) -> Result<Self, StoreError> {
+    pub fn of_path(path: &Path) -> Result<Self, EngineError> {
         let ending = path
             .extension()
             .and_then(|e| e.to_str())
             .unwrap_or_default();
-        ending.parse().map_err(|()| StoreError::UnknownFormat {
+        ending.parse().map_err(|()| EngineError::UnknownFormat {
             path: path.to_owned(),
         })
     }

@@ -15,19 +15,19 @@ use super::caught::caught;
 use super::check::{check, unreadable};
 use super::format::FileFormat;
 use crate::error::Damage;
-use crate::error::StoreError;
+use crate::error::EngineError;
 
 /// What `work` does that reads the files and folders `paths`, which are checked before.
 ///
 /// # Errors
-/// [`StoreError::Unreadable`] with `named` as the file, for whatever goes wrong.
+/// [`EngineError::Unreadable`] with `named` as the file, for whatever goes wrong.
 pub async fn reading<T>(
     paths: &[PathBuf],
     format: Option<FileFormat>,
     named: &Path,
     work: impl Future<Output = Result<T>>,
-) -> Result<T, StoreError> {
-    let failed = |source| StoreError::Unreadable {
+) -> Result<T, EngineError> {
+    let failed = |source| EngineError::Unreadable {
         path: named.to_owned(),
         source: Box::new(source),
     };
@@ -41,11 +41,11 @@ pub async fn reading<T>(
 /// The physical plan of `plan`.
 ///
 /// # Errors
-/// The planner's; [`StoreError::Unreadable`] where it reads files that are damaged.
+/// The planner's; [`EngineError::Unreadable`] where it reads files that are damaged.
 pub async fn physical_plan(
     state: &SessionState,
     plan: &LogicalPlan,
-) -> Result<Arc<dyn ExecutionPlan>, StoreError> {
+) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
     let files = files(plan)?;
     let Some(named) = files.first().cloned() else {
         return Ok(state.create_physical_plan(plan).await?);
@@ -58,14 +58,14 @@ pub async fn physical_plan(
 }
 
 /// Checks files and folders of `format`, or of the ones that their names say.
-async fn check_all(paths: Vec<PathBuf>, format: Option<FileFormat>) -> Result<(), StoreError> {
+async fn check_all(paths: Vec<PathBuf>, format: Option<FileFormat>) -> Result<(), EngineError> {
     let checked = tokio::task::spawn_blocking(move || {
         paths.iter().try_for_each(|path| {
             let format = format.or_else(|| FileFormat::of_path(path).ok());
             format.map_or(Ok(()), |format| check(path, format))
         })
     });
-    checked.await.map_err(|error| StoreError::Internal {
+    checked.await.map_err(|error| EngineError::Internal {
         message: error.to_string(),
     })?
 }

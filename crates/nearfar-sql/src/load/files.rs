@@ -8,7 +8,7 @@ use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, Ses
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::foreign::{FileFormat, GUARDED_FILES, reading};
 
 /// A plan that reads the file or folder `path` with `threads` threads, whose partitions follow each
@@ -20,8 +20,8 @@ pub async fn file_plan(
     path: &Path,
     format: FileFormat,
     threads: usize,
-) -> Result<(Arc<dyn ExecutionPlan>, SessionContext), StoreError> {
-    let text = path.to_str().ok_or_else(|| StoreError::Unreadable {
+) -> Result<(Arc<dyn ExecutionPlan>, SessionContext), EngineError> {
+    let text = path.to_str().ok_or_else(|| EngineError::Unreadable {
         path: path.to_owned(),
         source: Box::new(DataFusionError::Configuration("the path is not UTF-8".to_owned()).into()),
     })?;

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use std::sync::Arc;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::placement::{ColumnPlacements, Storage, TemporaryBudget};
 use nearfar_table::table::{Segment, Table, TableBuilder, stored_schema};
 
@@ -38,7 +38,7 @@ pub struct Load {
 }
 
 /// Rows of one thread.
-pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, StoreError>> + Send>;
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
 impl Load {
     fn builder(
@@ -66,7 +66,7 @@ impl Load {
         self,
         plan: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
-    ) -> Result<Arc<Table>, StoreError> {
+    ) -> Result<Arc<Table>, EngineError> {
         self.plan_charged(plan, context, None).await
     }
 
@@ -79,7 +79,7 @@ impl Load {
         plan: Arc<dyn ExecutionPlan>,
         context: Arc<TaskContext>,
         temporary: Option<Arc<TemporaryBudget>>,
-    ) -> Result<Arc<Table>, StoreError> {
+    ) -> Result<Arc<Table>, EngineError> {
         let schema = stored_schema(&plan.schema());
         let partitions = plan.output_partitioning().partition_count();
         let tasks = (0..partitions).map(|partition| {
@@ -112,7 +112,7 @@ impl Load {
         self,
         schema: &SchemaRef,
         parts: Vec<Batches>,
-    ) -> Result<Arc<Table>, StoreError> {
+    ) -> Result<Arc<Table>, EngineError> {
         let schema = stored_schema(schema);
         let load = |part: Batches| {
             let mut builder = self.builder(&schema, None);
@@ -123,7 +123,7 @@ impl Load {
             }
             Ok(builder.finish()?)
         };
-        let loaded: Vec<Result<Vec<Arc<Segment>>, StoreError>> = std::thread::scope(|scope| {
+        let loaded: Vec<Result<Vec<Arc<Segment>>, EngineError>> = std::thread::scope(|scope| {
             let threads: Vec<_> = parts
                 .into_iter()
                 .map(|part| scope.spawn(|| load(part)))
@@ -141,20 +141,20 @@ fn join_thread<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-type Task = tokio::task::JoinHandle<Result<Vec<Arc<Segment>>, StoreError>>;
+type Task = tokio::task::JoinHandle<Result<Vec<Arc<Segment>>, EngineError>>;
 
 /// Tasks that end when the load is given up, by an error or by Ctrl-C.
 struct AbortOnDrop(Vec<Task>);
 
 impl AbortOnDrop {
-    async fn join(mut self) -> Vec<Result<Vec<Arc<Segment>>, StoreError>> {
+    async fn join(mut self) -> Vec<Result<Vec<Arc<Segment>>, EngineError>> {
         let mut results = Vec::with_capacity(self.0.len());
         for task in &mut self.0 {
             let result = match task.await {
                 Ok(result) => result,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => Err(StoreError::Cancelled {
+                    Err(_) => Err(EngineError::Cancelled {
                         what: "loading".to_owned(),
                     }),
                 },

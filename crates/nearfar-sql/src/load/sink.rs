@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::progress::Progress;
+use crate::error::EngineError;
 use crate::error::SqlError;
-use crate::error::StoreError;
 use crate::values::declared::assigned;
 use nearfar_table::placement::Storage;
 use nearfar_table::table::Table;
@@ -38,13 +38,13 @@ impl RowWriter {
     ///
     /// # Errors
     /// A null where none may be; a text that is too long; a value that does not cast; a region that is refused.
-    pub fn push(&mut self, batch: RecordBatch) -> Result<(), StoreError> {
+    pub fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         self.check_nulls(&batch)?;
         let batch = self.with_lengths(batch)?;
         Ok(self.rows.push(batch)?)
     }
 
-    fn check_nulls(&self, batch: &RecordBatch) -> Result<(), StoreError> {
+    fn check_nulls(&self, batch: &RecordBatch) -> Result<(), EngineError> {
         for (field, column) in self
             .rows
             .table()
@@ -67,7 +67,7 @@ impl RowWriter {
     }
 
     /// The rows with texts as long as their columns were declared.
-    fn with_lengths(&self, batch: RecordBatch) -> Result<RecordBatch, StoreError> {
+    fn with_lengths(&self, batch: RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut changed: Option<Vec<ArrayRef>> = None;
         let fields = self.rows.table().schema().fields().iter();
         for (at, (field, column)) in fields.zip(batch.columns()).enumerate() {
@@ -85,7 +85,7 @@ impl RowWriter {
     ///
     /// # Errors
     /// As [`Self::push`].
-    pub fn finish(self) -> Result<(NewRows, u64), StoreError> {
+    pub fn finish(self) -> Result<(NewRows, u64), EngineError> {
         Ok(self.rows.finish()?)
     }
 }
@@ -154,11 +154,11 @@ impl DataSink for TableSink {
         let (rows, count) = writer.finish()?;
         self.transaction
             .insert(&self.table, rows)
-            .map_err(StoreError::from)?;
+            .map_err(EngineError::from)?;
         if self.is_alone {
             let gate = CommitGate::default();
             let ended = self.transaction.end_statement(&gate).await;
-            ended.map_err(StoreError::from)?;
+            ended.map_err(EngineError::from)?;
         }
         Ok(count)
     }

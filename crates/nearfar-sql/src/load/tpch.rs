@@ -12,7 +12,7 @@ use tpchgen_arrow::{
 };
 
 use super::Batches;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::segment::ZONE_ROWS;
 
 /// Names of the tables, largest last.
@@ -32,7 +32,7 @@ pub struct Rows {
 ///
 /// # Errors
 /// A table that TPC-H does not have.
-pub fn rows(table: &str, scale_factor: f64, parts: usize) -> Result<Rows, StoreError> {
+pub fn rows(table: &str, scale_factor: f64, parts: usize) -> Result<Rows, EngineError> {
     macro_rules! rows {
         ($arrow:ident, $generator:ident) => {
             rows!($arrow, $generator, parts)
@@ -54,7 +54,7 @@ pub fn rows(table: &str, scale_factor: f64, parts: usize) -> Result<Rows, StoreE
         "orders" => rows!(OrderArrow, OrderGenerator),
         "lineitem" => rows!(LineItemArrow, LineItemGenerator),
         _ => {
-            return Err(StoreError::UnknownTpchTable {
+            return Err(EngineError::UnknownTpchTable {
                 table: table.to_owned(),
             });
         }
@@ -71,7 +71,7 @@ where
         schema: generators[0].schema(),
         parts: generators
             .into_iter()
-            .map(|g| Box::new(g.map(|batch| batch.map_err(StoreError::from))) as Batches)
+            .map(|g| Box::new(g.map(|batch| batch.map_err(EngineError::from))) as Batches)
             .collect(),
     }
 }

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::datafusion_names::{SORT_MERGER, SORTER};
-use crate::error::{LimitOf, Refusal, StoreError};
+use crate::error::{EngineError, LimitOf, Refusal};
 use nearfar_topology::units::Bytes;
 
 /// What a query may hold however much the others take.
@@ -434,7 +434,7 @@ impl MemoryPool for QueryMemory {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         if self.is_cancelled.load(Relaxed) {
-            return Err(StoreError::Cancelled {
+            return Err(EngineError::Cancelled {
                 what: "the query".to_owned(),
             }
             .into());

@@ -5,7 +5,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use std::sync::Arc;
 
 use super::QueryMemory;
-use crate::error::StoreError;
+use crate::error::EngineError;
 
 /// What a statement takes from its planning to its end.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Charge {
     ///
     /// # Errors
     /// More than there is.
-    pub fn new(memory: &Arc<QueryMemory>, what: &str, bytes: u64) -> Result<Self, StoreError> {
+    pub fn new(memory: &Arc<QueryMemory>, what: &str, bytes: u64) -> Result<Self, EngineError> {
         let taken = reservation(memory, what);
         grow(
             memory,
@@ -68,7 +68,7 @@ fn reservation(memory: &Arc<QueryMemory>, what: &str) -> MemoryReservation {
 }
 
 /// The refusal instead of the error that operators look for.
-fn grow(memory: &QueryMemory, taken: &MemoryReservation, bytes: usize) -> Result<(), StoreError> {
+fn grow(memory: &QueryMemory, taken: &MemoryReservation, bytes: usize) -> Result<(), EngineError> {
     taken
         .try_grow(bytes)
         .map_err(|error| match memory.refusal() {

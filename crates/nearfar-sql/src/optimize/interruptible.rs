@@ -80,7 +80,7 @@ impl PhysicalOptimizerRule for Interruptible<dyn PhysicalOptimizerRule + Send + 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::StoreError;
+    use crate::error::EngineError;
     use crate::interrupt::{Interrupt, PlanningTurns};
     use crate::optimize::{analyzer_rules, logical_rules, physical_rules};
     use arrow::datatypes::Schema;
@@ -107,7 +107,7 @@ mod tests {
                 let applied = rule.optimize(plan, &options);
                 assert!(applied.is_err(), "{}", rule.name());
             }
-            Ok::<_, StoreError>(())
+            Ok::<_, EngineError>(())
         };
         // The steps above ran, and the statement has failed nevertheless or ended before it noticed.
         let _ = interrupt.run(work).await;

@@ -17,7 +17,7 @@ use super::costly::is_costly;
 use super::like::LikePattern;
 use super::literals::literal;
 use super::steps::dictionary_bytes;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::segment::{
     CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, with_codes,
 };
@@ -60,7 +60,7 @@ impl Filter {
     pub fn conjuncts(
         expr: &Arc<dyn PhysicalExpr>,
         schema: &Schema,
-    ) -> Result<Vec<Self>, StoreError> {
+    ) -> Result<Vec<Self>, EngineError> {
         split_conjunction(expr)
             .into_iter()
             .filter(|conjunct| !is_true(conjunct))
@@ -68,7 +68,7 @@ impl Filter {
             .collect()
     }
 
-    fn new(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Self, StoreError> {
+    fn new(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Self, EngineError> {
         let mut columns: Vec<usize> = collect_columns(expr).iter().map(Column::index).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -190,7 +190,7 @@ impl Filter {
     }
 
     /// For each value of the filter's one column 1 where it passes, else 0.
-    fn verdicts(&self, values: ArrayRef) -> Result<Vec<u8>, StoreError> {
+    fn verdicts(&self, values: ArrayRef) -> Result<Vec<u8>, EngineError> {
         let rows = values.len();
         let mask = self.evaluate(vec![values], rows)?;
         let pass = |i: usize| u8::from(mask.is_valid(i) && mask.value(i));
@@ -198,7 +198,7 @@ impl Filter {
     }
 
     /// Which dictionary values pass, and whether null does.
-    fn accept_table(&self, values: ArrayRef) -> Result<Accept, StoreError> {
+    fn accept_table(&self, values: ArrayRef) -> Result<Accept, EngineError> {
         let accept_null = self.verdicts(new_null_array(values.data_type(), 1))?[0];
         let table = self.verdicts(values)?;
         let first = table.iter().position(|p| *p == 1);
@@ -231,7 +231,7 @@ impl Filter {
         &self,
         columns: Vec<ArrayRef>,
         rows: usize,
-    ) -> Result<BooleanArray, StoreError> {
+    ) -> Result<BooleanArray, EngineError> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let schema = Arc::clone(&self.compact_schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;

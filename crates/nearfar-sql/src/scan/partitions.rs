@@ -3,7 +3,7 @@
 use arrow::datatypes::Schema;
 use std::ops::Range;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::segment::{Code, Encoding, ZONE_ROWS, with_codes};
 use nearfar_table::table::{Order, Part, Snapshot, TableSummary};
 
@@ -60,7 +60,7 @@ impl Partitions {
             let splits = split_values(bounds, count);
             let starts = splits.iter().map(|v| first_row_at(snapshot, column, *v));
             // Values that can't be read are the scan's to report.
-            let starts: Result<Vec<usize>, StoreError> = starts.chain([Ok(rows)]).collect();
+            let starts: Result<Vec<usize>, EngineError> = starts.chain([Ok(rows)]).collect();
             if let Ok(starts) = starts
                 && is_balanced(&starts, rows, count)
             {
@@ -104,7 +104,7 @@ fn split_values((low, high): (i128, i128), count: usize) -> Vec<i128> {
 }
 
 /// The first row, over all segments, whose value of a sorted column is at least `value`.
-fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> Result<usize, StoreError> {
+fn first_row_at(snapshot: &Snapshot, column: usize, value: i128) -> Result<usize, EngineError> {
     let mut before = 0;
     for part in snapshot.parts() {
         let segment = &part.segment;

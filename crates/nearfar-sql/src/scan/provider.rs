@@ -17,8 +17,8 @@ use super::charge::ScanCosts;
 use super::filter::has_subquery;
 use super::source::{ROW_ID, TableScan};
 use super::statistics::statistics;
+use crate::error::EngineError;
 use crate::error::SqlError;
-use crate::error::StoreError;
 use crate::load::TableSink;
 use crate::settings::Settings;
 use nearfar_table::table::Table;
@@ -132,7 +132,7 @@ impl TableProvider for NearfarTable {
         let snapshot = match config.get_extension::<Transaction>() {
             Some(transaction) => transaction
                 .snapshot(&self.table)
-                .map_err(StoreError::from)?,
+                .map_err(EngineError::from)?,
             None => self.table.snapshot(),
         };
         let (table, costs) = (&self.table, &self.costs);
@@ -152,7 +152,7 @@ impl TableProvider for NearfarTable {
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let unsupported = |statement, instead| {
-            Err(StoreError::from(SqlError::unsupported(statement, instead)).into())
+            Err(EngineError::from(SqlError::unsupported(statement, instead)).into())
         };
         match (&self.database, insert_op) {
             (Some(database), InsertOp::Append) => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::charge::PartitionCosts;
 use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
 use super::steps::{rows_by_bytes, text_bytes};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
 use nearfar_table::table::{ColumnSlot, DeleteVector, Part, Segment, TableSummary};
 
@@ -129,7 +129,7 @@ impl BoundSegment {
     ///
     /// # Errors
     /// Columns of filters that can't be brought to memory.
-    pub fn new(part: Part, filters: &[ActiveFilter]) -> Result<Self, StoreError> {
+    pub fn new(part: Part, filters: &[ActiveFilter]) -> Result<Self, EngineError> {
         let columns = part.segment.columns().len();
         let mut bound = Self {
             current: vec![None; columns],
@@ -173,7 +173,7 @@ impl BoundSegment {
     ///
     /// # Errors
     /// A column that can't be brought to memory.
-    pub fn column(&mut self, column: usize) -> Result<Arc<ColumnSegment>, StoreError> {
+    pub fn column(&mut self, column: usize) -> Result<Arc<ColumnSegment>, EngineError> {
         if let Some(current) = &self.current[column] {
             return Ok(Arc::clone(current));
         }
@@ -208,7 +208,7 @@ impl BoundSegment {
         filters: &mut [ActiveFilter],
         schema: &Schema,
         costs: &mut PartitionCosts,
-    ) -> Result<Selected, StoreError> {
+    ) -> Result<Selected, EngineError> {
         let start = (zone * ZONE_ROWS).max(within.start);
         let end = ((zone + 1) * ZONE_ROWS).min(within.end);
         let mut selected = self.select_by_zone(zone, start..end, filters, costs);
@@ -288,7 +288,7 @@ impl BoundSegment {
         active: &mut ActiveFilter,
         schema: &Schema,
         costs: &mut PartitionCosts,
-    ) -> Result<Selected, StoreError> {
+    ) -> Result<Selected, EngineError> {
         let rows = selected.as_rows();
         let columns = active
             .filter
@@ -328,7 +328,7 @@ impl BoundSegment {
         rows: RowSet<'_>,
         schema: &Schema,
         costs: &mut PartitionCosts,
-    ) -> Result<ArrayRef, StoreError> {
+    ) -> Result<ArrayRef, EngineError> {
         if column == self.segment().columns().len() {
             return Ok(self.part.id_column(rows));
         }

@@ -7,7 +7,7 @@ use super::charge::PartitionCosts;
 use super::filter::Filter;
 use super::rows::{ActiveFilter, BoundSegment};
 use super::steps::Steps;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::interrupt;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::Snapshot;
@@ -28,7 +28,7 @@ pub fn selectivity(
     snapshot: &Snapshot,
     schema: &SchemaRef,
     filters: &[Filter],
-) -> Result<f64, StoreError> {
+) -> Result<f64, EngineError> {
     if filters.is_empty() || snapshot.rows() == 0 {
         return Ok(1.0);
     }

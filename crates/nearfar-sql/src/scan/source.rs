@@ -28,7 +28,7 @@ use super::partitions::Partitions;
 use super::selectivity::selectivity;
 use super::statistics::statistics;
 use super::stream::{DynamicFilter, PartitionScan, ScanStream};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::table::{Snapshot, Table};
 
 /// The column of a row's identity, which no table has and statements that change rows read.
@@ -75,7 +75,7 @@ impl TableScan {
         filters: &[Arc<dyn PhysicalExpr>],
         partitions: usize,
         costs: &Arc<ScanCosts>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, EngineError> {
         let mut scan = Self {
             partitions: Arc::new(Partitions::of(&snapshot, table.schema(), partitions)),
             schema: Arc::new(table_schema.project(&projection)?),
@@ -137,7 +137,7 @@ impl TableScan {
         self.snapshot.rows() as u64 + bytes.sum::<u64>() / BYTES_PER_ROW
     }
 
-    fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), StoreError> {
+    fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), EngineError> {
         if filters.is_empty() {
             return Ok(());
         }

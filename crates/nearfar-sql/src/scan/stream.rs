@@ -20,7 +20,7 @@ use super::filter::Filter;
 use super::partitions::Piece;
 use super::rows::{ActiveFilter, BoundSegment, Selected};
 use super::steps::Steps;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
 use nearfar_table::table::Snapshot;
 
@@ -129,7 +129,7 @@ impl ScanStream {
 
     /// Puts what the dynamic filters stand for now behind the static ones, and says whether
     /// segments have to be bound again.
-    fn refresh_filters(&mut self) -> Result<bool, StoreError> {
+    fn refresh_filters(&mut self) -> Result<bool, EngineError> {
         let mut changed = false;
         for dynamic in &mut self.scan.dynamic {
             changed |= dynamic.changed()?.is_some();
@@ -154,7 +154,7 @@ impl ScanStream {
         Ok(changed)
     }
 
-    fn step(&mut self) -> Result<Step, StoreError> {
+    fn step(&mut self) -> Result<Step, EngineError> {
         if self.rows_left == 0 {
             return Ok(Step::Done);
         }
@@ -188,7 +188,7 @@ impl ScanStream {
         Ok(step)
     }
 
-    fn open_next(&mut self) -> Result<Option<OpenPiece>, StoreError> {
+    fn open_next(&mut self) -> Result<Option<OpenPiece>, EngineError> {
         let Some(piece) = self.scan.pieces.pop_front() else {
             return Ok(None);
         };
@@ -201,7 +201,7 @@ impl ScanStream {
     }
 
     /// Hands whole runs on immediately; collects single rows until they fill a batch.
-    fn take(&mut self, selected: Selected, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+    fn take(&mut self, selected: Selected, bound: &mut BoundSegment) -> Result<Step, EngineError> {
         match selected {
             Selected::None => Ok(Step::Nothing),
             Selected::Run(rows) if self.pending.is_empty() => {
@@ -226,7 +226,7 @@ impl ScanStream {
         }
     }
 
-    fn flush_if_full(&mut self, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+    fn flush_if_full(&mut self, bound: &mut BoundSegment) -> Result<Step, EngineError> {
         if self.pending.len() >= ZONE_ROWS / 2 {
             self.flush(bound)
         } else {
@@ -234,7 +234,7 @@ impl ScanStream {
         }
     }
 
-    fn flush(&mut self, bound: &mut BoundSegment) -> Result<Step, StoreError> {
+    fn flush(&mut self, bound: &mut BoundSegment) -> Result<Step, EngineError> {
         if self.pending.is_empty() {
             return Ok(Step::Nothing);
         }
@@ -248,7 +248,7 @@ impl ScanStream {
         &mut self,
         rows: RowSet<'_>,
         bound: &mut BoundSegment,
-    ) -> Result<RecordBatch, StoreError> {
+    ) -> Result<RecordBatch, EngineError> {
         let columns = self
             .scan
             .projection

@@ -13,7 +13,7 @@ use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::error::{SqlError, StoreError};
+use crate::error::{EngineError, SqlError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
@@ -220,7 +220,7 @@ impl Settings {
     }
 
     /// Gives a setting a value; with `default` or nothing, the value that it had at first.
-    fn assign(&mut self, name: &str, value: &str) -> Result<(), StoreError> {
+    fn assign(&mut self, name: &str, value: &str) -> Result<(), EngineError> {
         let setting = own_setting(name).ok_or_else(|| unknown(&format!("{NAMESPACE}{name}")))?;
         if value.is_empty() || value.eq_ignore_ascii_case("default") {
             return (setting.reset)(self);

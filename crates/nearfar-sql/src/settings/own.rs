@@ -5,7 +5,7 @@ use nearfar_topology::FAR;
 
 use super::value::Given;
 use super::{Scope, Settings};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::memory::SessionMemory;
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::LogSync;
@@ -28,9 +28,9 @@ pub struct OwnSetting {
     /// Whose it is.
     pub scope: Scope,
     /// Reads and keeps a value.
-    pub assign: fn(&mut Settings, &Given<'_>) -> Result<(), StoreError>,
+    pub assign: fn(&mut Settings, &Given<'_>) -> Result<(), EngineError>,
     /// Gives it the value that it had at first.
-    pub reset: fn(&mut Settings) -> Result<(), StoreError>,
+    pub reset: fn(&mut Settings) -> Result<(), EngineError>,
     /// Its value as text, which `assign` reads.
     pub show: fn(&Settings) -> String,
 }

@@ -16,7 +16,7 @@ use arrow::datatypes::{Field, Int8Type, Int32Type, SchemaRef};
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use nearfar_sql::engine::Engine;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::load::{FileFormat, Load, Progress, file_plan};
 use nearfar_table::placement::ColumnPlacements;
 use parquet::arrow::ArrowWriter;
@@ -229,7 +229,7 @@ impl Damage {
 }
 
 /// Loads a file as the program does.
-async fn load(engine: &Arc<Engine>, path: &Path) -> Result<usize, StoreError> {
+async fn load(engine: &Arc<Engine>, path: &Path) -> Result<usize, EngineError> {
     let (plan, context) = file_plan(path, FileFormat::of_path(path)?, 1).await?;
     let load = Load {
         storage: engine.storage().clone(),
@@ -266,7 +266,7 @@ async fn try_all(
                 );
                 loaded += 1;
             }
-            Err(StoreError::Internal { message }) => {
+            Err(EngineError::Internal { message }) => {
                 panic!("{} {damage:?}: {message}", sample.name)
             }
             Err(_) => {}

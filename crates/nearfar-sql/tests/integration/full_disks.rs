@@ -6,7 +6,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn log_only(directory: &Path) -> DataOptions {
     }
 }
 
-fn open(data: DataOptions, pool: Option<&Path>) -> Result<Arc<Engine>, StoreError> {
+fn open(data: DataOptions, pool: Option<&Path>) -> Result<Arc<Engine>, EngineError> {
     let pool = pool.map(|path| {
         let mut pool = TablePoolOptions::new(path);
         pool.bytes = Some(32 << 20);
@@ -93,7 +93,7 @@ fn open(data: DataOptions, pool: Option<&Path>) -> Result<Arc<Engine>, StoreErro
 }
 
 /// Inserts 200 rows at a time until that fails: how many rows were acknowledged, and the error.
-async fn fill_with_rows(session: &Session, mut rows: i64) -> (i64, StoreError) {
+async fn fill_with_rows(session: &Session, mut rows: i64) -> (i64, EngineError) {
     loop {
         let (first, last) = (rows + 1, rows + 200);
         let sql = format!(
@@ -117,7 +117,7 @@ async fn check(session: &Session, rows: i64) {
 }
 
 #[track_caller]
-fn assert_names(error: &StoreError, parts: &[&str]) {
+fn assert_names(error: &EngineError, parts: &[&str]) {
     let text = error.to_string();
     for part in parts {
         assert!(text.contains(part), "{part} is not in: {text}");
@@ -139,7 +139,7 @@ async fn a_full_data_directory_refuses_changes_until_there_is_room() {
     assert!(rows > 0);
     let is_full = matches!(
         error,
-        StoreError::Durability(DurabilityError::NotLogged { .. })
+        EngineError::Durability(DurabilityError::NotLogged { .. })
     );
     assert!(is_full, "{error}");
     let folder = data.join("log").display().to_string();
@@ -208,7 +208,7 @@ async fn a_checkpoint_without_room_leaves_the_log_and_can_be_done_later() {
     for merge in ["SELECT 1", "CALL nearfar.merge('t')"] {
         run(&session, merge).await;
         let error = try_run(&session, "CHECKPOINT").await.expect_err("full");
-        let is_full = matches!(&error, StoreError::Checkpoint(error)
+        let is_full = matches!(&error, EngineError::Checkpoint(error)
             if matches!(**error, CheckpointError::Full { .. }));
         assert!(is_full, "{error}");
         let folder = data.join("savepoint").display().to_string();

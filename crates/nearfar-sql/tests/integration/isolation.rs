@@ -4,7 +4,7 @@ use super::support::{region_bytes, run, try_run, two_tiers};
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use nearfar_sql::engine::{Engine, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_table::transaction::TransactionError;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -159,7 +159,7 @@ async fn carry_out(
             let result = try_run(client, "COMMIT").await;
             let is_conflict = matches!(
                 &result,
-                Err(StoreError::Transaction(
+                Err(EngineError::Transaction(
                     TransactionError::Conflict { .. } | TransactionError::TruncateConflict { .. }
                 ))
             );

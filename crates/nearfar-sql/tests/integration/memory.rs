@@ -1,7 +1,7 @@
 //! Memory that statements take beside their operators: it is asked for before it is taken.
 
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::sync::Arc;
 
 use super::support::{options, run, value};
@@ -21,7 +21,7 @@ async fn limited() -> Session {
 }
 
 /// Runs all of a statement.
-async fn run_all(session: &Session, sql: &str) -> Result<usize, StoreError> {
+async fn run_all(session: &Session, sql: &str) -> Result<usize, EngineError> {
     let mut rows = 0;
     for result in session.execute(sql).await? {
         if let StatementResult::Rows(mut stream) = result {
@@ -37,7 +37,7 @@ async fn run_all(session: &Session, sql: &str) -> Result<usize, StoreError> {
 async fn refused(session: &Session, sql: &str) {
     let shown: String = sql.chars().take(200).collect();
     match run_all(session, sql).await {
-        Err(StoreError::OutOfMemory(_)) => {}
+        Err(EngineError::OutOfMemory(_)) => {}
         Err(error) => panic!("{shown}: {error}"),
         Ok(rows) => panic!("{shown}: {rows} rows"),
     }
@@ -118,7 +118,7 @@ async fn what_a_client_keeps_is_charged_until_it_is_dropped() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(refusal, StoreError::OutOfMemory(_)), "{refusal}");
+    assert!(matches!(refusal, EngineError::OutOfMemory(_)), "{refusal}");
     assert_eq!(kept.len(), 4);
     drop(kept);
     assert!(session.charge("values", 12 << 20).is_ok());
@@ -138,7 +138,7 @@ async fn prepared_statements_are_charged_until_they_are_deallocated() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(refusal, StoreError::OutOfMemory(_)), "{refusal}");
+    assert!(matches!(refusal, EngineError::OutOfMemory(_)), "{refusal}");
     assert!(count > 0, "not even one is kept");
     run_all(&session, "DEALLOCATE ALL")
         .await

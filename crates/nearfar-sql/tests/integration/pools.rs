@@ -3,7 +3,7 @@
 use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_memory::{Placement, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::load::{Load, tpch};
 use nearfar_table::placement::ColumnPlacements;
 use std::os::unix::fs::FileExt;
@@ -233,7 +233,7 @@ async fn damage_is_named() {
     assert!(refused.to_string().contains("of table `t`"), "{refused}");
     flip(&path, 65_536);
     let refused = Engine::new(pooled(&path)).expect_err("refused");
-    assert!(matches!(refused, StoreError::Checkpoint(_)), "{refused:?}");
+    assert!(matches!(refused, EngineError::Checkpoint(_)), "{refused:?}");
     assert!(
         refused
             .to_string()

@@ -7,7 +7,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions, Origin};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::scan::table_of;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -321,7 +321,7 @@ async fn a_pool_belongs_to_one_data_directory() {
         (alone, "belongs to a data directory"),
     ] {
         let refused = Engine::new(options).expect_err("refused");
-        let StoreError::Checkpoint(error) = &refused else {
+        let EngineError::Checkpoint(error) = &refused else {
             panic!("{refused:?}");
         };
         let is_expected = matches!(
@@ -366,7 +366,7 @@ async fn who_has_lost_the_pool_answers_no_query_from_memory_of_another() {
     }
     for sql in [SUM, "SELECT * FROM t", "SELECT count(*) FROM t WHERE a < 0"] {
         match try_run(&old.session(), sql).await {
-            Err(StoreError::Durability(DurabilityError::Fenced { .. })) => {}
+            Err(EngineError::Durability(DurabilityError::Fenced { .. })) => {}
             other => panic!("{sql} gave {:?}", other.map(|text| text[..200].to_owned())),
         }
     }

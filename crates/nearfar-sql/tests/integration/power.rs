@@ -7,7 +7,7 @@ use nearfar_durable::checkpoint::pooled::{TablePoolOptions, Verify};
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::pool::{Claim, Pool, PoolMemory, TakeOver};
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::path::Path;
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn new_pool() -> Pool {
 }
 
 /// All rows of all tables.
-async fn contents(session: &Session) -> Result<String, StoreError> {
+async fn contents(session: &Session) -> Result<String, EngineError> {
     let mut all = String::new();
     for (table, columns) in [("t", "k, v, s"), ("u", "k, s")] {
         let names = format!(

@@ -3,7 +3,7 @@
 
 use nearfar_durable::log::DataOptions;
 use nearfar_sql::engine::{Action, Engine, EngineOptions, Right, Session, SessionOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{ClientCopy, SqlError};
 use nearfar_table::transaction::TransactionError;
 use std::fs;
@@ -232,11 +232,11 @@ fn roles() -> [Role; 6] {
 }
 
 /// How a statement is refused for want of a right; none where it is not.
-fn refusal(result: &Result<String, StoreError>) -> Option<Needs> {
+fn refusal(result: &Result<String, EngineError>) -> Option<Needs> {
     match result {
-        Err(StoreError::Transaction(TransactionError::ReadOnly { .. })) => Some(ToWrite),
-        Err(StoreError::Sql(SqlError::FilesRefused { .. })) => Some(Files),
-        Err(StoreError::Sql(SqlError::Unsupported { .. })) => Some(More),
+        Err(EngineError::Transaction(TransactionError::ReadOnly { .. })) => Some(ToWrite),
+        Err(EngineError::Sql(SqlError::FilesRefused { .. })) => Some(Files),
+        Err(EngineError::Sql(SqlError::Unsupported { .. })) => Some(More),
         _ => None,
     }
 }
@@ -323,7 +323,7 @@ fn clear(folder: &Path) {
     fs::write(folder.join("in.csv"), "a\n1\n").expect("a file");
 }
 
-async fn in_role(role: &Role, engine: &Arc<Engine>, sql: &str) -> Result<String, StoreError> {
+async fn in_role(role: &Role, engine: &Arc<Engine>, sql: &str) -> Result<String, EngineError> {
     let session = engine.session_with(role.options);
     if role.in_reading {
         run(&session, "BEGIN READ ONLY").await;
@@ -480,7 +480,7 @@ async fn what_spills_stays_where_the_engine_puts_it() {
     ] {
         let refused = try_run(&session, &sql).await.expect_err(&sql);
         assert!(
-            matches!(refused, StoreError::Sql(SqlError::FixedSetting { .. })),
+            matches!(refused, EngineError::Sql(SqlError::FixedSetting { .. })),
             "{sql}: {refused}"
         );
     }

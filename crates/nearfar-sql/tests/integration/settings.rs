@@ -1,13 +1,13 @@
 //! Settings: which there are, what they can be, and what brings them back.
 
 use nearfar_sql::engine::{Engine, Scope, SessionOptions, all_settings};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::SqlError;
 
 use super::support::{options, run, try_run, value};
 
-fn is_value(error: &StoreError) -> bool {
-    matches!(error, StoreError::Sql(SqlError::SettingValue { .. }))
+fn is_value(error: &EngineError) -> bool {
+    matches!(error, EngineError::Sql(SqlError::SettingValue { .. }))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -66,7 +66,7 @@ async fn settings_that_are_not_for_users_are_told_apart_from_those_that_are_not(
     ] {
         for sql in [format!("SET {name} = 1"), format!("RESET {name}")] {
             let error = try_run(&session, &sql).await.expect_err(&sql);
-            let is_fixed = matches!(&error, StoreError::Sql(SqlError::FixedSetting { name: told, .. })
+            let is_fixed = matches!(&error, EngineError::Sql(SqlError::FixedSetting { name: told, .. })
                 if told == name);
             assert!(is_fixed, "{sql}: {error}");
         }
@@ -80,7 +80,7 @@ async fn settings_that_are_not_for_users_are_told_apart_from_those_that_are_not(
     ] {
         for sql in [format!("SET {name} = 1"), format!("RESET {name}")] {
             let error = try_run(&session, &sql).await.expect_err(&sql);
-            let is_unknown = matches!(&error, StoreError::Sql(SqlError::UnknownSetting { name: told, .. })
+            let is_unknown = matches!(&error, EngineError::Sql(SqlError::UnknownSetting { name: told, .. })
                 if told == name);
             assert!(is_unknown, "{sql}: {error}");
         }
@@ -156,7 +156,7 @@ async fn prepared_statements_have_names_that_end_with_them() {
     let again = try_run(&session, "PREPARE p AS SELECT 4").await;
     assert!(matches!(
         again,
-        Err(StoreError::Sql(SqlError::PreparedExists { .. }))
+        Err(EngineError::Sql(SqlError::PreparedExists { .. }))
     ));
     assert_eq!(run(&session, "DEALLOCATE p").await, "DEALLOCATE");
     for sql in [
@@ -166,7 +166,7 @@ async fn prepared_statements_have_names_that_end_with_them() {
         "DEALLOCATE \"all\"",
     ] {
         let error = try_run(&session, sql).await.expect_err(sql);
-        let is_unknown = matches!(error, StoreError::Sql(SqlError::UnknownPrepared { .. }));
+        let is_unknown = matches!(error, EngineError::Sql(SqlError::UnknownPrepared { .. }));
         assert!(is_unknown, "{sql}: {error}");
     }
     assert_eq!(value(&session, "EXECUTE \"P\"").await, "2");

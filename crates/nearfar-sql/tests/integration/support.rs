@@ -3,7 +3,7 @@
 use arrow::util::pretty::pretty_format_batches;
 use nearfar_memory::{Budgets, PageSize, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_topology::{Profile, Topology};
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ pub fn far_bytes(engine: &Engine) -> u64 {
 }
 
 /// The results of a script as text: tags, and tables with their rows.
-pub async fn try_run(session: &Session, sql: &str) -> Result<String, StoreError> {
+pub async fn try_run(session: &Session, sql: &str) -> Result<String, EngineError> {
     let mut text = Vec::new();
     for result in session.execute(sql).await? {
         text.push(match result {

@@ -3,7 +3,7 @@
 use super::support::{error, region_bytes, run, try_run, two_tiers, two_tiers_with, value};
 use nearfar_memory::Budgets;
 use nearfar_sql::engine::Session;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_table::transaction::TransactionError;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const T: &str = "CREATE TABLE t AS SELECT value AS k, nullif(value % 10, 10) AS 
 
 async fn failure(session: &Session, sql: &str) -> TransactionError {
     match try_run(session, sql).await {
-        Err(StoreError::Transaction(error)) => error,
+        Err(EngineError::Transaction(error)) => error,
         other => panic!("{sql} gave {other:?}"),
     }
 }

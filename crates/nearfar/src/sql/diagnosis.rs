@@ -1,6 +1,6 @@
 //! Errors of statements: what is wrong, and where in the text.
 
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::explain::Place;
 use unicode_width::UnicodeWidthChar;
 
@@ -20,7 +20,7 @@ pub struct Source<'a> {
 
 impl Source<'_> {
     /// `error` as a message that shows where in the text it is, where that is known.
-    pub fn explain(&self, error: StoreError) -> Failed {
+    pub fn explain(&self, error: EngineError) -> Failed {
         let explained = error.explain();
         let exit = Exit::of(&error.into());
         let mut text = explained.message;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::load::{FileFormat, Load, Progress, file_plan, tpch};
 use nearfar_table::placement::ColumnPlacements;
 
@@ -129,10 +129,10 @@ pub async fn files(runner: &mut Runner, sources: Vec<Source>) -> anyhow::Result<
 }
 
 /// The error with the file that it is about. What is wrong with a file's content has many types.
-fn name(error: StoreError, path: &Path) -> anyhow::Error {
+fn name(error: EngineError, path: &Path) -> anyhow::Error {
     let is_named = matches!(
         error,
-        StoreError::Unreadable { .. } | StoreError::UnknownFormat { .. }
+        EngineError::Unreadable { .. } | EngineError::UnknownFormat { .. }
     );
     let error = anyhow::Error::from(error);
     let cannot_load = format!("cannot load {}", path.display());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use nearfar_sql::engine::{Engine, Loading, RowStream, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::{Statement, statements};
 use nearfar_table::transaction::CommitGate;
 use nearfar_topology::units::Bytes;
@@ -237,7 +237,7 @@ impl Runner {
     async fn start(
         &mut self,
         statement: Statement,
-    ) -> anyhow::Result<Result<StatementResult, StoreError>> {
+    ) -> anyhow::Result<Result<StatementResult, EngineError>> {
         let (session, loading) = (self.session.clone(), self.session.clone());
         let progress = move || loading.loading().map(describe).unwrap_or_default();
         let gate = Arc::<CommitGate>::default();

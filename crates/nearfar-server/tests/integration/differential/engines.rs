@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearfar_sql::engine::{Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use tokio::runtime::Handle;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
@@ -118,7 +118,7 @@ fn row_of(message: SimpleQueryMessage) -> Option<Vec<Option<String>>> {
     Some((0..row.len()).map(value).collect())
 }
 
-async fn rows_of(session: &Session, sql: &str) -> Result<Rows, StoreError> {
+async fn rows_of(session: &Session, sql: &str) -> Result<Rows, EngineError> {
     let mut rows = Rows::new();
     let options = FormatOptions::new();
     for result in session.execute(sql).await? {

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Planned, 
 use super::modify::is_into_own;
 use super::transaction::within;
 use crate::engine::session::Session;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::settings::{Known, Scope};
 use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind};
 use nearfar_table::transaction::Transaction;
@@ -102,7 +102,7 @@ impl Session {
     ///
     /// # Errors
     /// A statement that can't be planned; a setting that there is not.
-    pub async fn actions(&self, statement: &Statement) -> Result<Vec<Action>, StoreError> {
+    pub async fn actions(&self, statement: &Statement) -> Result<Vec<Action>, EngineError> {
         let StatementKind::DataFusion {
             statement: parsed, ..
         } = statement.kind()
@@ -128,7 +128,7 @@ impl Session {
         &self,
         transaction: &Transaction,
         kind: &StatementKind,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         self.check(transaction, of_kind(kind)?)
     }
 
@@ -137,7 +137,7 @@ impl Session {
         &self,
         transaction: &Transaction,
         plan: &LogicalPlan,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         let mut refused = Ok(());
         plan.apply_with_subqueries(|node| {
             refused = self.check(transaction, of_node(node)?);
@@ -155,7 +155,7 @@ impl Session {
         &self,
         transaction: &Transaction,
         action: Action,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         let statement = action.statement();
         match action.right() {
             Right::Read => Ok(()),
@@ -170,7 +170,7 @@ impl Session {
 }
 
 /// What a statement does; for one that DataFusion plans, only that it is planned.
-fn of_kind(kind: &StatementKind) -> Result<Action, StoreError> {
+fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
     use crate::sql::TransactionCommand::{Begin, Commit, Rollback};
     Ok(match kind {
         StatementKind::DataFusion { .. } => Action::Query,

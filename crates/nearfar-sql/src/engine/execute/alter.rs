@@ -11,7 +11,7 @@ use super::done;
 use crate::engine::catalog::CATALOG;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{AlterTable, AlteredColumn, SqlError};
 use nearfar_table::placement::ColumnPlacements;
@@ -22,10 +22,10 @@ impl Session {
     pub(super) async fn alter_table(
         &self,
         alter: &AlterTable,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let name = table_reference(&alter.table)?;
         let table = match self.memory_table(&name).await {
-            Err(StoreError::Sql(SqlError::UnknownTable { .. })) if alter.if_exists => {
+            Err(EngineError::Sql(SqlError::UnknownTable { .. })) if alter.if_exists => {
                 return Ok(done("ALTER TABLE"));
             }
             table => table?,
@@ -47,7 +47,7 @@ impl Session {
                 None => Ok(()),
             }
         });
-        moved.await.map_err(|error| StoreError::Internal {
+        moved.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
         Ok(done("ALTER TABLE"))
@@ -57,7 +57,7 @@ impl Session {
         &self,
         table: &Table,
         alter: &AlterTable,
-    ) -> Result<Option<ColumnPlacements>, StoreError> {
+    ) -> Result<Option<ColumnPlacements>, EngineError> {
         let tablespaces = self.engine().tablespaces();
         let mut placements = None;
         for change in &alter.changes {
@@ -81,7 +81,7 @@ impl Session {
     pub(super) async fn memory_table(
         &self,
         name: &TableReference,
-    ) -> Result<Arc<Table>, StoreError> {
+    ) -> Result<Arc<Table>, EngineError> {
         let provider = self
             .provider(name)
             .await?
@@ -108,7 +108,7 @@ impl Session {
     pub(super) async fn provider(
         &self,
         name: &TableReference,
-    ) -> Result<Option<Arc<dyn TableProvider>>, StoreError> {
+    ) -> Result<Option<Arc<dyn TableProvider>>, EngineError> {
         let (schema, table) = self.resolve(name)?;
         let schema = self
             .context()

@@ -9,7 +9,7 @@ use super::{counted, done};
 use crate::engine::preload::unloaded_columns;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use nearfar_table::transaction::MergeScope;
 
 impl Session {
@@ -17,7 +17,7 @@ impl Session {
     pub(super) async fn merge_table(
         &self,
         name: &ObjectName,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let table = self.memory_table(&table_reference(name)?).await?;
         let database = Arc::clone(self.engine().database());
         let cancelled = CancelOnDrop::default();
@@ -26,7 +26,7 @@ impl Session {
             let go_on = || !stop.load(Ordering::Relaxed);
             table.merge(&database, database.storage(), MergeScope::All, &go_on)
         });
-        let rows = merged.await.map_err(|error| StoreError::Internal {
+        let rows = merged.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
         Ok(counted("MERGE", rows))
@@ -36,7 +36,7 @@ impl Session {
     pub(super) async fn load_table(
         &self,
         name: &ObjectName,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let table = self.memory_table(&table_reference(name)?).await?;
         let cancelled = CancelOnDrop::default();
         let stop = Arc::clone(&cancelled.0);
@@ -45,24 +45,24 @@ impl Session {
             for column in unloaded_columns(&table) {
                 if stop.load(Ordering::Relaxed) {
                     let what = format!("loading {}", table.name());
-                    return Err(StoreError::Cancelled { what });
+                    return Err(EngineError::Cancelled { what });
                 }
                 column.load()?;
                 loaded += 1;
             }
             Ok(loaded)
         });
-        let columns = loaded.await.map_err(|error| StoreError::Internal {
+        let columns = loaded.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
         Ok(counted("LOAD", columns))
     }
 
     /// Writes a checkpoint, while queries and transactions go on.
-    pub(super) async fn checkpoint(&self) -> Result<StatementResult, StoreError> {
+    pub(super) async fn checkpoint(&self) -> Result<StatementResult, EngineError> {
         let engine = Arc::clone(self.engine());
         let written = tokio::task::spawn_blocking(move || engine.checkpoint());
-        written.await.map_err(|error| StoreError::Internal {
+        written.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
         Ok(done("CHECKPOINT"))

@@ -11,7 +11,7 @@ use super::alter::table_reference;
 use super::transaction::within;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::foreign::reading;
 use crate::load::FileFormat;
 use crate::sql::{CopyFrom, SqlError};
@@ -23,10 +23,10 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         copy: &CopyFrom,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let name = table_reference(&copy.table)?;
         let table = self.memory_table(&name).await?;
-        let unreadable = |source: StoreError| StoreError::Unreadable {
+        let unreadable = |source: EngineError| EngineError::Unreadable {
             path: PathBuf::from(&copy.path),
             source: Box::new(source),
         };
@@ -50,12 +50,12 @@ impl Session {
         self.write(transaction, &state, &plan)
             .await
             .map_err(|error| match error {
-                error @ (StoreError::DataFusion(_) | StoreError::Arrow(_)) => unreadable(error),
+                error @ (EngineError::DataFusion(_) | EngineError::Arrow(_)) => unreadable(error),
                 own => own,
             })
     }
 
-    async fn read_file(&self, copy: &CopyFrom) -> Result<DataFrame, StoreError> {
+    async fn read_file(&self, copy: &CopyFrom) -> Result<DataFrame, EngineError> {
         let path = Path::new(&copy.path);
         let format = match &copy.format {
             None => FileFormat::of_path(path)?,

@@ -24,13 +24,13 @@ use super::patterns::check_patterns;
 use super::transaction::{FailOnDrop, within};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::sql::{ClientCopy, CopyIn, SqlError, Statement};
 use nearfar_table::table::Table;
 use nearfar_table::transaction::{CloseOnDrop, CommitGate};
 
 /// The rows of a client.
-pub type ClientRows = BoxStream<'static, Result<RecordBatch, StoreError>>;
+pub type ClientRows = BoxStream<'static, Result<RecordBatch, EngineError>>;
 
 /// The name of the input in plans.
 const INPUT: &str = "stdin";
@@ -41,7 +41,7 @@ impl Session {
     /// # Errors
     /// Another statement; a session or transaction that may not write; a table or column that is not
     /// there, or a column that is named twice.
-    pub async fn copied_columns(&self, statement: &Statement) -> Result<SchemaRef, StoreError> {
+    pub async fn copied_columns(&self, statement: &Statement) -> Result<SchemaRef, EngineError> {
         let Some(ClientCopy::In(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
@@ -63,12 +63,12 @@ impl Session {
         gate: &Arc<CommitGate>,
         statement: &Statement,
         rows: ClientRows,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64, EngineError> {
         let _closing = CloseOnDrop(Arc::clone(gate));
         self.behind(gate).copy_here(statement, rows).await
     }
 
-    async fn copy_here(&self, statement: &Statement, rows: ClientRows) -> Result<u64, StoreError> {
+    async fn copy_here(&self, statement: &Statement, rows: ClientRows) -> Result<u64, EngineError> {
         let Some(ClientCopy::In(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
@@ -102,7 +102,7 @@ impl Session {
     ///
     /// # Errors
     /// Another statement; as [`Self::run`].
-    pub async fn copy_out(&self, statement: &Statement) -> Result<RowStream, StoreError> {
+    pub async fn copy_out(&self, statement: &Statement) -> Result<RowStream, EngineError> {
         let Some(ClientCopy::Out(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
@@ -125,7 +125,7 @@ impl Session {
         name: TableReference,
         table: &Table,
         sources: Vec<Option<Expr>>,
-    ) -> Result<LogicalPlan, StoreError> {
+    ) -> Result<LogicalPlan, EngineError> {
         let target = self.provider(&name).await?;
         let target = target.ok_or_else(|| SqlError::UnknownTable {
             table: name.to_string(),

@@ -24,7 +24,7 @@ use crate::engine::loading::Loading;
 use crate::engine::planning::physical_plan;
 use crate::engine::session::Session;
 use crate::engine::stream::{CommandTag, StatementResult};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::foreign::reading;
 use crate::load::{Load, Progress};
 use crate::memory::CancelOnDrop;
@@ -44,7 +44,7 @@ impl Session {
         state: &SessionState,
         cmd: CreateMemoryTable,
         clauses: &CreateClauses,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let slot = self.slot(&cmd.name, clauses.temporary, cmd.or_replace)?;
         if slot.is_taken() {
             return if cmd.if_not_exists {
@@ -75,7 +75,7 @@ impl Session {
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         // The rows go to the log, if there is one.
         let entered = tokio::task::spawn_blocking(move || engine.create_table(&gate, &slot, table));
-        entered.await.map_err(|error| StoreError::Internal {
+        entered.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
         Ok(match empty {
@@ -94,7 +94,7 @@ impl Session {
         input: &LogicalPlan,
         placement: Placement,
         temporary: Option<Arc<TemporaryBudget>>,
-    ) -> Result<Arc<Table>, StoreError> {
+    ) -> Result<Arc<Table>, EngineError> {
         let mut state = state.clone();
         // Partitions that follow each other in the order of a file's rows: sorted columns stay so.
         let execution = &mut state.config_mut().options_mut().execution;
@@ -115,7 +115,7 @@ impl Session {
             let loaded = load.plan_charged(Arc::clone(&plan), context, temporary.clone());
             let loaded = loaded.await;
             match loaded {
-                Err(StoreError::DataFusion(error)) if !may_spill && is_of_hash_join(&error) => {
+                Err(EngineError::DataFusion(error)) if !may_spill && is_of_hash_join(&error) => {
                     rejoin::plan_without(&mut state);
                     may_spill = true;
                 }
@@ -138,7 +138,7 @@ impl Session {
         &self,
         cmd: CreateView,
         clauses: &CreateClauses,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let temporary = clauses.temporary || self.reads_temporary(&cmd.input)?;
         let slot = self.slot(&cmd.name, temporary, cmd.or_replace)?;
         if slot.is_taken() {
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Refuses to replace a table that a view reads: the view would go on with the old one.
-    fn check_replaced(&self, slot: &Slot) -> Result<(), StoreError> {
+    fn check_replaced(&self, slot: &Slot) -> Result<(), EngineError> {
         let replaced = slot.schema.get(&slot.name).filter(|_| slot.or_replace);
         let view = replaced
             .map(|replaced| self.view_of(&replaced))
@@ -171,7 +171,7 @@ impl Session {
         }
     }
 
-    fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, StoreError> {
+    fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, EngineError> {
         let own = self.temporary.all();
         let mut found = false;
         plan.apply_with_subqueries(|node| {
@@ -193,7 +193,7 @@ impl Session {
     pub(super) async fn create_external_table(
         &self,
         cmd: Box<CreateExternalTable>,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let slot = self.slot(&cmd.name, false, cmd.or_replace)?;
         if slot.is_taken() && !cmd.if_not_exists {
             return Err(slot.taken().into());
@@ -218,7 +218,7 @@ impl Session {
         name: &TableReference,
         temporary: bool,
         or_replace: bool,
-    ) -> Result<Slot, StoreError> {
+    ) -> Result<Slot, EngineError> {
         let (schema_name, name) = self.resolve(name)?;
         let is_temporary = temporary || schema_name == TEMPORARY;
         let schema = match schema_name.as_str() {
@@ -268,7 +268,7 @@ fn check_columns(slot: &Slot, input: &LogicalPlan) -> Result<(), SqlError> {
 fn with_lengths<'a>(
     input: &'a LogicalPlan,
     declared: &[(String, Declared)],
-) -> Result<Cow<'a, LogicalPlan>, StoreError> {
+) -> Result<Cow<'a, LogicalPlan>, EngineError> {
     if declared.is_empty() {
         return Ok(Cow::Borrowed(input));
     }

@@ -12,13 +12,13 @@ use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 use crate::engine::definitions::view_sql;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::sql::SqlError;
 
 impl Session {
     /// `DROP TABLE`: a temporary table before a permanent one of the same name. Queries that have
     /// begun keep its memory until they end.
-    pub(super) async fn drop_table(&self, cmd: &DropTable) -> Result<StatementResult, StoreError> {
+    pub(super) async fn drop_table(&self, cmd: &DropTable) -> Result<StatementResult, EngineError> {
         let Some(provider) = self.provider(&cmd.name).await? else {
             return if cmd.if_exists {
                 Ok(done("DROP TABLE"))
@@ -48,7 +48,7 @@ impl Session {
     }
 
     /// `DROP VIEW`: a temporary view before a permanent one of the same name.
-    pub(super) async fn drop_view(&self, cmd: &DropView) -> Result<StatementResult, StoreError> {
+    pub(super) async fn drop_view(&self, cmd: &DropView) -> Result<StatementResult, EngineError> {
         let provider = self.provider(&cmd.name).await?;
         let view = provider.filter(|view| view_sql(view.as_ref()).is_some());
         match (view, cmd.if_exists) {
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// Takes a table or view out, the session's own first.
-    fn drop_provider(&self, name: &TableReference) -> Result<(), StoreError> {
+    fn drop_provider(&self, name: &TableReference) -> Result<(), EngineError> {
         let (schema, name) = self.resolve(name)?;
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
         let is_temporary = is_own && self.temporary.get(&name).is_some();
@@ -81,7 +81,7 @@ impl Session {
     pub(super) fn change_schema(
         &self,
         statement: &DdlStatement,
-    ) -> Result<Option<StatementResult>, StoreError> {
+    ) -> Result<Option<StatementResult>, EngineError> {
         let catalog = self.engine().catalog();
         match statement {
             DdlStatement::CreateCatalogSchema(cmd) => {
@@ -113,7 +113,7 @@ impl Session {
     pub(super) fn view_of(
         &self,
         table: &Arc<dyn TableProvider>,
-    ) -> Result<Option<String>, StoreError> {
+    ) -> Result<Option<String>, EngineError> {
         let shared = self
             .engine()
             .catalog()

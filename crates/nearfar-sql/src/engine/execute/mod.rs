@@ -32,7 +32,7 @@ use super::metering::planned_bytes;
 use super::planning::physical_plan;
 use super::session::Session;
 use super::stream::{CommandTag, Retry, RowStream, StatementResult};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::load::Progress;
 use crate::memory::QueryMemory;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
@@ -58,7 +58,7 @@ impl Session {
     ///
     /// # Errors
     /// A statement that is wrong, names what is not there, or fails.
-    pub async fn run(&self, statement: &Statement) -> Result<StatementResult, StoreError> {
+    pub async fn run(&self, statement: &Statement) -> Result<StatementResult, EngineError> {
         self.run_with(statement, &[]).await
     }
 
@@ -70,7 +70,7 @@ impl Session {
         &self,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         self.run_behind(&Arc::default(), statement, parameters)
             .await
     }
@@ -79,13 +79,13 @@ impl Session {
     /// first, and drops the future only where that says that nothing is committed.
     ///
     /// # Errors
-    /// As [`Self::run_with`]; [`StoreError::Cancelled`] once the gate is closed.
+    /// As [`Self::run_with`]; [`EngineError::Cancelled`] once the gate is closed.
     pub async fn run_behind(
         &self,
         gate: &Arc<CommitGate>,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let _closing = CloseOnDrop(Arc::clone(gate));
         self.behind(gate).run_here(statement, parameters).await
     }
@@ -94,7 +94,7 @@ impl Session {
         &self,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_transaction(*command).await;
         }
@@ -110,7 +110,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         self.check_kind(transaction, statement.kind())?;
         match statement.kind() {
             StatementKind::Alter(alter) => {
@@ -149,7 +149,7 @@ impl Session {
         text: &str,
         (statement, parameters): (&DfStatement, &[ScalarValue]),
         create: &CreateClauses,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let state = within(transaction, self.context().state());
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
@@ -190,7 +190,7 @@ impl Session {
     }
 
     /// Takes `bytes` of a statement's memory, to its end.
-    fn keep(&self, state: &SessionState, bytes: u64) -> Result<(), StoreError> {
+    fn keep(&self, state: &SessionState, bytes: u64) -> Result<(), EngineError> {
         let settings = self.settings_in(state);
         match settings.statement() {
             Some(statement) => {
@@ -206,7 +206,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         state: &SessionState,
         plan: &LogicalPlan,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         match plan {
             LogicalPlan::Dml(dml) if !matches!(dml.op, WriteOp::Insert(_)) => {
                 self.modify(transaction, state, dml).await
@@ -236,7 +236,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         state: &SessionState,
         plan: &LogicalPlan,
-    ) -> Result<RowStream, StoreError> {
+    ) -> Result<RowStream, EngineError> {
         let physical = physical_plan(state, plan).await?;
         let (context, memory) = self.query_context(state, physical.as_ref());
         let engine = self.engine();
@@ -250,7 +250,7 @@ impl Session {
         plan: Arc<dyn ExecutionPlan>,
         (context, memory): (Arc<TaskContext>, Arc<QueryMemory>),
         retry: Option<Retry>,
-    ) -> Result<RowStream, StoreError> {
+    ) -> Result<RowStream, EngineError> {
         let _lane = self.engine().lanes().map(|lanes| lanes.enter(&plan));
         let batches = execute_stream(Arc::clone(&plan), context)?;
         let batches = analyze::with_summary(self.engine(), &plan, &memory, batches);
@@ -265,7 +265,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         state: &SessionState,
         plan: &LogicalPlan,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let (command, table) = match plan {
             LogicalPlan::Dml(dml) => ("INSERT", Some(dml.table_name.table())),
             _ => ("COPY", None),
@@ -311,7 +311,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         text: &str,
         plan: LogicalPlan,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         use datafusion::logical_expr::Statement as Planned;
         let mut prepared = None;
         let command = match &plan {

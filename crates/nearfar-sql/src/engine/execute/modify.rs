@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::{counted, done};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
@@ -32,7 +32,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         state: &SessionState,
         dml: &DmlStatement,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let table = Arc::clone(target(dml)?.table());
         match &dml.op {
             WriteOp::Truncate => {
@@ -60,7 +60,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         table: &Arc<Table>,
         mut rows: RowStream,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let mut ids = Vec::new();
         while let Some(batch) = rows.next().await {
             ids.extend_from_slice(ids_of(&batch?));
@@ -76,7 +76,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         table: &Arc<Table>,
         mut rows: RowStream,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         let mut writer = RowWriter::new(Arc::clone(table), self.engine().storage());
         let mut ids = Vec::new();
         while let Some(batch) = rows.next().await {
@@ -99,7 +99,7 @@ fn ids_of(batch: &RecordBatch) -> &[RowId] {
 
 /// The plan of an `EXPLAIN` of a statement that changes rows as that of the query behind it; any
 /// other plan as it is.
-pub(super) fn explained(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>, StoreError> {
+pub(super) fn explained(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>, EngineError> {
     let changes = |plan: &LogicalPlan| matches!(plan, LogicalPlan::Dml(dml) if !matches!(dml.op, WriteOp::Insert(_)));
     match plan {
         LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
@@ -127,7 +127,7 @@ fn unsupported(statement: &str) -> SqlError {
 }
 
 /// The provider of the table that a statement changes.
-fn target(dml: &DmlStatement) -> Result<NearfarTable, StoreError> {
+fn target(dml: &DmlStatement) -> Result<NearfarTable, EngineError> {
     own_provider(&dml.target)?.ok_or_else(|| {
         let what = "a view, a table on files or a system table";
         let table = dml.table_name.to_string();
@@ -150,7 +150,7 @@ fn own_provider(source: &Arc<dyn TableSource>) -> Result<Option<NearfarTable>, D
 
 /// The query for the identities of the rows that a statement changes, and behind them the new values
 /// of all columns where there are any.
-fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, StoreError> {
+fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, EngineError> {
     let table = target(dml)?;
     let (rows, values) = match (&dml.op, dml.input.as_ref()) {
         (WriteOp::Update, LogicalPlan::Projection(projection)) => {
@@ -169,7 +169,7 @@ fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, StoreError> {
 }
 
 /// `plan` with the first scan of `table` giving identities too.
-fn with_row_ids(plan: &LogicalPlan, table: &NearfarTable) -> Result<LogicalPlan, StoreError> {
+fn with_row_ids(plan: &LogicalPlan, table: &NearfarTable) -> Result<LogicalPlan, EngineError> {
     let mut is_done = false;
     let plan = plan.clone().transform_up(|node| {
         if is_done {

@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use crate::error::{StoreError, is_disk_full};
+use crate::error::{EngineError, is_disk_full};
 
 /// What was wrong with the first write that failed for want of room.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub(super) struct FullNote(Arc<OnceLock<String>>);
 
 impl FullNote {
     /// `runtime` with files whose writes are noted here.
-    pub fn watch(&self, runtime: &RuntimeEnv) -> std::result::Result<Arc<RuntimeEnv>, StoreError> {
+    pub fn watch(&self, runtime: &RuntimeEnv) -> std::result::Result<Arc<RuntimeEnv>, EngineError> {
         let registry = DefaultObjectStoreRegistry::new();
         let files = ObjectStoreUrl::local_filesystem();
         let inner = registry.get_store(files.as_ref())?;
@@ -37,7 +37,7 @@ impl FullNote {
     }
 
     /// `error`, or what has led to it.
-    pub fn told(&self, error: StoreError) -> StoreError {
+    pub fn told(&self, error: EngineError) -> EngineError {
         match self.0.get() {
             Some(cause) if !is_disk_full(&error) => {
                 let text = format!("cannot write the file: {cause}; make room there");

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use regex::Regex;
 use std::borrow::Cow;
 
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::sql::SqlError;
 
 /// Functions whose second argument is a pattern, and which of their arguments has its flags.
@@ -28,7 +28,7 @@ const ALL: char = 'g';
 ///
 /// # Errors
 /// [`SqlError::Pattern`].
-pub(super) fn check_patterns(plan: &LogicalPlan) -> Result<(), StoreError> {
+pub(super) fn check_patterns(plan: &LogicalPlan) -> Result<(), EngineError> {
     let mut found = Ok(());
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {

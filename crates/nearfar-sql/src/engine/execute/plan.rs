@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::datafusion_names::UNIQUE_NAMES;
 use crate::engine::planning::logical_plan;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::sql::{SqlError, shown, with_unique_names};
 
 /// The plan of a statement. Where the planner finds names that are the same although they do not look
@@ -21,9 +21,9 @@ use crate::sql::{SqlError, shown, with_unique_names};
 pub(in crate::engine) async fn plan(
     state: &SessionState,
     statement: &DfStatement,
-) -> Result<LogicalPlan, StoreError> {
+) -> Result<LogicalPlan, EngineError> {
     let failed = match logical_plan(state, statement.clone()).await {
-        Err(StoreError::DataFusion(error)) => error,
+        Err(EngineError::DataFusion(error)) => error,
         planned => return planned,
     };
     if has_equal_names(&failed)
@@ -32,7 +32,7 @@ pub(in crate::engine) async fn plan(
     {
         return Ok(plan);
     }
-    Err(ambiguous(&failed).map_or_else(|| failed.into(), StoreError::from))
+    Err(ambiguous(&failed).map_or_else(|| failed.into(), EngineError::from))
 }
 
 /// Whether a statement was refused since two of its columns have one name.

@@ -10,7 +10,7 @@ use super::done;
 use super::transaction::alone;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::settings::{Given, Known, Scope, all_settings, library_values};
 use crate::sql::{SessionCommand, SqlError};
 use nearfar_table::transaction::Transaction;
@@ -24,7 +24,7 @@ impl Session {
     /// # Errors
     /// [`SqlError::UnknownSetting`] and [`SqlError::FixedSetting`]; a value that the setting can't
     /// have; a setting of all sessions, where the session may not write.
-    pub async fn set(&self, name: &str, value: &str) -> Result<(), StoreError> {
+    pub async fn set(&self, name: &str, value: &str) -> Result<(), EngineError> {
         let transaction = self.current_transaction()?;
         let name = name.to_lowercase();
         self.check(&transaction, of_setting(&name)?)?;
@@ -35,7 +35,7 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         command: &SessionCommand,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         match command {
             SessionCommand::Set { name, value } => {
                 self.set_setting(name, Some(value)).await?;
@@ -74,7 +74,7 @@ impl Session {
     }
 
     /// Gives a setting a value, or the one that it had at first; the right to is checked before.
-    async fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), StoreError> {
+    async fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), EngineError> {
         match Known::find(name)? {
             Known::Own(setting) => {
                 let state = self.context().state_ref();
@@ -98,7 +98,7 @@ impl Session {
     }
 
     /// Has DataFusion set a setting, which makes the functions known anew that read it.
-    async fn set_of_library(&self, name: &str, value: Option<String>) -> Result<(), StoreError> {
+    async fn set_of_library(&self, name: &str, value: Option<String>) -> Result<(), EngineError> {
         let variable = name.to_owned();
         let plan = match value {
             Some(value) => Planned::SetVariable(SetVariable { variable, value }),
@@ -111,7 +111,7 @@ impl Session {
 
     /// Gives all settings that are the session's own the values that they had at first. Those of all
     /// sessions stay as they are: drivers and poolers send this by themselves.
-    async fn reset_all(&self) -> Result<(), StoreError> {
+    async fn reset_all(&self) -> Result<(), EngineError> {
         let own = all_settings().filter(|setting| setting.scope == Scope::Session);
         for setting in own {
             self.set_setting(setting.name, None).await?;
@@ -156,7 +156,7 @@ impl Session {
         }
     }
 
-    async fn deallocate(&self, name: &str) -> Result<(), StoreError> {
+    async fn deallocate(&self, name: &str) -> Result<(), EngineError> {
         self.check_prepared(name)?;
         let plan = Planned::Deallocate(Deallocate {
             name: name.to_owned(),
@@ -167,7 +167,7 @@ impl Session {
         Ok(())
     }
 
-    async fn deallocate_all(&self) -> Result<(), StoreError> {
+    async fn deallocate_all(&self) -> Result<(), EngineError> {
         let names: Vec<String> = self.prepared.lock().keys().cloned().collect();
         for name in names {
             self.deallocate(&name).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::done;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
-use crate::error::StoreError;
+use crate::error::EngineError;
 use crate::settings::Settings;
 use crate::sql::TransactionCommand;
 use nearfar_table::transaction::{Transaction, TransactionError};
@@ -18,7 +18,7 @@ impl Session {
     pub(super) async fn control_transaction(
         &self,
         command: TransactionCommand,
-    ) -> Result<StatementResult, StoreError> {
+    ) -> Result<StatementResult, EngineError> {
         match command {
             TransactionCommand::Begin { is_read_only } => {
                 let mut open = self.open.lock();

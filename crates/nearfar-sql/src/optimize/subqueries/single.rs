@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 
 use super::dependent::{Dependent, domain};
 use crate::datafusion_names::SEVERAL_ROWS;
-use crate::error::{SqlError, StoreError};
+use crate::error::{EngineError, SqlError};
 
 /// The query around, joined with the subquery, and the value of it.
 pub(super) fn join(
@@ -92,7 +92,7 @@ impl ScalarUDFImpl for Single {
         let counts = rows.to_array(args.number_rows)?;
         let counts = counts.as_primitive_opt::<Int64Type>();
         if counts.is_some_and(|counts| counts.iter().flatten().any(|rows| rows > 1)) {
-            return Err(StoreError::from(SqlError::SeveralRows).into());
+            return Err(EngineError::from(SqlError::SeveralRows).into());
         }
         Ok(value.clone())
     }

@@ -7,7 +7,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, LogSync};
 use nearfar_memory::pool::{Claim, TakeOver};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Kept {
         &self,
         random: &mut Random,
         take_over: TakeOver,
-    ) -> Result<Arc<Engine>, StoreError> {
+    ) -> Result<Arc<Engine>, EngineError> {
         let pool = self.pool.as_ref().map(|path| TablePoolOptions {
             bytes: Some(POOL_BYTES),
             verify: [Verify::All, Verify::Background][random.below(2) as usize],
@@ -191,7 +191,7 @@ impl Client {
         number: i64,
         steps: &[Step],
         has_view: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), EngineError> {
         let client = self.number;
         let is_transaction = steps[0].is_in_transaction();
         if is_transaction {
@@ -215,7 +215,7 @@ impl Client {
     }
 
     /// What an error says about what was under way.
-    fn verdict(&self, error: &StoreError) -> &'static str {
+    fn verdict(&self, error: &EngineError) -> &'static str {
         let is_ending = || IS_ENDING.load(Ordering::SeqCst);
         let is_fenced = || {
             self.engine
@@ -223,9 +223,9 @@ impl Client {
                 .is_some_and(|pool| pool.check_owner().is_err())
         };
         match error {
-            StoreError::Durability(DurabilityError::Fenced { .. }) if is_fenced() => "@refused",
-            StoreError::Durability(DurabilityError::Stopped { .. }) if is_ending() => "@refused",
-            StoreError::Durability(DurabilityError::InDoubt { .. }) => "@doubt",
+            EngineError::Durability(DurabilityError::Fenced { .. }) if is_fenced() => "@refused",
+            EngineError::Durability(DurabilityError::Stopped { .. }) if is_ending() => "@refused",
+            EngineError::Durability(DurabilityError::InDoubt { .. }) => "@doubt",
             _ if is_ending() || is_fenced() => "@doubt",
             _ => "@failed",
         }

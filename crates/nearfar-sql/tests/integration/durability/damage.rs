@@ -3,7 +3,7 @@
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, LogFaults};
 use nearfar_sql::engine::Session;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn log_only(directory: &Path) -> DataOptions {
 
 async fn durability_error(session: &Session, sql: &str) -> DurabilityError {
     match try_run(session, sql).await {
-        Err(StoreError::Durability(error)) => error,
+        Err(EngineError::Durability(error)) => error,
         other => panic!("{sql} gave {other:?}"),
     }
 }
@@ -188,7 +188,7 @@ async fn damage_in_the_middle_is_refused_with_what_is_lost() {
         damaged[at as usize] ^= 0x40;
         fs::write(&file, &damaged).expect("written");
         let error = try_open(log_only(folder.path())).expect_err("damage");
-        let StoreError::Durability(DurabilityError::DamagedLog {
+        let EngineError::Durability(DurabilityError::DamagedLog {
             position,
             lost,
             path,
@@ -293,7 +293,7 @@ async fn every_byte_of_a_log_may_be_damaged_or_its_last() {
             let line = |text: String| text.lines().nth(3).expect("a row").to_owned();
             Ok(sum.map_or(String::new(), |text| line(text).replace(['|', ' '], "")))
         }
-        Err(StoreError::Durability(DurabilityError::DamagedLog { position, .. })) => Err(position),
+        Err(EngineError::Durability(DurabilityError::DamagedLog { position, .. })) => Err(position),
         Err(error) => panic!("{error}"),
     };
     for at in 0..*ends.last().expect("some") as usize {

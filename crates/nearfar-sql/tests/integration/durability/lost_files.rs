@@ -5,7 +5,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::DataOptions;
 use nearfar_memory::pool::TakeOver;
 use nearfar_sql::engine::{Engine, EngineOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn data(folder: &Path) -> PathBuf {
     folder.join("data")
 }
 
-fn open(folder: &Path, kind: Kind, recovers: bool) -> Result<Arc<Engine>, StoreError> {
+fn open(folder: &Path, kind: Kind, recovers: bool) -> Result<Arc<Engine>, EngineError> {
     let pool = kind.has_pool.then(|| {
         let mut pool = TablePoolOptions::new(folder.join("pool"));
         pool.bytes = Some(16 << 20);
@@ -149,7 +149,7 @@ async fn check_without(folder: &Path, kind: Kind, lost: &str, content: &str) -> 
             match try_run(&session, CONTENT).await {
                 // A file that is read when it is needed.
                 Err(error) => assert!(
-                    matches!(error, StoreError::Checkpoint(_)),
+                    matches!(error, EngineError::Checkpoint(_)),
                     "{lost}: {error}"
                 ),
                 Ok(_) => assert_eq!(value(&session, CONTENT).await, content, "{kind:?} {lost}"),
@@ -160,11 +160,11 @@ async fn check_without(folder: &Path, kind: Kind, lost: &str, content: &str) -> 
     };
     let is_of_files = matches!(
         refused,
-        StoreError::Durability(
+        EngineError::Durability(
             DurabilityError::LostTerm { .. }
                 | DurabilityError::DamagedLog { .. }
                 | DurabilityError::NotADataDirectory { .. }
-        ) | StoreError::Checkpoint(_)
+        ) | EngineError::Checkpoint(_)
     );
     assert!(is_of_files, "{kind:?} {lost}: {refused:?}");
     let after = contents(&data(folder));

@@ -9,14 +9,14 @@ mod reopen;
 
 use nearfar_durable::log::DataOptions;
 use nearfar_sql::engine::{Engine, EngineOptions};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::support::options;
 
 /// An engine with a data directory, or why there is none.
-fn try_open(data: DataOptions) -> Result<Arc<Engine>, StoreError> {
+fn try_open(data: DataOptions) -> Result<Arc<Engine>, EngineError> {
     Engine::new(EngineOptions {
         data: Some(data),
         ..options()

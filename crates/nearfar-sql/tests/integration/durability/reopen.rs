@@ -2,7 +2,7 @@
 
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, LogSync};
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use std::time::Duration;
 
 use super::super::support::{run, try_run, value};
@@ -172,7 +172,7 @@ async fn a_directory_is_open_once_and_every_setting_keeps_what_ends_well() {
         };
         let engine = try_open(options.clone()).expect("a data directory");
         match try_open(options) {
-            Err(StoreError::Durability(DurabilityError::InUse { owner, .. })) => {
+            Err(EngineError::Durability(DurabilityError::InUse { owner, .. })) => {
                 assert_eq!(owner, Some(std::process::id()));
             }
             other => panic!("{other:?}"),

@@ -15,7 +15,7 @@ use nearfar_server::{
     ADMIN_HEADER, COMMAND_HEADER, Server, ServerHandle, ServerOptions, ServerState, Token,
 };
 use nearfar_sql::engine::Engine;
-use nearfar_sql::error::StoreError;
+use nearfar_sql::error::EngineError;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
@@ -132,8 +132,8 @@ fn is_owned(error: &anyhow::Error) -> bool {
         let owned = |source: &PoolError| {
             matches!(source, PoolError::Owned { .. } | PoolError::Fenced { .. })
         };
-        let checkpoint = match cause.downcast_ref::<StoreError>() {
-            Some(StoreError::Checkpoint(error)) => Some(error.as_ref()),
+        let checkpoint = match cause.downcast_ref::<EngineError>() {
+            Some(EngineError::Checkpoint(error)) => Some(error.as_ref()),
             _ => None,
         };
         match checkpoint {
