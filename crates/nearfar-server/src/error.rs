@@ -11,10 +11,12 @@ use crate::auth::UserError;
 #[non_exhaustive]
 pub enum ServerError {
     /// An address that can't be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address} for {purpose}: {source}; choose another address or port")]
     Bind {
         /// The address.
         address: SocketAddr,
+        /// Who is served there, or what.
+        purpose: &'static str,
         /// What the kernel says.
         source: io::Error,
     },

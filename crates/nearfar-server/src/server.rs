@@ -132,9 +132,9 @@ impl Server {
             });
         }
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        let listener = listen(options.listen).await?;
+        let listener = listen(options.listen, "clients").await?;
         let http = match options.http {
-            Some(address) => Some(listen(address).await?),
+            Some(address) => Some(listen(address, "health and metrics").await?),
             None => None,
         };
         let admin = match &options.admin {
@@ -143,7 +143,7 @@ impl Server {
                     address: admin.listen,
                 });
             }
-            Some(admin) => Some(listen(admin.listen).await?),
+            Some(admin) => Some(listen(admin.listen, "commands of administrators").await?),
             None => None,
         };
         let state = StateHandle::new(ServerState::Starting);
@@ -280,10 +280,13 @@ impl ServerHandle {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, ServerError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| ServerError::Bind { address, source })
+async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ServerError> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|source| ServerError::Bind {
+        address,
+        purpose,
+        source,
+    })
 }
 
 /// Takes connections, for ever.

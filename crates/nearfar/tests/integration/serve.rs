@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
@@ -106,6 +106,14 @@ fn users_are_kept_without_their_passwords() {
     let serving = Serving::start(&["--users", path]);
     assert!(!serving.said.join("\n").contains("no users"));
     assert_eq!(serving.terminate(), Some(0));
+}
+
+#[test]
+fn an_address_that_is_taken_is_told_with_what_it_was_for() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let http = taken.local_addr().expect("an address").to_string();
+    run(["serve", "--port", "0", "--http", &http])
+        .failed(9, &["health and metrics", "choose another"]);
 }
 
 #[test]
