@@ -50,6 +50,9 @@ pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 /// The logical rule that makes two aggregates of one over distinct values.
 pub const SINGLE_DISTINCT: &str = "single_distinct_aggregation_to_group_by";
 
+/// Functions whose arguments the logical rules repeat.
+pub const REPEATING_FUNCTIONS: [&str; 3] = ["coalesce", "nvl", "nvl2"];
+
 /// How the message about a scalar subquery with several rows begins.
 pub const SEVERAL_ROWS: &str = "Scalar subquery returned more than one row";
 

@@ -45,5 +45,6 @@ pub mod scan;
 pub mod scratch;
 mod settings;
 pub mod sql;
+mod stack;
 mod transparent;
 pub mod values;

@@ -168,16 +168,11 @@ impl Drop for Workers {
 
 /// A runtime with so many worker threads.
 pub fn many_threads(threads: usize) -> anyhow::Result<Runtime> {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder
-        .worker_threads(threads)
-        .enable_all()
-        .build()
-        .context("cannot start threads")
+    named_threads(threads, "nearfar-worker")
 }
 
-/// The same for the statements of a server's clients, whose depth is theirs to choose.
-pub fn server_threads(threads: usize, name: &str) -> anyhow::Result<Runtime> {
+/// The same of threads of this name. Statements of every depth that is not refused fit on their stacks.
+pub fn named_threads(threads: usize, name: &str) -> anyhow::Result<Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder
         .worker_threads(threads)

@@ -232,7 +232,9 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::TableExists { .. } => state::DUPLICATE_TABLE,
         SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
         SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,
-        SqlError::TooManySteps { .. } => state::STATEMENT_TOO_COMPLEX,
+        SqlError::TooManySteps { .. } | SqlError::TooManyOperators { .. } => {
+            state::STATEMENT_TOO_COMPLEX
+        }
         SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
         SqlError::UnknownPlacement { .. }
         | SqlError::UnknownOption { .. }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use crate::error::EngineError;
 use crate::foreign;
 use crate::interrupt;
-use crate::sql::check_plan;
+use crate::sql::{call_by_own_names, check_plan};
+use crate::stack::polled_with_stack;
 use crate::values::with_small_integers;
 
 /// The plan of a statement.
@@ -18,11 +19,15 @@ use crate::values::with_small_integers;
 /// A statement that is wrong, names what is not there, is too large, or was given up.
 pub(super) async fn logical_plan(
     state: &SessionState,
-    statement: DfStatement,
+    mut statement: DfStatement,
 ) -> Result<LogicalPlan, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
-    let plan = state.statement_to_plan(statement).await?;
+    let functions = state.scalar_functions();
+    call_by_own_names(&mut statement, |name| {
+        functions.get(name).map(|function| function.name())
+    });
+    let plan = polled_with_stack(state.statement_to_plan(statement)).await?;
     interrupt::check()?;
     check_plan(&plan)?;
     Ok(with_small_integers(plan)?)
@@ -38,7 +43,7 @@ pub(super) async fn physical_plan(
 ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
-    let plan = foreign::physical_plan(state, plan).await?;
+    let plan = polled_with_stack(foreign::physical_plan(state, plan)).await?;
     interrupt::check()?;
     Ok(plan)
 }

@@ -147,6 +147,15 @@ pub enum SqlError {
         /// The most that there may be.
         steps_max: usize,
     },
+    /// Expressions of too many operators.
+    #[error(
+        "the statement is too complex: an expression has more than {operators_max} operators, where \
+         the operands of BETWEEN, coalesce and comparisons of rows count as often as they are compared"
+    )]
+    TooManyOperators {
+        /// The most that there may be.
+        operators_max: u64,
+    },
     /// A null in a column that allows none.
     #[error("column `{column}` of table `{table}` does not allow nulls, but {nulls} rows have one")]
     NullsNotAllowed {

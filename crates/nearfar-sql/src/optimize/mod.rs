@@ -2,14 +2,15 @@
 
 mod apart;
 mod array_texts;
+mod bounded;
 mod constant_member;
 mod decimal;
 mod estimate;
 mod global_filters;
 mod graph;
 mod guarded;
-mod interruptible;
 mod join_order;
+mod long_filters;
 mod multisets;
 mod narrow;
 mod null_safe;
@@ -25,11 +26,11 @@ pub use join_order::JoinOrder;
 pub use settings::settings;
 pub use subqueries::is_of_several_rows;
 
+use bounded::Bounded;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use interruptible::Interruptible;
 use std::sync::Arc;
 use unless::Unless;
 
@@ -49,7 +50,7 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(2, Arc::new(array_texts::ReadArrayTexts));
     rules
         .into_iter()
-        .map(|rule| Arc::new(Interruptible(rule)) as _)
+        .map(|rule| Arc::new(Bounded(rule)) as _)
         .collect()
 }
 
@@ -63,7 +64,9 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         rules.push(match rule.name() {
             EXTRACT_EQUIJOIN_PREDICATE => unless(rule, null_safe::is_null_safe),
             ELIMINATE_CROSS_JOIN => unless(rule, null_safe::has_null_safe_inner_join),
-            PUSH_DOWN_FILTER => unless(rule, global_filters::is_of_all_rows),
+            PUSH_DOWN_FILTER => unless(rule, |plan| {
+                global_filters::is_of_all_rows(plan) || long_filters::is_long_on_computed(plan)
+            }),
             SINGLE_DISTINCT => Arc::new(sums_of_sums::SumsOfSums::new(rule)),
             _ => rule,
         });
@@ -85,7 +88,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.push(Arc::new(guarded::GuardConditions));
     rules
         .into_iter()
-        .map(|rule| Arc::new(Interruptible(rule)) as _)
+        .map(|rule| Arc::new(Bounded(rule)) as _)
         .collect()
 }
 
@@ -119,6 +122,6 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.push(Arc::new(narrow::NARROW_DECIMALS));
     rules
         .into_iter()
-        .map(|rule| Arc::new(Interruptible(rule)) as _)
+        .map(|rule| Arc::new(Bounded(rule)) as _)
         .collect()
 }

@@ -20,6 +20,9 @@ const CALL: usize = 10;
 /// What a subquery's parentheses count outside of `FROM`: checks of it double with each of them.
 const SUBQUERY: usize = 80;
 
+/// What a subquery's parentheses count in `FROM`: no other form takes as much stack.
+const DERIVED_TABLE: usize = 3;
+
 /// What stands between two parentheses.
 #[derive(Default)]
 struct Level {
@@ -45,10 +48,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
         };
         match &token.token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                let own = match level.in_from {
-                    true => 1,
-                    false => cost(&tokens[..at], &tokens[at + 1..]),
-                };
+                let own = cost(&tokens[..at], &tokens[at + 1..], level.in_from);
                 levels.push(Level {
                     own,
                     ..Level::default()
@@ -99,14 +99,18 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), SqlError> {
 }
 
 /// What parentheses count, by what stands before them and within them.
-fn cost(before: &[TokenWithSpan], within: &[TokenWithSpan]) -> usize {
+fn cost(before: &[TokenWithSpan], within: &[TokenWithSpan], in_from: bool) -> usize {
     let keyword = |token: Option<&TokenWithSpan>| match token.map(|token| &token.token) {
         Some(Token::Word(word)) => Some(word.keyword),
         _ => None,
     };
     let next = within.iter().find(|token| !is_space(&token.token));
-    if matches!(keyword(next), Some(Keyword::SELECT | Keyword::WITH)) {
-        return SUBQUERY;
+    let is_query = matches!(keyword(next), Some(Keyword::SELECT | Keyword::WITH));
+    match (is_query, in_from) {
+        (true, true) => return DERIVED_TABLE,
+        (true, false) => return SUBQUERY,
+        (false, true) => return 1,
+        (false, false) => {}
     }
     match keyword(before.iter().rfind(|token| !is_space(&token.token))) {
         None
@@ -167,6 +171,7 @@ mod tests {
             "::int".repeat(1_100),
             " + abs(1".repeat(110),
             " + (SELECT 1".repeat(14),
+            " FROM (SELECT 1".repeat(340),
         ] {
             let refused = check_all(&format!("SELECT 1{deep}"));
             assert_eq!(

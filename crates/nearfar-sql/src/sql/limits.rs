@@ -1,11 +1,13 @@
 //! How large a statement may be, so that it is planned in bounded time.
 
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Select, Statement as Ast, Visit, Visitor};
 use std::ops::ControlFlow;
 
 use super::SqlError;
+use super::repetition::{check_expressions, check_forms};
 
 /// Columns of a result, and expressions of a select list: as many as PostgreSQL allows. Planning takes
 /// time that grows with their square.
@@ -15,10 +17,10 @@ pub const COLUMNS_MAX: usize = 1_664;
 /// another, that by a third and so on has twice as many steps each time.
 pub const PLAN_STEPS_MAX: usize = 10_000;
 
-/// Refuses a statement one of whose select lists is too long.
+/// Refuses a statement one of whose select lists is too long, or that repeats operands too often.
 ///
 /// # Errors
-/// [`SqlError::TooManyColumns`].
+/// [`SqlError::TooManyColumns`], [`SqlError::TooManyOperators`].
 pub fn check_statement(statement: &DfStatement) -> Result<(), SqlError> {
     match statement {
         DfStatement::Statement(ast) => check_ast(ast),
@@ -30,7 +32,7 @@ pub fn check_statement(statement: &DfStatement) -> Result<(), SqlError> {
 fn check_ast(ast: &Ast) -> Result<(), SqlError> {
     match ast.visit(&mut SelectLists) {
         ControlFlow::Break(columns) => check_columns(columns),
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => check_forms(ast),
     }
 }
 
@@ -48,19 +50,37 @@ impl Visitor for SelectLists {
     }
 }
 
-/// Refuses a plan of too many columns or steps.
+/// Refuses a plan of too many columns or steps, or with expressions of too many operators.
 ///
 /// # Errors
-/// [`SqlError::TooManyColumns`], [`SqlError::TooManySteps`].
+/// [`SqlError::TooManyColumns`], [`SqlError::TooManySteps`], [`SqlError::TooManyOperators`].
 pub fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     check_columns(plan.schema().fields().len())?;
-    let mut left = PLAN_STEPS_MAX;
-    match count(plan, &mut left) {
-        true => Ok(()),
-        false => Err(SqlError::TooManySteps {
-            steps_max: PLAN_STEPS_MAX,
-        }),
-    }
+    check_complexity(plan)
+}
+
+/// Refuses a plan of too many steps, or with expressions of too many operators.
+///
+/// # Errors
+/// [`SqlError::TooManySteps`], [`SqlError::TooManyOperators`].
+pub fn check_complexity(plan: &LogicalPlan) -> Result<(), SqlError> {
+    let mut steps = 0;
+    let mut checked = Ok(());
+    // Nothing else ends it early.
+    let _ = plan.apply_with_subqueries(|step| {
+        steps += 1;
+        checked = match steps > PLAN_STEPS_MAX {
+            true => Err(SqlError::TooManySteps {
+                steps_max: PLAN_STEPS_MAX,
+            }),
+            false => check_expressions(step),
+        };
+        Ok(match &checked {
+            Ok(()) => TreeNodeRecursion::Continue,
+            Err(_) => TreeNodeRecursion::Stop,
+        })
+    });
+    checked
 }
 
 fn check_columns(columns: usize) -> Result<(), SqlError> {
@@ -71,15 +91,6 @@ fn check_columns(columns: usize) -> Result<(), SqlError> {
         }),
         false => Ok(()),
     }
-}
-
-/// Whether a plan has no more than `left` steps, which are taken off.
-fn count(plan: &LogicalPlan, left: &mut usize) -> bool {
-    let Some(rest) = left.checked_sub(1) else {
-        return false;
-    };
-    *left = rest;
-    plan.inputs().into_iter().all(|input| count(input, left))
 }
 
 #[cfg(test)]

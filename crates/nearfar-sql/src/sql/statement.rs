@@ -19,6 +19,7 @@ use super::script::{DIALECT, Piece, is_space, pieces};
 use super::session::{SessionCommand, parse_session};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
 use crate::memory::Charge;
+use crate::stack::with_stack;
 use crate::values::Declared;
 use std::sync::Arc;
 
@@ -132,7 +133,8 @@ pub(crate) struct CreateClauses {
 /// # Errors
 /// The first statement that is not SQL, or that is known not to be supported.
 pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
-    pieces(sql)?.into_iter().map(statement).collect()
+    let pieces = pieces(sql)?.into_iter();
+    with_stack(|| pieces.map(statement).collect())
 }
 
 fn statement(piece: Piece) -> Result<Statement, SqlError> {

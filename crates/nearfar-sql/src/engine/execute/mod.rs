@@ -36,6 +36,7 @@ use crate::error::EngineError;
 use crate::load::Progress;
 use crate::memory::QueryMemory;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
+use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
@@ -100,7 +101,8 @@ impl Session {
         }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let result = self.run_in(&transaction, statement, parameters).await?;
+        let running = self.run_in(&transaction, statement, parameters);
+        let result = polled_with_stack(running).await?;
         failing.forget();
         Ok(result)
     }

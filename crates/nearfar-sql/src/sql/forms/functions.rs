@@ -1,7 +1,12 @@
 //! Functions that the planner knows by another name, or reads as something else.
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, ObjectNamePart, SelectItem};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, Ident, ObjectNamePart, SelectItem, VisitMut, VisitorMut,
+};
+use std::ops::ControlFlow;
 
+use super::folding::folded;
 use super::template::{call, take};
 
 /// PostgreSQL's names of functions, and the planner's.
@@ -30,6 +35,41 @@ pub(super) fn rename(expr: &mut Expr) {
     let is_meant = |(theirs, _): &&(&str, &str)| name.value.eq_ignore_ascii_case(theirs);
     if let Some((_, meant)) = RENAMED.iter().find(is_meant) {
         *name = Ident::new(*meant);
+    }
+}
+
+/// Has a statement call functions by their own names, which `own_name` knows by all of their names.
+///
+/// The planner keeps the other name around such a call, and looks at what is inside twice whenever it looks:
+/// some that stand within each other take it time that doubles with each.
+pub(crate) fn call_by_own_names<'a>(
+    statement: &mut DfStatement,
+    own_name: impl Fn(&str) -> Option<&'a str>,
+) {
+    match statement {
+        DfStatement::Statement(ast) => {
+            let _ = VisitMut::visit(ast.as_mut(), &mut OwnNames(own_name));
+        }
+        DfStatement::Explain(explain) => call_by_own_names(&mut explain.statement, own_name),
+        _ => {}
+    }
+}
+
+struct OwnNames<F>(F);
+
+impl<'a, F: Fn(&str) -> Option<&'a str>> VisitorMut for OwnNames<F> {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(function) = expr
+            && let [ObjectNamePart::Identifier(name)] = &mut function.name.0[..]
+        {
+            let called = folded(name);
+            if let Some(own) = (self.0)(&called).filter(|own| *own != called) {
+                *name = Ident::new(own);
+            }
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -35,6 +35,7 @@ use std::ops::ControlFlow;
 
 use super::SqlError;
 pub use arrays::elements as array_elements;
+pub(crate) use functions::call_by_own_names;
 pub(super) use locking::check_tokens as check_locks;
 pub(crate) use names::shown;
 

@@ -82,8 +82,8 @@ struct Threads {
 impl Threads {
     fn start(threads: usize) -> anyhow::Result<Self> {
         Ok(Self {
-            short: machine::server_threads(threads, "nearfar-short")?,
-            long: machine::server_threads(threads, "nearfar-long")?,
+            short: machine::named_threads(threads, "nearfar-short")?,
+            long: machine::named_threads(threads, "nearfar-long")?,
         })
     }
 
@@ -120,7 +120,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let engine = machine::engine(&args.machine, profile, kept)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let lanes = Threads::start(engine.threads())?;
-    let front = machine::server_threads(1, "nearfar-front")?;
+    let front = machine::named_threads(1, "nearfar-front")?;
     let (is_open, grace) = (options.users.is_none(), options.grace);
     let server = front.block_on(Server::bind(Arc::clone(&engine), lanes.handles(), options))?;
     announce(&server, is_open, is_kept);

@@ -77,7 +77,7 @@ pub fn serve(
 ) -> anyhow::Result<()> {
     let engine_options = || machine::engine_options(&args.machine, profile.clone(), kept.clone());
     let lanes = Threads::start(engine_options()?.threads)?;
-    let front = machine::server_threads(1, "nearfar-front")?;
+    let front = machine::named_threads(1, "nearfar-front")?;
     let (is_open, grace) = (options.users.is_none(), options.grace);
     let bound = Server::bind_standby(lanes.handles(), options);
     let server = front.block_on(bound)?;

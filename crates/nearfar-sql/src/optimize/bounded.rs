@@ -1,7 +1,8 @@
-//! Rules that stop once their statement was given up.
+//! Rules that stop once their statement was given up, or has become too complex.
 //!
 //! DataFusion applies its rules one after the other, each to a whole plan or node by node, and looks at
-//! nothing in between. Each of these rules looks first.
+//! nothing in between. Each of these rules looks first, and at what has come of it then: rules repeat
+//! expressions and inputs, and each may repeat what another has repeated before.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -13,16 +14,20 @@ use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizer
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
+use crate::error::EngineError;
 use crate::interrupt;
+use crate::sql::{check_complexity, check_expressions};
 
-/// A rule that is applied as it would be without this, unless the statement was given up.
+/// A rule that is applied as it would be without this, unless the statement was given up or is too complex.
 #[derive(Debug)]
-pub struct Interruptible<R: ?Sized>(pub Arc<R>);
+pub struct Bounded<R: ?Sized>(pub Arc<R>);
 
-impl AnalyzerRule for Interruptible<dyn AnalyzerRule + Send + Sync> {
+impl AnalyzerRule for Bounded<dyn AnalyzerRule + Send + Sync> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         interrupt::check()?;
-        self.0.analyze(plan, config)
+        let plan = self.0.analyze(plan, config)?;
+        check_complexity(&plan).map_err(EngineError::from)?;
+        Ok(plan)
     }
 
     fn name(&self) -> &str {
@@ -30,7 +35,7 @@ impl AnalyzerRule for Interruptible<dyn AnalyzerRule + Send + Sync> {
     }
 }
 
-impl OptimizerRule for Interruptible<dyn OptimizerRule + Send + Sync> {
+impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -45,11 +50,24 @@ impl OptimizerRule for Interruptible<dyn OptimizerRule + Send + Sync> {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         interrupt::check()?;
-        self.0.rewrite(plan, config)
+        let done = self.0.rewrite(plan, config)?;
+        if done.transformed {
+            let checked = match self.0.apply_order() {
+                // One node, and what has been put below it.
+                Some(_) => {
+                    let inputs = done.data.inputs();
+                    let mut nodes = inputs.into_iter().chain([&done.data]);
+                    nodes.try_for_each(check_expressions)
+                }
+                None => check_complexity(&done.data),
+            };
+            checked.map_err(EngineError::from)?;
+        }
+        Ok(done)
     }
 }
 
-impl PhysicalOptimizerRule for Interruptible<dyn PhysicalOptimizerRule + Send + Sync> {
+impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -80,7 +98,6 @@ impl PhysicalOptimizerRule for Interruptible<dyn PhysicalOptimizerRule + Send + 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::EngineError;
     use crate::interrupt::{Interrupt, PlanningTurns};
     use crate::optimize::{analyzer_rules, logical_rules, physical_rules};
     use arrow::datatypes::Schema;
