@@ -11,7 +11,7 @@ use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::depth::{self, PARSER_STEPS_MAX};
-use super::forms::check_locks;
+use super::forms::{check_locks, mark_in_lists};
 use super::limits::check_statement;
 use super::parameters::cast_parameters;
 use super::rewrite;
@@ -163,7 +163,8 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
     })
 }
 
-fn datafusion_statement(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+    mark_in_lists(&mut tokens);
     let syntax = |error: datafusion::error::DataFusionError| SqlError::Syntax {
         message: match error.find_root() {
             datafusion::error::DataFusionError::SQL(error, _) => message(error),

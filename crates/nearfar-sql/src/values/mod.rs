@@ -28,6 +28,7 @@ pub mod stored;
 mod sum;
 pub mod text;
 mod to_char;
+mod typed;
 
 pub use declared::Declared;
 pub use error::ValueError;
@@ -35,6 +36,7 @@ pub use integers::with_small_integers;
 pub use interval::with_units;
 pub use planner::ValuePlanner;
 pub use sum::sum_of_sums;
+pub use typed::TYPED;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
@@ -72,7 +74,7 @@ pub fn functions() -> Vec<ScalarUDF> {
     functions.extend(interval::JUSTIFY);
     let mut functions: Vec<ScalarUDF> =
         functions.into_iter().map(function::Function::udf).collect();
-    functions.extend([length::length(), length::octet_length()]);
+    functions.extend([length::length(), length::octet_length(), typed::typed()]);
     functions
 }
 

@@ -11,6 +11,24 @@ type Found = (
 );
 
 const FOUND: &[Found] = &[
+    // A cast is named as what it casts.
+    (
+        "CREATE TABLE ta (a INTEGER); INSERT INTO ta VALUES (1), (1), (2)",
+        "SELECT a, CAST(a AS BIGINT), sum(a) FROM ta GROUP BY 1, 2 ORDER BY 1",
+        &[&["1", "1", "2"], &["2", "2", "2"]],
+    ),
+    (
+        "CREATE TABLE tb (a TEXT); INSERT INTO tb VALUES ('9'), ('10')",
+        "SELECT max(a), max(CAST(a AS INTEGER)), max(a::BIGINT) + 1 FROM tb",
+        &[&["9", "10", "11"]],
+    ),
+    // A list that begins with a query.
+    (
+        "CREATE TABLE tc (a INTEGER); INSERT INTO tc VALUES (1), (2), (3)",
+        "SELECT a FROM tc WHERE a IN ((SELECT max(a) FROM tc), 1) AND a NOT IN ((SELECT 7), (SELECT 8)) \
+         AND a IN ((SELECT a FROM tc)) ORDER BY a",
+        &[&["1"], &["3"]],
+    ),
     // A rule knows of a value that it is never null, which the operators do not.
     (
         "CREATE TABLE a (c INTEGER)",

@@ -9,6 +9,8 @@
 //! | `a && b`, `a[:2]`, `array_remove(a, 1)`, … | functions of arrays |
 //! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
+//! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
+//! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
 //! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
 //! | `INSERT INTO t SELECT … FROM (VALUES …)` | rows of arrays, whose types are not the table's |
 //! | `UPDATE t SET A = …` | names without quotes in lower case |
@@ -18,6 +20,7 @@ mod arrays;
 mod fetching;
 mod folding;
 mod functions;
+mod in_lists;
 mod json;
 mod locking;
 mod names;
@@ -36,6 +39,7 @@ use std::ops::ControlFlow;
 use super::SqlError;
 pub use arrays::elements as array_elements;
 pub(crate) use functions::call_by_own_names;
+pub(super) use in_lists::mark as mark_in_lists;
 pub(super) use locking::check_tokens as check_locks;
 pub(crate) use names::shown;
 
@@ -90,6 +94,7 @@ impl VisitorMut for Forms {
     type Break = SqlError;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<SqlError> {
+        names::name_keys(query);
         flow(locking::check(query).and_then(|()| fetching::limit(query)))
     }
 
@@ -117,9 +122,13 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<SqlError> {
+        in_lists::unmark(expr);
         json::rewrite(expr);
         functions::rename(expr);
         arrays::rewrite(expr);
+        if self.names == Names::All {
+            names::name_cast(expr);
+        }
         flow(quantified::rewrite(expr).and_then(|()| rows::rewrite(expr)))
     }
 }

@@ -5,16 +5,17 @@
 //! name find nothing then.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator,
-    VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    OrderByKind, Query, Select, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use super::Names;
 use super::folding::folded;
-use super::template::take;
+use super::template::{call, take};
 use crate::sql::SqlError;
+use crate::values::TYPED;
 
 /// Stands between a name and its number: INVISIBLE SEPARATOR, which nobody types.
 pub(super) const MARK: char = '\u{2063}';
@@ -65,10 +66,15 @@ pub(super) fn number(select: &mut Select, names: Names) {
             Key::Name(name) => name.clone(),
             Key::Text(_) => name_of(expr),
         };
-        let alias = Ident::with_quote('"', format!("{name}{MARK}{}", at + 1));
+        let alias = numbered(&name, at);
         let expr = take(expr);
         *item = SelectItem::ExprWithAlias { expr, alias };
     }
+}
+
+/// The name of the column at a place, from 0, with its number.
+fn numbered(name: &str, at: usize) -> Ident {
+    Ident::with_quote('"', format!("{name}{MARK}{}", at + 1))
 }
 
 /// None for what has its number, or no single column.
@@ -130,12 +136,88 @@ fn canonical(expr: &Expr) -> String {
     expr.to_string().to_lowercase()
 }
 
+/// Has a cast be named apart from what it casts.
+pub(super) fn name_cast(expr: &mut Expr) {
+    let Expr::Cast { data_type, .. } = expr else {
+        return;
+    };
+    let data_type = Expr::value(Value::SingleQuotedString(data_type.to_string()));
+    *expr = call(TYPED, vec![take(expr), data_type]);
+}
+
+/// Has casts be named apart from what they cast in a query that groups by both.
+pub(super) fn name_keys(query: &mut Query) {
+    if !groups_by_equal_names(query) {
+        return;
+    }
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        for (at, item) in select.projection.iter_mut().enumerate() {
+            if let SelectItem::UnnamedExpr(expr) = item {
+                let alias = numbered(&name_of(expr), at);
+                let expr = take(expr);
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+    }
+    struct Casts;
+    impl VisitorMut for Casts {
+        type Break = ();
+
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            name_cast(expr);
+            ControlFlow::Continue(())
+        }
+    }
+    let _ = VisitMut::visit(query, &mut Casts);
+}
+
+fn groups_by_equal_names(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return false;
+    };
+    let GroupByExpr::Expressions(keys, _) = &select.group_by else {
+        return false;
+    };
+    let mut texts: HashMap<String, String> = HashMap::new();
+    keys.iter().any(|key| {
+        let key = listed(key, &select.projection);
+        let name = stripped(key).to_string();
+        let text = key.to_string();
+        texts
+            .insert(name, text.clone())
+            .is_some_and(|other| other != text)
+    })
+}
+
+/// What a key means that is the number of a column.
+fn listed<'a>(key: &'a Expr, projection: &'a [SelectItem]) -> &'a Expr {
+    let number = match key {
+        Expr::Value(value) => value.to_string().parse::<usize>().ok(),
+        _ => None,
+    };
+    let item = number.and_then(|number| projection.get(number.checked_sub(1)?));
+    match item {
+        Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) => expr,
+        _ => key,
+    }
+}
+
 /// What PostgreSQL calls the column of an expression (`FigureColname`).
 fn name_of(expr: &Expr) -> String {
     let fixed = match expr {
         Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => return name_of(inner),
         Expr::Identifier(name) => return folded(name),
         Expr::CompoundIdentifier(names) => return names.last().map_or_else(unnamed, folded),
+        Expr::Function(Function {
+            name,
+            args: FunctionArguments::List(list),
+            ..
+        }) if name.to_string() == TYPED => {
+            return match list.args.first() {
+                Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(cast))) => name_of(cast),
+                _ => unnamed(),
+            };
+        }
         Expr::Function(Function { name, .. }) => {
             let last = name.0.last().and_then(|part| part.as_ident());
             return last.map_or_else(unnamed, folded);
