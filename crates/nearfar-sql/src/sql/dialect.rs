@@ -54,6 +54,13 @@ impl Dialect for NearfarDialect {
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,
+            // The parser looks for a type first, and writes an error that it does not show. In long lists
+            // that is most of its work.
+            Token::Number(..) | Token::SingleQuotedString(_) => {
+                let next = &parser.peek_nth_token_ref(1).token;
+                let is_listed = matches!(next, Token::Comma | Token::RParen);
+                return is_listed.then(|| parser.parse_value().map(Expr::Value));
+            }
             _ => return None,
         };
         parser.advance_token();
