@@ -6,7 +6,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Case, Expr as PlanExpr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Case, Expr as PlanExpr, ExprSchemable, GroupingSet, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, ObjectName, Statement as Ast, Visit, Visitor,
 };
@@ -132,8 +132,18 @@ fn repeated(expr: &Expr, operands: &Count) -> u64 {
         // The least value, the greatest, the number of values and that of nulls; of an array the planner
         // asks for as many and a little more.
         Expr::AnyOp { .. } | Expr::AllOp { .. } => operands.made.saturating_mul(5),
+        Expr::Cube(keys) => keys_of_cube(keys.len()),
         _ => 0,
     }
+}
+
+/// The keys of all sets that a `CUBE` of so many stands for: each of its subsets.
+fn keys_of_cube(keys: usize) -> u64 {
+    let keys = keys as u64;
+    let sets = u32::try_from(keys)
+        .ok()
+        .and_then(|keys| 2_u64.checked_pow(keys));
+    sets.map_or(u64::MAX, |sets| sets.saturating_mul(keys))
 }
 
 fn is_row(expr: &Expr) -> bool {
@@ -197,6 +207,7 @@ impl Operators<'_> {
             PlanExpr::InSubquery(_) | PlanExpr::Exists(_) | PlanExpr::ScalarSubquery(_) => {
                 times.saturating_mul(SUBQUERY_OPERATORS)
             }
+            PlanExpr::GroupingSet(GroupingSet::Cube(keys)) => keys_of_cube(keys.len()),
             _ => times,
         };
         let Some(left) = self.left.checked_sub(own) else {

@@ -66,6 +66,30 @@ async fn operands_that_are_repeated_too_often_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cubes_have_at_most_twelve_keys() {
+    let session = two_tiers().session();
+    let cube = |beside: &str, keys: usize| {
+        let columns: Vec<String> = (0..keys).map(|key| format!("c{key}")).collect();
+        let ones: Vec<String> = columns
+            .iter()
+            .map(|column| format!("1 AS {column}"))
+            .collect();
+        format!(
+            "SELECT count(*) FROM (SELECT count(*) FROM (SELECT {}) AS t GROUP BY {beside} CUBE ({})) AS q",
+            ones.join(", "),
+            columns.join(", ")
+        )
+    };
+    assert_eq!(value(&session, &cube("", 12)).await, "4096");
+    for keys in [13, 24, 40, 100] {
+        for beside in ["", "c0,"] {
+            let refused = error(&session, &cube(beside, keys)).await;
+            assert!(refused.contains("too complex"), "{keys}: {refused}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn long_lists_of_rows_are_not_too_complex() {
     let session = two_tiers().session();
     run(&session, "CREATE TABLE t AS SELECT 7 AS a, 8 AS b").await;
