@@ -13,6 +13,7 @@ mod decimal;
 pub mod declared;
 mod error;
 mod extract;
+mod extremes;
 mod function;
 mod integers;
 mod interval;

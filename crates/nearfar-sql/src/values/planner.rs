@@ -22,6 +22,7 @@ use std::sync::Arc;
 use super::decimal::{AVERAGE, MULTIPLY, PRODUCT_SCALE_MAX, scale_of};
 use super::declared;
 use super::extract::EXTRACT;
+use super::extremes;
 use super::interval::{self, LENGTH};
 use super::math::POWER;
 use super::sum::sum;
@@ -96,7 +97,12 @@ impl ExprPlanner for ValuePlanner {
         )))
     }
 
-    fn plan_window(&self, raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+    fn plan_window(&self, mut raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        if let WindowFunctionDefinition::AggregateUDF(function) = &raw.func_def
+            && let Some(extreme) = extremes::of_frames(function)
+        {
+            raw.func_def = WindowFunctionDefinition::AggregateUDF(extreme);
+        }
         if raw.func_def.name() != "avg" || raw.args.len() != 1 || is_float(&raw.args) {
             return Ok(PlannerResult::Original(raw));
         }

@@ -1,0 +1,69 @@
+//! `max` and `min` of window frames.
+//!
+//! DataFusion takes the largest values so far for rising with nulls behind, but a frame without values, which
+//! has none, comes before those with some. Sorts by them were left out.
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::error::Result;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, ReversedUDAF, Signature,
+};
+use std::sync::Arc;
+
+/// The function as windows have it, if it is one of the two.
+pub fn of_frames(function: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
+    let is_extreme = ["max", "min"].contains(&function.name());
+    is_extreme.then(|| {
+        let inner = Arc::clone(function);
+        Arc::new(AggregateUDF::from(OfFrames { inner }))
+    })
+}
+
+/// A function of which nothing is known but what it gives.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfFrames {
+    inner: Arc<AggregateUDF>,
+}
+
+impl AggregateUDFImpl for OfFrames {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.inner().coerce_types(types)
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.inner.accumulator(arguments)
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        arguments: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        self.inner.create_sliding_accumulator(arguments)
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        self.inner.state_fields(arguments)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+}
