@@ -47,6 +47,9 @@ pub const EXTRACT_EQUIJOIN_PREDICATE: &str = "extract_equijoin_predicate";
 /// The logical rule that finds the keys of joins without any.
 pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
 
+/// The logical rule that leaves out what has no rows.
+pub const PROPAGATE_EMPTY_RELATION: &str = "propagate_empty_relation";
+
 /// The logical rule that makes two aggregates of one over distinct values.
 pub const SINGLE_DISTINCT: &str = "single_distinct_aggregation_to_group_by";
 
@@ -193,6 +196,7 @@ mod tests {
             PUSH_DOWN_FILTER,
             EXTRACT_EQUIJOIN_PREDICATE,
             ELIMINATE_CROSS_JOIN,
+            PROPAGATE_EMPTY_RELATION,
             SINGLE_DISTINCT,
         ] {
             assert!(

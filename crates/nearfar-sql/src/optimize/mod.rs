@@ -5,6 +5,7 @@ mod array_texts;
 mod bounded;
 mod constant_member;
 mod decimal;
+mod empty_unions;
 mod estimate;
 mod global_filters;
 mod graph;
@@ -37,7 +38,7 @@ use unless::Unless;
 use crate::datafusion_names::{
     DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
     EXTRACT_EQUIJOIN_PREDICATE, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST, OPTIMIZE_PROJECTIONS,
-    PUSH_DOWN_FILTER, SINGLE_DISTINCT,
+    PROPAGATE_EMPTY_RELATION, PUSH_DOWN_FILTER, SINGLE_DISTINCT,
 };
 use crate::values;
 
@@ -67,6 +68,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             PUSH_DOWN_FILTER => unless(rule, |plan| {
                 global_filters::is_of_all_rows(plan) || long_filters::is_long_on_computed(plan)
             }),
+            PROPAGATE_EMPTY_RELATION => Arc::new(empty_unions::EmptyUnions(rule)),
             SINGLE_DISTINCT => Arc::new(sums_of_sums::SumsOfSums::new(rule)),
             _ => rule,
         });

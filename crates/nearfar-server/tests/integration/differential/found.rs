@@ -22,6 +22,25 @@ const FOUND: &[Found] = &[
         "SELECT max(a), max(CAST(a AS INTEGER)), max(a::BIGINT) + 1 FROM tb",
         &[&["9", "10", "11"]],
     ),
+    // The largest value so far is null before it is something.
+    (
+        "CREATE TABLE wa (x INTEGER, y INTEGER); INSERT INTO wa VALUES (NULL, 1), (5, 2)",
+        "SELECT max(x) OVER (ORDER BY y) FROM wa ORDER BY 1",
+        &[&["5"], &["NULL"]],
+    ),
+    (
+        "CREATE TABLE wb (x INTEGER, y INTEGER); INSERT INTO wb VALUES (5, 1), (NULL, 2)",
+        "SELECT min(x) OVER (ORDER BY y ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) FROM wb \
+         ORDER BY 1 DESC",
+        &[&["NULL"], &["5"]],
+    ),
+    // What is left of a union has the union's names.
+    (
+        "CREATE TABLE wc (a INTEGER); INSERT INTO wc VALUES (1)",
+        "SELECT x FROM (SELECT a + 1 AS x FROM wc WHERE 1 > 2 UNION SELECT DISTINCT a + 3 FROM wc) AS q \
+         ORDER BY x",
+        &[&["4"]],
+    ),
     // A list that begins with a query.
     (
         "CREATE TABLE tc (a INTEGER); INSERT INTO tc VALUES (1), (2), (3)",
