@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::error::EngineError;
 use crate::interrupt;
-use crate::sql::{check_complexity, check_expressions};
+use crate::sql::{check_expressions, check_grown_plan};
 
 /// A rule that is applied as it would be without this, unless the statement was given up or is too complex.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl AnalyzerRule for Bounded<dyn AnalyzerRule + Send + Sync> {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         interrupt::check()?;
         let plan = self.0.analyze(plan, config)?;
-        check_complexity(&plan).map_err(EngineError::from)?;
+        check_grown_plan(&plan).map_err(EngineError::from)?;
         Ok(plan)
     }
 
@@ -59,7 +59,7 @@ impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
                     let mut nodes = inputs.into_iter().chain([&done.data]);
                     nodes.try_for_each(check_expressions)
                 }
-                None => check_complexity(&done.data),
+                None => check_grown_plan(&done.data),
             };
             checked.map_err(EngineError::from)?;
         }

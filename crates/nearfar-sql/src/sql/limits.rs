@@ -17,6 +17,10 @@ pub const COLUMNS_MAX: usize = 1_664;
 /// another, that by a third and so on has twice as many steps each time.
 pub const PLAN_STEPS_MAX: usize = 10_000;
 
+/// Steps of a plan once subqueries are joins. Each correlated one has the rows of the query around it
+/// again, to know which values it is asked for.
+const GROWN_STEPS_MAX: usize = 100_000;
+
 /// Refuses a statement one of whose select lists is too long, or that repeats operands too often.
 ///
 /// # Errors
@@ -56,23 +60,25 @@ impl Visitor for SelectLists {
 /// [`SqlError::TooManyColumns`], [`SqlError::TooManySteps`], [`SqlError::TooManyOperators`].
 pub fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     check_columns(plan.schema().fields().len())?;
-    check_complexity(plan)
+    check_steps(plan, PLAN_STEPS_MAX)
 }
 
-/// Refuses a plan of too many steps, or with expressions of too many operators.
+/// The same of a plan that rules have made, which may have more steps.
 ///
 /// # Errors
 /// [`SqlError::TooManySteps`], [`SqlError::TooManyOperators`].
-pub fn check_complexity(plan: &LogicalPlan) -> Result<(), SqlError> {
+pub fn check_grown_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
+    check_steps(plan, GROWN_STEPS_MAX)
+}
+
+fn check_steps(plan: &LogicalPlan, steps_max: usize) -> Result<(), SqlError> {
     let mut steps = 0;
     let mut checked = Ok(());
     // Nothing else ends it early.
     let _ = plan.apply_with_subqueries(|step| {
         steps += 1;
-        checked = match steps > PLAN_STEPS_MAX {
-            true => Err(SqlError::TooManySteps {
-                steps_max: PLAN_STEPS_MAX,
-            }),
+        checked = match steps > steps_max {
+            true => Err(SqlError::TooManySteps { steps_max }),
             false => check_expressions(step),
         };
         Ok(match &checked {

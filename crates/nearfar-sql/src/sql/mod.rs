@@ -43,7 +43,7 @@ pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub use forms::array_elements;
 pub(crate) use forms::{call_by_own_names, shown, with_unique_names};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
-pub(crate) use limits::{check_complexity, check_plan};
+pub(crate) use limits::{check_grown_plan, check_plan};
 pub use postgres::{CATALOGS, PG_CATALOG};
 pub(crate) use repetition::{check_expressions, has_more_operators};
 pub use script::Completeness;
