@@ -34,6 +34,12 @@ const FOUND: &[Found] = &[
          ORDER BY 1 DESC",
         &[&["NULL"], &["5"]],
     ),
+    // The total of no rows is a row.
+    (
+        "CREATE TABLE wd (a INTEGER); INSERT INTO wd VALUES (1)",
+        "SELECT a, count(*) FROM wd GROUP BY ROLLUP (a) HAVING CASE WHEN a IS NOT NULL THEN NULL > 1 END",
+        &[],
+    ),
     // What is left of a union has the union's names.
     (
         "CREATE TABLE wc (a INTEGER); INSERT INTO wc VALUES (1)",
