@@ -185,7 +185,8 @@ const ABS: Function = Function {
             }
             DataType::Decimal128(precision, scale) => {
                 let decimals = array.as_primitive::<Decimal128Type>();
-                let absolute: Decimal128Array = decimals.unary(i128::abs);
+                // What is in the slot of a null may have no absolute value.
+                let absolute: Decimal128Array = decimals.unary(i128::wrapping_abs);
                 let absolute = absolute.with_precision_and_scale(*precision, *scale)?;
                 Ok(Arc::new(absolute) as ArrayRef)
             }
