@@ -71,9 +71,10 @@ fn cargo(arguments: &[&str]) -> Result<Built> {
 
 /// The root of the workspace.
 pub fn workspace() -> Result<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = std::env::var_os("CARGO_MANIFEST_DIR").context("run it by `cargo xtask`")?;
+    let root = Path::new(&folder).join("..");
     root.canonicalize()
-        .with_context(|| format!("the workspace has moved from {}", root.display()))
+        .with_context(|| format!("{} is not there", root.display()))
 }
 
 #[derive(Deserialize)]

@@ -12,7 +12,7 @@ const DRIVERS: [&str; 4] = ["psycopg3", "psycopg2", "sqlalchemy", "asyncpg"];
 #[tokio::test(flavor = "multi_thread")]
 async fn what_drivers_send_by_themselves_is_answered() {
     let python = std::env::var("NEARFAR_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/integration/drivers.py");
+    let script = "tests/integration/drivers.py";
     let server = start().await;
     for driver in DRIVERS {
         let port = server.address.port().to_string();

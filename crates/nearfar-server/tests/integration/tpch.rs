@@ -29,7 +29,7 @@ pub fn load(engine: &Arc<Engine>) {
 }
 
 fn query(number: u32) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../nearfar-bench/src/tpch/queries");
+    let folder = Path::new("../nearfar-bench/src/tpch/queries");
     let path = folder.join(format!("q{number:02}.sql"));
     let text = fs::read_to_string(&path);
     let text = text.unwrap_or_else(|error| panic!("{}: {error}", path.display()));

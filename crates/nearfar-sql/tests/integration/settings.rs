@@ -208,8 +208,7 @@ async fn discard_leaves_a_session_as_if_it_were_new() {
 
 #[test]
 fn every_setting_is_in_the_documents_with_what_it_can_be() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
-    let document = std::fs::read_to_string(path).expect("a document");
+    let document = std::fs::read_to_string("../../docs/settings.md").expect("a document");
     for setting in all_settings() {
         let row = match setting.scope {
             Scope::Library => format!("| `{}` | {} |", setting.name, setting.description),

@@ -163,19 +163,19 @@ pub fn sysfs(fixture: &str) -> TempDir {
     root
 }
 
-/// The root of the repository.
+/// The root of the repository, from the folder of the crate, where cargo runs its tests. It may be another than
+/// where they were built.
 pub fn workspace() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize().expect("the root of the workspace")
+    Path::new("../..")
+        .canonicalize()
+        .expect("the root of the workspace")
 }
 
 /// Compares `text` with a file of this folder's `expected`. With `NEARFAR_BLESS` set, the file is
 /// written instead.
 #[track_caller]
 pub fn expect_file(name: &str, text: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/expected")
-        .join(name);
+    let path = Path::new("tests/expected").join(name);
     if std::env::var_os("NEARFAR_BLESS").is_some() {
         std::fs::write(&path, text).expect("written");
     }
