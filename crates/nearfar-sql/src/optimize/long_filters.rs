@@ -18,6 +18,13 @@ pub fn is_long_on_computed(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Projection(projection) = filter.input.as_ref() else {
         return false;
     };
-    let is_computed = |expr: &Expr| !matches!(expr.clone().unalias(), Expr::Column(_));
-    projection.expr.iter().any(is_computed) && has_more_operators(plan, OPERATORS_MAX)
+    has_more_operators(plan, OPERATORS_MAX) && projection.expr.iter().any(is_computed)
+}
+
+fn is_computed(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_computed(&alias.expr),
+        Expr::Column(_) => false,
+        _ => true,
+    }
 }
