@@ -15,6 +15,7 @@ mod long_filters;
 mod multisets;
 mod narrow;
 mod null_safe;
+mod opaque;
 mod outer_constants;
 mod settings;
 mod shared_names;
@@ -88,6 +89,7 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         .position(|rule| rule.name() == PUSH_DOWN_FILTER);
     rules.insert(after.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
     rules.push(Arc::new(guarded::GuardConditions));
+    rules.push(Arc::new(opaque::OpaqueConditions));
     rules
         .into_iter()
         .map(|rule| Arc::new(Bounded(rule)) as _)

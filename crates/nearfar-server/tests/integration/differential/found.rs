@@ -246,6 +246,33 @@ const FOUND: &[Found] = &[
         "SELECT 'b', reverse(a), 1 FROM sm UNION SELECT lower('C'), b, 2 FROM sm ORDER BY 1, 2",
         &[&["b", "ba", "1"], &["c", "cd", "2"]],
     ),
+    // Many times are of one day, many numbers have one half: no sort may be left out for it.
+    (
+        "CREATE TABLE sp (k INTEGER, a TIMESTAMP); INSERT INTO sp VALUES (1, '2020-02-29 10:00:00'), \
+         (2, '2020-02-29 01:00:00'), (3, '2020-02-28 01:00:00'), (4, '2020-02-29 05:00:00')",
+        "SELECT m::text FROM (SELECT k, min(a) AS m FROM sp GROUP BY k) AS q \
+         WHERE m::date = date '2020-02-29' ORDER BY m",
+        &[
+            &["2020-02-29 01:00:00"],
+            &["2020-02-29 05:00:00"],
+            &["2020-02-29 10:00:00"],
+        ],
+    ),
+    (
+        "CREATE TABLE sq (k INTEGER, a INTEGER); INSERT INTO sq VALUES (1, 7), (2, 6), (3, 7), (4, 6), (5, 9)",
+        "SELECT m FROM (SELECT k, min(a) AS m FROM sq GROUP BY k) AS q WHERE m / 2 = 3 ORDER BY m DESC, k",
+        &[&["7"], &["7"], &["6"], &["6"]],
+    ),
+    (
+        "CREATE TABLE sr (a TIMESTAMP); INSERT INTO sr VALUES ('1969-12-31 23:59:59'), ('2020-02-29 00:00:01')",
+        "SELECT a, min(a::date) FROM sr GROUP BY a HAVING min(a::date) < a::date",
+        &[],
+    ),
+    (
+        "CREATE TABLE ss (k INTEGER, a BIGINT); INSERT INTO ss VALUES (20, 10), (30, 9), (3, 2)",
+        "SELECT m FROM (SELECT k, min(a) AS m FROM ss GROUP BY k) AS q WHERE m::text < k::text ORDER BY m",
+        &[&["2"], &["10"]],
+    ),
     // What is constant below grouping sets is null in their totals.
     (
         "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",
