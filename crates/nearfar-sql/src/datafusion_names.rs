@@ -41,6 +41,9 @@ pub const ENSURE_REQUIREMENTS: &str = "EnsureRequirements";
 /// The physical rule that hands filters that change while a query runs to scans.
 pub const FILTER_PUSHDOWN_POST: &str = "FilterPushdown(Post)";
 
+/// The physical rule that refuses plans whose operators do not get what they need.
+pub const SANITY_CHECK: &str = "SanityCheckPlan";
+
 /// The logical rule that makes keys of joins of their conditions.
 pub const EXTRACT_EQUIJOIN_PREDICATE: &str = "extract_equijoin_predicate";
 
@@ -205,7 +208,12 @@ mod tests {
             );
         }
         let physical = PhysicalOptimizer::new();
-        for name in [ENSURE_REQUIREMENTS, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST] {
+        for name in [
+            ENSURE_REQUIREMENTS,
+            FILTER_PUSHDOWN,
+            FILTER_PUSHDOWN_POST,
+            SANITY_CHECK,
+        ] {
             assert!(
                 physical.rules.iter().any(|rule| rule.name() == name),
                 "{name}"

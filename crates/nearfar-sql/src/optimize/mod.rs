@@ -12,7 +12,9 @@ mod graph;
 mod guarded;
 mod join_order;
 mod long_filters;
+mod missing_orders;
 mod multisets;
+mod named_members;
 mod narrow;
 mod null_safe;
 mod opaque;
@@ -39,7 +41,7 @@ use unless::Unless;
 use crate::datafusion_names::{
     DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
     EXTRACT_EQUIJOIN_PREDICATE, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST, OPTIMIZE_PROJECTIONS,
-    PROPAGATE_EMPTY_RELATION, PUSH_DOWN_FILTER, SINGLE_DISTINCT,
+    PROPAGATE_EMPTY_RELATION, PUSH_DOWN_FILTER, SANITY_CHECK, SINGLE_DISTINCT,
 };
 use crate::values;
 
@@ -78,10 +80,9 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let before = rules
         .iter()
         .position(|rule| rule.name() == DECORRELATE_PREDICATE_SUBQUERY);
-    rules.insert(
-        before.unwrap_or(0),
-        Arc::new(constant_member::ConstantMember),
-    );
+    let before = before.unwrap_or(0);
+    rules.insert(before, Arc::new(constant_member::ConstantMember));
+    rules.insert(before, Arc::new(named_members::NamedMembers));
     // Join order needs filters to have reached the scans, and joins not yet to be separated by the
     // projections that the last rule puts between them.
     let after = rules
@@ -123,6 +124,8 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(filters, Arc::new(shared_names::BLOCK_SHARED_NAMES));
     rules.insert(filters, Arc::new(outer_constants::SHOW_CONSTANTS));
     rules.insert(filters, Arc::new(whole_orders::WHOLE_ORDERS));
+    let check = at(&rules, SANITY_CHECK);
+    rules.insert(check, Arc::new(missing_orders::MISSING_ORDERS));
     rules.push(Arc::new(narrow::NARROW_DECIMALS));
     rules
         .into_iter()

@@ -31,7 +31,8 @@ pub struct Cast {
 pub enum CastName {
     /// As what is cast, which is what users see.
     OfValue,
-    /// So that it differs from that: the keys of a join become columns beside those that it has.
+    /// So that it differs from that: conditions become keys of joins, and these columns beside those that
+    /// they are computed of.
     Own,
 }
 

@@ -40,7 +40,7 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     let sorts = matches!(plan, LogicalPlan::Sort(_));
     let cast_name = match plan {
-        LogicalPlan::Join(_) => CastName::Own,
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) => CastName::Own,
         _ => CastName::OfValue,
     };
     plan.map_expressions(|expr| {

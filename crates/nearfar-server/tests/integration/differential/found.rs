@@ -273,6 +273,36 @@ const FOUND: &[Found] = &[
         "SELECT m FROM (SELECT k, min(a) AS m FROM ss GROUP BY k) AS q WHERE m::text < k::text ORDER BY m",
         &[&["2"], &["10"]],
     ),
+    // A searched column that is cast, beside itself in the condition.
+    (
+        "CREATE TABLE su (a INTEGER, b NUMERIC(10,2)); INSERT INTO su VALUES (1, 1.5), (2, 2), (5, 2)",
+        "SELECT a FROM su WHERE floor(b) IN (SELECT x.a FROM su AS x WHERE su.a <> x.a) ORDER BY a",
+        &[&["5"]],
+    ),
+    // A key of a join that is cast, beside itself.
+    (
+        "CREATE TABLE sv (k TIMESTAMP, a NUMERIC(12,3), b DOUBLE PRECISION); \
+         INSERT INTO sv VALUES ('2020-02-29 12:30:00', 2, 2), ('2020-02-29 12:30:00', 3, 4)",
+        "SELECT count(*) FROM (SELECT k, a FROM sv) AS q WHERE CAST(q.k AS DATE) NOT IN \
+         (SELECT DATE '2020-02-29' FROM sv AS x WHERE q.a = x.b)",
+        &[&["1"]],
+    ),
+    // Parts of a union that are in order for several reasons.
+    (
+        "CREATE TABLE sw (a NUMERIC(10,2), k INTEGER); INSERT INTO sw VALUES (1, 3), (2, 6), (2, 6)",
+        "SELECT y.a, y.a FROM sw AS x RIGHT JOIN sw AS y ON x.k = y.k \
+         UNION ALL SELECT CAST(99.99 AS DECIMAL(10,2)), CAST(-0.01 AS DECIMAL(10,2)) FROM sw AS z \
+         WHERE CAST(z.k / 10 AS DECIMAL(12,3)) IN (SELECT CAST(0 AS DECIMAL(10,2)) FROM sw) \
+         ORDER BY 1, 2 DESC NULLS LAST",
+        &[
+            &["1.00", "1.00"],
+            &["2.00", "2.00"],
+            &["2.00", "2.00"],
+            &["2.00", "2.00"],
+            &["2.00", "2.00"],
+            &["99.99", "-0.01"],
+        ],
+    ),
     // What is constant below grouping sets is null in their totals.
     (
         "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",
