@@ -27,6 +27,7 @@ use super::system::SystemTables;
 use super::yielding::YIELDING_JOINS;
 use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
+use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
 use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
 use crate::settings::{Settings, library_values};
@@ -205,6 +206,7 @@ impl Session {
     }
 
     fn read_within_limits(&self, sql: &str) -> Result<Vec<Statement>, EngineError> {
+        let _planning = interrupt::planning();
         let charge = Arc::new(self.charge("the text of a statement", parsed_bytes(sql))?);
         let statements = statements(sql)?.into_iter();
         Ok(statements

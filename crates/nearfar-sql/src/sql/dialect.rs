@@ -6,6 +6,8 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
+use crate::interrupt;
+
 /// The dialect.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NearfarDialect;
@@ -51,6 +53,9 @@ impl Dialect for NearfarDialect {
     }
 
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        if let Err(given_up) = interrupt::check() {
+            return Some(Err(ParserError::ParserError(given_up.to_string())));
+        }
         let op = match parser.peek_token_ref().token {
             Token::Minus => UnaryOperator::Minus,
             Token::Plus => UnaryOperator::Plus,

@@ -57,18 +57,27 @@ pub(super) fn pieces(sql: &str) -> Result<Vec<Piece>, SqlError> {
             message: error.to_string(),
         })?;
     let offsets = Offsets::of(sql);
-    let pieces = tokens
-        .split(|token| token.token == Token::SemiColon)
-        .filter_map(|tokens| {
-            let first = tokens.iter().find(|token| !is_space(&token.token))?;
-            let last = tokens.iter().rfind(|token| !is_space(&token.token))?;
-            let text = sql.get(offsets.at(first.span.start)..offsets.at(last.span.end))?;
-            Some(Piece {
-                text: text.to_owned(),
-                tokens: tokens.iter().cloned().map(question).collect(),
-            })
-        });
-    Ok(pieces.collect())
+    let mut pieces = Vec::new();
+    let mut current = Vec::new();
+    for token in tokens {
+        match token.token {
+            Token::SemiColon => pieces.extend(piece(sql, &offsets, std::mem::take(&mut current))),
+            _ => current.push(question(token)),
+        }
+    }
+    pieces.extend(piece(sql, &offsets, current));
+    Ok(pieces)
+}
+
+/// The piece that tokens are, if they are more than space.
+fn piece(sql: &str, offsets: &Offsets<'_>, tokens: Vec<TokenWithSpan>) -> Option<Piece> {
+    let first = tokens.iter().find(|token| !is_space(&token.token))?;
+    let last = tokens.iter().rfind(|token| !is_space(&token.token))?;
+    let text = sql.get(offsets.at(first.span.start)..offsets.at(last.span.end))?;
+    Some(Piece {
+        text: text.to_owned(),
+        tokens,
+    })
 }
 
 /// Parameters have numbers: a question mark alone is an operator.
