@@ -292,7 +292,7 @@ const FOUND: &[Found] = &[
         "CREATE TABLE sw (a NUMERIC(10,2), k INTEGER); INSERT INTO sw VALUES (1, 3), (2, 6), (2, 6)",
         "SELECT y.a, y.a FROM sw AS x RIGHT JOIN sw AS y ON x.k = y.k \
          UNION ALL SELECT CAST(99.99 AS DECIMAL(10,2)), CAST(-0.01 AS DECIMAL(10,2)) FROM sw AS z \
-         WHERE CAST(z.k / 10 AS DECIMAL(12,3)) IN (SELECT CAST(0 AS DECIMAL(10,2)) FROM sw) \
+         WHERE CAST(z.k / 6 AS DECIMAL(12,3)) IN (SELECT CAST(0 AS DECIMAL(10,2)) FROM sw) \
          ORDER BY 1, 2 DESC NULLS LAST",
         &[
             &["1.00", "1.00"],
