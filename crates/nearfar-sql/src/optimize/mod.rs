@@ -122,7 +122,6 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let behind = rules.len().min(filters + 1);
     rules.insert(behind, Arc::new(shared_names::UNBLOCK_SHARED_NAMES));
     rules.insert(filters, Arc::new(shared_names::BLOCK_SHARED_NAMES));
-    rules.insert(filters, Arc::new(outer_constants::SHOW_CONSTANTS));
     rules.insert(filters, Arc::new(whole_orders::WHOLE_ORDERS));
     let check = at(&rules, SANITY_CHECK);
     rules.insert(check, Arc::new(missing_orders::MISSING_ORDERS));

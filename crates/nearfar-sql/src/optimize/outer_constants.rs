@@ -2,14 +2,19 @@
 //!
 //! DataFusion takes `5` of `LEFT JOIN (SELECT 5 AS k, …)` for what `k` is above the join, too, where it is
 //! null beside rows without a match, and leaves `k` out of sorts; so it does with `ROLLUP (k)`, whose totals
-//! have no `k`. These constants are hidden from it while it decides about sorts.
+//! have no `k`. These constants are hidden from it, also while the query runs: a sort whose input is known to
+//! be in order does nothing.
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::JoinType;
-use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
+};
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
@@ -19,18 +24,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::plan_rule::PlanRule;
-use crate::transparent::{transparent, without};
+use crate::transparent::transparent;
 
 /// Puts a node below outer joins and grouping sets that knows of no constants.
 pub const HIDE_CONSTANTS: PlanRule = PlanRule {
     name: "nearfar_hide_outer_constants",
     rewrite: |plan| plan.transform_up(hide).data(),
-};
-
-/// Takes these nodes out again.
-pub const SHOW_CONSTANTS: PlanRule = PlanRule {
-    name: "nearfar_show_outer_constants",
-    rewrite: |plan| without::<VaryingExec>(plan),
 };
 
 fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
@@ -109,6 +108,20 @@ impl VaryingExec {
     }
 }
 
+impl VaryingExec {
+    /// The same over another input. Properties are kept where the input's are the same ones, so that nothing
+    /// above has to be made anew, which would cut off filters.
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        if !Arc::ptr_eq(self.input.properties(), input.properties()) {
+            return Self::new(input);
+        }
+        Self {
+            input,
+            properties: Arc::clone(&self.properties),
+        }
+    }
+}
+
 impl DisplayAs for VaryingExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("VaryingExec")
@@ -124,7 +137,25 @@ impl ExecutionPlan for VaryingExec {
         &self.properties
     }
 
-    transparent!(but properties, |_: &Self, input| Self::new(input));
+    transparent!(but properties, |this: &Self, input| this.with_input(input));
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(filters, &self.children())
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        Ok(FilterPushdownPropagation::if_all(result))
+    }
 
     fn execute(
         &self,

@@ -303,6 +303,14 @@ const FOUND: &[Found] = &[
             &["99.99", "-0.01"],
         ],
     ),
+    // A constant that an outer join makes null, which is sorted by while the query runs.
+    (
+        "CREATE TABLE sx (a DATE); INSERT INTO sx VALUES ('2100-06-15'), ('2020-02-29'); \
+         CREATE TABLE sy (b INTEGER); INSERT INTO sy VALUES (7)",
+        "SELECT q.b, dense_rank() OVER (ORDER BY q.k NULLS FIRST) FROM sx FULL JOIN sy ON TRUE \
+         LEFT JOIN (SELECT b, DATE '2020-02-29' AS k FROM sy) AS q ON sx.a = q.k ORDER BY 2",
+        &[&["NULL", "1"], &["7", "2"]],
+    ),
     // What is constant below grouping sets is null in their totals.
     (
         "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",
