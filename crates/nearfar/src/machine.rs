@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use nearfar_durable::checkpoint::pooled::TablePoolOptions;
 use nearfar_durable::log::{DataOptions, RecoveryObserver};
-use nearfar_memory::{Budgets, GlobalHeaps, NearfarAllocator};
+use nearfar_memory::{Budgets, GlobalHeaps, NearHeap, NearfarAllocator};
 use nearfar_sql::engine::{Engine, EngineOptions};
 use nearfar_sql::error::EngineError;
 use nearfar_topology::{Profile, Topology};
@@ -23,6 +23,14 @@ pub struct Kept {
     pub pool: Option<TablePoolOptions>,
 }
 
+/// The heaps of a server. Its clients' statements are read and planned on threads of their own, many more
+/// than there are processors, and the thread that serves all clients must not wait for a lock that one of them
+/// holds which does not run.
+pub const SERVER_HEAPS: GlobalHeaps = GlobalHeaps {
+    near: NearHeap::Mimalloc { huge_pages: false },
+    huge_pages: false,
+};
+
 /// The engine that `args` describe, on this machine. To be called once: it gives the global
 /// allocator its heaps.
 pub fn engine(
@@ -30,7 +38,8 @@ pub fn engine(
     profile: Option<Profile>,
     kept: Kept,
 ) -> anyhow::Result<Arc<Engine>> {
-    start(engine_options(args, profile, kept)?)
+    let options = engine_options(args, profile, kept)?;
+    start(options, GlobalHeaps::default())
 }
 
 /// How the engine is to be that `args` describe.
@@ -59,7 +68,7 @@ pub fn engine_options(
 
 /// An engine, and the heaps of the global allocator. Once. Says how far it is while what was kept is
 /// read.
-pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
+pub fn start(mut options: EngineOptions, heaps: GlobalHeaps) -> anyhow::Result<Arc<Engine>> {
     let live = Live::default();
     if let Some(pool) = &options.pool {
         live.say(format!("attaching {}", pool.path.display()));
@@ -74,7 +83,7 @@ pub fn start(mut options: EngineOptions) -> anyhow::Result<Arc<Engine>> {
     let engine = Engine::new(options);
     drop(spinner);
     let engine = engine?;
-    NearfarAllocator::install(engine.system(), GlobalHeaps::default())
+    NearfarAllocator::install(engine.system(), heaps)
         .context("the allocator has its heaps already")?;
     Ok(engine)
 }

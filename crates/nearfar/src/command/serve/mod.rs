@@ -18,7 +18,7 @@ mod standby;
 
 use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
 use crate::exit::{Exit, Failed};
-use crate::machine::{self, Kept};
+use crate::machine::{self, Kept, SERVER_HEAPS};
 use crate::message;
 use crate::sql;
 
@@ -117,7 +117,8 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         return standby::serve(args, options, profile, &kept);
     }
     let is_kept = kept.data.is_some() || kept.pool.is_some();
-    let engine = machine::engine(&args.machine, profile, kept)?;
+    let engine = machine::engine_options(&args.machine, profile, kept)?;
+    let engine = machine::start(engine, SERVER_HEAPS)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let lanes = Threads::start(engine.threads())?;
     let front = machine::named_threads(1, "nearfar-front")?;

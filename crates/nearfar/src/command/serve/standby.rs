@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use super::{Threads, announce, asked_to_end, end};
 use crate::args::{PromoteArgs, ServeArgs, TakeOverArg};
 use crate::exit::{Exit, Failed};
-use crate::machine::{self, Kept};
+use crate::machine::{self, Kept, SERVER_HEAPS};
 use crate::message;
 
 /// How often the owner of a pool is looked at.
@@ -96,7 +96,8 @@ pub fn serve(
                 if let Some(pool) = &mut options.pool {
                     pool.claim.take_over = TakeOver::From { epoch };
                 }
-                let started = tokio::task::spawn_blocking(move || machine::start(options));
+                let started =
+                    tokio::task::spawn_blocking(move || machine::start(options, SERVER_HEAPS));
                 match started.await? {
                     Ok(engine) => return anyhow::Ok((engine, begun)),
                     Err(error) if is_owned(&error) => {
