@@ -21,7 +21,7 @@ pub const NEAR: &str = "near";
 pub const FAR: &str = "far";
 
 /// What the names of nodes begin with.
-const NODE: &str = "node";
+pub(crate) const NODE: &str = "node";
 
 /// A tier as far as names go.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,13 +33,17 @@ impl Observer for Collector {
 fn plan_with(text: &str, profile: Option<&str>) -> Result<Plan, String> {
     let document = Document::parse("test.toml", text).map_err(|error| error.to_string())?;
     let mut topology = Topology::this_machine().unwrap();
-    let mut emulated = None;
+    let mut models = Vec::new();
     if let Some(name) = profile {
         let profile = Profile::builtin(name).unwrap();
         topology = topology.with_profile(&profile);
-        emulated = Some(EmulatedTier::new(&profile, BandwidthShare::Threads(1)).unwrap());
+        for (tier, modelled) in topology.modelled(&profile) {
+            let share = BandwidthShare::Threads(1);
+            let model = EmulatedTier::of_tier(&profile, modelled, share).unwrap();
+            models.push((tier.name.clone(), model));
+        }
     }
-    Plan::new(&document, &topology, emulated).map_err(|error| error.to_string())
+    Plan::new(&document, &topology, models).map_err(|error| error.to_string())
 }
 
 fn plan(text: &str) -> Plan {
@@ -88,7 +92,8 @@ fn devices_that_are_one_tier_are_named_singly() {
         let text =
             format!("[region.a]\nsize = \"1MiB\"\nplacement = \"{placement}\"\n[task.one]\n");
         let document = Document::parse("test.toml", &text).unwrap();
-        let plan = Plan::new(&document, &topology, None).map_err(|error| error.to_string())?;
+        let plan =
+            Plan::new(&document, &topology, Vec::new()).map_err(|error| error.to_string())?;
         let (PlannedPlacement::Memory(placed), PlanTarget::Memory { system, .. }) =
             (&plan.runs[0].regions[0].placement, &plan.target)
         else {
@@ -112,7 +117,7 @@ fn devices_that_are_one_tier_are_named_singly() {
 
     let preset = Preset::named("devices").unwrap();
     let document = Document::parse(preset.name, preset.text).unwrap();
-    let plan = Plan::new(&document, &topology, None).unwrap();
+    let plan = Plan::new(&document, &topology, Vec::new()).unwrap();
     assert!(plan.runs.len() > 4);
 }
 
@@ -344,6 +349,25 @@ fn an_emulated_tier_delays_and_is_labelled() {
     );
 }
 
+#[test]
+fn each_emulated_tier_delays_by_its_own_figures() {
+    let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
+                [task.one]\noperation = \"chase\"\n\
+                [matrix]\nplacement = [\"socket\", \"far\", \"interleave:socket,far\"]\n";
+    let collector = run(&plan_with(text, Some("cxl-blades-4-socket")).unwrap());
+    let latencies: Vec<f64> = collector
+        .metrics
+        .iter()
+        .filter(|metric| metric.metric == "latency_ns")
+        .map(|metric| metric.value.get().unwrap())
+        .collect();
+    let [socket, far, both] = latencies[..] else {
+        panic!("{latencies:?}");
+    };
+    assert!(socket >= 216.0 && far >= 507.0, "{latencies:?}");
+    assert!(both >= (216.0 + 507.0) / 2.0 - 1.0, "{latencies:?}");
+}
+
 /// Specifications, and what their refusals say.
 const IMPOSSIBLE: [(&str, &str); 23] = [
     (
@@ -434,7 +458,7 @@ fn yaml_says_the_same_as_toml() {
     assert_eq!(settings("x.toml", toml), settings("x.yml", yaml));
     let wrong = yaml.replace("access: 256", "access: 24");
     let document = Document::parse("x.yml", &wrong).unwrap();
-    let error = Plan::new(&document, &Topology::this_machine().unwrap(), None).unwrap_err();
+    let error = Plan::new(&document, &Topology::this_machine().unwrap(), Vec::new()).unwrap_err();
     let expected = "x.yml, line 10: task.copy.steps.0.access: no instruction accesses 24 bytes";
     assert!(error.to_string().starts_with(expected), "{error}");
 }
@@ -510,7 +534,7 @@ fn flags_replace_what_files_say() {
         flag("task.a.pattern", &["random"]),
     ];
     document.apply(&flags).unwrap();
-    let plan = Plan::new(&document, &Topology::this_machine().unwrap(), None).unwrap();
+    let plan = Plan::new(&document, &Topology::this_machine().unwrap(), Vec::new()).unwrap();
     let ids: Vec<String> = plan.runs.iter().map(PlannedRun::id).collect();
     assert_eq!(ids, ["access=128", "access=256"]);
     assert_eq!(plan.memory_bytes(), 1 << 20);
@@ -523,7 +547,7 @@ fn flags_replace_what_files_say() {
         "{error}"
     );
     document.apply(&[flag("access", &["3"])]).unwrap();
-    let error = Plan::new(&document, &Topology::this_machine().unwrap(), None).unwrap_err();
+    let error = Plan::new(&document, &Topology::this_machine().unwrap(), Vec::new()).unwrap_err();
     assert!(
         error.to_string().starts_with("--access: task.a.access: "),
         "{error}"
@@ -577,7 +601,7 @@ proptest! {
         let mut document = Document::default();
         let flag = Flag { flag: "--x".to_owned(), path: field.to_owned(), values: vec![value] };
         document.apply(&[flag]).unwrap();
-        if let Err(error) = Plan::new(&document, &Topology::this_machine().unwrap(), None) {
+        if let Err(error) = Plan::new(&document, &Topology::this_machine().unwrap(), Vec::new()) {
             prop_assert!(!error.to_string().is_empty());
         }
     }

@@ -1,6 +1,6 @@
 //! The numbers that emulation needs, and how they are checked.
 
-use nearfar_topology::{Known, Profile};
+use nearfar_topology::{Known, Profile, TierProfile};
 
 use crate::CACHE_LINE_BYTES;
 
@@ -137,6 +137,16 @@ impl TryFrom<&Profile> for EmulationParameters {
 
     /// The profile's far tier, with its near latency for comparison.
     fn try_from(profile: &Profile) -> Result<Self, ParameterError> {
+        Self::of_tier(profile, &profile.far)
+    }
+}
+
+impl EmulationParameters {
+    /// A tier that `profile` models, with its near latency for comparison.
+    ///
+    /// # Errors
+    /// A number that is unavailable or that emulation cannot work with.
+    pub fn of_tier(profile: &Profile, tier: &TierProfile) -> Result<Self, ParameterError> {
         let needed = |key: &'static str, known: &Known<f64>| {
             known.get().ok_or_else(|| ParameterError::Unavailable {
                 profile: profile.name.clone(),
@@ -144,21 +154,20 @@ impl TryFrom<&Profile> for EmulationParameters {
                 reason: known.reason().unwrap_or_default().to_owned(),
             })
         };
-        let far = &profile.far;
         let parameters = Self {
-            latency_ns: far.idle_latency_ns,
+            latency_ns: tier.idle_latency_ns,
             near_latency_ns: profile.near.idle_latency_ns,
             read_bandwidth_bytes_per_s: needed(
-                "far.read_bandwidth_bytes_per_s",
-                &far.read_bandwidth_bytes_per_s,
+                "read_bandwidth_bytes_per_s",
+                &tier.read_bandwidth_bytes_per_s,
             )?,
             write_bandwidth_bytes_per_s: needed(
-                "far.write_bandwidth_bytes_per_s",
-                &far.write_bandwidth_bytes_per_s,
+                "write_bandwidth_bytes_per_s",
+                &tier.write_bandwidth_bytes_per_s,
             )?,
             cores: profile.cores,
-            outstanding_sequential: far.core_outstanding_sequential,
-            outstanding_random: far.core_outstanding_random,
+            outstanding_sequential: tier.core_outstanding_sequential,
+            outstanding_random: tier.core_outstanding_random,
             cache_bytes: profile.cache_bytes.get(),
         };
         parameters.validate()?;
@@ -233,7 +242,7 @@ pub(crate) mod tests {
             EmulationParameters::try_from(&profile)
                 .unwrap_err()
                 .to_string(),
-            "profile cxl-blades-1: far.write_bandwidth_bytes_per_s is unavailable (not published), \
+            "profile cxl-blades-1: write_bandwidth_bytes_per_s is unavailable (not published), \
              but emulation needs it"
         );
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_topology::Profile;
+use nearfar_topology::{Profile, TierProfile};
 
 use super::core::{Core, Direction, Pattern};
 use super::heap::{self, HeapAccess};
@@ -50,6 +50,18 @@ impl EmulatedTier {
     /// threads.
     pub fn new(profile: &Profile, share: BandwidthShare) -> Result<Arc<Self>, ParameterError> {
         Self::with_parameters(EmulationParameters::try_from(profile)?, share)
+    }
+
+    /// A tier that `profile` models, in wall-clock time.
+    ///
+    /// # Errors
+    /// As [`EmulatedTier::new`].
+    pub fn of_tier(
+        profile: &Profile,
+        tier: &TierProfile,
+        share: BandwidthShare,
+    ) -> Result<Arc<Self>, ParameterError> {
+        Self::with_parameters(EmulationParameters::of_tier(profile, tier)?, share)
     }
 
     /// A tier of these parameters, in wall-clock time.

@@ -44,7 +44,7 @@ pub use stream::{CommandTag, RowStream, StatementResult};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, EmulatedTier};
-use nearfar_topology::{FAR, Profile, TierKind, Topology};
+use nearfar_topology::{FAR, Profile, Topology};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,7 +121,7 @@ impl Engine {
             false => BandwidthShare::Threads(threads as u32),
         };
         let models = match &profile {
-            Some(profile) => tier_models(&system, profile, share)?,
+            Some(profile) => tier_models(&system, &topology, profile, share)?,
             None => TierModels::default(),
         };
         let costs = ScanCosts::new(&system, &models);
@@ -342,16 +342,17 @@ impl Engine {
     }
 }
 
-/// The models of the emulated tiers of `system`, which are those of `profile`.
+/// The models of the tiers of `system` that `profile` models.
 fn tier_models(
     system: &MemorySystem,
+    topology: &Topology,
     profile: &Profile,
     share: BandwidthShare,
 ) -> Result<TierModels, EngineError> {
-    let emulated = system
-        .tiers()
-        .filter(|(_, tier)| tier.kind == TierKind::Modelled);
-    let models = emulated.map(|(tier, _)| Ok((tier, EmulatedTier::new(profile, share)?)));
+    let models = topology.modelled(profile).map(|(tier, modelled)| {
+        let model = EmulatedTier::of_tier(profile, modelled, share)?;
+        Ok((system.tier(&tier.name)?, model))
+    });
     Ok(TierModels::new(
         models.collect::<Result<Vec<_>, EngineError>>()?,
     ))

@@ -2,6 +2,7 @@
 
 use super::support::{error, far_bytes, region_bytes, run, two_tiers, value};
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
+use nearfar_topology::Profile;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -69,6 +70,34 @@ async fn tables_go_where_they_are_put_and_come_back() {
     assert_eq!(placements(&session, "t").await, "g far, k far");
     run(&session, "DROP TABLE t").await;
     assert_eq!(region_bytes(&engine), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_profile_of_three_tiers_has_three_tablespaces() {
+    let options = EngineOptions {
+        profile: Some(Profile::builtin("cxl-blades-4-socket").expect("a built-in profile")),
+        ..super::support::options()
+    };
+    let engine = Engine::new(options).expect("an engine");
+    let session = engine.session();
+    let names = "SELECT string_agg(name, ' ' ORDER BY tier) FROM nearfar.tiers WHERE modelled";
+    assert_eq!(value(&session, names).await, "socket far");
+    for placed in ["socket", "far", "interleave:socket,far"] {
+        run(&session, "DROP TABLE IF EXISTS t").await;
+        let table = format!("CREATE TABLE t WITH (placement = '{placed}') {T}");
+        run(&session, &table).await;
+        assert_eq!(
+            placements(&session, "t").await,
+            format!("g {placed}, k {placed}")
+        );
+        let sum = "EXPLAIN ANALYZE SELECT sum(k * g) FROM t";
+        let analysed = run(&session, sum).await;
+        for tier in ["socket", "far"] {
+            let nothing = format!("{tier}: 0 B read by scans");
+            let is_read = !analysed.contains(&nothing);
+            assert_eq!(is_read, placed.contains(tier), "{placed}: {analysed}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

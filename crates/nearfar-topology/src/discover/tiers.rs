@@ -11,7 +11,7 @@ use super::performance::{
 use crate::id_list::NodeId;
 use crate::known::Known;
 use crate::names::NEAR;
-use crate::topology::{Device, Tier, TierKind};
+use crate::topology::{Device, Tier, TierKind, free_name};
 
 /// Tiers from near to far, then the DAX devices that are not system RAM.
 pub(super) fn build(machine: &Machine) -> Vec<Tier> {
@@ -312,8 +312,6 @@ fn name(tiers: &mut [Tier]) {
             TierKind::Dax | TierKind::Modelled => unreachable!("not built from a node"),
         };
         let taken = |name: &str| tiers[..index].iter().any(|tier| tier.name == name);
-        let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let mut names = std::iter::once(base.to_owned()).chain(numbered);
-        tiers[index].name = names.find(|name| !taken(name)).unwrap_or_default();
+        tiers[index].name = free_name(base, taken);
     }
 }

@@ -104,4 +104,13 @@ pub enum ProfileProblem {
         /// The name given.
         name: String,
     },
+    /// A name that no tier can have beside `near` and `far`.
+    #[error(
+        "{name:?} is no name of a tier: lower-case letters, and dashes between them, 1 to 32 of them, and not near, \
+         far or node"
+    )]
+    BadTierName {
+        /// The name given.
+        name: String,
+    },
 }

@@ -10,6 +10,9 @@
 //! idle_latency_ns = { value = 507, source = "weisgut-2025, figure 5" }
 //! capacity_bytes = { unknown = "the paper does not give it" }
 //! ```
+//!
+//! A machine with more tiers than `near` and `far` has a `[tier.NAME]` for each of the others, with the keys of
+//! `[far]`.
 
 mod error;
 mod raw;
@@ -24,10 +27,11 @@ use serde::Serialize;
 pub use self::error::{ProfileError, ProfileProblem};
 pub use self::simulation::{SimulatedCores, SimulatedTier, SimulationProfile};
 use crate::known::Known;
+use crate::names::FAR;
 use crate::topology::Performance;
 
 /// Built-in profiles: name and file.
-const BUILTIN: [(&str, &str); 8] = [
+const BUILTIN: [(&str, &str); 9] = [
     (
         "cxl-blades-1",
         include_str!("../../profiles/cxl-blades-1.toml"),
@@ -43,6 +47,10 @@ const BUILTIN: [(&str, &str); 8] = [
     (
         "cxl-blades-4",
         include_str!("../../profiles/cxl-blades-4.toml"),
+    ),
+    (
+        "cxl-blades-4-socket",
+        include_str!("../../profiles/cxl-blades-4-socket.toml"),
     ),
     (
         "cxl-commercial",
@@ -109,8 +117,11 @@ pub struct Profile {
     pub cache_bytes: Known<u64>,
     /// Local memory.
     pub near: TierProfile,
-    /// The memory that is modelled.
+    /// The memory that is modelled, of which the others are beside it.
     pub far: TierProfile,
+    /// More modelled memory, by name.
+    #[serde(rename = "tier", skip_serializing_if = "BTreeMap::is_empty")]
+    pub others: BTreeMap<String, TierProfile>,
     /// Parameters of the simulator in virtual time, where the machine is known well enough.
     pub simulation: Known<SimulationProfile>,
     /// Where each number comes from, by its key (`cores`, `far.idle_latency_ns`).
@@ -134,6 +145,14 @@ impl Profile {
             known: Self::builtin_names().map(str::to_owned).collect(),
         })?;
         Self::parse(&format!("built-in {name}"), text)
+    }
+
+    /// All tiers that are modelled, by name, from near to far.
+    pub fn modelled(&self) -> Vec<(&str, &TierProfile)> {
+        let others = self.others.iter().map(|(name, tier)| (name.as_str(), tier));
+        let mut tiers: Vec<_> = others.chain([(FAR, &self.far)]).collect();
+        tiers.sort_by(|(_, a), (_, b)| a.idle_latency_ns.total_cmp(&b.idle_latency_ns));
+        tiers
     }
 
     /// Reads a profile from a file.

@@ -1,5 +1,6 @@
 //! The shape of a profile file, before anything is checked.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -42,6 +43,8 @@ pub(super) struct RawProfile {
     pub near: RawTier,
     #[serde(default)]
     pub far: RawTier,
+    #[serde(default, rename = "tier")]
+    pub others: BTreeMap<String, RawTier>,
     pub simulation: Option<RawSimulation>,
 }
 

@@ -6,6 +6,7 @@ use super::error::{ProfileError, ProfileProblem};
 use super::raw::{RawNumber, RawProfile, RawTier};
 use super::{Profile, TierProfile, simulation};
 use crate::known::Known;
+use crate::names::{FAR, NEAR, NODE};
 
 /// What a number may be. Everything outside is a slip of the pen or of the unit.
 pub(super) struct Range {
@@ -204,44 +205,81 @@ impl Reader<'_> {
         })
     }
 
-    /// Checks what no single number can show.
-    fn consistent(&self, near: &TierProfile, far: &TierProfile) -> Result<(), ProfileError> {
-        if far.idle_latency_ns < near.idle_latency_ns {
+    /// Checks what no single number can show of the tier with this key.
+    fn consistent(&self, key: &str, tier: &TierProfile) -> Result<(), ProfileError> {
+        if tier.core_outstanding_sequential < tier.core_outstanding_random {
             let problem = ProfileProblem::OutOfRange {
-                value: far.idle_latency_ns,
-                allowed: format!("near.idle_latency_ns ({} ns) or more", near.idle_latency_ns),
+                value: tier.core_outstanding_sequential,
+                allowed: format!(
+                    "{key}.core_outstanding_random ({}) or more",
+                    tier.core_outstanding_random
+                ),
             };
-            return Err(self.invalid("far.idle_latency_ns", problem));
-        }
-        let why = "transfers from and to the far tier are held to it";
-        for (key, bandwidth) in [
-            (
-                "far.read_bandwidth_bytes_per_s",
-                &far.read_bandwidth_bytes_per_s,
-            ),
-            (
-                "far.write_bandwidth_bytes_per_s",
-                &far.write_bandwidth_bytes_per_s,
-            ),
-        ] {
-            if !bandwidth.is_known() {
-                return Err(self.invalid(key, ProfileProblem::MustBeKnown { why }));
-            }
-        }
-        for (tier, profile) in [("near", near), ("far", far)] {
-            if profile.core_outstanding_sequential < profile.core_outstanding_random {
-                let problem = ProfileProblem::OutOfRange {
-                    value: profile.core_outstanding_sequential,
-                    allowed: format!(
-                        "{tier}.core_outstanding_random ({}) or more",
-                        profile.core_outstanding_random
-                    ),
-                };
-                return Err(self.invalid(&format!("{tier}.core_outstanding_sequential"), problem));
-            }
+            return Err(self.invalid(&format!("{key}.core_outstanding_sequential"), problem));
         }
         Ok(())
     }
+
+    /// The same of one that is modelled.
+    fn consistent_far(
+        &self,
+        key: &str,
+        tier: &TierProfile,
+        near: &TierProfile,
+    ) -> Result<(), ProfileError> {
+        if tier.idle_latency_ns < near.idle_latency_ns {
+            let problem = ProfileProblem::OutOfRange {
+                value: tier.idle_latency_ns,
+                allowed: format!("near.idle_latency_ns ({} ns) or more", near.idle_latency_ns),
+            };
+            return Err(self.invalid(&format!("{key}.idle_latency_ns"), problem));
+        }
+        let why = "transfers from and to the tier are held to it";
+        for (field, bandwidth) in [
+            (
+                "read_bandwidth_bytes_per_s",
+                &tier.read_bandwidth_bytes_per_s,
+            ),
+            (
+                "write_bandwidth_bytes_per_s",
+                &tier.write_bandwidth_bytes_per_s,
+            ),
+        ] {
+            if !bandwidth.is_known() {
+                let problem = ProfileProblem::MustBeKnown { why };
+                return Err(self.invalid(&format!("{key}.{field}"), problem));
+            }
+        }
+        self.consistent(key, tier)
+    }
+
+    /// The tiers beside `far`.
+    fn others(
+        &mut self,
+        raw: BTreeMap<String, RawTier>,
+    ) -> Result<BTreeMap<String, TierProfile>, ProfileError> {
+        let mut others = BTreeMap::new();
+        for (name, raw) in raw {
+            let key = format!("tier.{name}");
+            if !is_tier_name(&name) {
+                return Err(self.invalid(&key, ProfileProblem::BadTierName { name }));
+            }
+            let tier = self.tier(&key, raw)?;
+            others.insert(name, tier);
+        }
+        Ok(others)
+    }
+}
+
+/// Whether a tier can have this name: numbers at the end are those of devices.
+fn is_tier_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase();
+    let edges = [name.bytes().next(), name.bytes().next_back()];
+    let is_taken = [NEAR, FAR, NODE].contains(&name);
+    !is_taken
+        && name.len() <= 32
+        && name.bytes().all(|byte| is_letter(byte) || byte == b'-')
+        && edges.iter().all(|edge| edge.is_some_and(is_letter))
 }
 
 pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileError> {
@@ -258,7 +296,12 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         .map(|b| b as u64);
     let near = reader.tier("near", raw.near)?;
     let far = reader.tier("far", raw.far)?;
-    reader.consistent(&near, &far)?;
+    let others = reader.others(raw.others)?;
+    reader.consistent("near", &near)?;
+    reader.consistent_far("far", &far, &near)?;
+    for (name, tier) in &others {
+        reader.consistent_far(&format!("tier.{name}"), tier, &near)?;
+    }
     let simulation = match raw.simulation {
         Some(simulation) => Known::Value(simulation::simulation(file, simulation)?),
         None => Known::unavailable("the profile has no [simulation]"),
@@ -274,6 +317,7 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         cache_bytes,
         near,
         far,
+        others,
         simulation,
         sources,
     })

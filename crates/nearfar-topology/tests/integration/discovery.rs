@@ -184,6 +184,27 @@ fn a_profile_appends_a_modelled_far_tier() {
 }
 
 #[test]
+fn a_profile_appends_all_tiers_that_it_models() {
+    let mut profile = Profile::builtin("cxl-blades-4-socket").unwrap();
+    let socket = profile.others["socket"].clone();
+    profile.others.insert("cpuless".to_owned(), socket);
+    let topology = Fixture::open("hmat-present")
+        .discover()
+        .with_profile(&profile);
+    // Two tiers of the machine are called so already.
+    let modelled: Vec<(&str, f64)> = topology
+        .modelled(&profile)
+        .map(|(tier, modelled)| (tier.name.as_str(), modelled.idle_latency_ns))
+        .collect();
+    assert_eq!(
+        modelled,
+        [("cpuless-3", 216.0), ("socket", 216.0), (FAR, 507.0)]
+    );
+    let again = topology.clone().with_profile(&profile);
+    assert_eq!(again.tier_names(), topology.tier_names());
+}
+
+#[test]
 fn json_has_units_and_reasons() {
     let topology = Fixture::open("one-node").discover();
     let json = serde_json::to_value(&topology).unwrap();

@@ -52,7 +52,7 @@ fn numbers(prefix: &str, json: &serde_json::Value) -> Vec<String> {
 #[test]
 fn every_builtin_profile_is_valid_and_every_number_has_a_source() {
     let names: Vec<&str> = Profile::builtin_names().collect();
-    assert_eq!(names.len(), 8);
+    assert_eq!(names.len(), 9);
     for name in names {
         let profile = Profile::builtin(name).unwrap();
         assert_eq!(profile.name, name);
@@ -63,6 +63,44 @@ fn every_builtin_profile_is_valid_and_every_number_has_a_source() {
         sorted.sort();
         assert_eq!(sorted, with_source, "{name}");
     }
+}
+
+#[test]
+fn a_machine_of_three_tiers_is_that_of_its_two_profiles() {
+    let [both, blades, socket] = ["cxl-blades-4-socket", "cxl-blades-4", "remote-socket"]
+        .map(|name| Profile::builtin(name).unwrap());
+    let tiers = both.modelled();
+    assert_eq!(tiers, [("socket", &socket.far), ("far", &blades.far)]);
+    assert_eq!(both.near, blades.near);
+    assert_eq!(both.simulation, blades.simulation);
+}
+
+#[test]
+fn other_tiers_are_checked_and_named() {
+    let own = |name: &str, key: &str, line: &str| {
+        let far = with(key, line);
+        let (_, far) = far.split_once("[far]").unwrap();
+        format!("{EXAMPLE}\n[tier.{name}]{far}")
+    };
+    let line = "devices = { value = 2, source = \"me\" }";
+    let profile = Profile::parse("mine.toml", &own("pool-b", "devices", line)).unwrap();
+    assert_eq!(profile.others["pool-b"].devices, 2);
+    assert_eq!(profile.sources["tier.pool-b.devices"], "me");
+    for name in ["near", "far", "node", "pool2", "Pool", "-", "pool-"] {
+        let (key, problem) = problem(&own(name, "devices", line));
+        assert_eq!(key, format!("tier.{name}"));
+        assert!(
+            matches!(problem, ProfileProblem::BadTierName { .. }),
+            "{problem:?}"
+        );
+    }
+    let nearer = "idle_latency_ns = { value = 50, source = \"me\" }";
+    let (key, problem) = problem(&own("pool", "idle_latency_ns", nearer));
+    assert_eq!(key, "tier.pool.idle_latency_ns");
+    assert!(
+        matches!(problem, ProfileProblem::OutOfRange { .. }),
+        "{problem:?}"
+    );
 }
 
 #[test]

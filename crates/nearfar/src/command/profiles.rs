@@ -95,8 +95,11 @@ fn keys(profile: &Profile) -> Vec<String> {
         "core_outstanding_random",
         "core_outstanding_sequential",
     ];
-    let of_tiers = ["near", "far"].into_iter();
-    let of_tiers = of_tiers.flat_map(|tier| OF_TIER.map(|key| format!("{tier}.{key}")));
+    let others = profile.others.keys().map(|name| format!("tier.{name}"));
+    let tiers = ["near".to_owned(), "far".to_owned()]
+        .into_iter()
+        .chain(others);
+    let of_tiers = tiers.flat_map(|tier| OF_TIER.map(|key| format!("{tier}.{key}")));
     let of_simulation = profile.sources.keys();
     let of_simulation = of_simulation
         .filter(|key| key.starts_with("simulation."))
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_key_of_a_profile_is_shown() {
-        let profile = Profile::builtin("cxl-blades-1").expect("built in");
+        let profile = Profile::builtin("cxl-blades-4-socket").expect("built in");
         let mut shown = Vec::new();
         show(&profile, &mut shown).expect("shown");
         let shown = String::from_utf8(shown).expect("UTF-8");

@@ -19,15 +19,15 @@ use crate::access::spec::{
 };
 
 impl Plan {
-    /// Checks every point of `document` on the machine of `topology`. `emulated` is the model of its modelled
-    /// tier.
+    /// Checks every point of `document` on the machine of `topology`. `models` has the models of its modelled
+    /// tiers, by name.
     ///
     /// # Errors
     /// [`PlanError`]; nothing was allocated and nothing has run.
     pub fn new(
         document: &Document,
         topology: &Topology,
-        emulated: Option<Arc<EmulatedTier>>,
+        models: Vec<(String, Arc<EmulatedTier>)>,
     ) -> Result<Self, PlanError> {
         let cpus = nearfar_memory::sys::allowed_cpus()?;
         let tiers = topology.tiers.iter().filter(|tier| tier.allocatable);
@@ -39,9 +39,12 @@ impl Plan {
         let specs = document.expand(&context)?;
         let system = MemorySystem::new(topology, &Budgets::new())?;
         let plan_one = |spec| plan_run(spec, &system, &cpus);
+        let models = models.into_iter();
+        let models = models.filter_map(|(tier, model)| Some((system.tier(&tier).ok()?, model)));
+        let models = models.collect();
         Ok(Self {
             runs: specs.into_iter().map(plan_one).collect::<Result<_, _>>()?,
-            target: PlanTarget::Memory { system, emulated },
+            target: PlanTarget::Memory { system, models },
             settings: document.settings(),
         })
     }

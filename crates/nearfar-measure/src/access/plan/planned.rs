@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use nearfar_memory::{MemorySystem, PageSize, Placement, SystemError};
+use nearfar_memory::{MemorySystem, PageSize, Placement, SystemError, TierId};
 use nearfar_model::EmulatedTier;
 use nearfar_model::simulation::{Machine, MachineError};
 
@@ -77,8 +77,8 @@ pub enum PlanTarget {
     Memory {
         /// The tiers.
         system: Arc<MemorySystem>,
-        /// The modelled tier, if there is one.
-        emulated: Option<Arc<EmulatedTier>>,
+        /// The models of those that are modelled.
+        models: Vec<(TierId, Arc<EmulatedTier>)>,
     },
     /// In the model, in virtual time.
     Simulated(Box<Machine>),

@@ -117,8 +117,8 @@ enum Target<'a> {
 impl<'a> Target<'a> {
     fn new(plan: &'a Plan) -> Self {
         match &plan.target {
-            PlanTarget::Memory { system, emulated } => {
-                Self::Host(Box::new(Host::new(system, emulated.as_deref())))
+            PlanTarget::Memory { system, models } => {
+                Self::Host(Box::new(Host::new(system, models)))
             }
             PlanTarget::Simulated(machine) => Self::Simulated(machine),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Instant;
 
-use nearfar_memory::MemorySystem;
+use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::EmulatedTier;
 
 use super::execute::ExecuteError;
@@ -20,16 +20,19 @@ use crate::access::plan::PlannedRun;
 /// This machine, with the regions of the run in progress.
 pub(super) struct Host<'a> {
     system: &'a Arc<MemorySystem>,
-    emulated: Option<&'a EmulatedTier>,
+    models: &'a [(TierId, Arc<EmulatedTier>)],
     ticks: Ticks,
     memory: Memory,
 }
 
 impl<'a> Host<'a> {
-    pub(super) fn new(system: &'a Arc<MemorySystem>, emulated: Option<&'a EmulatedTier>) -> Self {
+    pub(super) fn new(
+        system: &'a Arc<MemorySystem>,
+        models: &'a [(TierId, Arc<EmulatedTier>)],
+    ) -> Self {
         Self {
             system,
-            emulated,
+            models,
             ticks: Ticks::calibrate(),
             memory: Memory::default(),
         }
@@ -55,12 +58,11 @@ impl<'a> Host<'a> {
         repetition: u32,
         stop: &AtomicBool,
     ) -> Result<Option<Repetition>, ExecuteError> {
-        let emulated = self.emulated;
         let ticks = &self.ticks;
         let misplaced_before = self.memory.misplaced();
         let noise = Noise::now();
         let began = Instant::now();
-        let worked = self.memory.with_targets(|targets, regions| {
+        let worked = self.memory.with_targets(self.models, |targets, emulated| {
             let queues: Vec<Queue> = run
                 .spec
                 .tasks
@@ -72,7 +74,6 @@ impl<'a> Host<'a> {
             let shared = Shared {
                 run,
                 targets,
-                regions,
                 emulated,
                 ticks,
                 start: Barrier::new(threads),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use nearfar_memory::{MemorySystem, OverBudget, Region, RegionOptions, Verification};
+use nearfar_memory::{MemorySystem, OverBudget, Region, RegionOptions, TierId, Verification};
+use nearfar_model::EmulatedTier;
 
 use super::ExecuteError;
 use crate::access::kernels::{Chain, Operation, Target};
@@ -76,18 +77,25 @@ impl Memory {
         Ok(true)
     }
 
-    /// Gives the regions to `work`, which accesses them from several threads.
+    /// Gives the regions to `work`, which accesses them from several threads, with what of them lies on each
+    /// of the modelled tiers.
     pub(super) fn with_targets<T>(
         &mut self,
-        work: impl FnOnce(&[Accessed<'_>], &Tiers<'_>) -> T,
+        models: &[(TierId, Arc<EmulatedTier>)],
+        work: impl FnOnce(&[Accessed<'_>], &[Emulated<'_>]) -> T,
     ) -> T {
         // A pointer for the kernels is taken first, and places are asked of the regions meanwhile:
         // layouts are copied, so that nothing borrows a region that is accessed.
-        let layouts: Vec<Vec<u64>> = self.regions.iter().map(modelled_pages).collect();
-        let page_bytes: Vec<usize> = self
-            .regions
+        let emulated: Vec<Emulated<'_>> = models
             .iter()
-            .map(|prepared| prepared.region.page_bytes())
+            .map(|(tier, model)| Emulated {
+                model,
+                layouts: self
+                    .regions
+                    .iter()
+                    .map(|region| Layout::of(region, *tier))
+                    .collect(),
+            })
             .collect();
         let targets: Vec<Accessed<'_>> = self
             .regions
@@ -100,13 +108,7 @@ impl Memory {
                 }
             })
             .collect();
-        work(
-            &targets,
-            &Tiers {
-                layouts: &layouts,
-                page_bytes: &page_bytes,
-            },
-        )
+        work(&targets, &emulated)
     }
 
     /// Asks the kernel where all pages are; what it says if some lie elsewhere than they should.
@@ -200,59 +202,70 @@ fn fill(memory: &mut [u8], chain: Option<u64>, stop: &AtomicBool) -> bool {
     true
 }
 
-/// Bytes on modelled tiers before each page: one sum more than there are pages.
-fn modelled_pages(prepared: &Prepared) -> Vec<u64> {
-    if !prepared.planned.is_modelled {
-        return Vec::new();
-    }
-    let region = &prepared.region;
-    let system = region.system();
-    let mut sums = vec![0];
-    let page_bytes = region.page_bytes();
-    for first in (0..region.len()).step_by(page_bytes) {
-        let page = first..(first + page_bytes).min(region.len());
-        let bytes: u64 = region
-            .tier_bytes(page)
-            .iter()
-            .filter(|(tier, _)| system.info(*tier).is_modelled())
-            .map(|(_, bytes)| bytes)
-            .sum();
-        sums.push(sums[sums.len() - 1] + bytes);
-    }
-    sums
-}
-
-/// Where the pages of all regions lie.
+/// A modelled tier, and what of each region lies on it.
 #[derive(Debug)]
-pub(super) struct Tiers<'a> {
-    layouts: &'a [Vec<u64>],
-    page_bytes: &'a [usize],
+pub(super) struct Emulated<'a> {
+    pub model: &'a EmulatedTier,
+    layouts: Vec<Layout>,
 }
 
-impl Tiers<'_> {
-    /// Bytes of `first..end` of a region on modelled tiers; of a page that lies partly in the
-    /// range, the same share.
-    pub(super) fn modelled_bytes(&self, region: usize, first: usize, end: usize) -> u64 {
-        let sums = &self.layouts[region];
+impl Emulated<'_> {
+    /// Whether anything of a region lies on the tier.
+    pub(super) fn has(&self, region: usize) -> bool {
+        !self.layouts[region].before.is_empty()
+    }
+
+    /// Bytes of `first..end` of a region on the tier; of a page that lies partly in the range, the same share.
+    pub(super) fn bytes(&self, region: usize, first: usize, end: usize) -> u64 {
+        let layout = &self.layouts[region];
+        layout.before(end) - layout.before(first)
+    }
+
+    /// The share of a region of so many bytes that lies on the tier.
+    pub(super) fn share(&self, region: usize, bytes: usize) -> f64 {
+        self.bytes(region, 0, bytes) as f64 / bytes as f64
+    }
+}
+
+/// Which pages of a region lie on a tier.
+#[derive(Debug)]
+struct Layout {
+    /// Bytes on the tier before each page: one sum more than there are pages, or none where nothing lies on it.
+    before: Vec<u64>,
+    page_bytes: usize,
+}
+
+impl Layout {
+    fn of(prepared: &Prepared, tier: TierId) -> Self {
+        let region = &prepared.region;
+        let page_bytes = region.page_bytes();
+        let mut before = Vec::new();
+        if prepared.planned.is_modelled {
+            before.push(0);
+            for first in (0..region.len()).step_by(page_bytes) {
+                let page = first..(first + page_bytes).min(region.len());
+                before.push(before[before.len() - 1] + region.tier_bytes(page)[tier]);
+            }
+        }
+        if before.last() == Some(&0) {
+            before.clear();
+        }
+        Self { before, page_bytes }
+    }
+
+    /// Bytes on the tier before `offset`.
+    fn before(&self, offset: usize) -> u64 {
+        let sums = &self.before;
         if sums.is_empty() {
             return 0;
         }
-        let page_bytes = self.page_bytes[region];
-        let before = |offset: usize| {
-            let page = (offset / page_bytes).min(sums.len() - 1);
-            let is_modelled = sums.get(page + 1).is_some_and(|next| *next > sums[page]);
-            sums[page]
-                + if is_modelled {
-                    (offset % page_bytes) as u64
-                } else {
-                    0
-                }
-        };
-        before(end) - before(first)
-    }
-
-    /// The share of a region on modelled tiers.
-    pub(super) fn modelled_share(&self, region: usize, bytes: usize) -> f64 {
-        self.modelled_bytes(region, 0, bytes) as f64 / bytes as f64
+        let page = (offset / self.page_bytes).min(sums.len() - 1);
+        let is_on_tier = sums.get(page + 1).is_some_and(|next| *next > sums[page]);
+        sums[page]
+            + if is_on_tier {
+                (offset % self.page_bytes) as u64
+            } else {
+                0
+            }
     }
 }

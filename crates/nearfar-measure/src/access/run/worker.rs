@@ -5,10 +5,10 @@ use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
 use nearfar_memory::sys::{SysError, pin_thread};
-use nearfar_model::{Direction, EmulatedTier};
+use nearfar_model::Direction;
 
 use super::delays::Delays;
-use super::memory::{Accessed, Tiers};
+use super::memory::{Accessed, Emulated};
 use super::queue::{Batch, Queue};
 use crate::access::kernels::{
     Accesses, Chain, Kernel, Operation, Pattern, Target, Ticks, fence, sampled,
@@ -30,8 +30,7 @@ const SAMPLES_MAX: usize = 4 << 20;
 pub(super) struct Shared<'a> {
     pub run: &'a PlannedRun,
     pub targets: &'a [Accessed<'a>],
-    pub regions: &'a Tiers<'a>,
-    pub emulated: Option<&'a EmulatedTier>,
+    pub emulated: &'a [Emulated<'a>],
     pub ticks: &'a Ticks,
     pub start: Barrier,
     pub began: OnceLock<Instant>,
@@ -92,14 +91,8 @@ impl<'a> Worker<'a> {
                 .writes_share
                 .map(|_| Kernel::new(Operation::Write, step.access_bytes)),
         };
-        let uses_model = |step: &StepSpec| {
-            step.regions
-                .iter()
-                .any(|region| shared.run.regions[*region].is_modelled)
-        };
-        let emulated = shared
-            .emulated
-            .filter(|_| spec.steps.iter().any(uses_model));
+        let regions = spec.steps.iter().flat_map(|step| &step.regions);
+        let regions: Vec<usize> = regions.copied().collect();
         Self {
             shared,
             task: spec,
@@ -107,7 +100,7 @@ impl<'a> Worker<'a> {
             pin: shared.run.pins[task][thread],
             thread,
             steps: spec.steps.iter().map(step).collect(),
-            delays: emulated.map(|tier| Delays::new(tier, shared.regions)),
+            delays: Delays::of_regions(shared.emulated, &regions),
             bytes: 0,
             accesses: 0,
             samples: Vec::new(),

@@ -117,7 +117,7 @@ fn plan_in_memory(
     profile: Option<&Profile>,
 ) -> anyhow::Result<Plan> {
     let mut topology = Topology::this_machine()?;
-    let mut emulated = None;
+    let mut models = Vec::new();
     if let Some(profile) = profile {
         topology = topology.with_profile(profile);
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -126,9 +126,12 @@ fn plan_in_memory(
         } else {
             BandwidthShare::Threads(u32::try_from(threads)?)
         };
-        emulated = Some(EmulatedTier::new(profile, share)?);
+        for (tier, modelled) in topology.modelled(profile) {
+            let model = EmulatedTier::of_tier(profile, modelled, share)?;
+            models.push((tier.name.clone(), model));
+        }
     }
-    Ok(Plan::new(document, &topology, emulated)?)
+    Ok(Plan::new(document, &topology, models)?)
 }
 
 /// Runs the plan on a thread of its own, so that this one can listen for Ctrl-C.

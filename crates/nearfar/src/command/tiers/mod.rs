@@ -11,7 +11,7 @@ use nearfar_measure::probe::{ProbeOptions, ProbeResult, probe_tier};
 use nearfar_measure::results::Header;
 use nearfar_memory::{Budgets, MemorySystem};
 use nearfar_model::{BandwidthShare, EmulatedTier};
-use nearfar_topology::{Profile, Tier, TierKind, Topology};
+use nearfar_topology::{Profile, Tier, Topology};
 use serde_json::json;
 
 use crate::args::TiersArgs;
@@ -83,22 +83,33 @@ fn probe_all(
     } else {
         BandwidthShare::Threads(threads.get())
     };
-    let emulated = profile
-        .map(|profile| EmulatedTier::new(profile, share))
-        .transpose()?;
     let options = ProbeOptions::for_cache(topology.last_level_cache_bytes.get(), threads);
     let probe = |tier: &Tier| -> anyhow::Result<Probed> {
         if !tier.allocatable {
             return Ok(Err("no memory can be taken from it".to_owned()));
         }
         live.say(format!("probing tier {}", tier.name));
-        let emulated = emulated
-            .as_deref()
-            .filter(|_| tier.kind == TierKind::Modelled);
+        let emulated = match profile {
+            Some(profile) => emulated(tier, topology, profile, share)?,
+            None => None,
+        };
         let id = system.tier(&tier.name)?;
-        Ok(probe_one(&system, id, emulated, &options))
+        Ok(probe_one(&system, id, emulated.as_deref(), &options))
     };
     topology.tiers.iter().map(probe).collect()
+}
+
+/// The model of a tier, if it is modelled.
+fn emulated(
+    tier: &Tier,
+    topology: &Topology,
+    profile: &Profile,
+    share: BandwidthShare,
+) -> anyhow::Result<Option<Arc<EmulatedTier>>> {
+    let mut modelled = topology.modelled(profile);
+    let found = modelled.find(|(modelled, _)| modelled.name == tier.name);
+    let model = found.map(|(_, modelled)| EmulatedTier::of_tier(profile, modelled, share));
+    Ok(model.transpose()?)
 }
 
 /// One tier that gives no memory does not keep the others from being probed.
