@@ -162,8 +162,9 @@ impl Parameter {
             (&Type::INT4, 4) => ScalarValue::Int32(Some(bytes.get_i32())),
             (&Type::INT8, 8) => ScalarValue::Int64(Some(bytes.get_i64())),
             (&Type::OID, 4) => ScalarValue::Int64(Some(bytes.get_u32().into())),
-            (&Type::FLOAT4, 4) => ScalarValue::Float32(Some(bytes.get_f32())),
-            (&Type::FLOAT8, 8) => ScalarValue::Float64(Some(bytes.get_f64())),
+            // Zeros are not negative.
+            (&Type::FLOAT4, 4) => ScalarValue::Float32(Some(bytes.get_f32() + 0.0)),
+            (&Type::FLOAT8, 8) => ScalarValue::Float64(Some(bytes.get_f64() + 0.0)),
             (&Type::DATE, 4) => {
                 let days = bytes
                     .get_i32()

@@ -1,6 +1,6 @@
 //! Arithmetic on integers and floats that refuses what it can't give, instead of going around.
 //!
-//! Decimals are computed with checks by Arrow's kernels, and so are integers divided. The others are
+//! No zero that comes of it is negative. Decimals are computed with checks by Arrow's kernels, and so are integers divided. The others are
 //! replaced when types are known ([`super::rule`]), by an expression of the same name and type.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, PrimitiveArray};
@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
+use nearfar_table::table::with_one_zero;
 
 use super::error::ValueError;
 
@@ -164,13 +165,16 @@ fn apply(left: &ColumnarValue, right: &ColumnarValue, kernel: Kernel) -> Result<
         (Array(left), Scalar(right)) => kernel(left, &right.to_scalar()?)?,
         (Scalar(left), Scalar(right)) => {
             let value = kernel(&left.to_scalar()?, &right.to_scalar()?)?;
-            return Ok(Scalar(ScalarValue::try_from_array(&value, 0)?));
+            return Ok(Scalar(ScalarValue::try_from_array(
+                &with_one_zero(value),
+                0,
+            )?));
         }
     };
-    Ok(Array(array))
+    Ok(Array(with_one_zero(array)))
 }
 
-/// The negative of an integer.
+/// The negative of an integer or a float.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Negated {
     signature: Signature,

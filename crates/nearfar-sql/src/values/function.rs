@@ -8,6 +8,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
+use nearfar_table::table::with_one_zero;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -92,7 +93,7 @@ impl ScalarUDFImpl for Defined {
     }
 }
 
-/// Computes an array of arrays, and a single value of single values.
+/// Computes an array of arrays, and a single value of single values. No zero of real numbers is negative.
 pub fn compute(
     arguments: ScalarFunctionArgs,
     compute: impl Fn(&[ArrayRef], &FieldRef) -> Result<ArrayRef>,
@@ -100,7 +101,7 @@ pub fn compute(
     let is_single = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
     let all_single = arguments.args.iter().all(is_single);
     let arrays = ColumnarValue::values_to_arrays(&arguments.args)?;
-    let computed = compute(&arrays, &arguments.return_field)?;
+    let computed = with_one_zero(compute(&arrays, &arguments.return_field)?);
     if all_single && !arrays.is_empty() {
         return Ok(ScalarValue::try_from_array(&computed, 0)?.into());
     }

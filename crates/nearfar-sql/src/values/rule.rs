@@ -70,10 +70,13 @@ fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transfo
                 },
             )
         }
-        Expr::Negative(value) => Ok(match value.get_type(schema)?.is_signed_integer() {
-            true => Transformed::yes(Negated::expr(*value)),
-            false => Transformed::no(Expr::Negative(value)),
-        }),
+        Expr::Negative(value) => {
+            let kind = value.get_type(schema)?;
+            Ok(match kind.is_signed_integer() || kind.is_floating() {
+                true => Transformed::yes(Negated::expr(*value)),
+                false => Transformed::no(Expr::Negative(value)),
+            })
+        }
         Expr::Cast(cast) => {
             let given = cast.expr.get_type(schema)?;
             let target = cast.field.data_type().clone();

@@ -10,6 +10,7 @@ use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
 use super::sketch::DistinctSketch;
 use super::sketches::SegmentSketches;
+use super::zeros::batch_with_one_zero;
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::encode_column;
@@ -85,6 +86,7 @@ impl TableBuilder {
     /// # Errors
     /// A column with a value that does not cast, or a segment whose region is refused.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
+        let batch = batch_with_one_zero(batch.clone());
         let mut offset = 0;
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);

@@ -27,6 +27,7 @@ mod sketch;
 mod sketches;
 mod snapshot;
 mod statistics;
+mod zeros;
 
 pub use batch::batch_bytes;
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
@@ -43,6 +44,8 @@ pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 pub use snapshot::{Part, RowIsGone, Snapshot};
 pub use statistics::{ColumnSummary, DistinctCount, TableSummary};
+pub(crate) use zeros::batch_with_one_zero;
+pub use zeros::with_one_zero;
 
 use arrow::datatypes::SchemaRef;
 use nearfar_memory::TierBytes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::table::{Segment, Table, TableBuilder, batch_bytes};
+use crate::table::{Segment, Table, TableBuilder, batch_bytes, batch_with_one_zero};
 
 /// Rows of one statement that are many enough to be encoded immediately, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;
@@ -72,6 +72,7 @@ impl NewRowsBuilder {
         if let Some(builder) = &mut self.builder {
             return builder.push(&batch);
         }
+        let batch = batch_with_one_zero(batch);
         self.batch_bytes += batch_bytes(&batch);
         if batch.num_rows() > 0 {
             self.batches.push(batch);

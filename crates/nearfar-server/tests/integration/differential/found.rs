@@ -311,6 +311,17 @@ const FOUND: &[Found] = &[
          LEFT JOIN (SELECT b, DATE '2020-02-29' AS k FROM sy) AS q ON sx.a = q.k ORDER BY 2",
         &[&["NULL", "1"], &["7", "2"]],
     ),
+    // Zero and negative zero are equal everywhere.
+    (
+        "CREATE TABLE sz (a DOUBLE PRECISION, b REAL); INSERT INTO sz VALUES (0, '-0'), (1, 1)",
+        "SELECT nullif(-a, 0), CASE -a WHEN 0 THEN 'z' END, ARRAY[a] = ARRAY[a * -1], -a IN (0, 7), \
+         (SELECT count(*) FROM sz AS x WHERE x.a = -sz.a), (SELECT count(*) FROM sz AS x WHERE x.b = sz.a), \
+         rank() OVER (ORDER BY CASE WHEN b = 0 THEN -a / 2 ELSE 0 END) FROM sz ORDER BY a",
+        &[
+            &["NULL", "z", "t", "t", "1", "1", "1"],
+            &["-1", "NULL", "f", "f", "0", "1", "1"],
+        ],
+    ),
     // What is constant below grouping sets is null in their totals.
     (
         "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",
