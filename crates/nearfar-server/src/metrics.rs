@@ -183,9 +183,11 @@ fn encode_tiers(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result
     of_tiers("tier_region_bytes", "Bytes of tables on it", &|at| {
         usage(at).region_bytes
     })?;
-    of_tiers("tier_heap_bytes", "Bytes of operator memory on it", &|at| {
-        usage(at).heap_bytes
-    })?;
+    of_tiers(
+        "tier_heap_bytes",
+        "Bytes of operator memory on it, and near of all other allocations",
+        &|at| usage(at).heap_bytes,
+    )?;
     of_tiers(
         "tier_peak_bytes",
         "The most that was on it at any moment",

@@ -85,10 +85,14 @@ impl NearfarAllocator {
                 _ => Some((tier, heaps.huge_pages)),
             })
             .collect();
-        if heaps.near == NearHeap::Platform {
+        install_heaps(system, &wanted);
+        // As was asked for, or since there is no address space for another.
+        if HEAPS[TierId::NEAR.index()]
+            .load(Ordering::Relaxed)
+            .is_null()
+        {
             near::keep_freed_memory();
         }
-        install_heaps(system, &wanted);
         Ok(())
     }
 }

@@ -58,12 +58,18 @@ impl Parameter {
             (None, true) => self.read_text(bytes, target)?,
             (None, false) => self.read_binary(bytes.clone())?,
         };
-        match &self.wanted {
+        let read = match &self.wanted {
             Some(wanted) if read.data_type() != *wanted => read
                 .cast_to(wanted)
-                .map_err(|error| self.refuse(state::INVALID_TEXT_REPRESENTATION, &error)),
-            _ => Ok(read),
-        }
+                .map_err(|error| self.refuse(state::INVALID_TEXT_REPRESENTATION, &error))?,
+            _ => read,
+        };
+        // Zeros are not negative.
+        Ok(match read {
+            ScalarValue::Float32(value) => ScalarValue::Float32(value.map(|value| value + 0.0)),
+            ScalarValue::Float64(value) => ScalarValue::Float64(value.map(|value| value + 0.0)),
+            read => read,
+        })
     }
 
     fn refuse(&self, code: &'static str, why: &dyn std::fmt::Display) -> Failure {
@@ -162,9 +168,8 @@ impl Parameter {
             (&Type::INT4, 4) => ScalarValue::Int32(Some(bytes.get_i32())),
             (&Type::INT8, 8) => ScalarValue::Int64(Some(bytes.get_i64())),
             (&Type::OID, 4) => ScalarValue::Int64(Some(bytes.get_u32().into())),
-            // Zeros are not negative.
-            (&Type::FLOAT4, 4) => ScalarValue::Float32(Some(bytes.get_f32() + 0.0)),
-            (&Type::FLOAT8, 8) => ScalarValue::Float64(Some(bytes.get_f64() + 0.0)),
+            (&Type::FLOAT4, 4) => ScalarValue::Float32(Some(bytes.get_f32())),
+            (&Type::FLOAT8, 8) => ScalarValue::Float64(Some(bytes.get_f64())),
             (&Type::DATE, 4) => {
                 let days = bytes
                     .get_i32()

@@ -2,7 +2,8 @@
 //!
 //! It leaves columns out of sorts that are constant or equal below, as in `SELECT 1, a … UNION ALL …`. Of the
 //! parts of a union each can have another reason, which the union's properties do not keep: the check at
-//! the end of planning refuses the query then.
+//! the end of planning refuses the query then. Operators above such a sort are made anew, so that filters which they
+//! hand down while they run are cut off.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

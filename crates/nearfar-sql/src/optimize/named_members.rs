@@ -1,8 +1,8 @@
 //! Names for what `IN (query)` searches.
 //!
-//! Types that are settled make a cast of the query's column, which DataFusion names as it names the column.
-//! Where the query's condition refers to the outer query, that column comes to stand beside the cast, and
-//! an operator of which two columns have one name is refused.
+//! Types that are settled make a cast of the query's column, which DataFusion names as it names the column, and
+//! users give what they compute of a column its name. Where the query's condition refers to the outer query, the
+//! column comes to stand beside that, and an operator of which two columns have one name is refused.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -50,18 +50,20 @@ fn name_member(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::InSubquery(search)))
 }
 
-/// The query with a name for its column, if that is computed and has none.
+/// The query with a name of its own for its column, if that is computed.
 fn with_name(search: &InSubquery) -> Result<Option<LogicalPlan>> {
     let LogicalPlan::Projection(projection) = search.subquery.subquery.as_ref() else {
         return Ok(None);
     };
-    match projection.expr.as_slice() {
-        [Expr::Column(_) | Expr::Alias(_)] => Ok(None),
-        [member] => {
-            let named = vec![member.clone().alias(MEMBER)];
-            let projection = Projection::try_new(named, Arc::clone(&projection.input))?;
-            Ok(Some(LogicalPlan::Projection(projection)))
-        }
-        _ => Ok(None),
+    let [member] = projection.expr.as_slice() else {
+        return Ok(None);
+    };
+    let computed = member.clone().unalias();
+    let is_named = matches!(member, Expr::Alias(alias) if alias.name == MEMBER);
+    if is_named || matches!(computed, Expr::Column(_)) {
+        return Ok(None);
     }
+    let named = vec![computed.alias(MEMBER)];
+    let projection = Projection::try_new(named, Arc::clone(&projection.input))?;
+    Ok(Some(LogicalPlan::Projection(projection)))
 }

@@ -7,7 +7,7 @@
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
@@ -33,12 +33,13 @@ impl OptimizerRule for OpaqueConditions {
         let LogicalPlan::Filter(filter) = plan else {
             return Ok(Transformed::no(plan));
         };
-        let mut parts = split_conjunction_owned(filter.predicate.clone());
-        let tests = |part: &Expr| matches!(part, Expr::IsTrue(_));
-        let first = parts.iter().position(computes);
+        let parts = split_conjunction(&filter.predicate);
+        let tests = |part: &&Expr| matches!(part, Expr::IsTrue(_));
+        let first = parts.iter().position(|part| computes(part));
         let (Some(first), false) = (first, parts.iter().any(tests)) else {
             return Ok(Transformed::no(LogicalPlan::Filter(filter)));
         };
+        let mut parts: Vec<Expr> = parts.into_iter().cloned().collect();
         parts[first] = Expr::IsTrue(Box::new(parts[first].clone()));
         let predicate = conjunction(parts).unwrap_or(filter.predicate);
         let filter = Filter::try_new(predicate, filter.input)?;

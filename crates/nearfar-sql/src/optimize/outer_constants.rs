@@ -1,9 +1,10 @@
-//! Constants of the side of an outer join whose rows may be missing, and below grouping sets.
+//! What is known of the side of an outer join whose rows may be missing, and below grouping sets.
 //!
 //! DataFusion takes `5` of `LEFT JOIN (SELECT 5 AS k, …)` for what `k` is above the join, too, where it is
 //! null beside rows without a match, and leaves `k` out of sorts; so it does with `ROLLUP (k)`, whose totals
-//! have no `k`. These constants are hidden from it, also while the query runs: a sort whose input is known to
-//! be in order does nothing.
+//! have no `k`. Columns that are equal below are not equal there either, nor are a total's values in the order
+//! of the rows. All of that is hidden from it, also while the query runs: a sort whose input is known to be in
+//! order does nothing.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use crate::plan_rule::PlanRule;
 use crate::transparent::transparent;
 
-/// Puts a node below outer joins and grouping sets that knows of no constants.
+/// Puts a node below outer joins and grouping sets that knows of no constants and equal columns.
 pub const HIDE_CONSTANTS: PlanRule = PlanRule {
     name: "nearfar_hide_outer_constants",
     rewrite: |plan| plan.transform_up(hide).data(),
@@ -36,19 +37,23 @@ fn hide(node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPla
     let Some(is_missing) = may_be_missing(node.as_ref()) else {
         return Ok(Transformed::no(node));
     };
-    let has_constants =
-        |input: &dyn ExecutionPlan| !input.equivalence_properties().constants().is_empty();
+    // Totals have no order; what a join keeps of one is for the join to say.
+    let keeps_order = !node.is::<AggregateExec>();
+    let has_to_hide = |input: &dyn ExecutionPlan| {
+        let known = input.equivalence_properties();
+        !known.eq_group().is_empty() || !(keeps_order || known.oeq_class().is_empty())
+    };
     let mut has_changed = false;
     let inputs: Vec<Arc<dyn ExecutionPlan>> = node
         .children()
         .into_iter()
         .zip(is_missing)
         .map(|(input, is_missing)| {
-            if !is_missing || !has_constants(input.as_ref()) {
+            if !is_missing || !has_to_hide(input.as_ref()) {
                 return Arc::clone(input);
             }
             has_changed = true;
-            Arc::new(VaryingExec::new(Arc::clone(input))) as _
+            Arc::new(VaryingExec::new(Arc::clone(input), keeps_order)) as _
         })
         .collect();
     match has_changed {
@@ -83,17 +88,20 @@ fn join_type(node: &dyn ExecutionPlan) -> Option<JoinType> {
         .or_else(|| merge.map(|join| join.join_type()))
 }
 
-/// The rows of its input, of which no column is known to be constant.
+/// The rows of its input, of which no column is known to be constant, or to equal another.
 #[derive(Debug)]
 struct VaryingExec {
     input: Arc<dyn ExecutionPlan>,
+    /// Whether the order of the rows is known.
+    keeps_order: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl VaryingExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, keeps_order: bool) -> Self {
         let known = input.properties();
         let orderings = known.equivalence_properties().oeq_class().iter().cloned();
+        let orderings = orderings.filter(|_| keeps_order);
         let equivalences = EquivalenceProperties::new_with_orderings(input.schema(), orderings);
         let properties = PlanProperties::new(
             equivalences,
@@ -103,20 +111,20 @@ impl VaryingExec {
         );
         Self {
             input,
+            keeps_order,
             properties: Arc::new(properties),
         }
     }
-}
 
-impl VaryingExec {
     /// The same over another input. Properties are kept where the input's are the same ones, so that nothing
     /// above has to be made anew, which would cut off filters.
     fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
         if !Arc::ptr_eq(self.input.properties(), input.properties()) {
-            return Self::new(input);
+            return Self::new(input, self.keeps_order);
         }
         Self {
             input,
+            keeps_order: self.keeps_order,
             properties: Arc::clone(&self.properties),
         }
     }

@@ -1,7 +1,8 @@
 //! Arithmetic on integers and floats that refuses what it can't give, instead of going around.
 //!
-//! No zero that comes of it is negative. Decimals are computed with checks by Arrow's kernels, and so are integers divided. The others are
-//! replaced when types are known ([`super::rule`]), by an expression of the same name and type.
+//! No zero that comes of it is negative. Decimals are computed with checks by Arrow's kernels, and so are integers
+//! divided. The others are replaced when types are known ([`super::rule`]), by an expression of the same name and
+//! type.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Datum, PrimitiveArray};
 use arrow::compute::kernels::numeric;
@@ -43,7 +44,7 @@ impl Checked {
             Operator::Plus | Operator::Minus | Operator::Multiply => {
                 data_type.is_integer() || is_float(data_type)
             }
-            Operator::Divide => is_float(data_type),
+            Operator::Divide | Operator::Modulo => is_float(data_type),
             _ => false,
         }
     }
@@ -53,6 +54,7 @@ impl Checked {
             Operator::Plus => numeric::add,
             Operator::Minus => numeric::sub,
             Operator::Multiply => numeric::mul,
+            Operator::Modulo => numeric::rem,
             _ => numeric::div,
         }
     }

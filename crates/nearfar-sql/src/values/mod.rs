@@ -13,7 +13,7 @@ mod decimal;
 pub mod declared;
 mod error;
 mod extract;
-mod extremes;
+mod frames;
 mod function;
 mod integers;
 mod interval;

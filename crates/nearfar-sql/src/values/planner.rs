@@ -22,7 +22,7 @@ use std::sync::Arc;
 use super::decimal::{AVERAGE, MULTIPLY, PRODUCT_SCALE_MAX, scale_of};
 use super::declared;
 use super::extract::EXTRACT;
-use super::extremes;
+use super::frames;
 use super::interval::{self, LENGTH};
 use super::math::POWER;
 use super::sum::sum;
@@ -99,9 +99,9 @@ impl ExprPlanner for ValuePlanner {
 
     fn plan_window(&self, mut raw: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
         if let WindowFunctionDefinition::AggregateUDF(function) = &raw.func_def
-            && let Some(extreme) = extremes::of_frames(function)
+            && let Some(claimed) = frames::of_frames(function)
         {
-            raw.func_def = WindowFunctionDefinition::AggregateUDF(extreme);
+            raw.func_def = WindowFunctionDefinition::AggregateUDF(claimed);
         }
         if raw.func_def.name() != "avg" || raw.args.len() != 1 || is_float(&raw.args) {
             return Ok(PlannerResult::Original(raw));
@@ -122,7 +122,8 @@ impl ExprPlanner for ValuePlanner {
         };
         let aggregate =
             |func: &Arc<AggregateUDF>| of(WindowFunctionDefinition::AggregateUDF(Arc::clone(func)));
-        let (sum, count) = (aggregate(&self.sum), aggregate(&count_udaf()));
+        let count = frames::of_frames(&count_udaf()).unwrap_or_else(count_udaf);
+        let (sum, count) = (aggregate(&self.sum), aggregate(&count));
         Ok(PlannerResult::Planned(average(
             &of(raw.func_def.clone()),
             sum,

@@ -10,7 +10,7 @@ use super::facts::ColumnFacts;
 use super::segment::{ColumnSlot, Segment};
 use super::sketch::DistinctSketch;
 use super::sketches::SegmentSketches;
-use super::zeros::batch_with_one_zero;
+use super::zeros::with_one_zero;
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
 use crate::segment::encode_column;
@@ -86,7 +86,6 @@ impl TableBuilder {
     /// # Errors
     /// A column with a value that does not cast, or a segment whose region is refused.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<(), TableError> {
-        let batch = batch_with_one_zero(batch.clone());
         let mut offset = 0;
         while offset < batch.num_rows() {
             let rows = (batch.num_rows() - offset).min(SEGMENT_ROWS - self.pending_rows);
@@ -143,8 +142,11 @@ impl TableBuilder {
         };
         let arrays: Vec<ArrayRef> = batches
             .iter()
-            .map(|batch| cast_with_options(batch.column(column), field.data_type(), &strict))
-            .collect::<Result<_, _>>()?;
+            .map(|batch| {
+                let array = cast_with_options(batch.column(column), field.data_type(), &strict)?;
+                Ok(with_one_zero(array))
+            })
+            .collect::<Result<_, TableError>>()?;
         let target = self.storage.target(self.placements.of(field.name()));
         let segment = encode_column(&arrays, field.data_type(), target)?;
         let (facts, sketch) = ColumnFacts::of(&segment);

@@ -106,8 +106,8 @@ pub enum ProfileProblem {
     },
     /// A name that no tier can have beside `near` and `far`.
     #[error(
-        "{name:?} is no name of a tier: lower-case letters, and dashes between them, 1 to 32 of them, and not near, \
-         far or node"
+        "{name:?} is no name of a tier: lower-case letters, and dashes between them, 1 to 32 of them, and no word that \
+         placements have (near, far, node, split, disk, ...)"
     )]
     BadTierName {
         /// The name given.

@@ -271,12 +271,27 @@ impl Reader<'_> {
     }
 }
 
+/// Words of placements and settings, which mean something else where the name of a tier may stand.
+const WORDS: [&str; 12] = [
+    NEAR,
+    FAR,
+    NODE,
+    "columns",
+    "default",
+    "disk",
+    "engine",
+    "explicit",
+    "interleave",
+    "none",
+    "split",
+    "weighted",
+];
+
 /// Whether a tier can have this name: numbers at the end are those of devices.
 fn is_tier_name(name: &str) -> bool {
     let is_letter = |byte: u8| byte.is_ascii_lowercase();
     let edges = [name.bytes().next(), name.bytes().next_back()];
-    let is_taken = [NEAR, FAR, NODE].contains(&name);
-    !is_taken
+    !WORDS.contains(&name)
         && name.len() <= 32
         && name.bytes().all(|byte| is_letter(byte) || byte == b'-')
         && edges.iter().all(|edge| edge.is_some_and(is_letter))

@@ -86,7 +86,9 @@ fn other_tiers_are_checked_and_named() {
     let profile = Profile::parse("mine.toml", &own("pool-b", "devices", line)).unwrap();
     assert_eq!(profile.others["pool-b"].devices, 2);
     assert_eq!(profile.sources["tier.pool-b.devices"], "me");
-    for name in ["near", "far", "node", "pool2", "Pool", "-", "pool-"] {
+    for name in [
+        "near", "far", "node", "disk", "split", "pool2", "Pool", "-", "pool-",
+    ] {
         let (key, problem) = problem(&own(name, "devices", line));
         assert_eq!(key, format!("tier.{name}"));
         assert!(

@@ -322,6 +322,43 @@ const FOUND: &[Found] = &[
             &["-1", "NULL", "f", "f", "0", "1", "1"],
         ],
     ),
+    // Totals of what is equal, or in order, below them.
+    (
+        "CREATE TABLE ua (a INTEGER); CREATE TABLE ub (b INTEGER); INSERT INTO ua VALUES (1), (2); \
+         INSERT INTO ub VALUES (1), (2)",
+        "SELECT ua.a, ub.b, count(*) OVER (PARTITION BY ua.a), count(*) OVER (PARTITION BY ub.b) \
+         FROM ua JOIN ub ON ua.a = ub.b GROUP BY ROLLUP (ua.a, ub.b) ORDER BY 1, 2",
+        &[
+            &["1", "1", "2", "1"],
+            &["1", "NULL", "2", "3"],
+            &["2", "2", "2", "1"],
+            &["2", "NULL", "2", "3"],
+            &["NULL", "NULL", "1", "3"],
+        ],
+    ),
+    (
+        "CREATE TABLE uc (a INTEGER); INSERT INTO uc VALUES (1), (2)",
+        "SELECT a, count(*) FROM (SELECT a FROM uc ORDER BY a LIMIT 10) AS q GROUP BY ROLLUP (a) ORDER BY a",
+        &[&["1", "1"], &["2", "1"], &["NULL", "2"]],
+    ),
+    // Counts of the last rows fall where a partition begins, and where nulls come.
+    (
+        "CREATE TABLE ud (p INTEGER, x INTEGER); INSERT INTO ud VALUES (1, 1), (1, 2), (2, 1), (2, 2)",
+        "SELECT count(*) OVER (PARTITION BY p ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c \
+         FROM ud ORDER BY c",
+        &[&["1"], &["1"], &["2"], &["2"]],
+    ),
+    (
+        "CREATE TABLE ue (x INTEGER); INSERT INTO ue VALUES (1), (2), (NULL), (NULL)",
+        "SELECT count(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS c, \
+         avg(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) IS NULL FROM ue ORDER BY c",
+        &[&["0", "t"], &["1", "f"], &["1", "f"], &["2", "f"]],
+    ),
+    (
+        "CREATE TABLE uf (a INTEGER, b INTEGER); INSERT INTO uf VALUES (1, 1), (2, 3)",
+        "SELECT a FROM uf WHERE a IN (SELECT x.a + 0 AS a FROM uf AS x WHERE uf.b <> x.a)",
+        &[&["2"]],
+    ),
     // What is constant below grouping sets is null in their totals.
     (
         "CREATE TABLE sn (a TEXT); INSERT INTO sn VALUES ('x')",

@@ -1,7 +1,8 @@
-//! `max` and `min` of window frames.
+//! `max`, `min` and `count` of window frames.
 //!
 //! DataFusion takes the largest values so far for rising with nulls behind, but a frame without values, which
-//! has none, comes before those with some. Sorts by them were left out.
+//! has none, comes before those with some; and a count of the last rows for rising, which falls where a partition
+//! begins, or where nulls come. It would leave out sorts by them.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
@@ -10,12 +11,13 @@ use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ReversedUDAF, Signature,
 };
+use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-/// The function as windows have it, if it is one of the two.
+/// The function as windows have it, if it is one of these.
 pub fn of_frames(function: &Arc<AggregateUDF>) -> Option<Arc<AggregateUDF>> {
-    let is_extreme = ["max", "min"].contains(&function.name());
-    is_extreme.then(|| {
+    let is_claimed = ["max", "min", "count"].contains(&function.name());
+    is_claimed.then(|| {
         let inner = Arc::clone(function);
         Arc::new(AggregateUDF::from(OfFrames { inner }))
     })
@@ -42,6 +44,14 @@ impl AggregateUDFImpl for OfFrames {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         self.inner.return_type(types)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.inner.is_nullable()
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
