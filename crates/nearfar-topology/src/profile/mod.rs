@@ -117,7 +117,7 @@ pub struct Profile {
     pub cache_bytes: Known<u64>,
     /// Local memory.
     pub near: TierProfile,
-    /// The memory that is modelled, of which the others are beside it.
+    /// The memory that is modelled; `others` has more of it.
     pub far: TierProfile,
     /// More modelled memory, by name.
     #[serde(rename = "tier", skip_serializing_if = "BTreeMap::is_empty")]
