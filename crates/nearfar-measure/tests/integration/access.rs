@@ -352,6 +352,7 @@ fn an_emulated_tier_delays_and_is_labelled() {
 #[test]
 fn each_emulated_tier_delays_by_its_own_figures() {
     let text = "time = \"20ms\"\nrepetitions = 1\nbatch = \"64KiB\"\n[region.data]\nsize = \"2MiB\"\n\
+                pages = \"base\"\n\
                 [task.one]\noperation = \"chase\"\n\
                 [matrix]\nplacement = [\"socket\", \"far\", \"interleave:socket,far\"]\n";
     let collector = run(&plan_with(text, Some("cxl-blades-4-socket")).unwrap());
