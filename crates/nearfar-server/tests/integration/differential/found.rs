@@ -421,6 +421,19 @@ const FOUND: &[Found] = &[
         "SELECT c FROM k WHERE CAST(NULL AS INTEGER) NOT IN (SELECT c FROM k WHERE c = 6)",
         &[&["5"]],
     ),
+    // A condition on the query around alone is null of a null.
+    (
+        "CREATE TABLE self (c INTEGER); INSERT INTO self VALUES (5), (NULL)",
+        "SELECT c FROM self WHERE NOT EXISTS (SELECT 1 FROM k WHERE self.c = self.c)",
+        &[&["NULL"]],
+    ),
+    // What is searched for is searched for itself.
+    (
+        "CREATE TABLE sought (c INTEGER); INSERT INTO sought VALUES (5), (6), (NULL)",
+        "SELECT c FROM sought WHERE CASE WHEN c IN (SELECT c FROM k) THEN 6 ELSE c END \
+         IN (SELECT c FROM i) ORDER BY c",
+        &[&["5"], &["6"]],
+    ),
 ];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,7 +36,7 @@ pub struct UnnestSubqueries;
 
 impl AnalyzerRule for UnnestSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_subquery(&plan)? {
+        if !has_any(&plan)? {
             return Ok(plan);
         }
         plan.transform_down_with_subqueries(node::rewrite).data()
@@ -48,11 +48,11 @@ impl AnalyzerRule for UnnestSubqueries {
 }
 
 /// Whether any expression of a plan has a subquery.
-fn has_subquery(plan: &LogicalPlan) -> Result<bool> {
+fn has_any(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            found |= expr.exists(|expr| Ok(subquery(expr).is_some()))?;
+            found |= has_subquery(expr)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(match found {
@@ -61,6 +61,10 @@ fn has_subquery(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(found)
+}
+
+fn has_subquery(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| Ok(subquery(expr).is_some()))
 }
 
 /// The subquery that an expression is made of, apart from its operands.

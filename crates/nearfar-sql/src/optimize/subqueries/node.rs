@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 use super::shape::{Place, is_left};
-use super::{dependent, membership, replaced, single, subquery, unique};
+use super::{dependent, has_subquery, membership, replaced, single, subquery, unique};
 
 /// Makes joins of the subqueries of an operator that are not left to DataFusion.
 pub(super) fn rewrite(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -33,7 +33,7 @@ fn filter_of_join(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     };
     let is_wanted = match &join.filter {
-        Some(filter) => filter.exists(|expr| Ok(subquery(expr).is_some()))?,
+        Some(filter) => has_subquery(filter)?,
         None => false,
     };
     if join.join_type != JoinType::Inner || !is_wanted {
@@ -50,7 +50,7 @@ fn one_input(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let has_own = node
         .expressions()
         .iter()
-        .map(|expr| expr.exists(|expr| Ok(subquery(expr).is_some())))
+        .map(has_subquery)
         .try_fold(false, |is, own| {
             Ok::<_, datafusion::error::DataFusionError>(is || own?)
         })?;
@@ -174,7 +174,7 @@ impl Joins {
             }
             Ok(match expr {
                 Expr::InSubquery(mut member) => {
-                    if member.expr.exists(|expr| Ok(subquery(expr).is_some()))? {
+                    if has_subquery(&member.expr)? {
                         *member.expr = self.computed(*member.expr)?;
                     }
                     let schema = Arc::clone(self.input.schema());

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{
 };
 
 use super::outer::{free, free_of_node};
-use super::subquery;
+use super::{has_subquery, subquery};
 
 /// Where a subquery stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,8 @@ pub(super) fn is_left(expr: &Expr, place: Place) -> Result<bool> {
         Expr::Exists(_) => {
             matches!(place, Place::Conjunct | Place::Disjunct) && (is_free || is_filtered(plan)?)
         }
+        // What is searched for is a value, where subqueries need joins of ours.
+        Expr::InSubquery(member) if has_subquery(&member.expr)? => false,
         Expr::InSubquery(InSubquery { negated, .. }) => match (place, *negated) {
             (Place::Conjunct, false) | (Place::Disjunct, false) => is_free || is_filtered(plan)?,
             (Place::Conjunct, true) => is_free,
@@ -92,7 +94,12 @@ fn is_filtered(plan: &LogicalPlan) -> Result<bool> {
         return Ok(true);
     }
     Ok(match plan {
-        LogicalPlan::Filter(filter) => is_filtered(&filter.input)?,
+        LogicalPlan::Filter(filter) => {
+            !split_conjunction(&filter.predicate)
+                .into_iter()
+                .any(is_dropped)
+                && is_filtered(&filter.input)?
+        }
         // What is pulled up through an alias is not always renamed.
         LogicalPlan::Projection(projection) => {
             free_of_node(plan)?.is_empty() && is_filtered(&projection.input)?
@@ -103,6 +110,19 @@ fn is_filtered(plan: &LogicalPlan) -> Result<bool> {
         }
         _ => false,
     })
+}
+
+/// Whether a condition is one that DataFusion takes for true where it makes a join of it, though it is
+/// null of a null: that something of the query around equals itself.
+fn is_dropped(condition: &Expr) -> bool {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: Operator::Eq,
+            right,
+        }) => left == right && left.contains_outer(),
+        _ => false,
+    }
 }
 
 /// Whether a plan aggregates all rows that have values equal to some of the query around.
