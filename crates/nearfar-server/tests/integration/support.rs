@@ -177,6 +177,25 @@ pub async fn connect(config: &Config) -> Result<Client, Error> {
     Ok(client)
 }
 
+/// How PostgreSQL is reached, if it is: as libpq takes it.
+pub const POSTGRES: &str = "NEARFAR_POSTGRES";
+
+/// A session of PostgreSQL whose tables go with it, if there is one to be reached.
+pub async fn postgres(statement_timeout: Duration) -> Option<Client> {
+    let address = std::env::var(POSTGRES).ok()?;
+    let config: Config = address
+        .parse()
+        .unwrap_or_else(|error| panic!("{POSTGRES}: {error}"));
+    let client = connect(&config).await;
+    let client = client.unwrap_or_else(|error| panic!("{POSTGRES}: {error}"));
+    let settings = format!(
+        "SET search_path = pg_temp; SET statement_timeout = {}; SET TimeZone = 'UTC'",
+        statement_timeout.as_millis()
+    );
+    client.batch_execute(&settings).await.expect("set");
+    Some(client)
+}
+
 /// The SQLSTATE of an error.
 #[track_caller]
 pub fn code<T>(result: Result<T, Error>) -> String {

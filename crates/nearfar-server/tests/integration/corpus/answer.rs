@@ -4,11 +4,14 @@ use md5::{Digest, Md5};
 
 use super::script::{ExpectedRows, ExpectedValues, Sort};
 
+/// Rows of values as text, null where there are none.
+pub type Rows = Vec<Vec<Option<String>>>;
+
 /// Values that a message shows.
 const SHOWN_VALUES: usize = 12;
 
 /// What is wrong with the rows of an answer, if anything.
-pub fn fault(rows: Vec<Vec<Option<String>>>, expected: &ExpectedRows) -> Option<String> {
+pub fn fault(rows: Rows, expected: &ExpectedRows) -> Option<String> {
     let types: Vec<_> = expected.types.chars().collect();
     if let Some(row) = rows.iter().find(|row| row.len() != types.len()) {
         return Some(format!("{} columns, not {}", row.len(), types.len()));
@@ -105,15 +108,15 @@ fn written(value: Option<String>, letter: char) -> String {
     }
 }
 
-/// As C's `atoi` and casts of doubles do it.
+/// As C's `atoi` and casts of doubles do it, with one zero.
 fn integer(text: &str) -> String {
     match text {
         "t" => "1".to_owned(),
         "f" => "0".to_owned(),
-        _ if text.parse::<i64>().is_ok() => text.to_owned(),
+        _ if text.parse::<i64>().is_ok_and(|number| number != 0) => text.to_owned(),
         _ => text.parse::<f64>().map_or_else(
             |_| "0".to_owned(),
-            |number| format!("{:.0}", number.trunc()),
+            |number| format!("{:.0}", number.trunc() + 0.0),
         ),
     }
 }
@@ -147,4 +150,9 @@ fn values_are_compared_as_they_are_written() {
     let numbers = |numbers: [&str; 2]| numbers.map(|number| vec![text(number)]).to_vec();
     assert_eq!(fault(numbers(["2", "1"]), &hashed), None);
     assert!(fault(numbers(["2", "3"]), &hashed).is_some());
+}
+
+#[test]
+fn integers_have_one_zero() {
+    assert_eq!(["-0.0125", "-0", "0.9", "-2.7"].map(integer), ["0", "0", "0", "-2"]);
 }

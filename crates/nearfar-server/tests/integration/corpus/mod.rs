@@ -81,6 +81,7 @@ struct Totals {
     cut_short: usize,
     passed: usize,
     unsupported: usize,
+    as_postgres: usize,
     foreign: usize,
     left_out: usize,
     failed: usize,
@@ -95,6 +96,7 @@ impl Totals {
         self.cut_short += usize::from(outcome.is_cut_short);
         self.passed += outcome.passed;
         self.unsupported += outcome.unsupported;
+        self.as_postgres += outcome.as_postgres;
         self.foreign += outcome.foreign;
         self.left_out += outcome.left_out;
         self.failed += outcome.failures.len();
@@ -124,6 +126,7 @@ impl Totals {
             cut_short,
             passed,
             unsupported,
+            as_postgres,
             foreign,
             left_out,
             failed,
@@ -131,7 +134,7 @@ impl Totals {
         } = self;
         let mut text = format!(
             "{clean_files} of {files} files without a failure, {cut_short} cut short; records: {passed} passed, {failed} failed, \
-             {unsupported} not supported, {foreign} of other engines, {left_out} left out"
+             {as_postgres} as PostgreSQL has them, {unsupported} not supported, {foreign} of other engines, {left_out} left out"
         );
         for (way, (count, place)) in &self.ways {
             text.push_str(&format!("\n{count} times, first at {place}: {way}"));

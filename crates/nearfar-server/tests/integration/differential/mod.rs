@@ -25,10 +25,10 @@ use case::Case;
 use check::Check;
 use query::Queries;
 use random::Random;
-use setup::{POSTGRES, Setup, Verdict};
+use setup::{Setup, Verdict};
 use tables::{Size, Tables};
 
-use crate::support::not_tested;
+use crate::support::{POSTGRES, not_tested};
 
 /// How long the long run goes on.
 const MINUTES: &str = "NEARFAR_DIFFERENTIAL_MINUTES";

@@ -7,17 +7,14 @@ use std::time::Duration;
 use nearfar_sql::engine::EngineOptions;
 use nearfar_topology::{Profile, Topology};
 use tokio::task::JoinHandle;
-use tokio_postgres::Config;
 
 use super::check::{Check, Form};
 use super::engines::{Engine, Failure, PATIENCE, Rows, normal};
 use super::kind::Kind;
 use super::random::Random;
 use super::tables::{Step, Table, Tables};
-use crate::support::{Running, options, start_on};
+use crate::support::{Running, options, postgres, start_on};
 
-/// How PostgreSQL is reached, if it is: as libpq takes it.
-pub const POSTGRES: &str = "NEARFAR_POSTGRES";
 /// Between two moves.
 const REST: Duration = Duration::from_millis(5);
 /// Differing rows that are shown.
@@ -62,7 +59,7 @@ impl Setup {
         let nearfar = wire(&server).await;
         let session = server.engine.session();
         let unoptimised = Engine::unoptimised(session, server.threads());
-        let postgres = postgres().await;
+        let postgres = postgres(PATIENCE).await.map(Engine::Wire);
         for step in &tables.steps {
             nearfar
                 .ask(&step.sql())
@@ -231,21 +228,6 @@ async fn wire(server: &Running) -> Engine {
 }
 
 /// A connection whose tables are temporary.
-async fn postgres() -> Option<Engine> {
-    let address = std::env::var(POSTGRES).ok()?;
-    let config: Config = address
-        .parse()
-        .unwrap_or_else(|error| panic!("{POSTGRES}: {error}"));
-    let client = crate::support::connect(&config).await;
-    let client = client.unwrap_or_else(|error| panic!("{POSTGRES}: {error}"));
-    let settings = format!(
-        "SET search_path = pg_temp; SET statement_timeout = {}; SET TimeZone = 'UTC'",
-        PATIENCE.as_millis()
-    );
-    client.batch_execute(&settings).await.expect("set");
-    Some(Engine::Wire(client))
-}
-
 async fn begin(engine: &Engine, changes: &[Step]) -> Result<(), Failure> {
     engine.ask("BEGIN").await?;
     for change in changes {
