@@ -9,6 +9,7 @@ use arrow::compute::kernels::numeric;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
@@ -97,6 +98,15 @@ impl ScalarUDFImpl for Checked {
             Operator::Plus => left.sort_properties.add(&right.sort_properties),
             Operator::Minus => left.sort_properties.sub(&right.sort_properties),
             _ => SortProperties::Unordered,
+        })
+    }
+
+    /// Nothing is computed beside a null, so that nothing fails there, as in PostgreSQL.
+    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let is_null = |arg: &Expr| matches!(arg, Expr::Literal(value, _) if value.is_null());
+        Ok(match args.iter().position(is_null) {
+            Some(null) => ExprSimplifyResult::Simplified(args[null].clone()),
+            None => ExprSimplifyResult::Original(args),
         })
     }
 

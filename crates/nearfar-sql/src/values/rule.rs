@@ -9,7 +9,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::arithmetic::{Checked, Negated};
@@ -63,12 +63,17 @@ fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transfo
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_checked(op) => {
             let types = (left.get_type(schema)?, right.get_type(schema)?);
-            Ok(
-                match types.0 == types.1 && Checked::replaces(op, &types.0) {
-                    true => Transformed::yes(Checked::expr(*left, op, *right)),
-                    false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
-                },
-            )
+            if types.0 == types.1 && Checked::replaces(op, &types.0) {
+                return Ok(Transformed::yes(Checked::expr(*left, op, *right)));
+            }
+            let may_be_left_out = op == Operator::Multiply
+                && types.0.is_decimal()
+                && [&left, &right].iter().any(|side| !side.any_column_refs());
+            let operation = Expr::BinaryExpr(BinaryExpr { left, op, right });
+            match may_be_left_out {
+                true => with_own_type(operation, schema).map(Transformed::yes),
+                false => Ok(Transformed::no(operation)),
+            }
         }
         Expr::Negative(value) => {
             let kind = value.get_type(schema)?;
@@ -87,6 +92,13 @@ fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transfo
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// An operation that keeps its type when DataFusion gives `x * 0` as the zero that is written there, which has
+/// fewer digits behind the point.
+fn with_own_type(operation: Expr, schema: &DFSchema) -> Result<Expr> {
+    let data_type = operation.get_type(schema)?;
+    Ok(cast(operation, data_type))
 }
 
 /// Whether arithmetic of an operator is checked for some type.

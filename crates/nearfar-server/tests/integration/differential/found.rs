@@ -427,6 +427,19 @@ const FOUND: &[Found] = &[
         "SELECT c FROM self WHERE NOT EXISTS (SELECT 1 FROM k WHERE self.c = self.c)",
         &[&["NULL"]],
     ),
+    // Nothing is computed beside a null, so that nothing overflows.
+    (
+        "CREATE TABLE beside (c INTEGER); INSERT INTO beside VALUES (2000000000)",
+        "SELECT CAST(NULL AS INTEGER) - c * c IS NULL FROM beside \
+         WHERE (c * c + CAST(NULL AS INTEGER)) IS NULL",
+        &[&["t"]],
+    ),
+    // A product with zero has the digits of a product.
+    (
+        "CREATE TABLE product (d DECIMAL(10, 2) NOT NULL); INSERT INTO product VALUES (1.5)",
+        "SELECT d * 0, 0 * d, CASE d WHEN d * 0 THEN 1 ELSE 2 END FROM product",
+        &[&["0.00", "0.00", "2"]],
+    ),
     // What is searched for is searched for itself.
     (
         "CREATE TABLE sought (c INTEGER); INSERT INTO sought VALUES (5), (6), (NULL)",
