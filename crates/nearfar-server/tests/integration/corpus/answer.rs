@@ -154,5 +154,8 @@ fn values_are_compared_as_they_are_written() {
 
 #[test]
 fn integers_have_one_zero() {
-    assert_eq!(["-0.0125", "-0", "0.9", "-2.7"].map(integer), ["0", "0", "0", "-2"]);
+    assert_eq!(
+        ["-0.0125", "-0", "0.9", "-2.7"].map(integer),
+        ["0", "0", "0", "-2"]
+    );
 }

@@ -167,16 +167,25 @@ impl Reference {
     }
 }
 
-/// Whether two answers have the same rows in any order, or the same SQLSTATE.
+/// Whether two answers have the same rows in any order, or the same SQLSTATE. Quotients have some digits more
+/// in PostgreSQL.
 fn are_alike(ours: Answer, theirs: Answer) -> bool {
+    let normal = |mut rows: Rows| {
+        rows.iter_mut().flatten().flatten().for_each(shorten);
+        rows.sort_unstable();
+        rows
+    };
     match (ours, theirs) {
-        (Ok(mut ours), Ok(mut theirs)) => {
-            ours.sort_unstable();
-            theirs.sort_unstable();
-            ours == theirs
-        }
+        (Ok(ours), Ok(theirs)) => normal(ours) == normal(theirs),
         (Err((ours, _)), Err((theirs, _))) => ours == theirs && !ours.is_empty(),
         _ => false,
+    }
+}
+
+/// Nine digits of a number with some behind the point.
+fn shorten(value: &mut String) {
+    if let (true, Ok(number)) = (value.contains('.'), value.parse::<f64>()) {
+        *value = format!("{number:.9e}");
     }
 }
 
