@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Isa {
     /// No vector intrinsics: runs on every machine.
     Portable,
-    /// 32-byte vectors.
+    /// 32-byte vectors, and a count of bits.
     Avx2,
-    /// 64-byte vectors with masks (the subsets F and BW).
+    /// 64-byte vectors with masks (the subsets F and BW), and all of AVX2.
     Avx512,
 }
 
@@ -41,10 +41,12 @@ impl Isa {
         match self {
             Self::Portable => true,
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
             }
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx2 | Self::Avx512 => false,

@@ -1,6 +1,7 @@
 //! The operators of the papers over placed buffers, with the widest instructions of the machine.
 //!
-//! * [`Scan`] is the filtering integer scan of weisgut-2025, section 5.2.
+//! * [`Scan`] is the filtering integer scan of weisgut-2025, section 5.2, and finds ranges in encoded
+//!   columns: a [`Selection`] of their rows.
 //! * [`words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
 //! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
@@ -23,8 +24,10 @@ macro_rules! tell {
 
 mod isa;
 mod scan;
+mod selection;
 mod words;
 
 pub use isa::{Isa, UnsupportedIsa};
-pub use scan::{Part, Scan, ScanError, Stores};
+pub use scan::{Lane, Matches, Part, Scan, ScanError, Stores};
+pub use selection::Selection;
 pub use words::{NotWords, words, words_mut};

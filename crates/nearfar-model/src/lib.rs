@@ -4,7 +4,7 @@
 //!
 //! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
 //!   they access. All implementations are here, so that the same access is charged in one way.
-//!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list.
+//!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list, [`StreamedRun`] what was streamed.
 //! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
 //!   threads, see the module.
 //! * **emulated tiers** ([`EmulatedTier`]): code runs in wall-clock time over ordinary memory, and a
@@ -37,6 +37,7 @@ mod clock;
 pub mod emulation;
 mod probe;
 pub mod simulation;
+mod streamed_run;
 
 pub use access_log::{AccessLog, LoggedAccess};
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
@@ -45,6 +46,7 @@ pub use emulation::{
     ParameterError, Pattern,
 };
 pub use probe::{Native, Probe};
+pub use streamed_run::StreamedRun;
 
 /// Bytes of a cache line, the unit in which every modelled tier transfers.
 pub const CACHE_LINE_BYTES: u64 = 64;

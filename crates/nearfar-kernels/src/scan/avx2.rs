@@ -10,7 +10,7 @@ use std::arch::x86_64::{
 use super::portable;
 
 /// Values of a vector.
-const LANES: usize = 8;
+pub(super) const LANES: usize = 8;
 
 /// Vectors that are compared before the first match is looked for.
 const GROUP: usize = 8;
@@ -76,7 +76,7 @@ pub(super) fn filter(block: &[u32], bound: u32, first: u32, out: &mut [u32]) -> 
 /// `out` is valid for writes of 32 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn store(out: *mut u32, bits: u8, first: u32) {
+pub(super) unsafe fn store(out: *mut u32, bits: u8, first: u32) {
     let lanes: &[u8; LANES] = &LANES_OF_MASK[usize::from(bits)];
     // SAFETY: `lanes` is the 8 bytes that are read.
     let lanes: __m256i = _mm256_cvtepu8_epi32(unsafe { _mm_loadl_epi64(lanes.as_ptr().cast()) });

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 };
 
 /// Values of a vector.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// Vectors that are compared before the first match is looked for.
 const GROUP: usize = 4;
@@ -68,7 +68,7 @@ pub(super) fn filter(block: &[u32], bound: u32, first: u32, out: &mut [u32]) -> 
 /// `out` is valid for writes of 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn store(out: *mut u32, mask: __mmask16, positions: __m512i) {
+pub(super) unsafe fn store(out: *mut u32, mask: __mmask16, positions: __m512i) {
     let matching = _mm512_maskz_compress_epi32(mask, positions);
     // SAFETY: the caller's.
     unsafe { _mm512_storeu_si512(out.cast(), matching) };

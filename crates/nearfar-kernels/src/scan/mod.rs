@@ -4,7 +4,7 @@
 //! The column is taken in blocks of 4 KiB. A variant per instruction set ([`portable`], [`avx2`],
 //! [`avx512`]) filters one block; the driver here is the same for all, tells the probe, and decides
 //! whether positions go straight to their place or through [`output::Staged`], which writes whole
-//! lines past the caches.
+//! lines past the caches. [`within`] finds ranges in encoded columns.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -13,11 +13,13 @@ mod avx512;
 mod output;
 mod partitioned;
 mod portable;
+mod within;
 
 use nearfar_model::Probe;
 
 use self::output::Staged;
 pub use self::partitioned::Part;
+pub use self::within::{Lane, Matches};
 use crate::isa::{Isa, UnsupportedIsa};
 
 /// Values of a block: 4 KiB, so that a block never spans two pages of an aligned column.

@@ -1,3 +1,4 @@
 //! Kernels from the outside.
 
 mod scan;
+mod within;

@@ -2,7 +2,7 @@
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
-use nearfar_model::{EmulatedTier, Pattern};
+use nearfar_model::{EmulatedTier, Pattern, StreamedRun};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,6 +133,20 @@ impl PartitionCosts {
         self.count(slot, rows);
         if !self.tiers.is_empty() {
             self.charge(segment.bytes_read(rows));
+        }
+    }
+
+    /// Charges what a kernel has streamed of a column to filter `rows`.
+    pub fn streamed(
+        &mut self,
+        slot: &ColumnSlot,
+        segment: &ColumnSegment,
+        rows: RowSet<'_>,
+        probe: &StreamedRun,
+    ) {
+        self.count(slot, rows);
+        if !self.tiers.is_empty() {
+            self.charge(segment.tier_bytes_at(probe.take()));
         }
     }
 

@@ -9,8 +9,10 @@ use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_conjunction};
+use nearfar_model::StreamedRun;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::costly::is_costly;
@@ -19,7 +21,8 @@ use super::literals::literal;
 use super::steps::dictionary_bytes;
 use crate::error::EngineError;
 use nearfar_table::segment::{
-    CodeRange, Codes, ColumnSegment, Encoding, Verdict, ZONE_ROWS, integers, with_codes,
+    CodeRange, Codes, ColumnSegment, Encoding, Ranges, Selector, Verdict, ZONE_ROWS, integers,
+    with_codes,
 };
 
 /// One conjunct of what a scan has to filter by. Columns are those of the whole table.
@@ -31,25 +34,10 @@ pub struct Filter {
     /// The expression over a batch of just those columns, and that batch's schema.
     compact: Arc<dyn PhysicalExpr>,
     compact_schema: SchemaRef,
-    kind: FilterKind,
+    /// The values that pass, where that is a few ranges of an integer-like column, without null.
+    ranges: Option<Ranges>,
     like: Option<Arc<LikePattern>>,
     is_costly: bool,
-}
-
-/// How a filter can be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterKind {
-    /// Values of one integer-like column between two bounds, both included.
-    Range {
-        /// The smallest value that passes.
-        low: i128,
-        /// The largest value that passes.
-        high: i128,
-    },
-    /// An expression over one column.
-    OneColumn,
-    /// Anything else.
-    General,
 }
 
 impl Filter {
@@ -78,17 +66,14 @@ impl Filter {
             columns.iter().map(nullable).collect::<Vec<_>>(),
         ));
         let compact = reassign_expr_columns(Arc::clone(expr), &compact_schema)?;
-        let kind = match (range_of(expr), columns.len()) {
-            (Some((low, high)), 1) => FilterKind::Range { low, high },
-            (_, 1) => FilterKind::OneColumn,
-            _ => FilterKind::General,
-        };
+        let is_of_one = columns.len() == 1;
+        let ranges = is_of_one.then(|| ranges_of(expr)).flatten();
         Ok(Self {
             expr: Arc::clone(expr),
             columns,
             compact,
             compact_schema,
-            kind,
+            ranges,
             like: LikePattern::of(expr).map(Arc::new),
             is_costly: is_costly(expr),
         })
@@ -109,9 +94,9 @@ impl Filter {
         self.is_costly
     }
 
-    /// How it can be decided.
-    pub fn kind(&self) -> FilterKind {
-        self.kind
+    /// Whether it is decided on the codes of integers without having been tried on any value.
+    pub fn is_of_ranges(&self) -> bool {
+        self.ranges.is_some()
     }
 
     /// The filter for one segment: on its encoded values where that is possible. `column` gives the
@@ -124,15 +109,12 @@ impl Filter {
         if let [index] = self.columns[..]
             && let Some(segment) = column(index)
         {
-            match (self.kind, segment.encoding()) {
-                (FilterKind::Range { low, high }, Encoding::Narrow { base, .. }) => {
-                    let range = CodeRange::of_values(low, high, *base);
-                    return Bound::Zone(ZoneFilter {
-                        segment,
-                        accept: Accept::Range(range),
-                    });
+            match (&self.ranges, segment.encoding()) {
+                (Some(ranges), Encoding::Narrow { base, .. }) => {
+                    let accept = Accept::Ranges(ranges.codes(*base));
+                    return Bound::Zone(ZoneFilter { segment, accept });
                 }
-                (_, Encoding::Narrow { base, .. }) => {
+                (None, Encoding::Narrow { base, .. }) => {
                     if let Some(domain) = domain {
                         let accept = domain.accept_from(*base);
                         return Bound::Zone(ZoneFilter { segment, accept });
@@ -175,11 +157,10 @@ impl Filter {
             let values = integers(low + table.len() as i128, count, data_type);
             table.extend(self.verdicts(values).ok()?);
         }
-        let null = self.verdicts(new_null_array(data_type, 1)).ok()?;
+        let null = self.verdicts(new_null_array(data_type, 1)).ok()?[0];
         Some(Domain {
             low,
-            table: table.into(),
-            null: null[0],
+            accept: Accept::of_verdicts(table, null),
         })
     }
 
@@ -200,26 +181,7 @@ impl Filter {
     /// Which dictionary values pass, and whether null does.
     fn accept_table(&self, values: ArrayRef) -> Result<Accept, EngineError> {
         let accept_null = self.verdicts(new_null_array(values.data_type(), 1))?[0];
-        let table = self.verdicts(values)?;
-        let first = table.iter().position(|p| *p == 1);
-        let last = table.iter().rposition(|p| *p == 1);
-        if accept_null == 0 {
-            match (first, last) {
-                (None, _) | (_, None) => return Ok(Accept::Range(CodeRange::EMPTY)),
-                (Some(first), Some(last)) if table[first..=last].iter().all(|p| *p == 1) => {
-                    return Ok(Accept::Range(CodeRange {
-                        low: first as u64,
-                        high: last as u64,
-                    }));
-                }
-                _ => {}
-            }
-        }
-        Ok(Accept::Table {
-            table: table.into(),
-            first: 0,
-            null: accept_null,
-        })
+        Ok(Accept::of_verdicts(self.verdicts(values)?, accept_null))
     }
 
     /// Which of `rows` rows pass, from the values of the filter's own columns, in their order; null
@@ -240,6 +202,12 @@ impl Filter {
     }
 }
 
+/// Of longer lists it is not asked whether they are few ranges.
+const LIST_MAX: usize = 64;
+
+/// `AND` and `OR` below each other of which it is asked what ranges they are.
+const RANGES_DEPTH_MAX: usize = 64;
+
 /// More values than this are never tried one by one.
 const DOMAIN_VALUES_MAX: usize = 1 << 24;
 
@@ -258,19 +226,22 @@ const CODES_LOOKED_UP_MAX: u64 = 8 * ZONE_ROWS as u64;
 #[derive(Debug, Clone)]
 pub struct Domain {
     low: i128,
-    /// Per value from `low` on, 1 or 0.
-    table: Arc<[u8]>,
-    null: u8,
+    /// On codes from `low` on.
+    accept: Accept,
 }
 
 impl Domain {
     /// The verdicts on the codes of a segment whose code 0 stands for `base`.
     fn accept_from(&self, base: i128) -> Accept {
-        let first = (base - self.low) as usize;
-        Accept::Table {
-            table: Arc::clone(&self.table),
-            first,
-            null: self.null,
+        let above = base - self.low;
+        match &self.accept {
+            Accept::Ranges(ranges) => Accept::Ranges(ranges.codes(above)),
+            Accept::Table { table, first, null } => Accept::Table {
+                table: Arc::clone(table),
+                first: first + above as usize,
+                null: *null,
+            },
+            Accept::Like(like) => Accept::Like(Arc::clone(like)),
         }
     }
 }
@@ -291,9 +262,10 @@ pub struct ZoneFilter {
     accept: Accept,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Accept {
-    Range(CodeRange),
+    /// The codes that pass. Null does not.
+    Ranges(Ranges),
     /// Per code 1 or 0, code 0 at `first`, and the same for null.
     Table {
         table: Arc<[u8]>,
@@ -304,11 +276,26 @@ enum Accept {
     Like(Arc<LikePattern>),
 }
 
+impl Accept {
+    /// What these verdicts on the codes from 0 on and on null say, 1 or 0 each.
+    fn of_verdicts(table: Vec<u8>, null: u8) -> Self {
+        let ranges = (null == 0).then(|| Ranges::of_verdicts(&table, Selector::ranges_max()));
+        match ranges.flatten() {
+            Some(ranges) => Self::Ranges(ranges),
+            None => Self::Table {
+                table: table.into(),
+                first: 0,
+                null,
+            },
+        }
+    }
+}
+
 impl ZoneFilter {
     /// What the zone map says of zone `zone`.
     pub fn verdict(&self, zone: usize) -> Verdict {
         match &self.accept {
-            Accept::Range(range) => match self.segment.zones().verdict(zone, *range) {
+            Accept::Ranges(ranges) => match ranges.verdict(self.segment.zones().bounds(zone)) {
                 Verdict::All if self.segment.null_count() > 0 => Verdict::Some,
                 verdict => verdict,
             },
@@ -328,12 +315,39 @@ impl ZoneFilter {
         }
     }
 
-    /// Clears the mask of the rows from `start` on that do not pass.
-    pub fn restrict(&self, start: usize, mask: &mut [u8]) {
+    /// Whether it runs in a kernel, which tells the probe what it reads.
+    pub fn is_by_kernel(&self) -> bool {
+        matches!(self.accept, Accept::Ranges(_))
+    }
+
+    /// Passes what `other` passes too, where both are ranges of codes of the same column; says whether
+    /// they are.
+    pub fn narrow(&mut self, other: &Self) -> bool {
+        match (&mut self.accept, &other.accept) {
+            (Accept::Ranges(own), Accept::Ranges(others))
+                if Arc::ptr_eq(&self.segment, &other.segment) =>
+            {
+                *own = own.intersect(others);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Deselects those of `rows`, all of `zone`, that do not pass.
+    pub fn select(
+        &self,
+        zone: usize,
+        rows: Range<usize>,
+        selector: &mut Selector,
+        probe: &StreamedRun,
+    ) {
         if let (Accept::Like(like), Encoding::Strings { values }) =
             (&self.accept, self.segment.encoding())
         {
-            return like.restrict(values, start, mask);
+            let mut mask = vec![1; rows.len()];
+            like.restrict(values, rows.start, &mut mask);
+            return selector.keep_where(mask);
         }
         let Some(codes) = self.segment.codes() else {
             return;
@@ -341,36 +355,27 @@ impl ZoneFilter {
         let nulls = self.segment.nulls();
         match &self.accept {
             Accept::Like(_) => {}
-            Accept::Range(range) => {
-                with_codes!(codes, codes => range.restrict(&codes[start..start + mask.len()], mask));
+            Accept::Ranges(ranges) => {
+                let bounds = self.segment.zones().bounds(zone);
+                selector.keep_ranges(codes, rows.clone(), bounds, ranges, probe);
                 if let Some(nulls) = nulls {
-                    for (offset, keep) in mask.iter_mut().enumerate() {
-                        *keep &= u8::from(nulls.is_valid(start + offset));
-                    }
+                    selector.keep_valid(nulls, rows.start);
                 }
             }
             Accept::Table { table, first, null } => match nulls {
-                None => restrict_by_table(codes, &table[*first..], start, mask),
-                Some(nulls) => {
-                    for (row, keep) in (start..).zip(mask.iter_mut()) {
-                        let code = first + codes.get(row) as usize;
-                        *keep &= if nulls.is_null(row) {
-                            *null
-                        } else {
-                            table[code]
-                        };
-                    }
-                }
+                None => keep_by_table(codes, &table[*first..], rows, selector),
+                Some(nulls) => selector.keep_where(rows.map(|row| match nulls.is_null(row) {
+                    true => *null,
+                    false => table[first + codes.get(row) as usize],
+                })),
             },
         }
     }
 }
 
-fn restrict_by_table(codes: &Codes, table: &[u8], start: usize, mask: &mut [u8]) {
+fn keep_by_table(codes: &Codes, table: &[u8], rows: Range<usize>, selector: &mut Selector) {
     with_codes!(codes, codes => {
-        for (keep, code) in mask.iter_mut().zip(&codes[start..]) {
-            *keep &= table[*code as usize];
-        }
+        selector.keep_where(codes[rows].iter().map(|code| table[*code as usize]));
     });
 }
 
@@ -379,9 +384,46 @@ fn is_true(expr: &Arc<dyn PhysicalExpr>) -> bool {
         .is_some_and(|l| *l.value() == ScalarValue::Boolean(Some(true)))
 }
 
-/// The inclusive bounds that a comparison of an integer-like column with a literal stands for.
-fn range_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(i128, i128)> {
+/// The values of an integer-like column that pass `expr`, which is over no other column, where they are
+/// few ranges and null does not pass.
+fn ranges_of(expr: &Arc<dyn PhysicalExpr>) -> Option<Ranges> {
+    let ranges = ranges_below(expr, RANGES_DEPTH_MAX)?;
+    (ranges.len() <= Selector::ranges_max()).then_some(ranges)
+}
+
+fn ranges_below(expr: &Arc<dyn PhysicalExpr>, depth: usize) -> Option<Ranges> {
+    let deeper = depth.checked_sub(1)?;
+    if let Some(list) = expr.downcast_ref::<InListExpr>() {
+        return ranges_of_list(list);
+    }
     let binary = expr.downcast_ref::<BinaryExpr>()?;
+    let side = |side| ranges_below(side, deeper);
+    match binary.op() {
+        Operator::And => Some(side(binary.left())?.intersect(&side(binary.right())?)),
+        Operator::Or => Some(side(binary.left())?.union(&side(binary.right())?)),
+        _ => range_of(binary),
+    }
+}
+
+/// The values that an `IN` with few literals passes.
+fn ranges_of_list(list: &InListExpr) -> Option<Ranges> {
+    list.expr().downcast_ref::<Column>()?;
+    if list.list().len() > LIST_MAX {
+        return None;
+    }
+    let mut ranges = Ranges::default();
+    for value in list.list() {
+        let value = literal(value.downcast_ref::<Literal>()?.value())?;
+        ranges = ranges.union(&Ranges::of(value, value));
+    }
+    Some(match list.negated() {
+        true => ranges.complement(),
+        false => ranges,
+    })
+}
+
+/// The values that a comparison of an integer-like column with a literal passes.
+fn range_of(binary: &BinaryExpr) -> Option<Ranges> {
     let (operator, value) = match (
         binary.left().downcast_ref::<Column>(),
         binary.right().downcast_ref::<Literal>(),
@@ -397,11 +439,12 @@ fn range_of(expr: &Arc<dyn PhysicalExpr>) -> Option<(i128, i128)> {
     };
     let value = literal(value.value())?;
     match operator {
-        Operator::Eq => Some((value, value)),
-        Operator::Lt => Some((i128::MIN, value - 1)),
-        Operator::LtEq => Some((i128::MIN, value)),
-        Operator::Gt => Some((value + 1, i128::MAX)),
-        Operator::GtEq => Some((value, i128::MAX)),
+        Operator::Eq => Some(Ranges::of(value, value)),
+        Operator::NotEq => Some(Ranges::of(value, value).complement()),
+        Operator::Lt => Some(Ranges::of(value, i128::MAX).complement()),
+        Operator::LtEq => Some(Ranges::of(i128::MIN, value)),
+        Operator::Gt => Some(Ranges::of(i128::MIN, value).complement()),
+        Operator::GtEq => Some(Ranges::of(value, i128::MAX)),
         _ => None,
     }
 }

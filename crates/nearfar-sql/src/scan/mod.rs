@@ -1,7 +1,8 @@
 //! Tables as DataFusion reads them: projection, filters and limits evaluated on encoded segments.
 //!
-//! A scan goes zone by zone ([`nearfar_table::segment::ZONE_ROWS`]). Filters that are ranges of codes, or
-//! that can be decided per dictionary value, run on the codes; zones that the zone maps rule out
+//! A scan goes zone by zone ([`nearfar_table::segment::ZONE_ROWS`]). Filters that are few ranges of
+//! integers, or that can be decided per dictionary value, run on the codes, ranges in the kernels of
+//! `nearfar-kernels` ([`nearfar_table::segment::Selector`]); zones that the zone maps rule out
 //! are never touched. All other filters run on the rows that are left, and only the rows that pass
 //! everything are decoded in the projected columns. Filters that a join or a top-k pushes down
 //! while the query runs are used the same way, and dropped when they let nearly every row pass.
@@ -22,7 +23,7 @@ mod stream;
 
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
 pub use costly::is_costly;
-pub use filter::{Filter, FilterKind, has_subquery};
+pub use filter::{Filter, has_subquery};
 pub use provider::{NearfarTable, provider_of, table_of};
 pub use selectivity::selectivity;
 pub use source::{ROW_ID, TableScan};

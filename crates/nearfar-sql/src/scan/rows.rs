@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::charge::PartitionCosts;
-use super::filter::{Bound, Domain, Filter, FilterKind, ZoneFilter};
+use super::filter::{Bound, Domain, Filter, ZoneFilter};
 use super::steps::{rows_by_bytes, text_bytes};
 use crate::error::EngineError;
-use nearfar_table::segment::{ColumnSegment, RowSet, Verdict, ZONE_ROWS};
+use nearfar_model::StreamedRun;
+use nearfar_table::segment::{ColumnSegment, RowSet, Selector, Verdict, ZONE_ROWS};
 use nearfar_table::table::{ColumnSlot, DeleteVector, Part, Segment, TableSummary};
 
 /// Rows a filter that may be left out is tried on before it is judged.
@@ -87,7 +88,7 @@ impl ActiveFilter {
             .checked_sub(low)
             .is_some_and(|size| size < rows_tried.min(rows_worth));
         // A range is decided on codes as it is.
-        let is_range = matches!(self.filter.kind(), FilterKind::Range { .. });
+        let is_range = self.filter.is_of_ranges();
         if self.domain_tried || is_range || !pays || !self.is_on() {
             return false;
         }
@@ -121,7 +122,7 @@ pub struct BoundSegment {
     rows: Vec<usize>,
     /// Rows whose texts may be looked at in one step.
     step_rows: usize,
-    mask: Vec<u8>,
+    selector: Selector,
 }
 
 impl BoundSegment {
@@ -138,7 +139,7 @@ impl BoundSegment {
             zones: Vec::new(),
             rows: Vec::new(),
             step_rows: ZONE_ROWS,
-            mask: Vec::new(),
+            selector: Selector::default(),
         };
         for (index, active) in filters.iter().enumerate() {
             if !active.is_on() {
@@ -153,11 +154,22 @@ impl BoundSegment {
             }
             let of = |column: usize| bound.current[column].clone();
             match active.filter.bind(of, active.domain.as_ref()) {
-                Bound::Zone(filter) => bound.zones.push((index, filter)),
+                Bound::Zone(filter) => bound.add_zone_filter(index, filter, filters),
                 Bound::Rows => bound.rows.push(index),
             }
         }
         Ok(bound)
+    }
+
+    /// Two ranges of one column, such as the ends of `BETWEEN`, are one filter.
+    fn add_zone_filter(&mut self, index: usize, filter: ZoneFilter, filters: &[ActiveFilter]) {
+        let is_judged = |index: usize| filters[index].optional;
+        let mut others = self.zones.iter_mut();
+        let is_in_other = !is_judged(index)
+            && others.any(|(other, own)| !is_judged(*other) && own.narrow(&filter));
+        if !is_in_other {
+            self.zones.push((index, filter));
+        }
     }
 
     /// Rows whose texts may be looked at in one step, of a zone at most.
@@ -242,9 +254,9 @@ impl BoundSegment {
         if let Some(delete_vector) =
             delete_vector.filter(|delete_vector| delete_vector.touches(zone))
         {
-            unmask(&mut self.mask, rows.len());
-            delete_vector.restrict(rows.start, &mut self.mask);
-            left = count(&self.mask);
+            self.selector.begin(rows.len());
+            self.selector.remove(delete_vector.words_from(rows.start));
+            left = self.selector.count();
             masked = true;
             if left == 0 {
                 return Selected::None;
@@ -256,18 +268,16 @@ impl BoundSegment {
                 continue;
             }
             if !masked {
-                unmask(&mut self.mask, rows.len());
+                self.selector.begin(rows.len());
                 masked = true;
             }
-            filter.restrict(rows.start, &mut self.mask);
+            let probe = StreamedRun::default();
+            filter.select(zone, rows.clone(), &mut self.selector, &probe);
             let column = active.filter.columns()[0];
-            let run = RowSet::Run {
-                start: rows.start,
-                len: rows.len(),
-            };
-            costs.read(&self.part.segment.columns()[column], &filter.segment, run);
-            extend(&mut self.read_by_filters[column], &rows);
-            let before = std::mem::replace(&mut left, count(&self.mask));
+            let slot = &self.part.segment.columns()[column];
+            let read = &mut self.read_by_filters[column];
+            charge_filter(slot, filter, &rows, read, &probe, costs);
+            let before = std::mem::replace(&mut left, self.selector.count());
             if active.optional {
                 active.passed.add(before, left);
             }
@@ -275,8 +285,8 @@ impl BoundSegment {
                 return Selected::None;
             }
         }
-        if masked {
-            compress(&self.mask, left, rows)
+        if masked && left < rows.len() {
+            Selected::Positions(self.selector.positions(rows.start).to_vec())
         } else {
             Selected::Run(rows)
         }
@@ -357,6 +367,30 @@ impl Selected {
     }
 }
 
+/// Charges what `filter` has read of its column for `rows`, and adds them to the run of those that
+/// filters have `read`. What another has just read comes from the cache and is only counted.
+fn charge_filter(
+    slot: &ColumnSlot,
+    filter: &ZoneFilter,
+    rows: &Range<usize>,
+    read: &mut Range<usize>,
+    probe: &StreamedRun,
+    costs: &mut PartitionCosts,
+) {
+    let run = RowSet::Run {
+        start: rows.start,
+        len: rows.len(),
+    };
+    if read.start <= rows.start && rows.end <= read.end {
+        return costs.count(slot, run);
+    }
+    match filter.is_by_kernel() {
+        true => costs.streamed(slot, &filter.segment, run, probe),
+        false => costs.read(slot, &filter.segment, run),
+    }
+    extend(read, rows);
+}
+
 /// Makes `run` one with `next` where that follows it, else `next` alone.
 fn extend(run: &mut Range<usize>, next: &Range<usize>) {
     if run.end == next.start || *run == *next {
@@ -366,47 +400,9 @@ fn extend(run: &mut Range<usize>, next: &Range<usize>) {
     }
 }
 
-/// Makes `mask` that of `rows` rows, all of which pass so far.
-fn unmask(mask: &mut Vec<u8>, rows: usize) {
-    mask.clear();
-    mask.resize(rows, 1);
-}
-
-fn count(mask: &[u8]) -> usize {
-    mask.iter().map(|keep| usize::from(*keep)).sum()
-}
-
-/// The rows from `rows.start` on whose mask is 1: `count` of them, at least one.
-fn compress(mask: &[u8], count: usize, rows: Range<usize>) -> Selected {
-    if count == mask.len() {
-        return Selected::Run(rows);
-    }
-    // One slot more than rows pass: every row writes, and only those that pass advance.
-    let mut positions = vec![0u32; count + 1];
-    let mut next = 0;
-    for (offset, keep) in mask.iter().enumerate() {
-        positions[next] = (rows.start + offset) as u32;
-        next += usize::from(*keep);
-        if next == count {
-            break;
-        }
-    }
-    positions.truncate(count);
-    Selected::Positions(positions)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn masks_become_the_rows_they_keep() {
-        assert_eq!(compress(&[1, 1], 2, 4..6), Selected::Run(4..6));
-        assert_eq!(
-            compress(&[1, 0, 1, 0], 2, 4..8),
-            Selected::Positions(vec![4, 6])
-        );
-    }
 
     #[test]
     fn runs_that_follow_each_other_are_one() {

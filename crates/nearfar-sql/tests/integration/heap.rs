@@ -134,6 +134,33 @@ async fn explain_analyze_sums_up_by_tier() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_far_column_under_several_filters_is_charged_once() {
+    let session = two_tiers().session();
+    run(
+        &session,
+        &format!("{T}; ALTER TABLE t ALTER COLUMN g SET TABLESPACE far"),
+    )
+    .await;
+    for filter in [
+        "g = 3",
+        "g BETWEEN 10 AND 990",
+        "g > 10 AND g < 900 AND g <> 70",
+        "g IN (1, 500, 700)",
+        "g NOT IN (5, 6)",
+        "g < 3 OR g > 900",
+    ] {
+        let sql = format!("EXPLAIN ANALYZE SELECT sum(g), count(*) FROM t WHERE {filter}");
+        let text = run(&session, &sql).await;
+        let line = text.lines().find(|line| line.contains("far: "));
+        let line = line.unwrap_or_else(|| panic!("{filter}: {text}"));
+        assert!(
+            line.contains("far: 195 KiB read by scans"),
+            "{filter}: {line}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_out_of_memory_fails_alone() {
     let engine = two_tiers();
     let (small, large) = (engine.session(), engine.session());

@@ -168,6 +168,17 @@ fn filters_of_every_kind() {
         "small = 3 and small = 4",
         "id in (1, 5, 9, 200000)",
         "not (small < 25)",
+        "small <> 7 and small <> 9 and id <> 3 and id < 900",
+        "small in (1, 7, 8, 9, 30) and small not in (7, 8)",
+        "id not in (0, 1, 19999) and small = 3",
+        "(id < 10 or id between 500 and 600 or id = 19999) and small > 3",
+        "id > -9223372036854775807 and id < 9223372036854775807 and small = 3",
+        "id <= -9223372036854775807 or id >= 9223372036854775807",
+        "small between 10 and 5",
+        "price in (95.00, -5.00, 9999999999.00)",
+        "day in (date '1995-01-01', date '1995-01-03') or day > date '1996-01-01'",
+        "nothing <> 1",
+        "nothing not in (1, 2)",
         "small < (select avg(small) from t)",
         "false",
         "null",
@@ -198,6 +209,11 @@ fn joins_aggregates_and_limits() {
     }
 }
 
+fn listed(values: &[i64]) -> String {
+    let texts: Vec<String> = values.iter().map(i64::to_string).collect();
+    texts.join(", ")
+}
+
 fn term() -> impl Strategy<Value = String> {
     let operator = prop::sample::select(vec!["<", "<=", "=", ">=", ">", "<>"]);
     prop_oneof![
@@ -210,6 +226,12 @@ fn term() -> impl Strategy<Value = String> {
         )
             .prop_map(|(o, v)| format!("word {o} '{v}'")),
         (operator, 0i64..400).prop_map(|(o, v)| format!("weight {o} {v}")),
+        prop::collection::vec(-2i64..52, 1..9).prop_map(|v| format!("small in ({})", listed(&v))),
+        prop::collection::vec(0..ROWS, 1..9).prop_map(|v| format!("id not in ({})", listed(&v))),
+        (1991..1998_i32, 1..13_i32, 1991..1998_i32).prop_map(|(year, month, until)| {
+            format!("day between date '{year}-{month:02}-01' and date '{until}-12-31'")
+        }),
+        prop::sample::select(vec![i64::MIN + 1, i64::MAX]).prop_map(|v| format!("id > {v}")),
         Just("small is null".to_owned()),
         Just("word is not null".to_owned()),
         Just("text like '%7%'".to_owned()),

@@ -3,7 +3,7 @@
 use arrow::buffer::{Buffer, ScalarBuffer};
 
 /// An unsigned integer that a column's values can be stored as.
-pub trait Code: arrow::datatypes::ArrowNativeType {
+pub trait Code: arrow::datatypes::ArrowNativeType + nearfar_kernels::Lane {
     /// The code as the widest type.
     fn widen(self) -> u64;
     /// The low bits of `wide`, which its caller has checked to fit.
@@ -105,7 +105,7 @@ impl Codes {
     }
 }
 
-/// An inclusive range of codes; empty when `low > high`.
+/// A range of codes, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CodeRange {
     /// The smallest code in it.
@@ -114,56 +114,9 @@ pub struct CodeRange {
     pub high: u64,
 }
 
-impl CodeRange {
-    /// The range that holds no code.
-    pub const EMPTY: Self = Self { low: 1, high: 0 };
-
-    /// Whether no code lies in the range.
-    pub fn is_empty(self) -> bool {
-        self.low > self.high
-    }
-
-    /// Codes that lie in both ranges.
-    #[must_use]
-    pub fn intersect(self, other: Self) -> Self {
-        Self {
-            low: self.low.max(other.low),
-            high: self.high.min(other.high),
-        }
-    }
-
-    /// The codes of the stored values `low..=high`, where code 0 stands for `base`.
-    pub fn of_values(low: i128, high: i128, base: i128) -> Self {
-        let top = i128::from(u64::MAX);
-        let (low, high) = (low.saturating_sub(base), high.saturating_sub(base));
-        if low > high || high < 0 || low > top {
-            return Self::EMPTY;
-        }
-        Self {
-            low: low.max(0) as u64,
-            high: high.min(top) as u64,
-        }
-    }
-
-    /// Clears the mask of every row whose code lies outside the range. `mask[i]` is 1 (kept) or 0
-    /// and belongs to `codes[i]`.
-    pub fn restrict<C: Code + PartialOrd>(self, codes: &[C], mask: &mut [u8]) {
-        let widest = C::truncate(u64::MAX).widen();
-        if self.is_empty() || self.low > widest {
-            mask.fill(0);
-            return;
-        }
-        let (low, high) = (C::truncate(self.low), C::truncate(self.high.min(widest)));
-        for (keep, code) in mask.iter_mut().zip(codes) {
-            *keep &= u8::from(*code >= low) & u8::from(*code <= high);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn widths_are_the_narrowest() {
@@ -176,24 +129,6 @@ mod tests {
             (1 << 32, 8),
         ] {
             assert_eq!(Codes::width_bytes(largest), width);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn ranges_of_values_select_what_comparison_selects(
-            values in proptest::collection::vec(-300i64..300, 1..200),
-            low in -400i64..400,
-            high in -400i64..400,
-        ) {
-            let base = i128::from(*values.iter().min().unwrap_or(&0));
-            let codes: Vec<u16> =
-                values.iter().map(|v| (i128::from(*v) - base) as u16).collect();
-            let mut mask = vec![1; codes.len()];
-            CodeRange::of_values(low.into(), high.into(), base).restrict(&codes, &mut mask);
-            for (value, keep) in values.iter().zip(mask) {
-                prop_assert_eq!(keep == 1, (low..=high).contains(value));
-            }
         }
     }
 }

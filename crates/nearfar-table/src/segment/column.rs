@@ -170,6 +170,14 @@ impl ColumnSegment {
         self.memory.tier_bytes(self.part.clone())
     }
 
+    /// Bytes per tier of those of its memory that lie at `addresses`.
+    pub fn tier_bytes_at(&self, addresses: Range<usize>) -> TierBytes {
+        let first = self.memory.as_slice().as_ptr().addr();
+        let within = |address: usize| address.saturating_sub(first).min(self.memory.len());
+        self.memory
+            .tier_bytes(within(addresses.start)..within(addresses.end))
+    }
+
     /// Bytes per tier that reading `rows` moves: whole spans for runs, at most a cache line per
     /// value for single positions. A dictionary's values are taken to be in the cache.
     pub fn bytes_read(&self, rows: RowSet<'_>) -> TierBytes {

@@ -4,7 +4,8 @@
 //! decides on which tiers they are; zone maps (smallest and largest code per
 //! [`ZONE_ROWS`] rows) stay on the heap, near, so that ruling a zone out never touches far memory.
 //!
-//! Encodings are byte aligned, so that every kernel here is a plain loop the compiler vectorises:
+//! Encodings are byte aligned, so that every kernel here is a plain loop the compiler vectorises, and
+//! filters on codes run through `nearfar-kernels` ([`Selector`]):
 //!
 //! | encoding | values | stored as |
 //! |---|---|---|
@@ -23,7 +24,9 @@ mod memory;
 mod narrow;
 mod plain;
 mod pool;
+mod ranges;
 mod rows;
+mod selector;
 mod strings;
 mod zones;
 
@@ -36,7 +39,9 @@ pub(crate) use narrow::for_each_integer;
 pub use narrow::{integers, is_integer_like};
 pub use plain::encode_together;
 pub use pool::ColumnPool;
+pub use ranges::Ranges;
 pub use rows::RowSet;
+pub use selector::Selector;
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 
 #[cfg(test)]

@@ -10,13 +10,15 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
-use nearfar_model::{BandwidthShare, EmulatedTier, EmulationParameters};
+use nearfar_model::{BandwidthShare, EmulatedTier, EmulationParameters, Native};
 use proptest::prelude::*;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{ColumnSegment, EncodingKind, RowSet, Target, encode_column};
+use super::{
+    ColumnSegment, Encoding, EncodingKind, Ranges, RowSet, Selector, Target, Verdict, encode_column,
+};
 use crate::tier_models::TierModels;
 
 const OPTIONS: RegionOptions = RegionOptions {
@@ -235,4 +237,107 @@ fn a_move_takes_as_long_as_an_emulated_tier_needs() {
     let (segment, there) = moved(&segment, far());
     let (_, back) = moved(&segment, TierId::NEAR);
     assert!(there >= least && back >= least, "{there:?}, {back:?}");
+}
+
+/// Integers whose codes are of every width, and the ends of their type.
+fn integers_of_any_width() -> impl Strategy<Value = Vec<Option<i64>>> {
+    let ends = prop::sample::select(vec![i64::MIN, i64::MIN + 1, -1, 0, i64::MAX - 1, i64::MAX]);
+    let base = prop_oneof![
+        Just(0_i64),
+        Just(i64::MIN / 2),
+        any::<i32>().prop_map(i64::from)
+    ];
+    (base, 0..63_u32, any::<bool>()).prop_flat_map(move |(base, bits, has_ends)| {
+        let near = (0..1_i64 << bits).prop_map(move |above| base.saturating_add(above));
+        let value = match has_ends {
+            true => prop_oneof![9 => near, 1 => ends.clone()].boxed(),
+            false => near.boxed(),
+        };
+        prop::collection::vec(prop::option::weighted(0.9, value), 0..300)
+    })
+}
+
+/// The ranges of some bounds, which are values of the column, beside them, or far away.
+fn ranges_around(
+    values: &[Option<i64>],
+    bounds: Vec<(prop::sample::Index, i128, i128)>,
+    negated: bool,
+) -> Ranges {
+    let ranges = bounds.into_iter().map(|(index, before, more)| {
+        let near = match values {
+            [] => 0,
+            values => values[index.index(values.len())].unwrap_or(0),
+        };
+        Ranges::of(
+            i128::from(near) + before,
+            (i128::from(near) + before).saturating_add(more),
+        )
+    });
+    let ranges = ranges.fold(Ranges::default(), |all, one| all.union(&one));
+    match negated {
+        true => ranges.complement(),
+        false => ranges,
+    }
+}
+
+/// The rows of `segment` from `start` on that are in `ranges` of values, by their codes.
+fn selected(segment: &ColumnSegment, ranges: &Ranges, start: usize) -> Vec<u32> {
+    let (Encoding::Narrow { base, codes }, false) =
+        (segment.encoding(), segment.zones().is_empty())
+    else {
+        return Vec::new();
+    };
+    let mut selector = Selector::default();
+    selector.begin(codes.len() - start);
+    let (ranges, bounds) = (ranges.codes(*base), segment.zones().bounds(0));
+    match ranges.verdict(bounds) {
+        Verdict::None => selector.remove(vec![u64::MAX; codes.len()]),
+        Verdict::All => {}
+        Verdict::Some => {
+            selector.keep_ranges(codes, start..codes.len(), bounds, &ranges, &Native);
+        }
+    }
+    if let Some(nulls) = segment.nulls() {
+        selector.keep_valid(nulls, start);
+    }
+    let positions = selector.positions(start).to_vec();
+    assert_eq!(positions.len(), selector.count());
+    positions
+}
+
+proptest! {
+    #[test]
+    fn rows_are_selected_as_if_they_were_decoded(
+        values in integers_of_any_width(),
+        bounds in prop::collection::vec(
+            (any::<prop::sample::Index>(), -2_i128..3, prop_oneof![-1_i128..4, 0..i128::MAX]),
+            0..5,
+        ),
+        negated: bool,
+        kind in 0..4,
+        start in 0_usize..130,
+    ) {
+        let as_type: ArrayRef = match kind {
+            0 => Arc::new(Int64Array::from(values.clone())),
+            1 => Arc::new(TimestampMillisecondArray::from(values.clone())),
+            2 => Arc::new(Decimal128Array::from_iter(values.iter().map(|v| v.map(i128::from)))),
+            _ => Arc::new(Date32Array::from_iter(values.iter().map(|v| v.map(|v| v as i32)))),
+        };
+        let segment = encode(&system(), &as_type);
+        let ranges = ranges_around(&values, bounds, negated);
+        let start = start.min(values.len());
+        let decoded = segment
+            .read(RowSet::Run { start: 0, len: values.len() }, as_type.data_type())
+            .expect("read");
+        prop_assert_eq!(&decoded, &as_type);
+        let passes = |row: &usize| {
+            let value = match decoded.data_type() {
+                DataType::Date32 => values[*row].map(|v| i128::from(v as i32)),
+                _ => values[*row].map(i128::from),
+            };
+            value.is_some_and(|value| !ranges.intersect(&Ranges::of(value, value)).is_empty())
+        };
+        let expected: Vec<u32> = (start..values.len()).filter(passes).map(|row| row as u32).collect();
+        prop_assert_eq!(selected(&segment, &ranges, start), expected);
+    }
 }

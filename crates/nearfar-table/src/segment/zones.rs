@@ -45,19 +45,6 @@ impl Zones {
         self.bounds.is_empty()
     }
 
-    /// What zone `zone` (its rows start at `zone * ZONE_ROWS`) says of `range`.
-    pub fn verdict(&self, zone: usize, range: CodeRange) -> Verdict {
-        let bounds = self.bounds[zone];
-        let common = bounds.intersect(range);
-        if common.is_empty() {
-            Verdict::None
-        } else if common == bounds {
-            Verdict::All
-        } else {
-            Verdict::Some
-        }
-    }
-
     /// Smallest and largest code of zone `zone`.
     pub fn bounds(&self, zone: usize) -> CodeRange {
         self.bounds[zone]
@@ -92,6 +79,7 @@ fn bounds<C: Code + Ord + Copy>(codes: &[C]) -> CodeRange {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ranges::Ranges;
     use super::*;
 
     #[test]
@@ -100,9 +88,11 @@ mod tests {
         let zones = Zones::of(&Codes::U16(values.into()));
         let top = ZONE_ROWS as u64;
         let range = |low, high| CodeRange { low, high };
-        assert_eq!(zones.verdict(0, range(top, top + 5)), Verdict::None);
-        assert_eq!(zones.verdict(1, range(top, top + 5)), Verdict::Some);
-        assert_eq!(zones.verdict(1, range(0, u64::MAX)), Verdict::All);
+        let verdict = |zone, first, last| Ranges::of(first, last).verdict(zones.bounds(zone));
+        let from_top = top.into();
+        assert_eq!(verdict(0, from_top, from_top + 5), Verdict::None);
+        assert_eq!(verdict(1, from_top, from_top + 5), Verdict::Some);
+        assert_eq!(verdict(1, 0, i128::MAX), Verdict::All);
         assert_eq!(zones.overall(), range(0, 3 * top / 2 - 1));
     }
 }
