@@ -15,8 +15,10 @@
 #![deny(missing_docs)]
 
 mod access;
+mod collection;
 mod headroom;
 mod heap;
+mod heap_counters;
 mod layout;
 mod ledger;
 mod machine;

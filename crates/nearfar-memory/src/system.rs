@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 use nearfar_topology::names::{self, NamedTier, Place};
 use nearfar_topology::{Tier, TierKind, Topology, UnknownTier};
 
+use crate::collection;
 use crate::headroom::Headroom;
-use crate::heap::{self, HeapCounters};
+use crate::heap_counters::HeapCounters;
 use crate::ledger::{Ledger, Taker};
 use crate::machine::{CgroupLimit, MachineRoots};
 use crate::placement::PlaceError;
-use crate::region::RegionError;
 use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
 use crate::tier::{MAX_TIERS, PARTS_MAX, TierBytes, TierId, TierInfo, TierSpec};
 
@@ -438,7 +438,7 @@ impl MemorySystem {
         let usage = self.usage(tier);
         let holds_free = usage.heap_bytes > usage.heap_live_bytes;
         if holds_free {
-            heap::collect();
+            collection::collect();
         }
         holds_free
     }
@@ -464,8 +464,9 @@ impl MemorySystem {
         })
     }
 
-    /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows.
-    pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), RegionError> {
+    /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows,
+    /// and says which limit that is.
+    pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), CgroupLimit> {
         if self.cgroup_headroom.take(requested_bytes) {
             return Ok(());
         }
@@ -477,15 +478,7 @@ impl MemorySystem {
         if let Some(left) = left {
             self.cgroup_headroom.learn(left);
         }
-        let Some(limit) = limit.filter(|_| left.is_none()) else {
-            return Ok(());
-        };
-        Err(RegionError::CgroupLimit {
-            requested_bytes,
-            used_bytes: limit.used_bytes,
-            limit_bytes: limit.limit_bytes,
-            file: limit.file,
-        })
+        limit.filter(|_| left.is_none()).map_or(Ok(()), Err)
     }
 }
 

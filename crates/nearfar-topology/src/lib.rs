@@ -67,6 +67,7 @@ mod discover;
 mod error;
 mod id_list;
 mod known;
+mod modelled;
 pub mod names;
 mod profile;
 mod render;

@@ -88,20 +88,6 @@ unsafe impl Send for Arena {}
 // SAFETY: as above; everything else is behind the lock or immutable.
 unsafe impl Sync for Arena {}
 
-/// Gives back what heaps have freed and no thread holds on to.
-pub(crate) fn collect() {
-    // SAFETY: mimalloc allows this at any time, from any thread.
-    collect_by(|| unsafe { mimalloc::mi_collect(true) });
-}
-
-/// Runs one of mimalloc's forced collections: one at a time, since mimalloc skips one that meets
-/// another.
-pub(super) fn collect_by(collection: impl FnOnce()) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = lock(&ONE);
-    collection();
-}
-
 /// Who pays, and for which slices.
 struct State {
     owner: Option<(Arc<MemorySystem>, TierId)>,
@@ -184,7 +170,8 @@ impl Arena {
 
     /// Charges the arena to nobody until a later heap adopts it.
     ///
-    /// Before: the arena's heap is destroyed and what it freed was given back ([`collect`]). What is
+    /// Before: the arena's heap is destroyed and what it freed was given back
+    /// ([`collect`](crate::collection::collect)). What is
     /// left are mimalloc's records, of the arena and of threads that have not noticed yet.
     pub(super) fn retire(&self) {
         let mut state = lock(&self.state);

@@ -14,6 +14,7 @@ use super::arena::{self, ARENA_BYTES_MAX, Arena};
 use super::space::Space;
 use super::thread_tier::ThreadTier;
 use super::tier_heap::Exhaustion;
+use crate::collection;
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -196,7 +197,7 @@ impl Heap {
             let heap = heap.load(Ordering::Acquire);
             if !heap.is_null() {
                 // SAFETY: the heap is live as long as `self`.
-                arena::collect_by(|| unsafe { mimalloc::mi_heap_collect(heap, true) });
+                collection::collect_by(|| unsafe { mimalloc::mi_heap_collect(heap, true) });
             }
         }
     }
@@ -365,7 +366,7 @@ impl Drop for Heap {
                 unsafe { mimalloc::mi_heap_destroy(heap) };
             }
         }
-        arena::collect();
+        collection::collect();
         let space = self
             .space
             .get_mut()

@@ -2,7 +2,6 @@
 
 mod arena;
 mod blocks;
-mod counters;
 mod global;
 mod near;
 mod space;
@@ -11,8 +10,6 @@ mod tier_heap;
 
 use crate::sys::SysError;
 
-pub(crate) use arena::collect;
-pub(crate) use counters::HeapCounters;
 pub use global::{GlobalHeaps, NearfarAllocator};
 pub use near::NearHeap;
 pub use thread_tier::{ThreadTier, ThreadTierGuard};

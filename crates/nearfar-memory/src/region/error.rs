@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::machine::CgroupLimit;
 use crate::placement::PlacementError;
 use crate::sys::SysError;
 
@@ -134,4 +135,16 @@ pub enum RegionError {
         #[source]
         source: SysError,
     },
+}
+
+impl RegionError {
+    /// So many bytes more than the control group allows.
+    pub(super) fn over_cgroup(requested_bytes: u64, limit: CgroupLimit) -> Self {
+        Self::CgroupLimit {
+            requested_bytes,
+            used_bytes: limit.used_bytes,
+            limit_bytes: limit.limit_bytes,
+            file: limit.file,
+        }
+    }
 }

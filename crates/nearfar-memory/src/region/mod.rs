@@ -120,7 +120,9 @@ impl Region {
         let Some(mut taken) = taken else {
             unreachable!("a settled placement has taken its bytes")
         };
-        system.check_cgroup(layout.total_bytes() as u64)?;
+        let requested_bytes = layout.total_bytes() as u64;
+        let allowed = system.check_cgroup(requested_bytes);
+        allowed.map_err(|limit| RegionError::over_cgroup(requested_bytes, limit))?;
         let (map, kind, policy) = map_and_populate(system, &layout, options.page_size, &mut taken)?;
         let verification = verify::verify(system, &map, kind, &layout, policy)?;
         taken.populated(u64::MAX);
