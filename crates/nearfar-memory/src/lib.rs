@@ -16,6 +16,7 @@
 
 mod access;
 mod collection;
+mod dax;
 mod headroom;
 mod heap;
 mod heap_counters;
@@ -31,6 +32,7 @@ mod system;
 mod tier;
 
 pub use access::FileAccess;
+pub use dax::DaxError;
 pub use heap::{
     Exhaustion, GlobalHeaps, HeapError, HeapOptions, NearHeap, NearfarAllocator, ThreadTier,
     ThreadTierGuard, TierHeap,

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nearfar_topology::names::{self, NamedTier, Place};
 use nearfar_topology::{Tier, TierKind, Topology, UnknownTier};
 
 use crate::collection;
+use crate::dax::{DaxDevice, DaxError};
 use crate::headroom::Headroom;
 use crate::heap_counters::HeapCounters;
 use crate::ledger::{Ledger, Taker};
@@ -146,6 +148,8 @@ pub struct MemorySystem {
     ledger: Ledger,
     heap_counters: [HeapCounters; MAX_TIERS],
     headrooms: [Headroom; MAX_TIERS],
+    /// The devices that something was put on; they stay open, and locked, as long as the system is there.
+    devices: [Mutex<Option<Arc<DaxDevice>>>; MAX_TIERS],
     cgroup_headroom: Headroom,
     /// Bytes that were taken but are not populated yet, and so show in no kernel number.
     pending_bytes: AtomicU64,
@@ -162,7 +166,7 @@ impl fmt::Debug for MemorySystem {
 
 impl MemorySystem {
     /// A system over the tiers of `topology`, in its order. Of more than [`MAX_TIERS`], the farthest
-    /// that the kernel cannot allocate on are left out, since they can hold nothing.
+    /// that the kernel cannot allocate on are left out.
     ///
     /// A tier whose capacity the machine does not say gets the machine's memory size if it is
     /// allocatable, else zero. On a machine whose memory grows on demand, a tier of all nodes with
@@ -203,10 +207,12 @@ impl MemorySystem {
                 (None, Some(total)) if tier.allocatable => total,
                 (None, _) => 0,
             };
+            let device = tier.mappable_device();
             TierSpec {
                 name: tier.name.clone(),
                 kind: tier.kind,
                 nodes,
+                device: device.map(|device| Path::new("/dev").join(&device.name)),
                 capacity_bytes,
             }
         });
@@ -247,6 +253,12 @@ impl MemorySystem {
         let mut allowed: Vec<u64> = tiers
             .iter()
             .map(|tier| {
+                // Memory of devices is not the control group's.
+                let limit_bytes = if tier.backend.device().is_some() {
+                    u64::MAX
+                } else {
+                    limit_bytes
+                };
                 tier.capacity_bytes
                     .min(limit_bytes)
                     .min(address_space_bytes)
@@ -271,6 +283,7 @@ impl MemorySystem {
             ledger: Ledger::new(allowed),
             heap_counters: Default::default(),
             headrooms: Default::default(),
+            devices: Default::default(),
             cgroup_headroom: Headroom::default(),
             pending_bytes: AtomicU64::new(0),
             has_told_unverified: AtomicBool::new(false),
@@ -292,6 +305,30 @@ impl MemorySystem {
     /// [`UnknownTier`], which lists the names that there are.
     pub fn tier(&self, name: &str) -> Result<TierId, UnknownTier> {
         find_tier(&self.tiers, name)
+    }
+
+    /// The DAX device behind a tier, opened and locked now if it was not before; `None` for a tier of
+    /// another backend.
+    pub(crate) fn device(&self, tier: TierId) -> Result<Option<Arc<DaxDevice>>, DaxError> {
+        let Some(path) = self.info(tier).backend.device() else {
+            return Ok(None);
+        };
+        let mut slot = self.devices[tier.index()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = &*slot {
+            return Ok(Some(Arc::clone(device)));
+        }
+        let device = DaxDevice::open(path)?;
+        Ok(Some(Arc::clone(slot.insert(device))))
+    }
+
+    /// Bytes of these that the kernel allocates.
+    pub(crate) fn kernel_bytes(&self, bytes: &TierBytes) -> u64 {
+        let of_nodes = bytes
+            .iter()
+            .filter(|(tier, _)| self.info(*tier).has_nodes());
+        of_nodes.map(|(_, bytes)| bytes).sum()
     }
 
     /// The tier of this name, or some of the nodes of one, for pages to be put there.
@@ -338,7 +375,7 @@ impl MemorySystem {
         self.parts[tier.index()][tier.part()?].get()
     }
 
-    /// The nodes behind a tier, or behind the part of it; none when the kernel cannot allocate there.
+    /// The nodes behind a tier, or behind the part of it; none when the kernel does not allocate there.
     ///
     /// # Panics
     /// As [`Self::info`].
@@ -446,11 +483,12 @@ impl MemorySystem {
     /// Takes `bytes` for a region and enters them as pending.
     pub(crate) fn take(self: &Arc<Self>, bytes: TierBytes) -> Result<Taken, TierId> {
         self.ledger.try_take_all(Taker::Region, &bytes)?;
-        self.pending_bytes.fetch_add(bytes.total(), Relaxed);
+        let pending_bytes = self.kernel_bytes(&bytes);
+        self.pending_bytes.fetch_add(pending_bytes, Relaxed);
         Ok(Taken {
             system: Arc::clone(self),
             bytes,
-            pending_bytes: bytes.total(),
+            pending_bytes,
         })
     }
 

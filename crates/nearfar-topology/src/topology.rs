@@ -24,7 +24,8 @@ pub enum TierKind {
     CpulessNode,
     /// A node without CPUs that a CXL region backs.
     Cxl,
-    /// A DAX device that is not system RAM: memory that nothing can allocate yet.
+    /// A DAX device that is not system RAM: memory that the kernel does not allocate, and a program can
+    /// map.
     Dax,
     /// A tier of a [`Profile`], backed by the near tier's nodes.
     Modelled,
@@ -128,10 +129,27 @@ pub struct Tier {
     pub declared: Performance,
     /// Devices behind it, where they are known.
     pub devices: Vec<Device>,
-    /// Whether pages can be put on it by binding to its nodes.
+    /// Whether the kernel allocates on it: pages can be put there by binding to its nodes. Of a DAX
+    /// device that can be mapped instead, see [`Tier::mappable_device`].
     pub allocatable: bool,
     /// What a user should know of this tier, such as how to bring it online.
     pub note: Option<String>,
+}
+
+/// Driver that gives a DAX device a file below `/dev` to be mapped.
+pub(crate) const DEVICE_DAX: &str = "device_dax";
+
+impl Tier {
+    /// The DAX device whose memory is mapped where this tier is named, since the kernel does not
+    /// allocate on it: one in mode devdax, of the same name below `/dev`.
+    pub fn mappable_device(&self) -> Option<&Device> {
+        let is_mappable = |device: &&Device| {
+            let driver = device.driver.value();
+            device.kind == DeviceKind::Dax && driver.is_some_and(|driver| driver == DEVICE_DAX)
+        };
+        let mut devices = self.devices.iter().filter(|_| !self.allocatable);
+        devices.find(is_mappable)
+    }
 }
 
 /// One CPU package.

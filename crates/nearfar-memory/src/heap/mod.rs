@@ -8,6 +8,7 @@ mod space;
 mod thread_tier;
 mod tier_heap;
 
+use crate::dax::DaxError;
 use crate::sys::SysError;
 
 pub use global::{GlobalHeaps, NearfarAllocator};
@@ -24,6 +25,15 @@ pub enum HeapError {
     NotAllocatable {
         /// The tier's name.
         tier: String,
+    },
+    /// The DAX device of the tier gives no memory.
+    #[error("tier {tier:?} gives no memory for a heap")]
+    Dax {
+        /// The tier's name.
+        tier: String,
+        /// Why.
+        #[source]
+        source: DaxError,
     },
     /// Address space could not be reserved.
     #[error("no address space for a heap of {reserve_bytes} bytes on tier {tier:?}")]
