@@ -28,10 +28,11 @@ const ADDRESS_SPACE_PARTS: u64 = 2;
 /// How many bytes each tier may be used for.
 ///
 /// A tier that is not named may be used up to its capacity or, where that is less, up to the memory
-/// limit of the control group of this process.
+/// limit of the control group of this process; a DAX device only if [`Self::with_devices`] says so.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budgets {
     by_tier_bytes: BTreeMap<String, u64>,
+    devices: bool,
     roots: MachineRoots,
 }
 
@@ -47,6 +48,15 @@ impl Budgets {
     #[must_use]
     pub fn with(mut self, tier: impl Into<String>, bytes: u64) -> Self {
         self.by_tier_bytes.insert(tier.into(), bytes);
+        self
+    }
+
+    /// Allows the DAX devices of a machine to be used, and overwritten, up to their capacity. Without
+    /// this, one that is given no budget has none: whoever may name a tier need not be trusted with what
+    /// is on its device.
+    #[must_use]
+    pub fn with_devices(mut self) -> Self {
+        self.devices = true;
         self
     }
 
@@ -216,14 +226,22 @@ impl MemorySystem {
                 capacity_bytes,
             }
         });
-        Self::from_specs(specs.collect(), budgets)
+        Self::build(specs.collect(), budgets, budgets.devices)
     }
 
-    /// A system over these tiers, near to far.
+    /// A system over these tiers, near to far. A DAX device that is among them may be used.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn from_specs(specs: Vec<TierSpec>, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        Self::build(specs, budgets, true)
+    }
+
+    fn build(
+        specs: Vec<TierSpec>,
+        budgets: &Budgets,
+        allows_devices: bool,
+    ) -> Result<Arc<Self>, SystemError> {
         let found_bytes = sys::base_page_bytes();
         if found_bytes != BASE_PAGE_BYTES {
             return Err(SystemError::PageSize { found_bytes });
@@ -254,10 +272,10 @@ impl MemorySystem {
             .iter()
             .map(|tier| {
                 // Memory of devices is not the control group's.
-                let limit_bytes = if tier.backend.device().is_some() {
-                    u64::MAX
-                } else {
-                    limit_bytes
+                let limit_bytes = match tier.backend.device() {
+                    Some(_) if allows_devices => u64::MAX,
+                    Some(_) => 0,
+                    None => limit_bytes,
                 };
                 tier.capacity_bytes
                     .min(limit_bytes)
@@ -313,6 +331,11 @@ impl MemorySystem {
         let Some(path) = self.info(tier).backend.device() else {
             return Ok(None);
         };
+        if self.ledger.state(tier).budget_bytes == 0 {
+            return Err(DaxError::NoBudget {
+                path: path.to_owned(),
+            });
+        }
         let mut slot = self.devices[tier.index()]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);

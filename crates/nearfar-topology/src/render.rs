@@ -34,7 +34,7 @@ impl fmt::Display for Topology {
 fn write_tier(f: &mut fmt::Formatter<'_>, tier: &Tier) -> fmt::Result {
     let allocatable = match tier.mappable_device() {
         _ if tier.allocatable => "",
-        Some(_) => ", allocatable by its name",
+        Some(_) => ", allocatable by name",
         None => ", not allocatable",
     };
     write!(f, "tier {}: {}{allocatable}", tier.name, tier.kind)?;

@@ -8,6 +8,15 @@ use crate::sys::SysError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaxError {
+    /// The tier of the device has no budget, by which its use is allowed.
+    #[error(
+        "device {} is used only if its tier has a budget, since what is on it would be overwritten: \
+         give it one (--budget TIER=BYTES)", path.display()
+    )]
+    NoBudget {
+        /// The device.
+        path: PathBuf,
+    },
     /// The device cannot be opened.
     #[error("device {} cannot be opened for reading and writing{}", path.display(), hint(source))]
     Open {

@@ -12,6 +12,7 @@ use nearfar_memory::{
     PlacementSpec, Region, RegionError, RegionOptions, TierHeap, TierId, TierKind, TierSpec,
     Verification,
 };
+use nearfar_topology::{Device, DeviceKind, Known, Topology};
 use tempfile::NamedTempFile;
 
 use super::{MIB, node};
@@ -227,6 +228,62 @@ fn nothing_goes_to_a_device_that_does_not_name_it() {
     let there = on_device(&system, 1).unwrap();
     assert_eq!(there.migrate(&far, OverBudget::Refuse).unwrap_err(), fixed);
     there.verify().unwrap();
+}
+
+#[test]
+fn a_discovered_device_is_used_if_that_is_allowed() {
+    let mut topology = Topology::this_machine().unwrap();
+    let mut tier = topology.tiers[0].clone();
+    (tier.name, tier.kind, tier.allocatable) = ("dax77.0".into(), TierKind::Dax, false);
+    tier.nodes.clear();
+    tier.devices = vec![Device {
+        name: "dax77.0".into(),
+        kind: DeviceKind::Dax,
+        size_bytes: Known::Value(1 << 30),
+        resource: Known::unavailable("not told"),
+        driver: Known::Value("device_dax".into()),
+    }];
+    tier.capacity_bytes = Known::Value(1 << 30);
+    topology.tiers.push(tier);
+    let refused = |budgets: &Budgets| {
+        let system = MemorySystem::new(&topology, budgets).unwrap();
+        let placement = Placement::Bind(system.place("dax77.0").unwrap());
+        let options = RegionOptions::default();
+        let heap = TierHeap::new(
+            &system,
+            system.place("dax77.0").unwrap(),
+            HeapOptions::default(),
+        );
+        match (Region::allocate(&system, PAGE, &placement, options), heap) {
+            (
+                Err(RegionError::Dax { source, .. }),
+                Err(HeapError::Dax {
+                    source: of_heap, ..
+                }),
+            ) => {
+                assert_eq!(source, of_heap);
+                source
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let path = PathBuf::from("/dev/dax77.0");
+    let no_budget = DaxError::NoBudget { path: path.clone() };
+    assert_eq!(refused(&Budgets::new()), no_budget);
+    assert_eq!(
+        refused(&Budgets::new().with("dax77.0", 0).with_devices()),
+        no_budget
+    );
+    for budgets in [
+        Budgets::new().with_devices(),
+        Budgets::new().with("dax77.0", 1 << 29),
+    ] {
+        let tried = refused(&budgets);
+        assert!(
+            matches!(&tried, DaxError::Open { path: tried, .. } if *tried == path),
+            "{tried}"
+        );
+    }
 }
 
 #[test]

@@ -110,7 +110,10 @@ pub(super) fn onlining_note(device: &DaxDevice, auto_online: Option<&str>) -> St
     }
     let mapped = match device.device.driver.value() {
         Some(driver) if driver == DEVICE_DAX => {
-            format!("placements that name {name} map it and overwrite what it holds; or ")
+            format!(
+                "with a budget (--budget {name}=BYTES), placements that name it map it and overwrite \
+                 what it holds; or "
+            )
         }
         _ => String::new(),
     };

@@ -67,8 +67,15 @@ fn is_on_device(bytes: &[u8]) -> bool {
 #[ignore = "needs the topology cxl-dax: cargo xtask testbed cxl-dax"]
 fn regions_and_heaps_lie_on_the_device() {
     let topology = Topology::this_machine().unwrap();
-    let system = MemorySystem::new(&topology, &Budgets::new()).unwrap();
-    let dax = system.place("dax0.0").unwrap();
+    let cautious = MemorySystem::new(&topology, &Budgets::new()).unwrap();
+    let dax = cautious.place("dax0.0").unwrap();
+    let refused = allocate(&cautious, MIB, &Placement::Bind(dax), PageSize::Base).unwrap_err();
+    let RegionError::Dax { source, .. } = refused else {
+        panic!("{refused}")
+    };
+    assert!(matches!(source, DaxError::NoBudget { .. }), "{source}");
+
+    let system = MemorySystem::new(&topology, &Budgets::new().with_devices()).unwrap();
     let fill = |region: &mut Region| {
         for (page, bytes) in region.as_mut_slice().chunks_mut(4096).enumerate() {
             bytes.fill(page as u8 ^ 0x5A);
@@ -112,7 +119,8 @@ fn regions_and_heaps_lie_on_the_device() {
         &vector[vector.as_ptr().align_offset(4096)..][..4096]
     ));
 
-    let other = MemorySystem::new(&topology, &Budgets::new()).unwrap();
+    let budgets = Budgets::new().with("dax0.0", 64 * MIB);
+    let other = MemorySystem::new(&topology, &budgets).unwrap();
     let refused = allocate(&other, MIB, &Placement::Bind(dax), PageSize::Base).unwrap_err();
     let RegionError::Dax {
         source: DaxError::InUse { owner_pid, .. },
