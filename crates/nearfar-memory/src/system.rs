@@ -28,7 +28,7 @@ const ADDRESS_SPACE_PARTS: u64 = 2;
 /// How many bytes each tier may be used for.
 ///
 /// A tier that is not named may be used up to its capacity or, where that is less, up to the memory
-/// limit of the control group of this process; a DAX device only if [`Self::with_devices`] says so.
+/// limit of the control group of this process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budgets {
     by_tier_bytes: BTreeMap<String, u64>,
@@ -51,9 +51,9 @@ impl Budgets {
         self
     }
 
-    /// Allows the DAX devices of a machine to be used, and overwritten, up to their capacity. Without
-    /// this, one that is given no budget has none: whoever may name a tier need not be trusted with what
-    /// is on its device.
+    /// Allows all DAX devices of a machine to be used, and overwritten, up to their capacity. Without
+    /// this, only one whose tier is given a budget may be: whoever may name a tier need not be trusted
+    /// with what is on its device. Pools need no permission.
     #[must_use]
     pub fn with_devices(mut self) -> Self {
         self.devices = true;
@@ -160,6 +160,8 @@ pub struct MemorySystem {
     headrooms: [Headroom; MAX_TIERS],
     /// The devices that something was put on; they stay open, and locked, as long as the system is there.
     devices: [Mutex<Option<Arc<DaxDevice>>>; MAX_TIERS],
+    /// Whether the DAX device of a tier, if it has one, may be used.
+    allows_device: [bool; MAX_TIERS],
     cgroup_headroom: Headroom,
     /// Bytes that were taken but are not populated yet, and so show in no kernel number.
     pending_bytes: AtomicU64,
@@ -273,8 +275,7 @@ impl MemorySystem {
             .map(|tier| {
                 // Memory of devices is not the control group's.
                 let limit_bytes = match tier.backend.device() {
-                    Some(_) if allows_devices => u64::MAX,
-                    Some(_) => 0,
+                    Some(_) => u64::MAX,
                     None => limit_bytes,
                 };
                 tier.capacity_bytes
@@ -282,6 +283,7 @@ impl MemorySystem {
                     .min(address_space_bytes)
             })
             .collect();
+        let mut allows_device = [allows_devices; MAX_TIERS];
         for (name, &budget_bytes) in &budgets.by_tier_bytes {
             let index = find_tier(&tiers, name)?.index();
             let capacity_bytes = tiers[index].capacity_bytes;
@@ -294,6 +296,7 @@ impl MemorySystem {
                 });
             }
             allowed[index] = budget_bytes;
+            allows_device[index] = true;
         }
         Ok(Arc::new(Self {
             tiers,
@@ -302,6 +305,7 @@ impl MemorySystem {
             heap_counters: Default::default(),
             headrooms: Default::default(),
             devices: Default::default(),
+            allows_device,
             cgroup_headroom: Headroom::default(),
             pending_bytes: AtomicU64::new(0),
             has_told_unverified: AtomicBool::new(false),
@@ -331,7 +335,7 @@ impl MemorySystem {
         let Some(path) = self.info(tier).backend.device() else {
             return Ok(None);
         };
-        if self.ledger.state(tier).budget_bytes == 0 {
+        if !self.allows_device[tier.index()] {
             return Err(DaxError::NoBudget {
                 path: path.to_owned(),
             });

@@ -8,10 +8,10 @@ use crate::sys::SysError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DaxError {
-    /// The tier of the device has no budget, by which its use is allowed.
+    /// The tier of the device was given no budget, by which its use is allowed.
     #[error(
-        "device {} is used only if its tier has a budget, since what is on it would be overwritten: \
-         give it one (--budget TIER=BYTES)", path.display()
+        "device {} is used only if its tier is given a budget, since what is on it would be overwritten: \
+         write --budget TIER=BYTES", path.display()
     )]
     NoBudget {
         /// The device.

@@ -36,7 +36,7 @@ impl ExtentMap {
         }
         let whole = self.gaps().find(|gap| gap.len() >= pages);
         let extents: Vec<Range<usize>> = match whole {
-            Some(gap) => vec![gap.start..gap.start + pages],
+            Some(gap) => std::iter::once(gap.start..gap.start + pages).collect(),
             None => {
                 let mut left = pages;
                 let parts = self.gaps().map_while(|gap| {
@@ -139,7 +139,8 @@ mod tests {
                         let total: usize = extents.iter().map(ExactSizeIterator::len).sum();
                         prop_assert_eq!(total, wanted);
                         if let (Some(gap), true) = (gap, wanted > 0) {
-                            prop_assert_eq!(&extents, &vec![gap..gap + wanted]);
+                            let expected = gap..gap + wanted;
+                            prop_assert_eq!(&extents[..], std::slice::from_ref(&expected));
                         }
                         for page in extents.iter().cloned().flatten() {
                             prop_assert!(!std::mem::replace(&mut taken[page], true), "page {} twice", page);

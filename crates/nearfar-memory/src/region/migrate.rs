@@ -31,7 +31,8 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError::OverBudget`], [`RegionError::NodesFull`], [`RegionError::Migrate`],
-    /// [`RegionError::DeviceFixed`] and others: the old placement is in force as before, and moved pages were moved back.
+    /// [`RegionError::DeviceFixed`] and others: the old placement is in force as before, and moved
+    /// pages were moved back.
     pub fn migrate(
         &self,
         placement: &Placement,

@@ -126,7 +126,7 @@ impl Tally {
             }
         };
         let ranges = match dax::is_on_devices(system, layout) {
-            false => vec![0..map.len()],
+            false => std::iter::once(0..map.len()).collect(),
             true => layout.ranges(|tier| system.info(tier).has_nodes()),
         };
         let mut ranges = ranges.into_iter();
