@@ -27,7 +27,7 @@ pub enum TierKind {
     /// A DAX device that is not system RAM: memory that the kernel does not allocate, and a program can
     /// map.
     Dax,
-    /// A tier of a [`Profile`], backed by the near tier's nodes.
+    /// A tier of a [`Profile`](crate::Profile), backed by the near tier's nodes.
     Modelled,
 }
 

@@ -355,6 +355,20 @@ mod tests {
     }
 
     #[test]
+    fn pages_beside_those_of_a_device_take_turns_and_the_devices_are_left_alone() {
+        let specs = vec![
+            TierSpec::new("cxl", TierKind::Cxl, [1, 2, 3], 1 << 30),
+            TierSpec::dax("dax0.0", "/dev/dax0.0", 1 << 30),
+        ];
+        let system = MemorySystem::from_specs(specs, &Budgets::new()).unwrap();
+        let steps_of = |placement: &Placement| steps(&system, &layout(placement, 8));
+        let turns = Placement::Interleave(vec![TierId::at(0), TierId::at(1)]);
+        let policies: Vec<Policy> = steps_of(&turns).iter().map(|step| step.policy).collect();
+        assert_eq!(policies, [1, 2, 3].map(bound));
+        assert!(steps_of(&Placement::Bind(TierId::at(1))).is_empty());
+    }
+
+    #[test]
     fn tiers_that_share_nodes_are_populated_together() {
         let placement = Placement::Interleave(vec![TierId::at(0), TierId::at(2)]);
         assert_eq!(populated(&placement, 5), [bound(0); 5]);
