@@ -27,7 +27,7 @@ pub enum HeapError {
         tier: String,
     },
     /// The DAX device of the tier gives no memory.
-    #[error("tier {tier:?} gives no memory for a heap")]
+    #[error("tier {tier:?} gives no memory for a heap: {source}")]
     Dax {
         /// The tier's name.
         tier: String,

@@ -22,7 +22,7 @@ pub enum RegionError {
         tier: String,
     },
     /// The DAX device of a tier gives no memory.
-    #[error("tier {tier:?} gives no memory")]
+    #[error("tier {tier:?} gives no memory: {source}")]
     Dax {
         /// The tier's name.
         tier: String,
