@@ -157,6 +157,19 @@ impl Layout {
         })
     }
 
+    /// The byte ranges whose tiers are `wanted`, in order and as long as they can be.
+    pub(crate) fn ranges(&self, wanted: impl Fn(TierId) -> bool) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        for (_, pages) in self.runs().filter(|(tier, _)| wanted(*tier)) {
+            let bytes = pages.start * self.page_bytes..pages.end * self.page_bytes;
+            match ranges.last_mut() {
+                Some(last) if last.end == bytes.start => last.end = bytes.end,
+                _ => ranges.push(bytes),
+            }
+        }
+        ranges
+    }
+
     /// The bytes of the byte range `range` on each tier, in time that depends on the number of runs
     /// of a cycle alone.
     pub(crate) fn bytes(&self, range: Range<usize>) -> TierBytes {
@@ -305,6 +318,12 @@ mod tests {
                 .flat_map(|(tier, range)| std::iter::repeat_n(tier, range.len()))
                 .collect();
             prop_assert_eq!(&walked, &tiers);
+            let ranges = layout.ranges(|tier| tier == walked[0]);
+            let in_ranges: Vec<usize> = ranges.iter().cloned().flatten().step_by(page_bytes).collect();
+            let first = walked.iter().enumerate().filter(|(_, tier)| **tier == walked[0]);
+            let expected: Vec<usize> = first.map(|(page, _)| page * page_bytes).collect();
+            prop_assert_eq!(in_ranges, expected);
+            prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
             let places: std::collections::BTreeSet<TierId> = tiers.into_iter().collect();
             prop_assert_eq!(layout.places(), places.into_iter().collect::<Vec<_>>());
             for (place, bytes) in layout.place_bytes() {

@@ -15,8 +15,11 @@
 #![deny(missing_docs)]
 
 mod access;
+mod collection;
+mod dax;
 mod headroom;
 mod heap;
+mod heap_counters;
 mod layout;
 mod ledger;
 mod machine;
@@ -29,6 +32,7 @@ mod system;
 mod tier;
 
 pub use access::FileAccess;
+pub use dax::DaxError;
 pub use heap::{
     Exhaustion, GlobalHeaps, HeapError, HeapOptions, NearHeap, NearfarAllocator, ThreadTier,
     ThreadTierGuard, TierHeap,

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nearfar_topology::names::{self, NamedTier, Place};
 use nearfar_topology::{Tier, TierKind, Topology, UnknownTier};
 
+use crate::collection;
+use crate::dax::{DaxDevice, DaxError};
 use crate::headroom::Headroom;
-use crate::heap::{self, HeapCounters};
+use crate::heap_counters::HeapCounters;
 use crate::ledger::{Ledger, Taker};
 use crate::machine::{CgroupLimit, MachineRoots};
 use crate::placement::PlaceError;
-use crate::region::RegionError;
 use crate::sys::{self, BASE_PAGE_BYTES, NodeSet, SysError};
 use crate::tier::{MAX_TIERS, PARTS_MAX, TierBytes, TierId, TierInfo, TierSpec};
 
@@ -30,6 +32,7 @@ const ADDRESS_SPACE_PARTS: u64 = 2;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Budgets {
     by_tier_bytes: BTreeMap<String, u64>,
+    devices: bool,
     roots: MachineRoots,
 }
 
@@ -45,6 +48,15 @@ impl Budgets {
     #[must_use]
     pub fn with(mut self, tier: impl Into<String>, bytes: u64) -> Self {
         self.by_tier_bytes.insert(tier.into(), bytes);
+        self
+    }
+
+    /// Allows all DAX devices of a machine to be used, and overwritten, up to their capacity. Without
+    /// this, only one whose tier is given a budget may be: whoever may name a tier need not be trusted
+    /// with what is on its device. Pools need no permission.
+    #[must_use]
+    pub fn with_devices(mut self) -> Self {
+        self.devices = true;
         self
     }
 
@@ -146,6 +158,10 @@ pub struct MemorySystem {
     ledger: Ledger,
     heap_counters: [HeapCounters; MAX_TIERS],
     headrooms: [Headroom; MAX_TIERS],
+    /// The devices that something was put on; they stay open, and locked, as long as the system is there.
+    devices: [Mutex<Option<Arc<DaxDevice>>>; MAX_TIERS],
+    /// Whether the DAX device of a tier, if it has one, may be used.
+    allows_device: [bool; MAX_TIERS],
     cgroup_headroom: Headroom,
     /// Bytes that were taken but are not populated yet, and so show in no kernel number.
     pending_bytes: AtomicU64,
@@ -162,7 +178,7 @@ impl fmt::Debug for MemorySystem {
 
 impl MemorySystem {
     /// A system over the tiers of `topology`, in its order. Of more than [`MAX_TIERS`], the farthest
-    /// that the kernel cannot allocate on are left out, since they can hold nothing.
+    /// that the kernel cannot allocate on are left out.
     ///
     /// A tier whose capacity the machine does not say gets the machine's memory size if it is
     /// allocatable, else zero. On a machine whose memory grows on demand, a tier of all nodes with
@@ -203,21 +219,31 @@ impl MemorySystem {
                 (None, Some(total)) if tier.allocatable => total,
                 (None, _) => 0,
             };
+            let device = tier.mappable_device();
             TierSpec {
                 name: tier.name.clone(),
                 kind: tier.kind,
                 nodes,
+                device: device.map(|device| Path::new("/dev").join(&device.name)),
                 capacity_bytes,
             }
         });
-        Self::from_specs(specs.collect(), budgets)
+        Self::build(specs.collect(), budgets, budgets.devices)
     }
 
-    /// A system over these tiers, near to far.
+    /// A system over these tiers, near to far. A DAX device that is among them may be used.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn from_specs(specs: Vec<TierSpec>, budgets: &Budgets) -> Result<Arc<Self>, SystemError> {
+        Self::build(specs, budgets, true)
+    }
+
+    fn build(
+        specs: Vec<TierSpec>,
+        budgets: &Budgets,
+        allows_devices: bool,
+    ) -> Result<Arc<Self>, SystemError> {
         let found_bytes = sys::base_page_bytes();
         if found_bytes != BASE_PAGE_BYTES {
             return Err(SystemError::PageSize { found_bytes });
@@ -247,11 +273,17 @@ impl MemorySystem {
         let mut allowed: Vec<u64> = tiers
             .iter()
             .map(|tier| {
+                // Memory of devices is not the control group's.
+                let limit_bytes = match tier.backend.device() {
+                    Some(_) => u64::MAX,
+                    None => limit_bytes,
+                };
                 tier.capacity_bytes
                     .min(limit_bytes)
                     .min(address_space_bytes)
             })
             .collect();
+        let mut allows_device = [allows_devices; MAX_TIERS];
         for (name, &budget_bytes) in &budgets.by_tier_bytes {
             let index = find_tier(&tiers, name)?.index();
             let capacity_bytes = tiers[index].capacity_bytes;
@@ -264,6 +296,7 @@ impl MemorySystem {
                 });
             }
             allowed[index] = budget_bytes;
+            allows_device[index] = true;
         }
         Ok(Arc::new(Self {
             tiers,
@@ -271,6 +304,8 @@ impl MemorySystem {
             ledger: Ledger::new(allowed),
             heap_counters: Default::default(),
             headrooms: Default::default(),
+            devices: Default::default(),
+            allows_device,
             cgroup_headroom: Headroom::default(),
             pending_bytes: AtomicU64::new(0),
             has_told_unverified: AtomicBool::new(false),
@@ -292,6 +327,35 @@ impl MemorySystem {
     /// [`UnknownTier`], which lists the names that there are.
     pub fn tier(&self, name: &str) -> Result<TierId, UnknownTier> {
         find_tier(&self.tiers, name)
+    }
+
+    /// The DAX device behind a tier, opened and locked now if it was not before; `None` for a tier of
+    /// another backend.
+    pub(crate) fn device(&self, tier: TierId) -> Result<Option<Arc<DaxDevice>>, DaxError> {
+        let Some(path) = self.info(tier).backend.device() else {
+            return Ok(None);
+        };
+        if !self.allows_device[tier.index()] {
+            return Err(DaxError::NoBudget {
+                path: path.to_owned(),
+            });
+        }
+        let mut slot = self.devices[tier.index()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = &*slot {
+            return Ok(Some(Arc::clone(device)));
+        }
+        let device = DaxDevice::open(path)?;
+        Ok(Some(Arc::clone(slot.insert(device))))
+    }
+
+    /// Bytes of these that the kernel allocates.
+    pub(crate) fn kernel_bytes(&self, bytes: &TierBytes) -> u64 {
+        let of_nodes = bytes
+            .iter()
+            .filter(|(tier, _)| self.info(*tier).has_nodes());
+        of_nodes.map(|(_, bytes)| bytes).sum()
     }
 
     /// The tier of this name, or some of the nodes of one, for pages to be put there.
@@ -338,7 +402,7 @@ impl MemorySystem {
         self.parts[tier.index()][tier.part()?].get()
     }
 
-    /// The nodes behind a tier, or behind the part of it; none when the kernel cannot allocate there.
+    /// The nodes behind a tier, or behind the part of it; none when the kernel does not allocate there.
     ///
     /// # Panics
     /// As [`Self::info`].
@@ -438,7 +502,7 @@ impl MemorySystem {
         let usage = self.usage(tier);
         let holds_free = usage.heap_bytes > usage.heap_live_bytes;
         if holds_free {
-            heap::collect();
+            collection::collect();
         }
         holds_free
     }
@@ -446,11 +510,12 @@ impl MemorySystem {
     /// Takes `bytes` for a region and enters them as pending.
     pub(crate) fn take(self: &Arc<Self>, bytes: TierBytes) -> Result<Taken, TierId> {
         self.ledger.try_take_all(Taker::Region, &bytes)?;
-        self.pending_bytes.fetch_add(bytes.total(), Relaxed);
+        let pending_bytes = self.kernel_bytes(&bytes);
+        self.pending_bytes.fetch_add(pending_bytes, Relaxed);
         Ok(Taken {
             system: Arc::clone(self),
             bytes,
-            pending_bytes: bytes.total(),
+            pending_bytes,
         })
     }
 
@@ -464,8 +529,9 @@ impl MemorySystem {
         })
     }
 
-    /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows.
-    pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), RegionError> {
+    /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows,
+    /// and says which limit that is.
+    pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), CgroupLimit> {
         if self.cgroup_headroom.take(requested_bytes) {
             return Ok(());
         }
@@ -477,15 +543,7 @@ impl MemorySystem {
         if let Some(left) = left {
             self.cgroup_headroom.learn(left);
         }
-        let Some(limit) = limit.filter(|_| left.is_none()) else {
-            return Ok(());
-        };
-        Err(RegionError::CgroupLimit {
-            requested_bytes,
-            used_bytes: limit.used_bytes,
-            limit_bytes: limit.limit_bytes,
-            file: limit.file,
-        })
+        limit.filter(|_| left.is_none()).map_or(Ok(()), Err)
     }
 }
 

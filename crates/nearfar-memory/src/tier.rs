@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut};
+use std::path::{Path, PathBuf};
 
 use nearfar_topology::TierKind;
 use nearfar_topology::names::NamedTier;
@@ -91,6 +92,8 @@ pub struct TierSpec {
     /// The kernel's memory nodes behind it. Two tiers may share nodes (a modelled tier lies in near
     /// memory); none means that the kernel cannot allocate there.
     pub nodes: Vec<u32>,
+    /// The DAX device to map where there are no nodes, such as `/dev/dax0.0`.
+    pub device: Option<PathBuf>,
     /// The most bytes that can ever be placed there.
     pub capacity_bytes: u64,
 }
@@ -107,7 +110,17 @@ impl TierSpec {
             name: name.into(),
             kind,
             nodes: nodes.into(),
+            device: None,
             capacity_bytes,
+        }
+    }
+
+    /// A tier of this DAX device, which is opened when something is first put there. A file may stand
+    /// for one, with an alignment of 2 MiB.
+    pub fn dax(name: impl Into<String>, device: impl Into<PathBuf>, capacity_bytes: u64) -> Self {
+        Self {
+            device: Some(device.into()),
+            ..Self::new(name, TierKind::Dax, [], capacity_bytes)
         }
     }
 }
@@ -121,14 +134,17 @@ pub enum TierBackend {
     /// The same on nodes that another tier lends: what the memory that is modelled has more of latency
     /// and less of bandwidth is for a model to add.
     Modelled(Vec<u32>),
-    /// Nothing can be allocated: a DAX device that is not system RAM, or memory that is not online.
+    /// Extents of this DAX device are mapped, which the process then has for itself alone. What is on
+    /// the device is overwritten, so that nothing goes there but by the tier's name.
+    Dax(PathBuf),
+    /// Nothing can be allocated: memory that is not online, or a device that cannot be mapped.
     Offline,
 }
 
 impl TierBackend {
-    fn new(kind: TierKind, nodes: Vec<u32>) -> Self {
+    fn new(kind: TierKind, nodes: Vec<u32>, device: Option<PathBuf>) -> Self {
         match kind {
-            _ if nodes.is_empty() => Self::Offline,
+            _ if nodes.is_empty() => device.map_or(Self::Offline, Self::Dax),
             TierKind::Modelled => Self::Modelled(nodes),
             TierKind::LocalDram
             | TierKind::RemoteSocket
@@ -143,7 +159,16 @@ impl TierBackend {
     pub fn nodes(&self) -> &[u32] {
         match self {
             Self::Nodes(nodes) | Self::Modelled(nodes) => nodes,
-            Self::Offline => &[],
+            Self::Dax(_) | Self::Offline => &[],
+        }
+    }
+
+    /// The DAX device that is mapped, if it is one.
+    #[must_use]
+    pub fn device(&self) -> Option<&Path> {
+        match self {
+            Self::Dax(device) => Some(device),
+            Self::Nodes(_) | Self::Modelled(_) | Self::Offline => None,
         }
     }
 
@@ -152,7 +177,7 @@ impl TierBackend {
     fn own_nodes(&self) -> &[u32] {
         match self {
             Self::Nodes(nodes) => nodes,
-            Self::Modelled(_) | Self::Offline => &[],
+            Self::Modelled(_) | Self::Dax(_) | Self::Offline => &[],
         }
     }
 }
@@ -173,12 +198,22 @@ pub struct TierInfo {
 }
 
 impl TierInfo {
-    /// Whether the kernel can allocate there at all.
+    /// Whether pages can be put there at all.
     #[must_use]
     pub fn is_allocatable(&self) -> bool {
         match self.backend {
-            TierBackend::Nodes(_) | TierBackend::Modelled(_) => true,
+            TierBackend::Nodes(_) | TierBackend::Modelled(_) | TierBackend::Dax(_) => true,
             TierBackend::Offline => false,
+        }
+    }
+
+    /// Whether the kernel allocates there. Only to such tiers goes what does not name its tier: what
+    /// spills, what `far` means, what threads allocate.
+    #[must_use]
+    pub fn has_nodes(&self) -> bool {
+        match self.backend {
+            TierBackend::Nodes(_) | TierBackend::Modelled(_) => true,
+            TierBackend::Dax(_) | TierBackend::Offline => false,
         }
     }
 
@@ -187,7 +222,7 @@ impl TierInfo {
     pub fn is_modelled(&self) -> bool {
         match self.backend {
             TierBackend::Modelled(_) => true,
-            TierBackend::Nodes(_) | TierBackend::Offline => false,
+            TierBackend::Nodes(_) | TierBackend::Dax(_) | TierBackend::Offline => false,
         }
     }
 
@@ -202,7 +237,7 @@ impl TierInfo {
         let nodes = self.backend.own_nodes();
         NamedTier {
             name: &self.name,
-            is_allocatable: self.is_allocatable(),
+            is_allocatable: self.has_nodes(),
             devices: nodes.len(),
             nodes: nodes.to_vec(),
         }
@@ -215,7 +250,7 @@ impl From<TierSpec> for TierInfo {
         Self {
             name: spec.name,
             kind: spec.kind,
-            backend: TierBackend::new(spec.kind, spec.nodes),
+            backend: TierBackend::new(spec.kind, spec.nodes, spec.device),
             capacity_bytes: spec.capacity_bytes,
             node_set,
         }
@@ -292,6 +327,9 @@ mod tests {
         let dax = info(TierKind::Dax, &[]);
         assert_eq!(dax.backend, TierBackend::Offline);
         assert!(!dax.is_allocatable() && !dax.is_modelled());
+        let dax = TierInfo::from(TierSpec::dax("t", "/dev/dax0.0", 1));
+        assert_eq!(dax.backend.device(), Some(Path::new("/dev/dax0.0")));
+        assert!(dax.is_allocatable() && !dax.has_nodes() && !dax.named().is_allocatable);
     }
 
     #[test]

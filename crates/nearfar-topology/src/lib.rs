@@ -3,7 +3,7 @@
 //!
 //! A [`Tier`] is a set of memory with one performance class: local DRAM, a remote
 //! socket, one or several CXL devices, a node without CPUs, a DAX device that
-//! nothing can allocate from yet. [`Topology::discover`] reads them from a sysfs
+//! is mapped, since the kernel does not allocate on it. [`Topology::discover`] reads them from a sysfs
 //! (nodes, distances, HMAT access classes, the kernel's memory tiers, the CXL and
 //! DAX buses), whose root is a parameter, so that a [captured](capture) machine
 //! is as good as the one this runs on. A [`Profile`] describes far memory that
@@ -67,6 +67,7 @@ mod discover;
 mod error;
 mod id_list;
 mod known;
+mod modelled;
 pub mod names;
 mod profile;
 mod render;

@@ -5,7 +5,7 @@
 //! | name | stands for |
 //! |---|---|
 //! | `near` | the first tier |
-//! | `far` | the tier of that name or, where there is none, the farthest one that can be allocated from |
+//! | `far` | the tier of that name or, where there is none, the farthest one that the kernel allocates on |
 //! | a tier's name, such as `cxl` | that tier |
 //! | a tier's name and a number, such as `cxl2` | its third device: on a machine, the third of its nodes |
 //! | a tier's name and two numbers, such as `cxl1-3` | its second to fourth device |
@@ -28,7 +28,7 @@ pub(crate) const NODE: &str = "node";
 pub struct NamedTier<'a> {
     /// Its name.
     pub name: &'a str,
-    /// Whether pages can be put on it.
+    /// Whether the kernel allocates on it, so that `far` may mean it.
     pub is_allocatable: bool,
     /// How many devices it has that can be named singly. One or none is the tier itself.
     pub devices: usize,

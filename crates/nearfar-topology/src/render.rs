@@ -32,10 +32,10 @@ impl fmt::Display for Topology {
 }
 
 fn write_tier(f: &mut fmt::Formatter<'_>, tier: &Tier) -> fmt::Result {
-    let allocatable = if tier.allocatable {
-        ""
-    } else {
-        ", not allocatable"
+    let allocatable = match tier.mappable_device() {
+        _ if tier.allocatable => "",
+        Some(_) => ", allocatable by name",
+        None => ", not allocatable",
     };
     write!(f, "tier {}: {}{allocatable}", tier.name, tier.kind)?;
     for (position, node) in tier.nodes.iter().enumerate() {

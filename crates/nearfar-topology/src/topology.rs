@@ -6,8 +6,7 @@ use serde::Serialize;
 
 use crate::id_list::{IdList, NodeId};
 use crate::known::Known;
-use crate::names::{self, FAR, NEAR, NamedTier, Place, UnknownTier};
-use crate::profile::{Profile, TierProfile};
+use crate::names::{self, FAR, NamedTier, Place, UnknownTier};
 
 /// What a tier's memory is.
 ///
@@ -25,9 +24,10 @@ pub enum TierKind {
     CpulessNode,
     /// A node without CPUs that a CXL region backs.
     Cxl,
-    /// A DAX device that is not system RAM: memory that nothing can allocate yet.
+    /// A DAX device that is not system RAM: memory that the kernel does not allocate, and a program can
+    /// map.
     Dax,
-    /// A tier of a [`Profile`], backed by the near tier's nodes.
+    /// A tier of a [`Profile`](crate::Profile), backed by the near tier's nodes.
     Modelled,
 }
 
@@ -129,10 +129,27 @@ pub struct Tier {
     pub declared: Performance,
     /// Devices behind it, where they are known.
     pub devices: Vec<Device>,
-    /// Whether pages can be put on it by binding to its nodes.
+    /// Whether the kernel allocates on it: pages can be put there by binding to its nodes. Of a DAX
+    /// device that can be mapped instead, see [`Tier::mappable_device`].
     pub allocatable: bool,
     /// What a user should know of this tier, such as how to bring it online.
     pub note: Option<String>,
+}
+
+/// Driver that gives a DAX device a file below `/dev` to be mapped.
+pub(crate) const DEVICE_DAX: &str = "device_dax";
+
+impl Tier {
+    /// The DAX device whose memory is mapped where this tier is named, since the kernel does not
+    /// allocate on it: one in mode devdax, of the same name below `/dev`.
+    pub fn mappable_device(&self) -> Option<&Device> {
+        let is_mappable = |device: &&Device| {
+            let driver = device.driver.value();
+            device.kind == DeviceKind::Dax && driver.is_some_and(|driver| driver == DEVICE_DAX)
+        };
+        let mut devices = self.devices.iter().filter(|_| !self.allocatable);
+        devices.find(is_mappable)
+    }
 }
 
 /// One CPU package.
@@ -225,38 +242,6 @@ impl Topology {
         }
         names
     }
-
-    /// Appends the memory that the profile models as tiers of kind
-    /// [`TierKind::Modelled`], from near to far and backed by the near tier's nodes.
-    ///
-    /// The capacity of each is the near tier's, or the profile's where that is
-    /// smaller; all share the same memory. Modelled tiers that are already there
-    /// are replaced. One that has the name of a tier of the machine gets a number
-    /// behind it. A topology without tiers stays as it is.
-    #[must_use]
-    pub fn with_profile(mut self, profile: &Profile) -> Self {
-        self.tiers.retain(|tier| tier.kind != TierKind::Modelled);
-        let Some(near) = self.tiers.first().cloned() else {
-            return self;
-        };
-        for (name, modelled) in profile.modelled() {
-            let taken = |name: &str| self.tiers.iter().any(|tier| tier.name == name);
-            let name = free_name(name, taken);
-            self.tiers
-                .push(modelled_tier(name, &near, modelled, profile));
-        }
-        self
-    }
-
-    /// The tiers that a profile models, each with what that says of it, once they are part of the topology.
-    pub fn modelled<'a>(
-        &'a self,
-        profile: &'a Profile,
-    ) -> impl Iterator<Item = (&'a Tier, &'a TierProfile)> {
-        let modelled = |tier: &&Tier| tier.kind == TierKind::Modelled;
-        let profiles = profile.modelled().into_iter().map(|(_, tier)| tier);
-        self.tiers.iter().filter(modelled).zip(profiles)
-    }
 }
 
 /// `base`, with a number behind it from the second tier of that name on.
@@ -264,27 +249,4 @@ pub(crate) fn free_name(base: &str, taken: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{base}-{number}"));
     let mut names = std::iter::once(base.to_owned()).chain(numbered);
     names.find(|name| !taken(name)).unwrap_or_default()
-}
-
-fn modelled_tier(name: String, near: &Tier, modelled: &TierProfile, profile: &Profile) -> Tier {
-    let capacity_bytes = match (near.capacity_bytes.get(), modelled.capacity_bytes.get()) {
-        (Some(real), Some(modelled)) => Known::Value(real.min(modelled)),
-        _ => near.capacity_bytes.clone(),
-    };
-    Tier {
-        name,
-        kind: TierKind::Modelled,
-        nodes: near.nodes.clone(),
-        capacity_bytes,
-        free_bytes: near.free_bytes.clone(),
-        distance: Known::unavailable("modelled tier"),
-        memory_tier: Known::unavailable("modelled tier"),
-        declared: modelled.performance(&profile.name),
-        devices: Vec::new(),
-        allocatable: near.allocatable,
-        note: Some(format!(
-            "modelled after profile {:?}: pages lie in tier {NEAR:?} and share its capacity",
-            profile.name
-        )),
-    }
 }

@@ -262,13 +262,16 @@ wait",
         "cxl-dax",
         DISCOVERY,
         TOPOLOGY,
-        &["a_dax_device_is_a_tier_that_nothing_can_be_allocated_on"],
+        &["a_dax_device_is_a_tier_that_is_mapped_by_its_name"],
     ),
     tests(
         "cxl-dax",
         DAX,
         MEMORY,
-        &["a_dax_device_keeps_what_was_written_to_it"],
+        &[
+            "a_dax_device_keeps_what_was_written_to_it",
+            "regions_and_heaps_lie_on_the_device",
+        ],
     ),
     tests(
         "pmem",

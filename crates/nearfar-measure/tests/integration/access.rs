@@ -90,7 +90,7 @@ fn devices_that_are_one_tier_are_named_singly() {
     assert_eq!(topology.tiers.len(), 2, "the devices are one tier");
     let nodes = |placement: &str| {
         let text =
-            format!("[region.a]\nsize = \"1MiB\"\nplacement = \"{placement}\"\n[task.one]\n");
+            format!("[region.a]\nsize = \"16MiB\"\nplacement = \"{placement}\"\n[task.one]\n");
         let document = Document::parse("test.toml", &text).unwrap();
         let plan =
             Plan::new(&document, &topology, Vec::new()).map_err(|error| error.to_string())?;
@@ -119,6 +119,45 @@ fn devices_that_are_one_tier_are_named_singly() {
     let document = Document::parse(preset.name, preset.text).unwrap();
     let plan = Plan::new(&document, &topology, Vec::new()).unwrap();
     assert!(plan.runs.len() > 4);
+}
+
+#[test]
+fn every_place_of_a_placement_gets_a_page() {
+    let topology = four_devices();
+    let planned = |size: &str, placement: &str, more: &str| {
+        let text = format!("[region.a]\nsize = \"{size}\"\nplacement = \"{placement}\"\n{more}\n");
+        let document = Document::parse("test.toml", &text).unwrap();
+        let plan = Plan::new(&document, &topology, Vec::new());
+        plan.map(|_| ()).map_err(|error| error.to_string())
+    };
+    let refused = planned("2MiB", "interleave:near,far", "").unwrap_err();
+    let expected = "line 3: region.a.placement: the region has one page of 2 MiB, and none of it \
+                    would lie on far: make it larger, or write pages = \"base\"";
+    assert!(refused.ends_with(expected), "{refused}");
+    for (size, placement, place) in [
+        ("4MiB", "interleave:near,far0,far1", "far1"),
+        ("6MiB", "interleave:3:1", "far"),
+        ("6MiB", "split:near=10%,far", "near"),
+        ("6MiB", "split:near=90%,far", "far"),
+    ] {
+        let refused = planned(size, placement, "").unwrap_err();
+        let expected = format!("none of it would lie on {place}: ");
+        assert!(refused.contains(&expected), "{placement}: {refused}");
+        assert_eq!(planned(size, placement, "pages = \"base\""), Ok(()));
+        assert_eq!(planned("40MiB", placement, ""), Ok(()), "{placement}");
+    }
+    let small = planned("8KiB", "interleave:near,far0,far1", "pages = \"base\"").unwrap_err();
+    let expected =
+        "the region has 2 pages of 4 KiB, and none of it would lie on far1: make it larger";
+    assert!(small.ends_with(expected), "{small}");
+    for placement in [
+        "split:near=0%,far",
+        "split:near=100%,far",
+        "interleave:near,near",
+        "far",
+    ] {
+        assert_eq!(planned("2MiB", placement, ""), Ok(()), "{placement}");
+    }
 }
 
 #[test]

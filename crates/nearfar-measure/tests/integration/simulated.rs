@@ -238,7 +238,7 @@ fn a_stopped_simulation_ends_at_once() {
 }
 
 /// Specifications, and what their refusals say.
-const IMPOSSIBLE: [(&str, &str); 13] = [
+const IMPOSSIBLE: [(&str, &str); 14] = [
     (
         "[region.a]\nsize = \"300GB\"",
         "line 2: region.a.size: tier near of profile cxl-blades-4 has 274877906944 bytes",
@@ -258,6 +258,10 @@ const IMPOSSIBLE: [(&str, &str); 13] = [
     (
         "[region.a]\nplacement = \"node1\"",
         "line 2: region.a.placement: the modelled",
+    ),
+    (
+        "[region.a]\nsize = \"2MiB\"\nplacement = \"interleave:near,far\"",
+        "line 3: region.a.placement: the region has one page of 2 MiB, and none",
     ),
     (
         "[region.a]\npages = \"base\"\nsize = \"200GB\"\nplacement = \"weighted:near=4000000000,far=4000000000\"",

@@ -7,6 +7,9 @@
 //!
 //! mimalloc never forgets an arena, so that its address space can never be unmapped. An arena whose
 //! heap is gone gives its pages and bytes back and waits for the next heap of the same shape.
+//!
+//! On a DAX device all of it is charged when the heap is made, since pages of the device are far larger
+//! than slices; the arena keeps them.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::ops::Range;
@@ -80,6 +83,8 @@ pub(super) struct Arena {
     /// The bytes of the mapping that are the arena's.
     range: Range<usize>,
     id: mimalloc::mi_arena_id_t,
+    /// Whether all of it was charged before, and has pages of a device that stay.
+    is_prepaid: bool,
     state: Mutex<State>,
 }
 
@@ -87,20 +92,6 @@ pub(super) struct Arena {
 unsafe impl Send for Arena {}
 // SAFETY: as above; everything else is behind the lock or immutable.
 unsafe impl Sync for Arena {}
-
-/// Gives back what heaps have freed and no thread holds on to.
-pub(crate) fn collect() {
-    // SAFETY: mimalloc allows this at any time, from any thread.
-    collect_by(|| unsafe { mimalloc::mi_collect(true) });
-}
-
-/// Runs one of mimalloc's forced collections: one at a time, since mimalloc skips one that meets
-/// another.
-pub(super) fn collect_by(collection: impl FnOnce()) {
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = lock(&ONE);
-    collection();
-}
 
 /// Who pays, and for which slices.
 struct State {
@@ -118,6 +109,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Arena {
     /// Charges a retired arena to a new owner; false when its budget does not allow it.
     pub(super) fn adopt(&self, system: &Arc<MemorySystem>, tier: TierId) -> bool {
+        if self.is_prepaid {
+            return true;
+        }
         let mut state = lock(&self.state);
         let bytes = (state.used_slices * SLICE_BYTES) as u64;
         let taken = system.ledger().try_take(Taker::Heap, tier, bytes);
@@ -127,17 +121,18 @@ impl Arena {
         taken
     }
 
-    /// A new arena in `range` of `map`, or `None` when the budget does not allow for mimalloc's
+    /// A new arena in `range` of `map`, whose use is charged to `owner`, or to nobody where all of the
+    /// range was charged before. `None` when the budget does not allow for mimalloc's
     /// records, or mimalloc has as many arenas as it supports.
     pub(super) fn create(
         map: &Arc<Mapping>,
         range: Range<usize>,
-        system: &Arc<MemorySystem>,
-        tier: TierId,
+        owner: Option<(Arc<MemorySystem>, TierId)>,
     ) -> Option<&'static Self> {
         assert!(range.end <= map.len(), "an arena lies inside its mapping");
+        let is_prepaid = owner.is_none();
         let state = State {
-            owner: Some((Arc::clone(system), tier)),
+            owner,
             used: vec![0; (range.len() / SLICE_BYTES).div_ceil(64)],
             used_slices: 0,
         };
@@ -145,6 +140,7 @@ impl Arena {
             map: Arc::clone(map),
             range: range.clone(),
             id: std::ptr::null_mut(),
+            is_prepaid,
             state: Mutex::new(state),
         }));
         let mut id: mimalloc::mi_arena_id_t = std::ptr::null_mut();
@@ -184,7 +180,8 @@ impl Arena {
 
     /// Charges the arena to nobody until a later heap adopts it.
     ///
-    /// Before: the arena's heap is destroyed and what it freed was given back ([`collect`]). What is
+    /// Before: the arena's heap is destroyed and what it freed was given back
+    /// ([`collect`](crate::collection::collect)). What is
     /// left are mimalloc's records, of the arena and of threads that have not noticed yet.
     pub(super) fn retire(&self) {
         let mut state = lock(&self.state);
@@ -212,7 +209,8 @@ impl Arena {
         for slice in slices.clone() {
             state.used[slice / 64] |= 1 << (slice % 64);
         }
-        Some(fresh == slices.len())
+        // Pages that stay keep what was in them.
+        Some(fresh == slices.len() && !self.is_prepaid)
     }
 
     /// Gives the pages and the bytes of a range back.
@@ -220,7 +218,7 @@ impl Arena {
         let mut state = lock(&self.state);
         let bytes = self.range.start + slices.start * SLICE_BYTES
             ..self.range.start + slices.end * SLICE_BYTES;
-        if self.map.advise(bytes, Advice::Discard).is_err() {
+        if !self.is_prepaid && self.map.advise(bytes, Advice::Discard).is_err() {
             return false;
         }
         let used = slices.clone().filter(|slice| state.is_used(*slice)).count();

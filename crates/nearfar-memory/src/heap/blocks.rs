@@ -14,6 +14,7 @@ use super::arena::{self, ARENA_BYTES_MAX, Arena};
 use super::space::Space;
 use super::thread_tier::ThreadTier;
 use super::tier_heap::Exhaustion;
+use crate::collection;
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -30,6 +31,8 @@ pub(super) struct Heap {
     futile_bytes: AtomicU64,
     /// The addresses of the heap.
     addresses: Range<usize>,
+    /// Whether all of its space is charged already.
+    is_prepaid: bool,
     /// Where the arenas lie; empty only while the heap is dropped.
     space: Mutex<Option<Space>>,
 }
@@ -64,6 +67,7 @@ impl Heap {
             active: AtomicUsize::new(0),
             futile_bytes: AtomicU64::new(0),
             addresses: base + space.range.start..base + space.range.end,
+            is_prepaid: space.is_prepaid(),
             space: Mutex::new(None),
         };
         let complete = adopted == space.arenas.len()
@@ -196,13 +200,16 @@ impl Heap {
             let heap = heap.load(Ordering::Acquire);
             if !heap.is_null() {
                 // SAFETY: the heap is live as long as `self`.
-                arena::collect_by(|| unsafe { mimalloc::mi_heap_collect(heap, true) });
+                collection::collect_by(|| unsafe { mimalloc::mi_heap_collect(heap, true) });
             }
         }
     }
 
     /// Whether the budget has room for another arena's records and for a block beside them.
     fn may_grow(&self, bytes: usize) -> bool {
+        if self.is_prepaid {
+            return true;
+        }
         let records = (ARENA_BYTES_MAX / 256) as u64;
         self.system.ledger().available_bytes(self.tier) >= records.saturating_add(bytes as u64)
     }
@@ -220,7 +227,8 @@ impl Heap {
             return false;
         };
         let _near = ThreadTier::enter(TierId::NEAR);
-        let Some(arena) = Arena::create(&space.map, range, &self.system, self.tier) else {
+        let owner = (!space.is_prepaid()).then(|| (Arc::clone(&self.system), self.tier));
+        let Some(arena) = Arena::create(&space.map, range, owner) else {
             return false;
         };
         space.arenas.push(arena);
@@ -365,7 +373,7 @@ impl Drop for Heap {
                 unsafe { mimalloc::mi_heap_destroy(heap) };
             }
         }
-        arena::collect();
+        collection::collect();
         let space = self
             .space
             .get_mut()

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::HeapError;
+use super::arena::ARENA_ALIGN;
 use super::blocks::Heap;
 use super::near::{self, NearHeap};
 use super::space::{Space, map_for_heaps, reserve_bytes};
@@ -58,7 +59,8 @@ static SLOT_SHIFT: AtomicUsize = AtomicUsize::new(0);
 
 impl NearfarAllocator {
     /// Gives every tier that the kernel can allocate on its heap in the global allocator, for the
-    /// rest of the process's life, each reserving address space of its tier's capacity.
+    /// rest of the process's life, each reserving address space of its tier's capacity. DAX devices get
+    /// none.
     ///
     /// A tier stays without a heap where its budget has no room for an empty heap's records, where
     /// the process may not reserve the address space (`vm.overcommit_memory` of 2, `RLIMIT_AS`) or
@@ -78,7 +80,7 @@ impl NearfarAllocator {
         }
         let wanted: Vec<(TierId, bool)> = system
             .tiers()
-            .filter(|(_, info)| info.is_allocatable())
+            .filter(|(_, info)| info.has_nodes())
             .filter_map(|(tier, _)| match (tier, heaps.near) {
                 (TierId::NEAR, NearHeap::Platform) => None,
                 (TierId::NEAR, NearHeap::Mimalloc { huge_pages }) => Some((tier, huge_pages)),
@@ -113,7 +115,7 @@ fn install_heaps(system: &Arc<MemorySystem>, wanted: &[(TierId, bool)]) {
         .max()
         .unwrap_or(0);
     let window_bytes = slot_bytes.saturating_mul(last + 1);
-    let map = match map_for_heaps(system, largest, window_bytes) {
+    let map = match map_for_heaps(system, largest, window_bytes, ARENA_ALIGN) {
         Ok(map) => Arc::new(map),
         Err(error) => {
             let error = &error as &dyn std::error::Error;

@@ -2,17 +2,15 @@
 
 mod arena;
 mod blocks;
-mod counters;
 mod global;
 mod near;
 mod space;
 mod thread_tier;
 mod tier_heap;
 
+use crate::dax::DaxError;
 use crate::sys::SysError;
 
-pub(crate) use arena::collect;
-pub(crate) use counters::HeapCounters;
 pub use global::{GlobalHeaps, NearfarAllocator};
 pub use near::NearHeap;
 pub use thread_tier::{ThreadTier, ThreadTierGuard};
@@ -27,6 +25,15 @@ pub enum HeapError {
     NotAllocatable {
         /// The tier's name.
         tier: String,
+    },
+    /// The DAX device of the tier gives no memory.
+    #[error("tier {tier:?} gives no memory for a heap: {source}")]
+    Dax {
+        /// The tier's name.
+        tier: String,
+        /// Why.
+        #[source]
+        source: DaxError,
     },
     /// Address space could not be reserved.
     #[error("no address space for a heap of {reserve_bytes} bytes on tier {tier:?}")]

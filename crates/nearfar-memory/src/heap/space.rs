@@ -6,14 +6,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::HeapError;
 use super::arena::{ARENA_ALIGN, ARENA_BYTES_MAX, Arena};
 use super::tier_heap::HeapOptions;
+use crate::dax::{DaxDevice, DaxExtents};
+use crate::ledger::Taker;
 use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy, SysError};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
-/// Address space for a heap: the tier's capacity by default, in whole arenas' units.
+/// Address space for a heap: the tier's capacity by default, or what its DAX device has left of its
+/// budget, in whole arenas' units.
 pub(super) fn reserve_bytes(system: &MemorySystem, tier: TierId, options: HeapOptions) -> usize {
-    let capacity = usize::try_from(system.info(tier).capacity_bytes).unwrap_or(usize::MAX);
-    let wanted = options.reserve_bytes.unwrap_or(capacity);
+    let info = system.info(tier);
+    let all = match info.has_nodes() {
+        true => info.capacity_bytes,
+        // All of it is charged, so that it cannot be more than there is.
+        false => system.ledger().available_bytes(tier) / ARENA_ALIGN as u64 * ARENA_ALIGN as u64,
+    };
+    let all = usize::try_from(all).unwrap_or(usize::MAX);
+    let wanted = options.reserve_bytes.unwrap_or(all);
     // Beyond this no machine has address space.
     wanted
         .clamp(ARENA_ALIGN, 1 << 46)
@@ -30,6 +39,25 @@ pub(super) struct Space {
     huge_pages: bool,
     /// The arenas made so far, from the front, each of [`ARENA_BYTES_MAX`] but for the last.
     pub(super) arenas: Vec<&'static Arena>,
+    /// The part of a DAX device that it is, if it is one.
+    device: Option<DevicePart>,
+}
+
+/// A part of a tier's DAX device, charged as long as it is held. Space that arenas were made in holds it
+/// until the process ends, for the next heap on that tier.
+struct DevicePart {
+    /// Declared first: it is given back before its bytes are.
+    extents: DaxExtents,
+    system: Arc<MemorySystem>,
+    tier: TierId,
+    bytes: u64,
+}
+
+impl Drop for DevicePart {
+    fn drop(&mut self) {
+        let ledger = self.system.ledger();
+        ledger.give_back(Taker::Heap, self.tier, self.bytes);
+    }
 }
 
 /// Space without a heap.
@@ -46,7 +74,7 @@ impl Space {
     ) -> Result<Self, HeapError> {
         let info = system.info(tier);
         let name = || info.name.clone();
-        if !info.is_allocatable() {
+        if !info.has_nodes() {
             return Err(HeapError::NotAllocatable { tier: name() });
         }
         let nodes = system.node_set(tier);
@@ -75,25 +103,96 @@ impl Space {
             nodes,
             huge_pages,
             arenas: Vec::new(),
+            device: None,
         })
     }
 
+    /// So much of the DAX device of `tier`, all of it charged.
+    fn on_device(
+        system: &Arc<MemorySystem>,
+        tier: TierId,
+        device: &Arc<DaxDevice>,
+        bytes: usize,
+    ) -> Result<Self, HeapError> {
+        let name = || system.name(tier);
+        let failed = |source| HeapError::Dax {
+            tier: name(),
+            source,
+        };
+        if !system.ledger().try_take(Taker::Heap, tier, bytes as u64) {
+            return Err(HeapError::Arena {
+                tier: name(),
+                reserve_bytes: bytes,
+                available_bytes: system.ledger().available_bytes(tier),
+            });
+        }
+        let extents = device.take(bytes as u64).inspect_err(|_| {
+            let ledger = system.ledger();
+            ledger.give_back(Taker::Heap, tier, bytes as u64);
+        });
+        let part = DevicePart {
+            extents: extents.map_err(failed)?,
+            system: Arc::clone(system),
+            tier,
+            bytes: bytes as u64,
+        };
+        let map = map_for_heaps(system, tier, bytes, device.page_bytes())?;
+        let all = 0..bytes;
+        let mapped = part.extents.map_zeroed(&map, std::slice::from_ref(&all));
+        mapped.map_err(failed)?;
+        Ok(Self {
+            map: Arc::new(map),
+            range: 0..bytes,
+            nodes: NodeSet::EMPTY,
+            huge_pages: false,
+            arenas: Vec::new(),
+            device: Some(part),
+        })
+    }
+
+    /// Whether all of it is charged, whatever is used.
+    pub(super) fn is_prepaid(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Whether it is a part of the device of this tier.
+    fn is_of(&self, system: &Arc<MemorySystem>, tier: TierId) -> bool {
+        let part = self.device.as_ref();
+        part.is_some_and(|part| Arc::ptr_eq(&part.system, system) && part.tier == tier)
+    }
+
     pub(super) fn retired_or_new(
-        system: &MemorySystem,
+        system: &Arc<MemorySystem>,
         tier: TierId,
         bytes: usize,
         huge_pages: bool,
     ) -> Result<Self, HeapError> {
+        let device = system.device(tier).map_err(|source| HeapError::Dax {
+            tier: system.name(tier),
+            source,
+        })?;
         let nodes = system.node_set(tier);
+        // Pages of a device are as large as it says.
+        let huge_pages = huge_pages && device.is_none();
+        let bytes = device
+            .as_ref()
+            .map_or(bytes, |device| bytes.next_multiple_of(device.page_bytes()));
         let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |space: &Space| {
-            (space.range.len(), space.nodes, space.huge_pages) == (bytes, nodes, huge_pages)
+            let is_alike = (space.nodes, space.huge_pages) == (nodes, huge_pages);
+            space.range.len() == bytes
+                && is_alike
+                && space.is_prepaid() == device.is_some()
+                && (device.is_none() || space.is_of(system, tier))
         };
         if let Some(position) = retired.iter().position(fits) {
             return Ok(retired.swap_remove(position));
         }
         drop(retired);
-        let map = map_for_heaps(system, tier, bytes)?;
+        if let Some(device) = device {
+            return Self::on_device(system, tier, &device, bytes);
+        }
+        let map = map_for_heaps(system, tier, bytes, ARENA_ALIGN)?;
         Self::new(system, tier, Arc::new(map), 0..bytes, huge_pages)
     }
 
@@ -137,15 +236,18 @@ fn prefer(map: &Mapping, range: Range<usize>, nodes: NodeSet) -> Result<(), SysE
     sys::bind_range(map, range, &Policy::evenly(nodes))
 }
 
-/// Reserves address space for heaps.
+/// Reserves address space for heaps, aligned to `align` and as arenas need it.
 pub(super) fn map_for_heaps(
     system: &MemorySystem,
     tier: TierId,
     bytes: usize,
+    align: usize,
 ) -> Result<Mapping, HeapError> {
-    Mapping::new(bytes, ARENA_ALIGN, MappingKind::Anonymous).map_err(|source| HeapError::Map {
-        tier: system.info(tier).name.clone(),
-        reserve_bytes: bytes,
-        source,
+    Mapping::new(bytes, align.max(ARENA_ALIGN), MappingKind::Anonymous).map_err(|source| {
+        HeapError::Map {
+            tier: system.info(tier).name.clone(),
+            reserve_bytes: bytes,
+            source,
+        }
     })
 }

@@ -27,8 +27,9 @@ pub enum Exhaustion {
 /// How a heap is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HeapOptions {
-    /// Address space to reserve, which bounds the heap; the tier's capacity by default. It is
-    /// rounded up to 32 MiB. Only what is used is charged to the budget.
+    /// Address space to reserve, which bounds the heap; the tier's capacity by default, and on a DAX
+    /// device what is left of its budget. It is rounded up to 32 MiB. Only what is used is charged to
+    /// the budget, but on a DAX device all of it.
     pub reserve_bytes: Option<usize>,
     /// What to do when the tier has no room.
     pub exhaustion: Exhaustion,
@@ -43,6 +44,10 @@ pub struct HeapOptions {
 /// charged to the tier's budget in steps of 64 KiB; freed memory is kept for the next block until a
 /// budget runs out or [`Self::trim`] is called. Pages come from the tier's nodes as long as these
 /// have memory, and then from others, still charged to the tier.
+///
+/// On a DAX device ([`TierBackend::Dax`](crate::TierBackend::Dax)) a heap takes all that it reserves when
+/// it is made, and it is charged then. Its part of the device stays charged when the heap has ended, and
+/// goes to the next heap of this tier that reserves as much: the allocator never gives up an arena.
 #[derive(Clone)]
 pub struct TierHeap {
     heap: Arc<Heap>,

@@ -5,10 +5,10 @@ use std::path::Path;
 use super::checksum;
 use super::error::PoolError;
 use super::memory::PoolMemory;
+use crate::dax::POOL_MAGIC as MAGIC;
 
 /// The version of the layout that this program writes and reads.
 pub(super) const LAYOUT_VERSION: u64 = 3;
-const MAGIC: u64 = u64::from_le_bytes(*b"NFARPOOL");
 const WORDS: usize = 6;
 
 /// What a pool says of itself.

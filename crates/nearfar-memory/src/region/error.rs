@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::dax::DaxError;
+use crate::machine::CgroupLimit;
 use crate::placement::PlacementError;
 use crate::sys::SysError;
 
@@ -16,6 +18,40 @@ pub enum RegionError {
     /// The kernel cannot allocate on this tier, for example a DAX device that is not onlined.
     #[error("tier {tier:?} has no memory nodes: the kernel cannot allocate on it")]
     NotAllocatable {
+        /// The tier's name.
+        tier: String,
+    },
+    /// The DAX device of a tier gives no memory.
+    #[error("tier {tier:?} gives no memory: {source}")]
+    Dax {
+        /// The tier's name.
+        tier: String,
+        /// Why.
+        #[source]
+        source: DaxError,
+    },
+    /// A placement over a DAX device and other memory whose pages are smaller than the device's.
+    #[error(
+        "tier {tier:?} gives memory in pages of {device_page_bytes} bytes, the alignment of {}, and \
+         cannot share a region whose pages have {page_bytes} bytes with other tiers: ask for huge \
+         pages, or put the region on that tier alone", device.display()
+    )]
+    DevicePages {
+        /// The tier's name.
+        tier: String,
+        /// Its device.
+        device: PathBuf,
+        /// The alignment of the device.
+        device_page_bytes: usize,
+        /// Bytes of a page of the region.
+        page_bytes: usize,
+    },
+    /// A region that lies on a DAX device, or would have to, was to be moved.
+    #[error(
+        "pages cannot be moved to or from tier {tier:?}, which is a device that is mapped: make a new \
+         region and copy the content"
+    )]
+    DeviceFixed {
         /// The tier's name.
         tier: String,
     },
@@ -134,4 +170,16 @@ pub enum RegionError {
         #[source]
         source: SysError,
     },
+}
+
+impl RegionError {
+    /// So many bytes more than the control group allows.
+    pub(super) fn over_cgroup(requested_bytes: u64, limit: CgroupLimit) -> Self {
+        Self::CgroupLimit {
+            requested_bytes,
+            used_bytes: limit.used_bytes,
+            limit_bytes: limit.limit_bytes,
+            file: limit.file,
+        }
+    }
 }

@@ -24,17 +24,21 @@ impl Region {
     /// move, both the old and the new tier are charged; [`Self::tier_bytes`] tells the old placement
     /// until all have moved. Migrations of one region wait for each other.
     ///
+    /// A region on a DAX device stays there.
+    ///
     /// Migrating to the placement in force brings back what the kernel has moved elsewhere, as it
     /// does with the pages of a node that goes offline.
     ///
     /// # Errors
-    /// [`RegionError::OverBudget`], [`RegionError::NodesFull`], [`RegionError::Migrate`] and others:
-    /// the old placement is in force as before, and moved pages were moved back.
+    /// [`RegionError::OverBudget`], [`RegionError::NodesFull`], [`RegionError::Migrate`],
+    /// [`RegionError::DeviceFixed`] and others: the old placement is in force as before, and moved
+    /// pages were moved back.
     pub fn migrate(
         &self,
         placement: &Placement,
         over_budget: OverBudget,
     ) -> Result<Placement, RegionError> {
+        self.check_movable(placement)?;
         let mut taken = self.taken.lock();
         let old = self.placed.read().layout.clone();
         let (placement, new) = settle_placement(
@@ -63,6 +67,20 @@ impl Region {
                 taken.settle(&old.all_bytes());
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses to move what is mapped from a device, and to map what is to be moved there: whoever
+    /// reads meanwhile would see neither the old bytes nor the new.
+    fn check_movable(&self, placement: &Placement) -> Result<(), RegionError> {
+        placement.check(self.system.tier_count())?;
+        let mut own = self.dax.iter().map(|(tier, _)| *tier);
+        let is_device = |tier: &TierId| self.system.info(*tier).backend.device().is_some();
+        match own.next().or_else(|| placement.tiers().find(is_device)) {
+            Some(tier) => Err(RegionError::DeviceFixed {
+                tier: self.system.name(tier),
+            }),
+            None => Ok(()),
         }
     }
 

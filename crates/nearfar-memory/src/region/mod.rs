@@ -1,6 +1,7 @@
 //! Regions: memory with a placement that is populated, checked and accounted.
 
 mod buffer;
+mod dax;
 mod error;
 mod migrate;
 mod populate;
@@ -16,6 +17,7 @@ use parking_lot::{Mutex, RwLock};
 pub use error::RegionError;
 pub use verify::Verification;
 
+use crate::dax::DaxExtents;
 use crate::layout::Layout;
 use crate::placement::{OverBudget, PageSize, Placement, RegionOptions};
 use crate::sys::{self, HUGE_PAGE_BYTES, Mapping, MappingKind, SysError};
@@ -51,6 +53,8 @@ pub struct Region {
     kind: MappingKind,
     bytes: usize,
     placed: RwLock<Placed>,
+    /// What of DAX devices is mapped in it; declared after the mapping, so that others get it only then.
+    dax: Vec<(TierId, DaxExtents)>,
     /// What the ledger holds for this region; its lock also keeps migrations apart. Declared after
     /// the mapping, so that bytes are given back once the pages are.
     taken: Mutex<Taken>,
@@ -87,6 +91,10 @@ impl Region {
     /// the region is made nevertheless if the machine has but one node, or if only the questions
     /// are forbidden; [`Self::verification`] then says that it is unverified, and why.
     ///
+    /// What lies on a DAX device ([`TierBackend::Dax`](crate::TierBackend::Dax)) is mapped from
+    /// there. Alone on such a tier, a region has pages of the device's alignment, if that is larger
+    /// than the page asked for; together with other tiers it needs pages that the alignment divides.
+    ///
     /// # Errors
     /// [`RegionError`]; nothing is left behind.
     pub fn allocate(
@@ -95,7 +103,8 @@ impl Region {
         placement: &Placement,
         options: RegionOptions,
     ) -> Result<Self, RegionError> {
-        let page_bytes = options.page_size.bytes();
+        placement.check(system.tier_count())?;
+        let page_bytes = dax::page_bytes(system, placement, options.page_size)?;
         let pages = bytes.div_ceil(page_bytes).max(1);
         if pages
             .checked_mul(page_bytes)
@@ -120,9 +129,13 @@ impl Region {
         let Some(mut taken) = taken else {
             unreachable!("a settled placement has taken its bytes")
         };
-        system.check_cgroup(layout.total_bytes() as u64)?;
+        let requested_bytes = system.kernel_bytes(&layout.all_bytes());
+        let allowed = system.check_cgroup(requested_bytes);
+        allowed.map_err(|limit| RegionError::over_cgroup(requested_bytes, limit))?;
         let (map, kind, policy) = map_and_populate(system, &layout, options.page_size, &mut taken)?;
+        let dax = dax::map(system, &map, &layout)?;
         let verification = verify::verify(system, &map, kind, &layout, policy)?;
+        let verification = dax::verify(system, &map, &layout, &dax, verification)?;
         taken.populated(u64::MAX);
         Ok(Self {
             map,
@@ -133,6 +146,7 @@ impl Region {
                 layout,
                 verification,
             }),
+            dax,
             taken: Mutex::new(taken),
             system: Arc::clone(system),
         })
@@ -204,6 +218,12 @@ impl Region {
         let _taken = self.taken.lock();
         let placed = self.placed.read();
         verify::check_pages(&self.system, &self.map, self.kind, &placed.layout)?
+            .and(dax::check(
+                &self.system,
+                &self.map,
+                &placed.layout,
+                &self.dax,
+            )?)
             .map_err(|source| RegionError::Query { source })
     }
 
@@ -299,7 +319,7 @@ fn next_tier(system: &MemorySystem, full: TierId, wanted: &TierBytes) -> Option<
         .chain(nearer)
         .filter_map(TierId::from_index)
         .find(|tier| {
-            system.info(*tier).is_allocatable()
+            system.info(*tier).has_nodes()
                 && system.ledger().available_bytes(*tier) >= wanted[*tier] + wanted[full]
         })
 }
@@ -323,7 +343,9 @@ fn map_and_populate(
         let policy = populate::populate(system, &map, kind, layout, page_size, taken)?;
         Ok((map, kind, policy))
     };
-    if page_size == PageSize::Huge && system.roots().free_huge_pages() >= layout.pages() as u64 {
+    let is_reserved = || system.roots().free_huge_pages() >= layout.pages() as u64;
+    // Bytes of devices are mapped in place of ordinary pages.
+    if page_size == PageSize::Huge && !dax::is_on_devices(system, layout) && is_reserved() {
         let kind = MappingKind::HugeTlb;
         let explicit = map(HUGE_PAGE_BYTES, kind).and_then(|map| populate(map, kind, taken));
         match explicit {
@@ -334,5 +356,6 @@ fn map_and_populate(
         }
     }
     let kind = MappingKind::Anonymous;
-    populate(map(page_size.bytes(), kind)?, kind, taken)
+    let align = page_size.bytes().max(layout.page_bytes());
+    populate(map(align, kind)?, kind, taken)
 }

@@ -1,4 +1,4 @@
-//! Faulting pages in on the nodes of their tiers.
+//! Faulting pages in on the nodes of their tiers. Pages of DAX devices are left alone.
 //!
 //! The policy of the whole range is switched from tier to tier while the runs of each are faulted
 //! in, and is set to one policy over all nodes at the end. So the range stays one kernel mapping,
@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use crate::layout::Layout;
 use crate::placement::PageSize;
-use crate::region::RegionError;
+use crate::region::{RegionError, dax};
 use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy, SysError};
 use crate::system::{MemorySystem, Taken};
 use crate::tier::TierId;
@@ -136,7 +136,8 @@ pub(super) fn check_free(
 /// The sets of nodes behind the tiers and parts of tiers of `layout`, each once, with the first of them.
 pub(super) fn groups(system: &MemorySystem, layout: &Layout) -> Vec<(TierId, NodeSet)> {
     let mut groups: Vec<(TierId, NodeSet)> = Vec::new();
-    for tier in layout.places() {
+    let places = layout.places().into_iter();
+    for tier in places.filter(|tier| system.info(*tier).has_nodes()) {
         let group = system.node_set(tier);
         if !groups.iter().any(|(_, known)| *known == group) {
             groups.push((tier, group));
@@ -148,7 +149,8 @@ pub(super) fn groups(system: &MemorySystem, layout: &Layout) -> Vec<(TierId, Nod
 /// What is to be populated under which policy.
 fn steps(system: &MemorySystem, layout: &Layout) -> Vec<Step> {
     let groups = groups(system, layout);
-    let alternating = layout.is_cyclic() && groups.len() > 1;
+    let is_mixed = groups.len() > 1 || dax::is_on_devices(system, layout);
+    let alternating = layout.is_cyclic() && is_mixed;
     let mut steps = Vec::new();
     for (tier, group) in groups {
         if alternating && group.len() > 1 {
@@ -350,6 +352,20 @@ mod tests {
         let placement = Placement::Interleave(vec![TierId::at(0), TierId::at(1)]);
         let expected = [0, 1, 0, 2, 0, 3, 0, 1].map(bound);
         assert_eq!(populated(&placement, 8), expected);
+    }
+
+    #[test]
+    fn pages_beside_those_of_a_device_take_turns_and_the_devices_are_left_alone() {
+        let specs = vec![
+            TierSpec::new("cxl", TierKind::Cxl, [1, 2, 3], 1 << 30),
+            TierSpec::dax("dax0.0", "/dev/dax0.0", 1 << 30),
+        ];
+        let system = MemorySystem::from_specs(specs, &Budgets::new()).unwrap();
+        let steps_of = |placement: &Placement| steps(&system, &layout(placement, 8));
+        let turns = Placement::Interleave(vec![TierId::at(0), TierId::at(1)]);
+        let policies: Vec<Policy> = steps_of(&turns).iter().map(|step| step.policy).collect();
+        assert_eq!(policies, [1, 2, 3].map(bound));
+        assert!(steps_of(&Placement::Bind(TierId::at(1))).is_empty());
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::layout::Layout;
-use crate::region::RegionError;
 use crate::region::populate::PolicyOutcome;
+use crate::region::{RegionError, dax};
 use crate::sys::{
     self, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, NodeSet, PageLocation, SysError,
 };
@@ -17,6 +17,10 @@ use crate::tier::{MAX_TIERS, TierId};
 pub enum Verification {
     /// The kernel was asked of every page, and each lies on a node of its tier.
     Verified,
+    /// Pages lie on DAX devices, of which the kernel tells no place: that they do follows from which
+    /// bytes of which device are mapped there, which `/proc/self/maps` was asked for. All other pages
+    /// are as [`Self::Verified`].
+    ByMapping,
     /// The kernel could not be asked, or not be told, for this reason.
     Unverified {
         /// The call that a sandbox forbids, or that the kernel lacks.
@@ -100,7 +104,7 @@ impl Tally {
             BASE_PAGE_BYTES
         };
         let (mut tier, mut nodes, mut run_end) = (TierId::NEAR, NodeSet::EMPTY, 0);
-        sys::query_pages(map, 0..map.len(), stride, |offset, location| {
+        let mut count = |offset: usize, location: PageLocation| {
             if offset >= run_end {
                 let (next, end_page) = layout.run_at(offset / layout.page_bytes());
                 if next != tier || run_end == 0 {
@@ -120,7 +124,13 @@ impl Tally {
                     misplaced(offset, tier, other);
                 }
             }
-        })
+        };
+        let ranges = match dax::is_on_devices(system, layout) {
+            false => std::iter::once(0..map.len()).collect(),
+            true => layout.ranges(|tier| system.info(tier).has_nodes()),
+        };
+        let mut ranges = ranges.into_iter();
+        ranges.try_for_each(|range| sys::query_pages(map, range, stride, &mut count))
     }
 
     /// Whether pages are not in memory, and all others where they should be.

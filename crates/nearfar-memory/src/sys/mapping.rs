@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::SysError;
+use super::{SharedFile, SysError};
 
 /// Bytes of a base page on the platforms that this crate supports.
 pub const BASE_PAGE_BYTES: usize = 4096;
@@ -46,6 +46,8 @@ pub enum Advice {
     PopulateWrite,
     /// Give the pages back; they read as zero afterwards (`MADV_DONTNEED`).
     Discard,
+    /// Leave the range out of what children get (`MADV_DONTFORK`).
+    KeepFromChildren,
 }
 
 impl Advice {
@@ -55,6 +57,7 @@ impl Advice {
             Self::BasePages => (libc::MADV_NOHUGEPAGE, "madvise(MADV_NOHUGEPAGE)"),
             Self::PopulateWrite => (libc::MADV_POPULATE_WRITE, "madvise(MADV_POPULATE_WRITE)"),
             Self::Discard => (libc::MADV_DONTNEED, "madvise(MADV_DONTNEED)"),
+            Self::KeepFromChildren => (libc::MADV_DONTFORK, "madvise(MADV_DONTFORK)"),
         }
     }
 }
@@ -91,6 +94,22 @@ impl Mapping {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
+    }
+
+    /// Writes zero to all of `range`.
+    ///
+    /// Before: nobody refers into the range.
+    pub(crate) fn zero(&self, range: Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.bytes,
+            "range {range:?} lies outside of a mapping of {} bytes",
+            self.bytes
+        );
+        // SAFETY: the range lies inside the mapping, which is writable; nobody refers into it.
+        unsafe {
+            let start = self.base.as_ptr().add(range.start);
+            start.write_bytes(0, range.len());
+        }
     }
 
     /// The address range.
@@ -192,6 +211,41 @@ impl Mapping {
         }
     }
 
+    /// Puts bytes of `file` from `offset` on in place of `range` (`MAP_SHARED | MAP_FIXED`, mmap(2)).
+    ///
+    /// Before: the range lies inside; it, the offset and the address are multiples of the file's
+    /// alignment; the mapping is [`MappingKind::Anonymous`]; the file has these bytes; nobody refers
+    /// into the range. After: the range is readable and writable, and its bytes are the file's. It is
+    /// unmapped with the rest.
+    ///
+    /// # Errors
+    /// The error of `mmap`: `EINVAL` for what the device's alignment does not divide, `ENOMEM` for too
+    /// many mappings.
+    pub fn map_file(
+        &self,
+        range: Range<usize>,
+        file: &SharedFile,
+        offset: u64,
+    ) -> Result<(), SysError> {
+        self.check(&range);
+        // SAFETY: the range lies inside the mapping that we own, and the caller says that nobody refers
+        // into it, so that what is replaced is nobody's; the descriptor is open.
+        let raw = unsafe {
+            libc::mmap(
+                self.base.as_ptr().add(range.start).cast(),
+                range.len(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                file.descriptor(),
+                offset as libc::off_t,
+            )
+        };
+        match raw {
+            libc::MAP_FAILED => Err(SysError::last("mmap(MAP_FIXED)")),
+            _ => Ok(()),
+        }
+    }
+
     fn check(&self, range: &Range<usize>) {
         assert!(
             range.start <= range.end && range.end <= self.bytes,
@@ -225,6 +279,19 @@ impl Mapping {
             errno: libc::ENOMEM,
         })?;
         Ok(Self { base, bytes, align })
+    }
+
+    /// No file can be mapped there.
+    pub fn map_file(
+        &self,
+        _range: Range<usize>,
+        _file: &SharedFile,
+        _offset: u64,
+    ) -> Result<(), SysError> {
+        Err(SysError {
+            call: "mmap(MAP_FIXED)",
+            errno: libc::ENOSYS,
+        })
     }
 
     /// Accepted and without effect, but for discarding, which zeroes.

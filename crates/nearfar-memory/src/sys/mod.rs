@@ -10,6 +10,7 @@
 
 mod cache_lines;
 mod error;
+mod mapped_files;
 mod mapping;
 mod nodes;
 mod pages;
@@ -20,6 +21,7 @@ mod threads;
 
 pub use cache_lines::{drop_lines, write_back_lines};
 pub use error::SysError;
+pub use mapped_files::{MappedFile, mapped_files};
 pub use mapping::{
     Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, Mapping, MappingKind, base_page_bytes,
 };

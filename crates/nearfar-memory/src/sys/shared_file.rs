@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use super::SysError;
+use super::{BASE_PAGE_BYTES, HUGE_PAGE_BYTES, SysError};
 
 /// A flag of `open`: what is at the path is no symbolic link, or opening it fails (open(2), `O_NOFOLLOW`).
 pub const NO_FOLLOW: i32 = libc::O_NOFOLLOW;
@@ -119,13 +119,52 @@ impl SharedFile {
         if self.kind != SharedKind::DaxDevice {
             return Ok(metadata.len());
         }
-        let (major, minor) = (libc::major(metadata.rdev()), libc::minor(metadata.rdev()));
-        let text = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/size"));
-        let text = text.map_err(|source| error("read of the device's size", &source))?;
-        text.trim().parse().map_err(|_| SysError {
-            call: "read of the device's size",
+        self.number("size", "read of the device's size")
+    }
+
+    /// What offsets and lengths of a mapping are multiples of: a device says it; of a file that stands
+    /// for one it is 2 MiB, as of a device that was not made with another.
+    ///
+    /// # Errors
+    /// That of reading the device's alignment.
+    pub fn align_bytes(&self) -> Result<usize, SysError> {
+        if self.kind != SharedKind::DaxDevice {
+            return Ok(HUGE_PAGE_BYTES);
+        }
+        let bytes = self.number("align", "read of the device's alignment")?;
+        let is_possible = bytes.is_power_of_two() && bytes >= BASE_PAGE_BYTES as u64;
+        let bytes = usize::try_from(bytes).ok().filter(|_| is_possible);
+        bytes.ok_or(SysError {
+            call: "read of the device's alignment",
             errno: libc::EINVAL,
         })
+    }
+
+    /// A number that sysfs has of the device.
+    fn number(&self, attribute: &str, call: &'static str) -> Result<u64, SysError> {
+        let metadata = self.file.metadata();
+        let device = metadata.map_err(|source| error("fstat", &source))?.rdev();
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let text = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/{attribute}"));
+        let text = text.map_err(|source| error(call, &source))?;
+        text.trim().parse().map_err(|_| SysError {
+            call,
+            errno: libc::EINVAL,
+        })
+    }
+
+    /// The number of its inode.
+    ///
+    /// # Errors
+    /// That of `fstat`.
+    pub fn inode(&self) -> Result<u64, SysError> {
+        let metadata = self.file.metadata();
+        Ok(metadata.map_err(|source| error("fstat", &source))?.ino())
+    }
+
+    /// The descriptor, for calls of this module.
+    pub(super) fn descriptor(&self) -> libc::c_int {
+        self.file.as_raw_fd()
     }
 
     /// Bytes of a file that have pages; zero for a device.
@@ -196,6 +235,24 @@ impl SharedFile {
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(source)) => Err(error("flock", &source)),
         }
+    }
+
+    /// The process that has the lock, where the kernel tells (`/proc/locks`, proc_locks(5)).
+    #[must_use]
+    pub fn lock_owner(&self) -> Option<u32> {
+        let metadata = self.file.metadata().ok()?;
+        let (device, inode) = (metadata.dev(), metadata.ino());
+        let (major, minor) = (libc::major(device), libc::minor(device));
+        let key = format!("{major:02x}:{minor:02x}:{inode}");
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        // `1: FLOCK  ADVISORY  WRITE 1234 00:05:678 0 EOF`
+        let mut holders = locks.lines().filter_map(|line| {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let is_it = words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&key.as_str());
+            words.get(4).filter(|_| is_it)?.parse().ok()
+        });
+        // One of another name space of processes has no number here.
+        holders.find(|pid| *pid > 0)
     }
 
     /// Gives the lock back.

@@ -3,6 +3,7 @@
 //! They pass on a machine with one node, which several tiers share, and in a sandbox that forbids
 //! memory policies. Those in `testbed` need more.
 
+mod dax;
 mod global_heap;
 mod kernel;
 mod pool_hosts;

@@ -75,7 +75,7 @@ pub const OWN: [OwnSetting; 11] = [
         description: "Where queries keep hash-join builds, aggregation state and sort runs.",
         scope: Scope::Session,
         assign: |settings, given| {
-            settings.heap_tablespace = given.tier(&settings.tablespaces)?;
+            settings.heap_tablespace = given.heap_tier(&settings.tablespaces)?;
             Ok(())
         },
         reset: |settings| {

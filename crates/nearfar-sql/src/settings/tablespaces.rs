@@ -48,6 +48,24 @@ impl Tablespaces {
         })
     }
 
+    /// The tier that a tablespace is, for what threads allocate, which goes to tiers of the kernel.
+    ///
+    /// # Errors
+    /// As [`Self::tier`], and a DAX device.
+    pub fn heap_tier(&self, name: &str) -> Result<TierId, SqlError> {
+        let tier = self.tier(name)?;
+        if self.system.info(tier).has_nodes() {
+            return Ok(tier);
+        }
+        Err(SqlError::UnusableTablespace {
+            name: name.to_owned(),
+            reason:
+                "it is a DAX device, where tables and what spills can lie; what queries allocate \
+                     can't"
+                    .to_owned(),
+        })
+    }
+
     /// Where `place` puts pages.
     ///
     /// # Errors

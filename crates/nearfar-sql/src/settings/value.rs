@@ -54,6 +54,11 @@ impl Given<'_> {
         tablespaces.tier(&self.text.to_lowercase())
     }
 
+    /// A tablespace for what threads allocate.
+    pub fn heap_tier(&self, tablespaces: &Tablespaces) -> Result<TierId, SqlError> {
+        tablespaces.heap_tier(&self.text.to_lowercase())
+    }
+
     /// Bytes, not more than `given_bytes`.
     pub fn at_most(&self, given_bytes: u64) -> Result<u64, SqlError> {
         let limit_bytes = self.bytes()?;

@@ -1,8 +1,9 @@
 //! Placement through SQL.
 
 use super::support::{error, far_bytes, region_bytes, run, two_tiers, value};
+use nearfar_memory::Budgets;
 use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use nearfar_topology::Profile;
+use nearfar_topology::{Device, DeviceKind, Known, Profile, TierKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -70,6 +71,77 @@ async fn tables_go_where_they_are_put_and_come_back() {
     assert_eq!(placements(&session, "t").await, "g far, k far");
     run(&session, "DROP TABLE t").await;
     assert_eq!(region_bytes(&engine), 0);
+}
+
+/// An engine on this machine with a tier `dax0.0`, for whose device a file in memory stands.
+fn with_device(file: &tempfile::NamedTempFile, budgets: Budgets) -> Arc<Engine> {
+    const BYTES: u64 = 256 << 20;
+    file.as_file().set_len(BYTES).expect("a sparse file");
+    let mut options = super::support::options();
+    let mut tier = options.topology.tiers[0].clone();
+    (tier.name, tier.kind, tier.allocatable) = ("dax0.0".into(), TierKind::Dax, false);
+    tier.nodes.clear();
+    tier.capacity_bytes = Known::Value(BYTES);
+    let below_dev = file.path().strip_prefix("/dev").expect("in /dev/shm");
+    tier.devices = vec![Device {
+        name: below_dev.display().to_string(),
+        kind: DeviceKind::Dax,
+        size_bytes: tier.capacity_bytes.clone(),
+        resource: Known::unavailable("a file"),
+        driver: Known::Value("device_dax".into()),
+    }];
+    options.topology.tiers.push(tier);
+    Engine::new(EngineOptions { budgets, ..options }).expect("an engine")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_lie_on_a_device_that_has_a_budget() {
+    const PAGE_BYTES: u64 = 2 << 20;
+    let file = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file in memory");
+    let create = format!("CREATE TABLE t TABLESPACE \"dax0.0\" {T}");
+    let without = with_device(&file, Budgets::new());
+    let refused = error(&without.session(), &create).await;
+    assert!(refused.contains("--budget TIER=BYTES"), "{refused}");
+
+    let engine = with_device(&file, Budgets::new().with("dax0.0", 64 << 20));
+    let session = engine.session();
+    run(&session, &create).await;
+    assert_eq!(placements(&session, "t").await, "g dax0.0, k dax0.0");
+    let tier = engine.system().tier("dax0.0").expect("the tier");
+    let used = || engine.system().usage(tier).region_bytes;
+    assert!(
+        used() >= 2 * PAGE_BYTES && used().is_multiple_of(PAGE_BYTES),
+        "{}",
+        used()
+    );
+    let answer = value(&session, "SELECT sum(k * g) FROM t").await;
+    run(&session, "ALTER TABLE t SET TABLESPACE near").await;
+    assert_eq!(used(), 0);
+    assert_eq!(value(&session, "SELECT sum(k * g) FROM t").await, answer);
+    run(
+        &session,
+        "ALTER TABLE t ALTER COLUMN k SET TABLESPACE \"dax0.0\"",
+    )
+    .await;
+    assert_eq!(placements(&session, "t").await, "g near, k dax0.0");
+    assert_eq!(value(&session, "SELECT sum(k * g) FROM t").await, answer);
+    run(
+        &session,
+        "UPDATE t SET k = k + 1 WHERE g = 7; CALL nearfar.merge('t')",
+    )
+    .await;
+    assert_eq!(placements(&session, "t").await, "g near, k dax0.0");
+
+    let mixed = error(
+        &session,
+        "ALTER TABLE t SET (placement = 'interleave:near,dax0.0')",
+    )
+    .await;
+    assert!(mixed.contains("in pages of 2097152 bytes"), "{mixed}");
+    let heap = error(&session, "SET heap_tablespace = 'dax0.0'").await;
+    assert!(heap.contains("DAX device"), "{heap}");
+    run(&session, "DROP TABLE t").await;
+    assert_eq!(used(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use crate::error::DiscoverError;
 use crate::id_list::NodeId;
 use crate::known::Known;
 use crate::sysfs::{Sysfs, parse_decimal, parse_integer};
-use crate::topology::{Device, DeviceKind, Unavailable};
+use crate::topology::{DEVICE_DAX, Device, DeviceKind, Unavailable};
 
 const DAX: &str = "bus/dax/devices";
 /// Driver that makes a DAX device system RAM.
@@ -108,8 +108,17 @@ pub(super) fn onlining_note(device: &DaxDevice, auto_online: Option<&str>) -> St
     if device.is_kmem() {
         return format!("its memory is offline: online it with `daxctl online-memory {name}`");
     }
+    let mapped = match device.device.driver.value() {
+        Some(driver) if driver == DEVICE_DAX => {
+            format!(
+                "with a budget (--budget {name}=BYTES), placements that name it map it and overwrite \
+                 what it holds; or "
+            )
+        }
+        _ => String::new(),
+    };
     let mut note = format!(
-        "not system RAM: online it with `daxctl reconfigure-device --mode=system-ram {name}`"
+        "not system RAM: {mapped}online it with `daxctl reconfigure-device --mode=system-ram {name}`"
     );
     if let Some(policy) = auto_online.filter(|policy| *policy != "offline") {
         note.push_str(&format!(

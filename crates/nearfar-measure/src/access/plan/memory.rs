@@ -5,14 +5,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use nearfar_memory::{
-    Budgets, MemorySystem, PageSize, PlaceError, Placement, PlacementSpec, TierId, UnknownTier,
+    Budgets, MemorySystem, PlaceError, Placement, PlacementSpec, TierId, UnknownTier,
 };
 use nearfar_model::EmulatedTier;
 use nearfar_topology::Topology;
 
 use super::pins::{Processors, pins};
 use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
-use super::steps::{automatic_bytes, check_steps};
+use super::steps::{automatic_bytes, check_pages, check_steps, page_size};
 use crate::access::kernels::Operation;
 use crate::access::spec::{
     Context, Document, Mistake, RunSpec, Size, SpecError, StepSpec, TaskSpec,
@@ -37,7 +37,7 @@ impl Plan {
             tiers: tiers.map(|tier| tier.name.clone()).collect(),
         };
         let specs = document.expand(&context)?;
-        let system = MemorySystem::new(topology, &Budgets::new())?;
+        let system = MemorySystem::new(topology, &Budgets::new().with_devices())?;
         let plan_one = |spec| plan_run(spec, &system, &cpus);
         let models = models.into_iter();
         let models = models.filter_map(|(tier, model)| Some((system.tier(&tier).ok()?, model)));
@@ -62,12 +62,8 @@ fn plan_run(
         let path = format!("region.{}.placement", region.name);
         let placement =
             placement(&region.placement, system).map_err(|message| spec.error(&path, message))?;
-        let page_size = if region.huge_pages {
-            PageSize::Huge
-        } else {
-            PageSize::Base
-        };
         let bytes = region_bytes(region.size, &placement, system, spec.regions.len());
+        check_pages(&spec, region, bytes)?;
         for (tier, bytes) in shares(&placement, bytes) {
             needed.add(system, tier, bytes).map_err(|message| {
                 let path = format!("region.{}.size", region.name);
@@ -81,7 +77,7 @@ fn plan_run(
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         regions.push(PlannedRegion {
             bytes,
-            page_size,
+            page_size: page_size(region),
             placement: PlannedPlacement::Memory(placement),
             is_modelled,
         });
@@ -147,7 +143,10 @@ impl Needed {
 /// What a tier or a part of it can still give: its budget, and the free memory of its nodes.
 fn available_bytes(system: &MemorySystem, tier: TierId) -> u64 {
     let nodes = system.nodes(tier).iter().copied().collect();
-    let free = system.roots().available_bytes(&nodes).unwrap_or(u64::MAX);
+    // What a device has free is for its memory system to know.
+    let asked = system.info(tier).has_nodes();
+    let free = asked.then(|| system.roots().available_bytes(&nodes));
+    let free = free.flatten().unwrap_or(u64::MAX);
     system.usage(tier).available_bytes().min(free)
 }
 

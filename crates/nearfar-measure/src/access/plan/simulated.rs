@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use nearfar_memory::PageSize;
 use nearfar_model::simulation::{Caches, DeviceIndex, Machine};
 use nearfar_topology::Profile;
 
 use super::pins::{Processors, pins};
 use super::planned::{Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun};
-use super::steps::{automatic_bytes, check_steps};
+use super::steps::{automatic_bytes, check_pages, check_steps, page_size};
 use crate::access::kernels::{LINE_BYTES, Operation};
 use crate::access::simulate::{DeviceTiers, place};
 use crate::access::spec::{Context, Document, Length, RunSpec, Size, SpecError, TaskSpec};
@@ -139,6 +138,7 @@ fn plan_regions(spec: &RunSpec, tiers: &DeviceTiers) -> Result<Vec<PlannedRegion
             return Err(spec.error(&size_path, message));
         }
         let parts = place(&region.placement, tiers, bytes, region.huge_pages).map_err(wrong)?;
+        check_pages(spec, region, bytes)?;
         for part in &parts {
             part.add_bytes(&mut needed);
         }
@@ -146,11 +146,7 @@ fn plan_regions(spec: &RunSpec, tiers: &DeviceTiers) -> Result<Vec<PlannedRegion
         tiers.check(&needed).map_err(too_large)?;
         regions.push(PlannedRegion {
             bytes: bytes as usize,
-            page_size: if region.huge_pages {
-                PageSize::Huge
-            } else {
-                PageSize::Base
-            },
+            page_size: page_size(region),
             placement: PlannedPlacement::Simulated(parts),
             is_modelled: true,
         });

@@ -115,7 +115,13 @@ impl Memory {
     pub(super) fn misplaced(&self) -> Option<String> {
         let regions = self.regions.iter();
         regions
-            .filter(|prepared| prepared.region.verification() == Verification::Verified)
+            .filter(|prepared| {
+                let verification = prepared.region.verification();
+                matches!(
+                    verification,
+                    Verification::Verified | Verification::ByMapping
+                )
+            })
             .find_map(|prepared| {
                 prepared
                     .region
@@ -130,6 +136,7 @@ impl Memory {
         let facts = |prepared: &Prepared| RegionFacts {
             verification: match prepared.region.verification() {
                 Verification::Verified => "verified".to_owned(),
+                Verification::ByMapping => "verified by the mapping of its device".to_owned(),
                 Verification::Unverified { reason } => format!("unverified: {reason}"),
                 _ => "unknown".to_owned(),
             },

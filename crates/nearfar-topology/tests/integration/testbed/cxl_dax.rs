@@ -6,7 +6,7 @@ use super::{names_and_nodes, this_machine};
 
 #[test]
 #[ignore = "needs the topology cxl-dax: cargo xtask testbed cxl-dax"]
-fn a_dax_device_is_a_tier_that_nothing_can_be_allocated_on() {
+fn a_dax_device_is_a_tier_that_is_mapped_by_its_name() {
     let topology = this_machine();
     assert_eq!(
         names_and_nodes(&topology),
@@ -16,6 +16,10 @@ fn a_dax_device_is_a_tier_that_nothing_can_be_allocated_on() {
     assert_eq!(dax.kind, TierKind::Dax);
     assert_eq!(dax.capacity_bytes, Known::Value(256 << 20));
     assert!(!dax.allocatable);
+    assert_eq!(
+        dax.mappable_device().map(|device| device.name.as_str()),
+        Some("dax0.0")
+    );
     let note = dax.note.as_deref().unwrap();
     assert!(
         note.contains("daxctl reconfigure-device --mode=system-ram dax0.0"),

@@ -86,7 +86,11 @@ fn probe_all(
     let options = ProbeOptions::for_cache(topology.last_level_cache_bytes.get(), threads);
     let probe = |tier: &Tier| -> anyhow::Result<Probed> {
         if !tier.allocatable {
-            return Ok(Err("no memory can be taken from it".to_owned()));
+            let reason = match tier.mappable_device() {
+                Some(_) => "a probe would overwrite what is on its device",
+                None => "no memory can be taken from it",
+            };
+            return Ok(Err(reason.to_owned()));
         }
         live.say(format!("probing tier {}", tier.name));
         let emulated = match profile {
