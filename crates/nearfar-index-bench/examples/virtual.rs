@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use clap::Parser;
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ModelledMachine, ScaleRule, run};
-use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy};
+use nearfar_index_bench::modelled::{ModelledMachine, run};
+use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy, ScaleRule};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;

@@ -19,5 +19,6 @@ pub mod modelled;
 pub mod native;
 mod perform;
 pub mod placed;
+mod random;
 pub mod reproduce;
 pub mod workload;

@@ -16,8 +16,8 @@ use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::simulation::{Machine, TierName};
 
 use crate::map::{Bisected, Contestant, MapError, PlacedMap, TreeMap, WORD_BYTES};
-use crate::modelled::{Counted, InPlace, Scale};
-use crate::placed::{PlacedError, PolicyMemory, stand_in_system, store_all};
+use crate::modelled::{Counted, InPlace};
+use crate::placed::{PlacedError, PolicyMemory, Scale, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).

@@ -246,7 +246,7 @@ fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
     })
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

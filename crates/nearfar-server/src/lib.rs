@@ -11,14 +11,19 @@
 
 mod admission;
 mod auth;
+mod cancel;
 mod catalog;
 mod client;
+mod columns;
 mod error;
+mod halt;
 mod http;
 mod metrics;
 mod options;
 mod server;
+mod shared;
 mod state;
+mod threads;
 mod tls;
 mod wire;
 

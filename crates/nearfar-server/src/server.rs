@@ -1,87 +1,32 @@
 //! The server: addresses, connections, and its end.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nearfar_sql::engine::{Engine, Lanes};
-use pgwire::tokio::TlsAcceptor;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admission::{Origin, Sessions, Strangers};
 use crate::auth::Throttle;
-use crate::client::{self, CancelKeys, StatementThreads};
+use crate::client;
 use crate::error::ServerError;
+use crate::halt::Halt;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
+use crate::shared::Shared;
 use crate::state::{ServerState, StateHandle};
+use crate::threads::StatementThreads;
 use crate::tls;
 
 /// After which a connection is accepted again when there was none left of what connections need.
 const PAUSE: Duration = Duration::from_millis(50);
 /// What connections get, after statements were given up, to tell their clients.
 const GOODBYE: Duration = Duration::from_secs(5);
-
-/// What all connections share.
-pub struct Shared {
-    /// None for as long as the server is a standby.
-    pub engine: Arc<OnceLock<Arc<Engine>>>,
-    /// Where the tasks of statements run.
-    pub lanes: Lanes,
-    /// Where statements are read and planned.
-    pub threads: StatementThreads,
-    pub options: ServerOptions,
-    pub tls: Option<TlsAcceptor>,
-    pub state: StateHandle,
-    pub halt: Halt,
-    /// Told when somebody asks the standby to take over.
-    pub promote: Notify,
-    pub cancel_keys: Arc<CancelKeys>,
-    pub metrics: Arc<Metrics>,
-    pub throttle: Throttle,
-    /// Connections that have not said who they are.
-    pub strangers: Arc<Strangers>,
-    pub sessions: Arc<Sessions>,
-    /// Where commands are taken, if they are.
-    pub admin: Option<SocketAddr>,
-}
-
-/// Tells statements that they have had the time that they get when the server stops.
-#[derive(Debug)]
-pub struct Halt {
-    is_now: watch::Sender<bool>,
-    reason: OnceLock<String>,
-}
-
-impl Halt {
-    fn new() -> Self {
-        Self {
-            is_now: watch::Sender::new(false),
-            reason: OnceLock::new(),
-        }
-    }
-
-    fn now(&self) {
-        self.is_now.send_replace(true);
-    }
-
-    /// Why the server stops.
-    pub fn reason(&self) -> &str {
-        self.reason
-            .get()
-            .map_or("the server is stopping", String::as_str)
-    }
-
-    /// Ends when statements are to end.
-    pub async fn wait(&self) {
-        // The sender is alive for as long as this is.
-        let _ = self.is_now.subscribe().wait_for(|halt| *halt).await;
-    }
-}
 
 /// A server that listens.
 pub struct Server {
@@ -164,7 +109,7 @@ impl Server {
             options,
             tls,
             state,
-            halt: Halt::new(),
+            halt: Halt::default(),
             promote: Notify::new(),
             cancel_keys: Arc::default(),
         };
@@ -274,7 +219,7 @@ impl ServerHandle {
 
     /// Ends the server immediately, with `reason` as what its clients are told.
     pub fn end_now(&self, reason: String) {
-        self.0.halt.reason.get_or_init(|| reason);
+        self.0.halt.explain(reason);
         self.0.state.set(ServerState::Stopping);
         self.0.halt.now();
     }

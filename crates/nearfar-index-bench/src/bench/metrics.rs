@@ -32,9 +32,9 @@ use serde_json::{Value, json};
 
 use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, PlacedRun, percentile, throughput_mops};
-use crate::modelled::{INSTRUCTIONS_PER_NS, ScaleRule};
+use crate::modelled::INSTRUCTIONS_PER_NS;
 use crate::native::Compared;
-use crate::placed::{PlacedOutcome, Policy};
+use crate::placed::{PlacedOutcome, Policy, ScaleRule};
 
 /// Percentiles of latency.
 const PERCENTILES: [(usize, &str); 3] = [

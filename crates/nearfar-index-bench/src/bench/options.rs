@@ -9,8 +9,7 @@ use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
 use crate::map::{Contestant, OpenError, WORD_BYTES};
-use crate::modelled::ScaleRule;
-use crate::placed::Policy;
+use crate::placed::{Policy, ScaleRule};
 use crate::workload::{Bytes, Workload};
 
 /// How a comparison runs.

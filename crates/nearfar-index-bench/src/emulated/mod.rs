@@ -11,5 +11,4 @@
 mod run;
 mod worker;
 
-pub use nearfar_model::emulation::Charged;
-pub use run::{EmulatedFigures, loaded_bytes, run};
+pub use run::{loaded_bytes, run};

@@ -9,32 +9,19 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Workers};
 use nearfar_memory::TierId;
-use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread};
+use nearfar_model::emulation::{EmulatedProbe, EmulatedThread};
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters};
 
 use super::worker::{Board, Done, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
-use crate::modelled::Scale;
 use crate::placed::{
-    Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, TierTraffic,
-    counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
+    EmulatedFigures, Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
+    Scale, TierTraffic, counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{Distribution, KeySpace};
 
 /// How long a run that should have ended waits for an operation before it looks again.
 const SHORTEST_REST: Duration = Duration::from_micros(100);
-
-/// What only emulated runs give, of the measured time.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct EmulatedFigures {
-    /// Operations of all threads.
-    pub operations: u64,
-    /// What they were charged.
-    pub charged: Charged,
-    /// Share of the threads' time in which they waited for a processor of this machine. It is taken off
-    /// all rates, but where it is large, others have been in the caches meanwhile.
-    pub waited_share: f64,
-}
 
 /// Bytes of one of our trees with all keys and values of so many bytes, for [`run`].
 ///

@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use nearfar_model::Probe;
 
 use super::{MapError, OrderedMap, Session};
-use crate::workload::mix;
+use crate::random::mix;
 
 /// Words before the arrays: the pointer to the class, the lock, kind and count.
 const HEADER_WORDS: usize = 3;

@@ -9,10 +9,9 @@ use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation, 
 
 use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
-use super::scale::Scale;
 use super::space::Space;
 use crate::map::{Contestant, OrderedMap};
-use crate::placed::PlacedError;
+use crate::placed::{PlacedError, Scale};
 use crate::workload::{KeySpace, Requests, Workload};
 
 /// What is run.

@@ -7,7 +7,7 @@
 //! not delay each other. Placement runs between slices of virtual time, and the bytes that it moves
 //! are read and written by one more virtual core.
 //!
-//! A tree and a machine are made smaller by the same factor, see [`Scale`].
+//! A tree and a machine are made smaller by the same factor, see [`Scale`](crate::placed::Scale).
 
 mod cores;
 mod costs;
@@ -16,11 +16,9 @@ mod live;
 mod migrator;
 mod pages;
 mod run;
-mod scale;
 mod space;
 
 pub(crate) use costs::Counted;
 pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
 pub(crate) use in_place::InPlace;
 pub use run::{ModelledMachine, run};
-pub use scale::{Scale, ScaleRule};

@@ -3,7 +3,7 @@
 
 use super::space::PageTable;
 use crate::placed::PageRule;
-use crate::workload::Random;
+use crate::random::Random;
 
 /// One access in so many is sampled (MEMTIS: every 200th load that misses).
 const SAMPLE_ONE_IN: u32 = 200;

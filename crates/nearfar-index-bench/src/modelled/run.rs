@@ -13,12 +13,11 @@ use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::live::LiveRun;
 use super::migrator::Migrator;
-use super::scale::{Scale, ScaleRule};
 use super::space::Space;
 use crate::map::{PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
-    PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, counter_bytes, oracle,
-    stand_in_system, store_all, tree_bytes,
+    PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, Scale, ScaleRule,
+    counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{KeySpace, Requests};
 

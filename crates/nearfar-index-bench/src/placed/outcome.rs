@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::emulated::EmulatedFigures;
-use crate::modelled::Scale;
+use nearfar_model::emulation::Charged;
+
+use super::scale::Scale;
 
 /// The state over one slice.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,6 +28,18 @@ pub struct TierTraffic {
     pub lines_written: u64,
     /// Share of the time in which its devices transferred.
     pub busy_share: f64,
+}
+
+/// What only emulated runs give, of the measured time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct EmulatedFigures {
+    /// Operations of all threads.
+    pub operations: u64,
+    /// What they were charged.
+    pub charged: Charged,
+    /// Share of the threads' time in which they waited for a processor of this machine. It is taken off
+    /// all rates, but where it is large, others have been in the caches meanwhile.
+    pub waited_share: f64,
 }
 
 /// What a run gave, in virtual time or emulated.

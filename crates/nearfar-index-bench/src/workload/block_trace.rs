@@ -16,8 +16,8 @@ use std::io::{BufRead, Write};
 use std::sync::Arc;
 
 use super::keys::{KeySpace, Pick};
-use super::random::Random;
 use super::zipf::Zipf;
+use crate::random::Random;
 
 /// Bytes of a block, which is what a key stands for.
 const BLOCK_BYTES: u64 = 4096;

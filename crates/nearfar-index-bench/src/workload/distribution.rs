@@ -1,8 +1,8 @@
 //! Which keys are asked for.
 
 use super::keys::Pick;
-use super::random::Random;
 use super::zipf::Zipf;
+use crate::random::Random;
 
 /// Keys next to each other that most requests go to.
 #[derive(Debug, Clone, Copy, PartialEq)]

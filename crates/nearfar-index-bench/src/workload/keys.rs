@@ -5,8 +5,8 @@
 
 use std::sync::OnceLock;
 
-use super::random::mix;
 use crate::map::TestKey;
+use crate::random::mix;
 
 /// Which key is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

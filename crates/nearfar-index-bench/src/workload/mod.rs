@@ -3,7 +3,6 @@
 mod block_trace;
 mod distribution;
 mod keys;
-mod random;
 mod requests;
 mod spec;
 mod zipf;
@@ -11,6 +10,5 @@ mod zipf;
 pub use block_trace::{BlockTrace, TraceError, TraceKeys, generate_block_trace};
 pub use distribution::{Distribution, HotRegion};
 pub use keys::{Bytes, Integers, KeySpace, Pick, Urls};
-pub(crate) use random::{Random, mix};
 pub use requests::{Action, Request, Requests, Trace};
 pub use spec::{Mix, UnknownWorkload, Workload};

@@ -2,8 +2,8 @@
 
 use super::distribution::Drawer;
 use super::keys::{KeySpace, Pick};
-use super::random::Random;
 use super::spec::Workload;
+use crate::random::{Random, mix};
 
 /// What a request does with its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Requests {
             workload: workload.clone(),
             keys,
             drawer: Drawer::new(workload.distribution, keys),
-            random: Random::new(super::random::mix(seed ^ (thread << 32))),
+            random: Random::new(mix(seed ^ (thread << 32))),
             thread,
             threads,
             fresh,

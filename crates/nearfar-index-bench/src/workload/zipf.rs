@@ -1,6 +1,6 @@
 //! Ranks by Zipf's law.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Draws ranks from 0 on, rank `r` in proportion to `(r + 1)^-coefficient`, for any coefficient
 /// from 0 on, in constant time and space.

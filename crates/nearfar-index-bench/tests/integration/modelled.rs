@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_index_bench::map::{Contestant, Rival};
-use nearfar_index_bench::modelled::{ModelledMachine, ScaleRule, run};
-use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
+use nearfar_index_bench::modelled::{ModelledMachine, run};
+use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;

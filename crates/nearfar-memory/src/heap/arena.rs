@@ -274,6 +274,7 @@ unsafe extern "C" fn commit_or_discard(
     }
 }
 
+// Not under Miri, which runs no C.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;

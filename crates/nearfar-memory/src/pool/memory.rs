@@ -360,10 +360,10 @@ impl Simulated {
             Some(left) => *left -= 1,
             None => {}
         }
-        for index in lines_of(words) {
-            if let Some(word) = self.cached.get(index) {
-                durable.words[index] = word.load(Ordering::Relaxed);
-            }
+        let lines = self.lines_of(words);
+        let cached = self.cached[lines.clone()].iter();
+        for (word, cached) in durable.words[lines].iter_mut().zip(cached) {
+            *word = cached.load(Ordering::Relaxed);
         }
     }
 
@@ -373,18 +373,26 @@ impl Simulated {
         if !durable.is_shared {
             return;
         }
-        for index in lines_of(words) {
-            if let Some(word) = self.cached.get(index) {
-                word.store(durable.words[index], Ordering::Release);
-            }
+        let lines = self.lines_of(words);
+        let cached = self.cached[lines.clone()].iter();
+        for (cached, word) in cached.zip(&durable.words[lines]) {
+            cached.store(*word, Ordering::Release);
         }
+    }
+
+    /// The words of the lines that have these, as far as there are any.
+    fn lines_of(&self, words: Range<usize>) -> Range<usize> {
+        let end = words
+            .end
+            .next_multiple_of(LINE_WORDS)
+            .min(self.cached.len());
+        (words.start / LINE_WORDS * LINE_WORDS).min(end)..end
     }
 }
 
-/// The words of the lines that have these.
-fn lines_of(words: Range<usize>) -> Range<usize> {
-    words.start / LINE_WORDS * LINE_WORDS..words.end.next_multiple_of(LINE_WORDS)
-}
+/// Bytes of the pools of unit tests: few under Miri, which looks at each.
+#[cfg(test)]
+pub(super) const TEST_BYTES: usize = if cfg!(miri) { 256 << 10 } else { 2 << 20 };
 
 #[cfg(test)]
 mod tests {

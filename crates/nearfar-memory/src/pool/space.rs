@@ -240,6 +240,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 256 }, ..ProptestConfig::default() })]
+
         /// Against a map of grains.
         #[test]
         fn taken_extents_never_overlap(steps in prop::collection::vec((0..3_u8, 1..40_000_u64), 1..80)) {

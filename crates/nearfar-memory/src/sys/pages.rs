@@ -233,6 +233,7 @@ pub fn huge_bytes(_map: &Mapping) -> Result<usize, SysError> {
     })
 }
 
+// Not under Miri, which has no nodes.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::super::{Advice, BASE_PAGE_BYTES, HUGE_PAGE_BYTES, MappingKind};

@@ -115,6 +115,7 @@ pub fn interleave_weight(sysfs_root: &Path, node: u32) -> Option<u8> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
+// Not under Miri, which has no nodes.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::super::{

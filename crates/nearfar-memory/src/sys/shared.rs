@@ -154,6 +154,7 @@ impl Drop for SharedMapping {
     }
 }
 
+// Not under Miri, which maps no files.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;

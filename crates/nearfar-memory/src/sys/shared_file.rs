@@ -272,6 +272,7 @@ fn is_on_tmpfs(file: &File) -> Result<bool, SysError> {
     }
 }
 
+// Not under Miri, which knows none of these calls.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;

@@ -64,21 +64,34 @@ pub fn yield_to_others() -> Result<(), SysError> {
     }
 }
 
+/// Threads have no priorities there.
+///
+/// # Errors
+/// None.
 #[cfg(miri)]
 pub fn yield_to_others() -> Result<(), SysError> {
     Ok(())
 }
 
+/// Accepted and forgotten.
+///
+/// # Errors
+/// None.
 #[cfg(miri)]
 pub fn pin_thread(_cpus: &[u32]) -> Result<(), SysError> {
     Ok(())
 }
 
+/// One processor.
+///
+/// # Errors
+/// None.
 #[cfg(miri)]
 pub fn allowed_cpus() -> Result<Vec<u32>, SysError> {
     Ok((0..CPUS_MAX as u32).take(1).collect())
 }
 
+// Not under Miri, which knows no processors and no priorities.
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use nearfar_sql::engine::{PUBLIC, TEMPORARY};
 use nearfar_sql::sql::PG_CATALOG;
 use pgwire::api::Type;
 
-use crate::client::described;
+use crate::columns::described;
 
 /// Who owns everything.
 pub const OWNER: &str = "nearfar";

@@ -17,8 +17,8 @@ use nearfar_sql::engine::PUBLIC;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
+use super::SERVER_VERSION;
 use super::contents::{OWNER, is_visible};
-use crate::client::SERVER_VERSION;
 
 /// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale
 /// is in these bits.

@@ -27,6 +27,11 @@ use nearfar_sql::sql::PG_CATALOG;
 use contents::Contents;
 use tables::{TABLES, Table};
 
+/// The version of PostgreSQL whose catalogs, protocol and manners are followed.
+pub const SERVER_VERSION: &str = "16.0 (Nearfar)";
+/// The same as one number.
+pub const SERVER_VERSION_NUMBER: &str = "160000";
+
 /// Gives a session of `user` the catalogs and their functions.
 pub fn add(session: &Session, user: &str, database: &str) {
     let tiers = session.engine().system().tiers();

@@ -62,11 +62,6 @@ pub fn list(values: &[ScalarValue], element: &DataType) -> ScalarValue {
     ScalarValue::List(ScalarValue::new_list_nullable(values, element))
 }
 
-/// Whether a type is an array of arrays.
-pub fn is_nested_list(kind: &DataType) -> bool {
-    matches!(kind, DataType::List(inner) if matches!(inner.data_type(), DataType::List(_)))
-}
-
 /// Arrays of several dimensions as PostgreSQL writes them, `{{1,2},{3,4}}`.
 pub fn array_texts(arrays: &ArrayRef) -> ArrayRef {
     let texts = (0..arrays.len()).map(|row| arrays.is_valid(row).then(|| text(arrays, row)));

@@ -15,11 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use super::extended::{Portal, Prepared};
 use super::failure::{Failure, state};
-use super::interrupt::{CancelKey, Ended, stopping};
+use super::interrupt::{Ended, stopping};
 use super::login;
 use super::settings::Settings;
 use crate::admission::{Place, Stranger};
-use crate::server::Shared;
+use crate::cancel::CancelKey;
+use crate::shared::Shared;
 use crate::state::ServerState;
 use crate::wire::{ReadError, Reader, Request, RequestKind, Writer};
 

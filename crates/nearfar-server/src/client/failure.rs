@@ -13,6 +13,8 @@ use nearfar_table::transaction::TransactionError;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
 
+use crate::columns::UnsentType;
+
 /// SQLSTATEs by their names in PostgreSQL.
 pub mod state {
     pub const WARNING_ACTIVE_TRANSACTION: &str = "25001";
@@ -158,6 +160,12 @@ impl Failure {
         info.hint = self.hint.clone();
         info.position = self.position.map(|at| at.to_string());
         PgWireBackendMessage::ErrorResponse(info.into())
+    }
+}
+
+impl From<UnsentType> for Failure {
+    fn from(error: UnsentType) -> Self {
+        Self::new(state::FEATURE_NOT_SUPPORTED, error.to_string())
     }
 }
 

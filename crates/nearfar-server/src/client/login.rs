@@ -24,7 +24,7 @@ use super::settings::Settings;
 use crate::admission::{Origin, Place};
 use crate::auth::{ClientFirst, Exchange, Role, ScramError, TooMany, Users, random};
 use crate::catalog;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::state::ServerState;
 use crate::wire::{
     Opening, ReadError, Reader, Request, Startup, StartupError, Writer, initial_response, negotiate,

@@ -14,11 +14,6 @@ mod session;
 mod settings;
 mod simple;
 mod statement;
-mod threads;
 mod values;
 
 pub use connection::serve;
-pub use interrupt::CancelKeys;
-pub use rows::described;
-pub use settings::SERVER_VERSION;
-pub use threads::StatementThreads;

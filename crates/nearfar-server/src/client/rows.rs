@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
-use arrow::compute::{can_cast_types, cast};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
-use arrow_pg::datatypes::field_into_pg_type;
 use arrow_pg::encoder::encode_value;
 use bytes::{BufMut, BytesMut};
 use nearfar_sql::values::Declared;
@@ -18,8 +17,9 @@ use pgwire::types::ToSqlText;
 use pgwire::types::format::FormatOptions;
 use postgres_types::{IsNull, ToSql, to_sql_checked};
 
-use super::arrays::{array_texts, is_nested_list};
+use super::arrays::array_texts;
 use super::failure::{Failure, state};
+use crate::columns::{info, is_nested_list, sent_as};
 
 /// The columns of a result: what a client is told of them, and as what they are sent.
 #[derive(Debug, Clone)]
@@ -187,77 +187,6 @@ fn padded(array: ArrayRef, field: &Field) -> ArrayRef {
         }
         None => array,
     }
-}
-
-/// What clients are told of a column.
-///
-/// # Errors
-/// A type that no client could read.
-pub fn described(field: &FieldRef) -> Result<FieldInfo, Failure> {
-    info(&sent_as(field)?, FieldFormat::Text)
-}
-
-/// A column as it is sent: as it is, or as the next type that PostgreSQL has.
-fn sent_as(field: &FieldRef) -> Result<FieldRef, Failure> {
-    let given = field.data_type();
-    let sent = match given {
-        DataType::Null => DataType::Utf8,
-        DataType::Int8 => DataType::Int16,
-        DataType::Float16 => DataType::Float32,
-        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-            DataType::Decimal128(*precision, *scale)
-        }
-        DataType::Decimal256(..) => DataType::Utf8,
-        // Encoded by value, whose keys may be of types that are not known to the encoder.
-        DataType::Dictionary(_, value) => {
-            let value = Field::new(field.name(), value.as_ref().clone(), true);
-            return sent_as(&Arc::new(value));
-        }
-        _ if is_nested_list(given) => DataType::Utf8,
-        _ if field_into_pg_type(field).is_ok() => return Ok(Arc::clone(field)),
-        _ => DataType::Utf8,
-    };
-    match is_nested_list(given) || can_cast_types(given, &sent) {
-        true => Ok(Arc::new(Field::new(field.name(), sent, true))),
-        false => {
-            let name = field.name();
-            let message = format!("column `{name}` has type {given}, which can't be sent");
-            Err(Failure::new(state::FEATURE_NOT_SUPPORTED, message))
-        }
-    }
-}
-
-/// The identifier of a type's modifier counts from here, in PostgreSQL.
-const MODIFIER_BASE: i32 = 4;
-
-fn info(field: &FieldRef, format: FieldFormat) -> Result<FieldInfo, Failure> {
-    let kind = field_into_pg_type(field)
-        .map_err(|error| Failure::new(state::FEATURE_NOT_SUPPORTED, error.to_string()))?;
-    let size = match kind {
-        Type::BOOL => 1,
-        Type::INT2 => 2,
-        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
-        Type::INT8 | Type::FLOAT8 | Type::TIMESTAMP | Type::TIMESTAMPTZ | Type::TIME => 8,
-        Type::INTERVAL => 16,
-        _ => -1,
-    };
-    let declared = Declared::of(field);
-    let kind = match declared {
-        Some(Declared::Varchar(_)) => Type::VARCHAR,
-        Some(Declared::Char(_)) => Type::BPCHAR,
-        None => kind,
-    };
-    let modifier = match field.data_type() {
-        _ if declared.is_some() => declared
-            .and_then(|declared| i32::try_from(declared.length()).ok())
-            .map_or(-1, |length| length + MODIFIER_BASE),
-        DataType::Decimal128(precision, scale) if *scale >= 0 => {
-            ((i32::from(*precision) << 16) | i32::from(*scale)) + MODIFIER_BASE
-        }
-        _ => -1,
-    };
-    let info = FieldInfo::new(field.name().clone(), None, None, kind, format);
-    Ok(info.with_type_size(size).with_type_modifier(modifier))
 }
 
 /// A decimal number of up to 38 digits. The protocol's crate has one of 28.

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::failure::{Failure, state};
 use super::interrupt::Ended;
-use crate::server::Halt;
+use crate::halt::Halt;
 
 /// What a commit that has begun gets to end when the server stops: less than connections get for their
 /// last words.

@@ -11,11 +11,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::failure::{Failure, state};
+use crate::catalog::{SERVER_VERSION, SERVER_VERSION_NUMBER};
 use crate::options::ServerOptions;
-
-/// The version of PostgreSQL whose protocol and manners are followed.
-pub const SERVER_VERSION: &str = "16.0 (Nearfar)";
-const SERVER_VERSION_NUMBER: &str = "160000";
 
 /// What may be done with a setting that means nothing here.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode};
 
 use super::Answer;
 use crate::auth::same;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::state::ServerState;
 
 /// The header that commands must have, and its value.

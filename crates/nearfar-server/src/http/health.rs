@@ -4,7 +4,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Request, StatusCode};
 
 use super::Answer;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::state::ServerState;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

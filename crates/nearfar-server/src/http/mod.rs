@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::admission::{Origin, Strangers};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 /// Tells where a server takes commands.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_index_bench::bench::{KeyForm, Mode};
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::ScaleRule;
 use nearfar_index_bench::placed::Policy;
+use nearfar_index_bench::placed::ScaleRule;
 
 use super::FigureArgs;
 

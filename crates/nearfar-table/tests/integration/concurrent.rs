@@ -1,0 +1,191 @@
+//! Transactions, merges, moves and readers of one table concurrently, for the test itself and for
+//! ThreadSanitizer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type};
+use nearfar_memory::{
+    Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
+    TierSpec,
+};
+use nearfar_table::error::TableError;
+use nearfar_table::placement::{ColumnPlacements, Storage};
+use nearfar_table::segment::RowSet;
+use nearfar_table::table::{RowId, Snapshot, Table, stored_schema};
+use nearfar_table::tier_models::TierModels;
+use nearfar_table::transaction::{
+    Database, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction, TransactionError,
+};
+
+const ACCOUNTS: i64 = 40;
+const BALANCE: i64 = 1000;
+const WRITERS: u64 = 3;
+const TRANSFERS: u64 = 40;
+
+fn storage() -> Storage {
+    let tier = |name: &str, kind| TierSpec::new(name, kind, vec![0], 1 << 30);
+    let tiers = vec![
+        tier("near", TierKind::LocalDram),
+        tier("far", TierKind::Modelled),
+    ];
+    Storage {
+        system: MemorySystem::from_specs(tiers, &Budgets::new()).expect("two tiers"),
+        options: RegionOptions {
+            page_size: PageSize::Base,
+            over_budget: OverBudget::Refuse,
+        },
+        temporary: None,
+        pool: None,
+        models: TierModels::default(),
+    }
+}
+
+fn on(tier: usize) -> ColumnPlacements {
+    let tier = TierId::from_index(tier).expect("a tier");
+    ColumnPlacements::all(Placement::Bind(tier))
+}
+
+fn batch(balances: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let balances = Arc::new(Int64Array::from_iter_values(balances)) as ArrayRef;
+    RecordBatch::try_from_iter([("balance", balances)]).expect("a batch")
+}
+
+/// A table of accounts, and its database, which merges after a few rows.
+struct Bank {
+    storage: Storage,
+    database: Arc<Database>,
+    table: Arc<Table>,
+}
+
+impl Bank {
+    fn new() -> Self {
+        let storage = storage();
+        let limits = MergeLimits::default();
+        limits.set_rows(16);
+        let database = Database::new(storage.clone(), limits);
+        let schema = stored_schema(&batch([]).schema());
+        let table = Arc::new(Table::new("accounts", schema, Vec::new(), on(0)));
+        database.add(&table);
+        let bank = Self {
+            storage,
+            database,
+            table,
+        };
+        let opening = Transaction::of_statement(&bank.database);
+        let balances = (0..ACCOUNTS).map(|_| BALANCE);
+        opening
+            .insert(&bank.table, bank.rows(balances))
+            .expect("inserted");
+        opening.commit().expect("committed");
+        bank
+    }
+
+    fn rows(&self, balances: impl IntoIterator<Item = i64>) -> NewRows {
+        let mut rows = NewRowsBuilder::new(Arc::clone(&self.table), &self.storage);
+        rows.push(batch(balances)).expect("rows");
+        rows.finish().expect("rows").0
+    }
+
+    /// Moves one from an account to another, and says whether nobody else changed either of them.
+    fn transfer(&self, number: u64) -> bool {
+        let transaction = Transaction::explicit(&self.database, false);
+        let accounts = accounts(&transaction.snapshot(&self.table).expect("a snapshot"));
+        let (from, to) = (number * 7, number * 7 + 1 + number % 5);
+        let [from, to] = [from, to].map(|at| accounts[at as usize % accounts.len()]);
+        let rows = self.rows([from.1 - 1, to.1 + 1]);
+        let replaced = transaction.replace(&self.table, vec![from.0, to.0], rows);
+        match replaced.and_then(|()| transaction.commit()) {
+            Ok(()) => true,
+            Err(TableError::Transaction(TransactionError::Conflict { .. })) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// The accounts that a reader sees: their identities and what is on them.
+fn accounts(snapshot: &Snapshot) -> Vec<(RowId, i64)> {
+    let mut found = Vec::new();
+    for part in snapshot.parts() {
+        let column = part.segment.columns()[0].current().expect("a column");
+        let all = RowSet::Run {
+            start: 0,
+            len: part.segment.rows(),
+        };
+        let balances = column.read(all, &DataType::Int64).expect("values");
+        let balances = balances.as_primitive::<Int64Type>().values().to_vec();
+        for (row, balance) in balances.into_iter().enumerate() {
+            let deleted = part.delete_vector.as_ref();
+            if !deleted.is_some_and(|deleted| deleted.contains(row)) {
+                found.push((part.ids.id(row), balance));
+            }
+        }
+    }
+    found
+}
+
+fn check(snapshot: &Snapshot) {
+    let accounts = accounts(snapshot);
+    assert_eq!(accounts.len() as i64, ACCOUNTS);
+    let sum: i64 = accounts.iter().map(|(_, balance)| balance).sum();
+    assert_eq!(sum, ACCOUNTS * BALANCE);
+}
+
+/// Raises a flag when it is dropped, so that threads end that wait for it even if a check has failed.
+struct RaiseOnDrop<'flag>(&'flag AtomicBool);
+
+impl Drop for RaiseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn readers_see_whole_transactions_while_tables_are_merged_and_moved() {
+    let bank = &Bank::new();
+    let done = &AtomicBool::new(false);
+    let again = || !done.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while again() {
+                check(&bank.table.snapshot());
+            }
+        });
+        scope.spawn(move || {
+            while again() {
+                let transaction = Transaction::explicit(&bank.database, true);
+                for _ in 0..2 {
+                    check(&transaction.snapshot(&bank.table).expect("a snapshot"));
+                }
+            }
+        });
+        scope.spawn(move || {
+            for round in (0..).take_while(|_| again()) {
+                let moved = bank.table.migrate(&on(round % 2), &bank.storage);
+                moved.expect("moved");
+                let (table, scope) = (&bank.table, MergeScope::All);
+                let merged = table.merge(&bank.database, &bank.storage, scope, &|| true);
+                merged.expect("merged");
+            }
+        });
+        let end = RaiseOnDrop(done);
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                scope.spawn(move || {
+                    let numbers = (0..).map(|round| round * WRITERS + writer);
+                    let transfers = numbers.filter(|number| bank.transfer(*number));
+                    transfers.take(TRANSFERS as usize).count()
+                })
+            })
+            .collect();
+        for writer in writers {
+            assert_eq!(writer.join().expect("a writer") as u64, TRANSFERS);
+        }
+        drop(end);
+    });
+    bank.database.merges().stop();
+    check(&bank.table.snapshot());
+    assert!(bank.table.merges() > 0);
+    assert_eq!(bank.database.open_transactions(), 0);
+}
