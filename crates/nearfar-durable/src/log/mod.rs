@@ -29,6 +29,8 @@ mod sync;
 mod term;
 mod writer;
 
+#[cfg(fuzzing)]
+mod fuzzing;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +38,8 @@ pub use checkpoints::TakeManifest;
 pub(crate) use directory::DataDirectory;
 pub use durability::Durability;
 pub use faults::LogFaults;
+#[cfg(fuzzing)]
+pub use fuzzing::read_record;
 pub use open_log::{Log, LogStatus};
 pub use options::{DataOptions, Origin, RecoveryObserver, RecoveryProgress};
 pub use record::QualifiedName;

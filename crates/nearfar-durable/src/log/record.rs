@@ -77,6 +77,9 @@ impl std::fmt::Display for QualifiedName {
     }
 }
 
+/// More identities are in no operation: a few bytes name billions of them, which replay writes out.
+pub(super) const IDS_MAX: usize = 1 << 18;
+
 /// One change. Placements are those of [`crate::manifest::encode_placements`].
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Operation<'a> {
@@ -305,12 +308,15 @@ fn write_ids(out: &mut Encoder, ids: &IdRuns) {
 
 fn read_ids(input: &mut Decoder<'_>) -> Result<IdRuns, ManifestError> {
     const WHAT: &str = "identities of rows";
+    let mut left = IDS_MAX as u64;
     input.list(WHAT, |input| {
         let (first, rows) = (input.u64(WHAT)?, input.u32(WHAT)?);
-        match first.checked_add(u64::from(rows)) {
-            Some(_) => Ok((first, rows)),
-            None => Err(ManifestError::Invalid { what: WHAT }),
+        let rest = left.checked_sub(u64::from(rows));
+        match rest.filter(|_| first.checked_add(u64::from(rows)).is_some()) {
+            Some(rest) => left = rest,
+            None => return Err(ManifestError::Invalid { what: WHAT }),
         }
+        Ok((first, rows))
     })
 }
 

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-use super::record::{Frame, FrameHeader, Operation, QualifiedName, runs_of};
+use super::record::{Frame, FrameHeader, IDS_MAX, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
 use crate::manifest::Encoder;
 use nearfar_table::table::{Preload, PreloadPriority};
@@ -143,6 +143,23 @@ fn records_are_read_as_they_were_written() {
         .map(|operation| operation.expect("an operation"))
         .collect();
     assert_eq!(read, operations(&schema, &rows));
+}
+
+#[test]
+fn no_operation_names_more_rows_than_are_written() {
+    let read = |ids| {
+        let mut out = Encoder::default();
+        out.raw(&record(&Arc::new(Schema::empty()), &[])[..FrameHeader::BYTES]);
+        let delete = Operation::Delete { table: 3, ids };
+        delete.write(&mut out).expect("written");
+        let bytes = out.finish();
+        let operations = Frame::read(&bytes).expect("a record");
+        operations.collect::<Result<Vec<_>, _>>().map(drop)
+    };
+    let most = IDS_MAX as u32;
+    assert!(read(vec![(0, most - 1), (most.into(), 1)]).is_ok());
+    assert!(read(vec![(0, most), (most.into(), 1)]).is_err());
+    assert!(read(vec![(7, u32::MAX)]).is_err());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
 use super::open_log::{Log, RECORD_BYTES_MAX};
-use super::record::{FrameHeader, Operation, QualifiedName, runs_of};
+use super::record::{FrameHeader, IDS_MAX, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
 use crate::error::{DurabilityError, DurableError};
 use crate::manifest::{Encoder, ManifestError, encode_placements};
@@ -20,9 +20,6 @@ const RECORD_BYTES: usize = 4 << 20;
 
 /// Rows that take more are put into several operations.
 const ROWS_BYTES_MAX: usize = 16 << 20;
-
-/// Identities that one operation names at most.
-const IDS_MAX: usize = 1 << 18;
 
 /// A transaction that is being written to the log. Without [`Self::commit`] it means nothing.
 #[derive(Debug)]
