@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_the_past_returns_at_once() {
+    fn a_wait_for_the_past_returns_immediately() {
         let clock = VirtualClock::new();
         clock.set(Stamp::from_ns(100));
         assert_eq!(clock.wait_until(Stamp::from_ns(40)), Stamp::from_ns(100));

@@ -124,7 +124,7 @@ fn larger_values_are_more_lines() {
 }
 
 #[test]
-fn a_batch_waits_for_many_lines_at_once() {
+fn a_batch_waits_for_many_lines_together() {
     let single = options(Contestant::Art, Policy::AllFar);
     let batched = PlacedOptions {
         batch: 64,

@@ -504,7 +504,7 @@ fn yaml_says_the_same_as_toml() {
 }
 
 #[test]
-fn a_million_runs_are_refused_at_once() {
+fn a_million_runs_are_refused_immediately() {
     let list = |count: u32| format!("{:?}", (1..=count).collect::<Vec<_>>());
     let text = format!(
         "[matrix]\nseed = {}\nrepetitions = {}\n",

@@ -218,7 +218,7 @@ fn every_preset_runs_on_the_profiles_tiers() {
 }
 
 #[test]
-fn a_stopped_simulation_ends_at_once() {
+fn a_stopped_simulation_ends_immediately() {
     let plan = plan_of(
         "volume = \"1TB\"\nrepetitions = 1\n[task.one]\n",
         Some(1 << 40),

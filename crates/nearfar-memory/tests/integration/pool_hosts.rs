@@ -139,7 +139,7 @@ fn a_write_back_that_was_forgotten_is_found_by_checksums() {
 
 /// Without coherent caches, both may raise the claim word from what they see to the same number.
 #[test]
-fn of_two_hosts_that_claim_at_once_one_wins_at_most() {
+fn of_two_hosts_that_claim_concurrently_one_wins_at_most() {
     for round in 0..12 {
         let pools = two_hosts();
         // Shorter than a claim waits for others to be seen.

@@ -376,7 +376,7 @@ fn a_pool_that_was_not_made_to_its_end_can_be_made_again() {
 }
 
 #[test]
-fn of_many_that_make_a_pool_at_once_one_does() {
+fn of_many_that_make_a_pool_concurrently_one_does() {
     for round in 0..100_u64 {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pool");

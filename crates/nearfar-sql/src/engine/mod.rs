@@ -9,10 +9,10 @@ mod compact;
 mod definitions;
 mod execute;
 mod fault;
-pub mod heap;
 mod lanes;
 mod loading;
 mod metering;
+pub mod operator_memory;
 mod options;
 mod planning;
 mod pool;
@@ -125,7 +125,7 @@ impl Engine {
             None => TierModels::default(),
         };
         let costs = ScanCosts::new(&system, &models);
-        heap::inherit_tiers();
+        operator_memory::inherit_tiers();
         let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
         let region_options = RegionOptions {
             page_size: options.page_size,

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use super::Engine;
 use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
 use super::compact::COMPACT_VIEWS;
-use super::heap::HeapRule;
 use super::loading::Loading;
 use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, parsed_bytes};
+use super::operator_memory::OperatorMemoryRule;
 use super::options::SessionOptions;
 use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
@@ -95,7 +95,7 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(SLICED_INPUTS))
             .with_physical_optimizer_rule(Arc::new(COMPACT_VIEWS))
             .with_physical_optimizer_rule(Arc::new(METERING))
-            .with_physical_optimizer_rule(Arc::new(heap_rule(&engine)))
+            .with_physical_optimizer_rule(Arc::new(operator_memory_rule(&engine)))
             .build();
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {
             tracing::warn!(%error, "functions of JSON are missing");
@@ -332,6 +332,6 @@ fn guard(state: &mut SessionState) {
 }
 
 /// The rule for operator memory. It comes last: other rules look for the operators that it wraps.
-fn heap_rule(engine: &Engine) -> HeapRule {
-    HeapRule::new(engine.models().clone())
+fn operator_memory_rule(engine: &Engine) -> OperatorMemoryRule {
+    OperatorMemoryRule::new(engine.models().clone())
 }

@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn sorts_that_merge_at_once_have_equal_parts() {
+    fn sorts_that_merge_concurrently_have_equal_parts() {
         let engine = engine(Some(80 * MIB));
         let pool = query(&engine, None);
         let (one, two) = (

@@ -45,7 +45,7 @@ async fn joins_aggregations_and_sorts_allocate_on_the_heap_tablespace() {
         run(&session, "SET heap_tablespace = far").await;
         let plan = run(&session, &format!("EXPLAIN {sql}")).await;
         assert!(
-            plan.contains("HeapExec: tier=far, modelled estimate"),
+            plan.contains("OperatorMemoryExec: tier=far, modelled estimate"),
             "{plan}"
         );
         let (answer, most_bytes) = tokio::join!(run(&session, sql), most_live_bytes(&engine));

@@ -19,7 +19,7 @@ async fn failure(session: &Session, sql: &str) -> TransactionError {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn statements_change_rows_at_once() {
+async fn statements_change_rows_immediately() {
     let session = two_tiers().session();
     run(&session, T).await;
     for (sql, tag, count, sum) in [

@@ -163,7 +163,7 @@ fn migrate<V: Checked>(tree: &Art<V>, is_over: &AtomicBool) -> usize {
     moved
 }
 
-fn everything_at_once<V: Checked>() {
+fn everything_concurrently<V: Checked>() {
     let tree = tiered::<V>();
     let mut expected = BTreeMap::new();
     for key in (0..KEYS).map(key).filter(|key| is_permanent(key)) {
@@ -209,12 +209,12 @@ fn everything_at_once<V: Checked>() {
 
 #[test]
 fn readers_writers_scanners_and_a_migrator_get_along() {
-    everything_at_once::<u64>();
+    everything_concurrently::<u64>();
 }
 
 #[test]
 fn so_they_do_with_values_in_blocks() {
-    everything_at_once::<BlockValue>();
+    everything_concurrently::<BlockValue>();
 }
 
 /// Each increment counts, whatever the leaf's way between tiers and nodes meanwhile.

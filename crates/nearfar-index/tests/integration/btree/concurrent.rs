@@ -58,7 +58,7 @@ impl Belongs for BlockValue {
 }
 
 /// Even keys stay for good, odd ones come and go.
-fn everything_at_once<V: Belongs>(node_bytes: usize) {
+fn everything_concurrently<V: Belongs>(node_bytes: usize) {
     let tree = tree_on::<V>(&BUDGETS, node_bytes);
     for number in (0..KEYS).step_by(2) {
         let key = scatter(number);
@@ -184,13 +184,13 @@ fn drop_and_check<V: TreeValue>(tree: BPlusTree<V>) {
 #[test]
 fn no_key_that_stays_is_ever_away() {
     for node_bytes in [256, 1024] {
-        everything_at_once::<u64>(node_bytes);
+        everything_concurrently::<u64>(node_bytes);
     }
 }
 
 #[test]
 fn no_value_beside_its_leaf_is_ever_torn() {
-    everything_at_once::<BlockValue>(256);
+    everything_concurrently::<BlockValue>(256);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::heap::{HEAP_WAIT_METRIC, HeapExec};
+use crate::engine::operator_memory::{OPERATOR_WAIT_METRIC, OperatorMemoryExec};
 use crate::memory::QueryMemory;
 use crate::scan::{BYTES_READ_METRIC, WAIT_METRIC};
 use nearfar_topology::units::Bytes;
@@ -61,7 +61,7 @@ fn batch(schema: &SchemaRef, text: String) -> Result<RecordBatch> {
 struct Totals {
     bytes_read: BTreeMap<String, u64>,
     wait: BTreeMap<String, Duration>,
-    heap_wait: Duration,
+    operator_wait: Duration,
     /// The tier of the operators' heap, where that is not near.
     heap_tier: Option<String>,
 }
@@ -74,7 +74,7 @@ impl Totals {
     }
 
     fn add(&mut self, plan: &dyn ExecutionPlan) {
-        if let Some(heap) = plan.downcast_ref::<HeapExec>() {
+        if let Some(heap) = plan.downcast_ref::<OperatorMemoryExec>() {
             self.heap_tier = Some(heap.usage().tier_name.clone());
         }
         let metrics = plan.metrics().unwrap_or_default();
@@ -84,8 +84,8 @@ impl Totals {
                 *self.bytes_read.entry(tier.to_owned()).or_default() += value;
             } else if let Some(tier) = name.strip_prefix(WAIT_METRIC) {
                 *self.wait.entry(tier.to_owned()).or_default() += Duration::from_nanos(value);
-            } else if name == HEAP_WAIT_METRIC {
-                self.heap_wait += Duration::from_nanos(value);
+            } else if name == OPERATOR_WAIT_METRIC {
+                self.operator_wait += Duration::from_nanos(value);
             }
         }
         plan.children()
@@ -108,10 +108,10 @@ impl Totals {
         let mut lines: Vec<String> = tiers.map(|(_, info)| line(&info.name, info.kind)).collect();
         let peak = Bytes(memory.peak_bytes());
         lines.push(match &self.heap_tier {
-            Some(tier) if self.heap_wait.is_zero() => format!("operator memory: peak {peak}, on {tier}"),
+            Some(tier) if self.operator_wait.is_zero() => format!("operator memory: peak {peak}, on {tier}"),
             Some(tier) => format!(
                 "operator memory: peak {peak}, on {tier}, modelled estimate of its wait {} over all threads",
-                Millis(self.heap_wait)
+                Millis(self.operator_wait)
             ),
             None => format!("operator memory: peak {peak}, near"),
         });

@@ -88,7 +88,7 @@ async fn a_table_is_loaded_when_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_priority_counts_at_once() {
+async fn a_priority_counts_immediately() {
     let folder = tempfile::tempdir().expect("a folder");
     make(folder.path(), "", "", true).await;
     let session = open(folder.path()).session();

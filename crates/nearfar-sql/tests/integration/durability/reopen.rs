@@ -127,7 +127,7 @@ async fn bulk_loads_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn commits_that_wait_at_once_share_a_write() {
+async fn commits_that_wait_together_share_a_write() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = open(folder.path());
     run(&engine.session(), "CREATE TABLE t (a BIGINT)").await;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::exec::Input;
-use super::usage::{HeapMetrics, Usage};
+use super::usage::{OperatorMetrics, Usage};
 use nearfar_table::table::batch_bytes;
 
 /// The longest time for which a thread is delayed in one poll, so that a query can be cancelled.
@@ -23,7 +23,7 @@ const DELAY_MAX: Duration = Duration::from_millis(20);
 /// What the threads of an operator's stream still have to be delayed for.
 struct Debt {
     usage: Arc<Usage>,
-    metrics: HeapMetrics,
+    metrics: OperatorMetrics,
     owed: Duration,
     /// Of what is transferred next.
     pattern: Pattern,
@@ -75,13 +75,13 @@ impl Debt {
 }
 
 /// What an operator yields.
-pub struct HeapStream {
+pub struct OperatorStream {
     operator: SendableRecordBatchStream,
     debt: Debt,
     partition: usize,
 }
 
-impl HeapStream {
+impl OperatorStream {
     pub fn new(operator: SendableRecordBatchStream, usage: Arc<Usage>, partition: usize) -> Self {
         Self {
             operator,
@@ -102,7 +102,7 @@ impl HeapStream {
     }
 }
 
-impl Stream for HeapStream {
+impl Stream for OperatorStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -128,7 +128,7 @@ impl Stream for HeapStream {
     }
 }
 
-impl RecordBatchStream for HeapStream {
+impl RecordBatchStream for OperatorStream {
     fn schema(&self) -> SchemaRef {
         self.operator.schema()
     }

@@ -15,7 +15,7 @@ use nearfar_table::table::{Table, TableBuilder, stored_schema};
 use nearfar_table::tier_models::TierModels;
 use std::sync::Arc;
 
-use super::exec::{HeapExec, HeapInputExec, Input};
+use super::exec::{Input, OperatorInputExec, OperatorMemoryExec};
 use super::usage::{Operator, Usage};
 use crate::scan::{NearfarTable, ScanCosts};
 
@@ -77,10 +77,13 @@ fn table(system: &Arc<MemorySystem>, tier: TierId) -> Arc<Table> {
 /// The sort at the root of `plan` with its memory on an emulated tier.
 fn with_memory_on(plan: Arc<dyn ExecutionPlan>, usage: &Arc<Usage>) -> Arc<dyn ExecutionPlan> {
     let rows = Arc::clone(plan.children()[0]);
-    let input = HeapInputExec::new(rows, Arc::clone(usage), Input::Rows);
+    let input = OperatorInputExec::new(rows, Arc::clone(usage), Input::Rows);
     let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
     let sort = plan.replace_children(vec![Arc::new(input)], same);
-    Arc::new(HeapExec::new(sort.expect("a sort"), Arc::clone(usage)))
+    Arc::new(OperatorMemoryExec::new(
+        sort.expect("a sort"),
+        Arc::clone(usage),
+    ))
 }
 
 /// Bytes per nanosecond that a core gets of each emulated tier.

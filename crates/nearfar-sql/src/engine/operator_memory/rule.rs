@@ -15,17 +15,17 @@ use nearfar_memory::TierId;
 use nearfar_table::tier_models::TierModels;
 use std::sync::Arc;
 
-use super::exec::{HeapExec, HeapInputExec, Input};
+use super::exec::{Input, OperatorInputExec, OperatorMemoryExec};
 use super::usage::{Operator, Usage};
 use crate::settings::Settings;
 
 /// Wraps hash joins, aggregations and sorts of plans whose heap is not near.
 #[derive(Debug)]
-pub struct HeapRule {
+pub struct OperatorMemoryRule {
     models: TierModels,
 }
 
-impl HeapRule {
+impl OperatorMemoryRule {
     /// A rule for a machine with these emulated tiers.
     pub fn new(models: TierModels) -> Self {
         Self { models }
@@ -57,7 +57,7 @@ impl HeapRule {
                     (Operator::HashJoin { .. }, _) => Input::Probe,
                     _ => Input::Rows,
                 };
-                Arc::new(HeapInputExec::new(
+                Arc::new(OperatorInputExec::new(
                     Arc::clone(input),
                     Arc::clone(&usage),
                     role,
@@ -66,7 +66,9 @@ impl HeapRule {
         let inputs = inputs.collect();
         let same = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
         let node = node.replace_children(inputs, same)?;
-        Ok(Transformed::yes(Arc::new(HeapExec::new(node, usage))))
+        Ok(Transformed::yes(Arc::new(OperatorMemoryExec::new(
+            node, usage,
+        ))))
     }
 }
 
@@ -99,7 +101,7 @@ fn build_columns(join: &HashJoinExec) -> usize {
     }
 }
 
-impl PhysicalOptimizerRule for HeapRule {
+impl PhysicalOptimizerRule for OperatorMemoryRule {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,

@@ -73,7 +73,7 @@ pub struct Usage {
 struct Partition {
     /// What the operator accounts for in the query's memory.
     held_bytes: Arc<AtomicU64>,
-    metrics: OnceLock<HeapMetrics>,
+    metrics: OnceLock<OperatorMetrics>,
     built_rows: AtomicU64,
     /// Whether a join has all its rows in the table and yields results.
     is_probing: AtomicBool,
@@ -188,12 +188,12 @@ impl Usage {
     }
 
     /// The metrics of `partition`.
-    pub fn partition_metrics(&self, partition: usize) -> HeapMetrics {
+    pub fn partition_metrics(&self, partition: usize) -> OperatorMetrics {
         let builder = || MetricBuilder::new(&self.metrics);
         let metrics = self
             .partition(partition)
             .metrics
-            .get_or_init(|| HeapMetrics {
+            .get_or_init(|| OperatorMetrics {
                 wait: self
                     .model
                     .as_ref()
@@ -206,7 +206,7 @@ impl Usage {
 
 /// Metrics of the heap of one partition of an operator.
 #[derive(Debug, Clone)]
-pub struct HeapMetrics {
+pub struct OperatorMetrics {
     /// Time for which its threads were delayed, on an emulated tier.
     pub wait: Option<Time>,
     /// The most that it accounted for.

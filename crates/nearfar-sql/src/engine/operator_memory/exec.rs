@@ -8,14 +8,14 @@ use nearfar_memory::{ThreadTier, TierId};
 use std::fmt;
 use std::sync::Arc;
 
-use super::stream::{HeapStream, InputStream};
+use super::stream::{InputStream, OperatorStream};
 use super::usage::Usage;
 use crate::memory::watching;
 use crate::transparent::transparent;
 
 /// Runs its input, an operator, with the operator's allocations on the heap's tier.
 #[derive(Debug)]
-pub struct HeapExec {
+pub struct OperatorMemoryExec {
     input: Arc<dyn ExecutionPlan>,
     usage: Arc<Usage>,
 }
@@ -33,13 +33,13 @@ pub enum Input {
 
 /// Runs its input with allocations near, below an operator whose heap is elsewhere.
 #[derive(Debug)]
-pub struct HeapInputExec {
+pub struct OperatorInputExec {
     input: Arc<dyn ExecutionPlan>,
     usage: Arc<Usage>,
     role: Input,
 }
 
-impl HeapExec {
+impl OperatorMemoryExec {
     /// Puts the allocations of `input` where `usage` says.
     pub fn new(input: Arc<dyn ExecutionPlan>, usage: Arc<Usage>) -> Self {
         Self { input, usage }
@@ -51,14 +51,14 @@ impl HeapExec {
     }
 }
 
-impl HeapInputExec {
+impl OperatorInputExec {
     /// An input of the operator whose use of the heap is `usage`.
     pub fn new(input: Arc<dyn ExecutionPlan>, usage: Arc<Usage>, role: Input) -> Self {
         Self { input, usage, role }
     }
 }
 
-impl DisplayAs for HeapExec {
+impl DisplayAs for OperatorMemoryExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let modelled = if self.usage.model.is_some() {
             ", modelled estimate"
@@ -69,12 +69,16 @@ impl DisplayAs for HeapExec {
             DisplayFormatType::TreeRender => {
                 writeln!(f, "heap on {}{modelled}", self.usage.tier_name)
             }
-            _ => write!(f, "HeapExec: tier={}{modelled}", self.usage.tier_name),
+            _ => write!(
+                f,
+                "OperatorMemoryExec: tier={}{modelled}",
+                self.usage.tier_name
+            ),
         }
     }
 }
 
-impl DisplayAs for HeapInputExec {
+impl DisplayAs for OperatorInputExec {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = match self.role {
             Input::Build => "build",
@@ -83,14 +87,14 @@ impl DisplayAs for HeapInputExec {
         };
         match format {
             DisplayFormatType::TreeRender => writeln!(f, "{role}"),
-            _ => write!(f, "HeapInputExec: {role}"),
+            _ => write!(f, "OperatorInputExec: {role}"),
         }
     }
 }
 
-impl ExecutionPlan for HeapExec {
+impl ExecutionPlan for OperatorMemoryExec {
     fn name(&self) -> &str {
-        "HeapExec"
+        "OperatorMemoryExec"
     }
 
     transparent!(|this: &Self, input| Self::new(input, Arc::clone(&this.usage)));
@@ -109,7 +113,7 @@ impl ExecutionPlan for HeapExec {
             let _watched = watching(Some(self.usage.held_bytes(partition)));
             self.input.execute(partition, context)?
         };
-        Ok(Box::pin(HeapStream::new(
+        Ok(Box::pin(OperatorStream::new(
             operator,
             Arc::clone(&self.usage),
             partition,
@@ -117,9 +121,9 @@ impl ExecutionPlan for HeapExec {
     }
 }
 
-impl ExecutionPlan for HeapInputExec {
+impl ExecutionPlan for OperatorInputExec {
     fn name(&self) -> &str {
-        "HeapInputExec"
+        "OperatorInputExec"
     }
 
     transparent!(|this: &Self, input| Self::new(input, Arc::clone(&this.usage), this.role));

@@ -1,15 +1,15 @@
 //! Operator memory on a tier: hash-join builds, aggregation state and sort runs.
 //!
-//! With `heap_tablespace = near` plans are left as they are. With any other tier, [`HeapRule`] puts
-//! a [`HeapExec`] over every hash join, aggregation and sort, and a [`HeapInputExec`] under each of
+//! With `heap_tablespace = near` plans are left as they are. With any other tier, [`OperatorMemoryRule`] puts
+//! a [`OperatorMemoryExec`] over every hash join, aggregation and sort, and a [`OperatorInputExec`] under each of
 //! their inputs:
 //!
 //! ```text
-//!   HeapExec: tier=far            allocates on far while the operator runs,
+//!   OperatorMemoryExec: tier=far            allocates on far while the operator runs,
 //!     HashJoinExec                  charges the rows it yields
-//!       HeapInputExec: build      allocates near again while its input runs,
+//!       OperatorInputExec: build      allocates near again while its input runs,
 //!         …                         counts the rows that go into the table
-//!       HeapInputExec: probe      from the first probed row on, the operator
+//!       OperatorInputExec: probe      from the first probed row on, the operator
 //!         …                         allocates near too: what it now makes are results
 //! ```
 //!
@@ -30,7 +30,7 @@ mod tests;
 mod tracer;
 mod usage;
 
-pub use exec::{HeapExec, HeapInputExec};
-pub use rule::HeapRule;
+pub use exec::{OperatorInputExec, OperatorMemoryExec};
+pub use rule::OperatorMemoryRule;
 pub use tracer::inherit_tiers;
-pub use usage::{Operator, Usage, WAIT_METRIC as HEAP_WAIT_METRIC};
+pub use usage::{Operator, Usage, WAIT_METRIC as OPERATOR_WAIT_METRIC};
