@@ -532,7 +532,7 @@ impl MemorySystem {
     /// Refuses `requested_bytes`, already pending, when they exceed what the control group allows,
     /// and says which limit that is.
     pub(crate) fn check_cgroup(&self, requested_bytes: u64) -> Result<(), CgroupLimit> {
-        if self.cgroup_headroom.take(requested_bytes) {
+        if requested_bytes == 0 || self.cgroup_headroom.take(requested_bytes) {
             return Ok(());
         }
         let limit = self.roots.memory_limit();

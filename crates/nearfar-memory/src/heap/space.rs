@@ -12,21 +12,17 @@ use crate::sys::{self, Advice, Mapping, MappingKind, NodeSet, Policy, SysError};
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
-/// Address space for a heap: the tier's capacity by default, or what its DAX device has left of its
-/// budget, in whole arenas' units.
+/// Address space for a heap on the nodes of a tier: the tier's capacity by default, in whole arenas' units.
 pub(super) fn reserve_bytes(system: &MemorySystem, tier: TierId, options: HeapOptions) -> usize {
-    let info = system.info(tier);
-    let all = match info.has_nodes() {
-        true => info.capacity_bytes,
-        // All of it is charged, so that it cannot be more than there is.
-        false => system.ledger().available_bytes(tier) / ARENA_ALIGN as u64 * ARENA_ALIGN as u64,
-    };
-    let all = usize::try_from(all).unwrap_or(usize::MAX);
-    let wanted = options.reserve_bytes.unwrap_or(all);
+    let all = usize::try_from(system.info(tier).capacity_bytes).unwrap_or(usize::MAX);
+    in_units(options.reserve_bytes.unwrap_or(all), ARENA_ALIGN)
+}
+
+fn in_units(bytes: usize, unit_bytes: usize) -> usize {
     // Beyond this no machine has address space.
-    wanted
-        .clamp(ARENA_ALIGN, 1 << 46)
-        .next_multiple_of(ARENA_ALIGN)
+    bytes
+        .clamp(unit_bytes, 1 << 46)
+        .next_multiple_of(unit_bytes)
 }
 
 /// Address space of one heap. mimalloc never forgets an arena, so that space which has any is kept
@@ -46,14 +42,30 @@ pub(super) struct Space {
 /// A part of a tier's DAX device, charged as long as it is held. Space that arenas were made in holds it
 /// until the process ends, for the next heap on that tier.
 struct DevicePart {
-    /// Declared first: it is given back before its bytes are.
+    /// Declared first: it is given back before its charge is, so that what is left of a budget is there.
     extents: DaxExtents,
+    charge: DeviceCharge,
+}
+
+/// Bytes of a heap on a tier's device.
+struct DeviceCharge {
     system: Arc<MemorySystem>,
     tier: TierId,
     bytes: u64,
 }
 
-impl Drop for DevicePart {
+impl DeviceCharge {
+    fn take(system: &Arc<MemorySystem>, tier: TierId, bytes: u64) -> Option<Self> {
+        let is_taken = system.ledger().try_take(Taker::Heap, tier, bytes);
+        is_taken.then(|| Self {
+            system: Arc::clone(system),
+            tier,
+            bytes,
+        })
+    }
+}
+
+impl Drop for DeviceCharge {
     fn drop(&mut self) {
         let ledger = self.system.ledger();
         ledger.give_back(Taker::Heap, self.tier, self.bytes);
@@ -119,22 +131,15 @@ impl Space {
             tier: name(),
             source,
         };
-        if !system.ledger().try_take(Taker::Heap, tier, bytes as u64) {
-            return Err(HeapError::Arena {
-                tier: name(),
-                reserve_bytes: bytes,
-                available_bytes: system.ledger().available_bytes(tier),
-            });
-        }
-        let extents = device.take(bytes as u64).inspect_err(|_| {
-            let ledger = system.ledger();
-            ledger.give_back(Taker::Heap, tier, bytes as u64);
-        });
+        let charge = DeviceCharge::take(system, tier, bytes as u64);
+        let charge = charge.ok_or_else(|| HeapError::Arena {
+            tier: name(),
+            reserve_bytes: bytes,
+            available_bytes: system.ledger().available_bytes(tier),
+        })?;
         let part = DevicePart {
-            extents: extents.map_err(failed)?,
-            system: Arc::clone(system),
-            tier,
-            bytes: bytes as u64,
+            extents: device.take(bytes as u64).map_err(failed)?,
+            charge,
         };
         let map = map_for_heaps(system, tier, bytes, device.page_bytes())?;
         let all = 0..bytes;
@@ -157,43 +162,71 @@ impl Space {
 
     /// Whether it is a part of the device of this tier.
     fn is_of(&self, system: &Arc<MemorySystem>, tier: TierId) -> bool {
-        let part = self.device.as_ref();
-        part.is_some_and(|part| Arc::ptr_eq(&part.system, system) && part.tier == tier)
+        let charge = self.device.as_ref().map(|part| &part.charge);
+        charge.is_some_and(|charge| Arc::ptr_eq(&charge.system, system) && charge.tier == tier)
     }
 
     pub(super) fn retired_or_new(
         system: &Arc<MemorySystem>,
         tier: TierId,
-        bytes: usize,
-        huge_pages: bool,
+        options: HeapOptions,
     ) -> Result<Self, HeapError> {
         let device = system.device(tier).map_err(|source| HeapError::Dax {
             tier: system.name(tier),
             source,
         })?;
-        let nodes = system.node_set(tier);
-        // Pages of a device are as large as it says.
-        let huge_pages = huge_pages && device.is_none();
-        let bytes = device
-            .as_ref()
-            .map_or(bytes, |device| bytes.next_multiple_of(device.page_bytes()));
-        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |space: &Space| {
-            let is_alike = (space.nodes, space.huge_pages) == (nodes, huge_pages);
-            space.range.len() == bytes
-                && is_alike
-                && space.is_prepaid() == device.is_some()
-                && (device.is_none() || space.is_of(system, tier))
+        match device {
+            Some(device) => Self::retired_or_on_device(system, tier, &device, options),
+            None => Self::retired_or_on_nodes(system, tier, options),
+        }
+    }
+
+    fn retired_or_on_nodes(
+        system: &MemorySystem,
+        tier: TierId,
+        options: HeapOptions,
+    ) -> Result<Self, HeapError> {
+        let bytes = reserve_bytes(system, tier, options);
+        let shape = (system.node_set(tier), options.huge_pages, bytes);
+        let has_shape = |space: &Space| {
+            !space.is_prepaid() && (space.nodes, space.huge_pages, space.range.len()) == shape
         };
-        if let Some(position) = retired.iter().position(fits) {
-            return Ok(retired.swap_remove(position));
+        match Self::retired(has_shape) {
+            Some(space) => Ok(space),
+            None => {
+                let map = map_for_heaps(system, tier, bytes, ARENA_ALIGN)?;
+                Self::new(system, tier, Arc::new(map), 0..bytes, options.huge_pages)
+            }
         }
-        drop(retired);
-        if let Some(device) = device {
-            return Self::on_device(system, tier, &device, bytes);
+    }
+
+    /// By default what a heap before had, or else all that is left of the budget.
+    fn retired_or_on_device(
+        system: &Arc<MemorySystem>,
+        tier: TierId,
+        device: &Arc<DaxDevice>,
+        options: HeapOptions,
+    ) -> Result<Self, HeapError> {
+        let unit_bytes = ARENA_ALIGN.max(device.page_bytes());
+        let wanted = options.reserve_bytes;
+        let wanted = wanted.map(|bytes| in_units(bytes, unit_bytes));
+        let fits = |space: &Space| {
+            space.is_of(system, tier) && wanted.is_none_or(|bytes| space.range.len() == bytes)
+        };
+        if let Some(space) = Self::retired(fits) {
+            return Ok(space);
         }
-        let map = map_for_heaps(system, tier, bytes, ARENA_ALIGN)?;
-        Self::new(system, tier, Arc::new(map), 0..bytes, huge_pages)
+        // All of it is charged, so that it cannot be more than there is.
+        let left = usize::try_from(system.ledger().available_bytes(tier)).unwrap_or(usize::MAX);
+        let all = in_units(left / unit_bytes * unit_bytes, unit_bytes);
+        Self::on_device(system, tier, device, wanted.unwrap_or(all))
+    }
+
+    /// One of those without a heap.
+    fn retired(fits: impl Fn(&Space) -> bool) -> Option<Self> {
+        let mut retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner);
+        let position = retired.iter().position(fits)?;
+        Some(retired.swap_remove(position))
     }
 
     /// The number of arenas that there can be.

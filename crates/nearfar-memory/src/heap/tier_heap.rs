@@ -9,7 +9,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Layout};
 
 use super::HeapError;
 use super::blocks::Heap;
-use super::space::{Space, reserve_bytes};
+use super::space::Space;
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
@@ -47,7 +47,8 @@ pub struct HeapOptions {
 ///
 /// On a DAX device ([`TierBackend::Dax`](crate::TierBackend::Dax)) a heap takes all that it reserves when
 /// it is made, and it is charged then. Its part of the device stays charged when the heap has ended, and
-/// goes to the next heap of this tier that reserves as much: the allocator never gives up an arena.
+/// goes to the next heap of this tier that reserves as much, or does not say how much: the allocator never
+/// gives up an arena.
 #[derive(Clone)]
 pub struct TierHeap {
     heap: Arc<Heap>,
@@ -73,8 +74,7 @@ impl TierHeap {
         tier: TierId,
         options: HeapOptions,
     ) -> Result<Self, HeapError> {
-        let bytes = reserve_bytes(system, tier, options);
-        let space = Space::retired_or_new(system, tier, bytes, options.huge_pages)?;
+        let space = Space::retired_or_new(system, tier, options)?;
         Ok(Self {
             heap: Arc::new(Heap::new(system, tier, options.exhaustion, space)?),
         })

@@ -129,6 +129,11 @@ impl Region {
         let Some(mut taken) = taken else {
             unreachable!("a settled placement has taken its bytes")
         };
+        if dax::page_bytes(system, &placement, options.page_size)? != page_bytes {
+            // It was spilled from a device, whose pages were larger.
+            drop(taken);
+            return Self::allocate(system, bytes, &placement, options);
+        }
         let requested_bytes = system.kernel_bytes(&layout.all_bytes());
         let allowed = system.check_cgroup(requested_bytes);
         allowed.map_err(|limit| RegionError::over_cgroup(requested_bytes, limit))?;

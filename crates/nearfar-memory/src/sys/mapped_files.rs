@@ -20,10 +20,12 @@ pub struct MappedFile {
 /// # Errors
 /// That of reading `/proc/self/maps`.
 pub fn mapped_files(addresses: Range<usize>) -> Result<Vec<MappedFile>, SysError> {
-    let text = std::fs::read_to_string("/proc/self/maps").map_err(|error| SysError {
+    // Names of files are bytes.
+    let text = std::fs::read("/proc/self/maps").map_err(|error| SysError {
         call: "read of /proc/self/maps",
         errno: error.raw_os_error().unwrap_or(0),
     })?;
+    let text = String::from_utf8_lossy(&text);
     let overlaps = |file: &MappedFile| {
         file.addresses.start < addresses.end && addresses.start < file.addresses.end
     };

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+#[cfg(not(miri))]
+use std::sync::{Mutex, PoisonError};
 
 use super::{SharedFile, SysError};
 
@@ -67,6 +69,9 @@ impl Advice {
 pub struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
+    /// Ranges of which it is not known whether they are mapped, in their order: others may have them.
+    #[cfg(not(miri))]
+    lost: Mutex<Vec<Range<usize>>>,
     #[cfg(miri)]
     align: usize,
 }
@@ -168,7 +173,8 @@ impl Mapping {
         // SAFETY: `aligned` lies `before` bytes into the live mapping that starts at `raw`, which
         // mmap never places at address zero.
         let base = unsafe { NonNull::new_unchecked(raw.cast::<u8>().add(before)) };
-        Ok(Self { base, bytes })
+        let lost = Mutex::default();
+        Ok(Self { base, bytes, lost })
     }
 
     /// Gives `advice` on `range`.
@@ -216,7 +222,8 @@ impl Mapping {
     /// Before: the range lies inside; it, the offset and the address are multiples of the file's
     /// alignment; the mapping is [`MappingKind::Anonymous`]; the file has these bytes; nobody refers
     /// into the range. After: the range is readable and writable, and its bytes are the file's. It is
-    /// unmapped with the rest.
+    /// unmapped with the rest. After an error nobody may access the range: kernels before Linux 6.12
+    /// unmap it first, so that another mapping may be there, and it is not unmapped with the rest.
     ///
     /// # Errors
     /// The error of `mmap`: `EINVAL` for what the device's alignment does not divide, `ENOMEM` for too
@@ -241,7 +248,13 @@ impl Mapping {
             )
         };
         match raw {
-            libc::MAP_FAILED => Err(SysError::last("mmap(MAP_FIXED)")),
+            libc::MAP_FAILED => {
+                let error = SysError::last("mmap(MAP_FIXED)");
+                let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+                let at = lost.partition_point(|other| other.start < range.start);
+                lost.insert(at, range);
+                Err(error)
+            }
             _ => Ok(()),
         }
     }
@@ -258,9 +271,20 @@ impl Mapping {
 #[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours alone and nobody can name it after this.
-        let code = unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
-        debug_assert_eq!(code, 0, "munmap of an owned mapping");
+        let lost = self.lost.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut start = 0;
+        let end = self.bytes..self.bytes;
+        for next in lost.iter().chain(std::iter::once(&end)) {
+            if start < next.start {
+                // SAFETY: this part of the mapping is ours alone and nobody can name it after this.
+                let code = unsafe {
+                    let part = self.base.as_ptr().add(start);
+                    libc::munmap(part.cast(), next.start - start)
+                };
+                debug_assert_eq!(code, 0, "munmap of an owned mapping");
+            }
+            start = start.max(next.end);
+        }
     }
 }
 
@@ -341,6 +365,23 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { map.base().as_ptr().add(align).read() }, 0);
         }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no file can be mapped there")]
+    fn what_may_be_anothers_after_an_error_is_not_unmapped() {
+        let file = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
+        file.as_file().set_len(BASE_PAGE_BYTES as u64).unwrap();
+        let file = SharedFile::open(file.path()).unwrap();
+        let page = BASE_PAGE_BYTES;
+        let map = Mapping::new(3 * page, page, MappingKind::Anonymous).unwrap();
+        // SAFETY: the byte lies inside the mapping.
+        let middle = unsafe { map.base().as_ptr().add(page) };
+        assert!(map.map_file(page..2 * page, &file, 1).is_err());
+        drop(map);
+        // SAFETY: the kernel has refused the offset before it looked at the range, and the page was not
+        // unmapped with the rest.
+        assert_eq!(unsafe { middle.read() }, 0);
     }
 
     #[test]

@@ -440,3 +440,35 @@ fn a_heap_takes_its_part_of_the_device() {
     let error = TierHeap::new(&system, tier, too_large).unwrap_err();
     assert!(matches!(error, HeapError::Arena { .. }), "{error}");
 }
+
+#[test]
+fn heaps_that_do_not_say_how_much_follow_each_other() {
+    let device = device(32);
+    let system = system_on(device.path(), 31);
+    let tier = dax(&system);
+    for _ in 0..3 {
+        let heap = TierHeap::new(&system, tier, HeapOptions::default()).unwrap();
+        let mut vector = allocator_api2::vec::Vec::new_in(heap);
+        vector.extend(0..10_000_u64);
+        // The budget of 62 MiB in whole arenas' units.
+        assert_eq!(system.usage(tier).heap_bytes, 32 * MIB);
+    }
+}
+
+#[test]
+fn what_is_spilled_from_a_device_has_the_pages_that_were_asked_for() {
+    let device = device(1);
+    let system = system_on(device.path(), 1);
+    let _all = on_device(&system, 1).unwrap();
+    let options = RegionOptions {
+        page_size: PageSize::Base,
+        over_budget: OverBudget::Spill,
+    };
+    let full = Placement::Bind(dax(&system));
+    let spilled = Region::allocate(&system, 5000, &full, options).unwrap();
+    assert_eq!(
+        spilled.placement(),
+        Placement::Bind(system.place("far").unwrap())
+    );
+    assert_eq!((spilled.page_bytes(), spilled.mapped_bytes()), (4096, 8192));
+}
