@@ -7,9 +7,12 @@ use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, cast, lit, not,
+};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::arithmetic::{Checked, Negated};
@@ -75,6 +78,9 @@ fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transfo
                 false => Ok(Transformed::no(operation)),
             }
         }
+        Expr::InList(list) if list.list.iter().any(is_varying) && !list.expr.is_volatile() => {
+            Ok(Transformed::yes(with_constants_alone(list)))
+        }
         Expr::Negative(value) => {
             let kind = value.get_type(schema)?;
             Ok(match kind.is_signed_integer() || kind.is_floating() {
@@ -92,6 +98,38 @@ fn rewrite(expr: Expr, schema: &DFSchema, cast_name: CastName) -> Result<Transfo
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// A search in a list of constants, and comparisons with what differs from row to row: DataFusion takes a
+/// list for constant that is when there are no rows, as `CASE` can be.
+fn with_constants_alone(list: InList) -> Expr {
+    let sought = *list.expr;
+    let (varying, constant): (Vec<_>, Vec<_>) = list.list.into_iter().partition(is_varying);
+    let in_constants = (!constant.is_empty()).then(|| sought.clone().in_list(constant, false));
+    let comparisons = varying.into_iter().map(|value| sought.clone().eq(value));
+    let found = in_constants.into_iter().chain(comparisons).reduce(Expr::or);
+    let found = found.unwrap_or_else(|| lit(false));
+    match list.negated {
+        true => not(found),
+        false => found,
+    }
+}
+
+/// Whether a value can differ from row to row.
+fn is_varying(value: &Expr) -> bool {
+    let has_subquery = |expr: &Expr| {
+        Ok(matches!(
+            expr,
+            Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+        ))
+    };
+    value.any_column_refs()
+        || value.contains_outer()
+        || value.is_volatile()
+        || value.exists(has_subquery).unwrap_or(true)
 }
 
 /// An operation that keeps its type when DataFusion gives `x * 0` as the zero that is written there, which has

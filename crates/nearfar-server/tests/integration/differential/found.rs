@@ -440,6 +440,12 @@ const FOUND: &[Found] = &[
         "SELECT d * 0, 0 * d, CASE d WHEN d * 0 THEN 1 ELSE 2 END FROM product",
         &[&["0.00", "0.00", "2"]],
     ),
+    // A list is no constant for being one of no rows.
+    (
+        "CREATE TABLE listed (b BOOLEAN, d DECIMAL(18, 4)); INSERT INTO listed VALUES (TRUE, -2)",
+        "SELECT d FROM listed WHERE 1 NOT IN (CASE WHEN b THEN d WHEN NULL THEN 1 ELSE 1 END, 1.5)",
+        &[&["-2.0000"]],
+    ),
     // What is searched for is searched for itself.
     (
         "CREATE TABLE sought (c INTEGER); INSERT INTO sought VALUES (5), (6), (NULL)",
