@@ -2,6 +2,7 @@
 
 mod access;
 mod answers;
+mod asked;
 mod catalog;
 mod copy;
 mod corpus;

@@ -115,21 +115,18 @@ fn with_constants_alone(list: InList) -> Expr {
     }
 }
 
-/// Whether a value can differ from row to row.
+/// Whether a value can differ from row to row, or is known only once the query runs.
 fn is_varying(value: &Expr) -> bool {
-    let has_subquery = |expr: &Expr| {
-        Ok(matches!(
-            expr,
-            Expr::ScalarSubquery(_)
-                | Expr::Exists(_)
-                | Expr::InSubquery(_)
-                | Expr::SetComparison(_)
-        ))
+    let is_known = |expr: &Expr| match expr {
+        Expr::Column(_)
+        | Expr::OuterReferenceColumn(..)
+        | Expr::ScalarSubquery(_)
+        | Expr::Exists(_)
+        | Expr::InSubquery(_)
+        | Expr::SetComparison(_) => false,
+        other => !other.is_volatile_node(),
     };
-    value.any_column_refs()
-        || value.contains_outer()
-        || value.is_volatile()
-        || value.exists(has_subquery).unwrap_or(true)
+    value.exists(|expr| Ok(!is_known(expr))).unwrap_or(true)
 }
 
 /// An operation that keeps its type when DataFusion gives `x * 0` as the zero that is written there, which has

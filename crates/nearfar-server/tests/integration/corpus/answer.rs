@@ -3,9 +3,7 @@
 use md5::{Digest, Md5};
 
 use super::script::{ExpectedRows, ExpectedValues, Sort};
-
-/// Rows of values as text, null where there are none.
-pub type Rows = Vec<Vec<Option<String>>>;
+use crate::asked::Rows;
 
 /// Values that a message shows.
 const SHOWN_VALUES: usize = 12;

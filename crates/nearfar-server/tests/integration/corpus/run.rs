@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::Client;
 
-use super::answer::{Rows, fault};
+use super::answer::fault;
 use super::known::Known;
 use super::script::{Expected, Record, Script};
+use crate::asked::{Failure, Rows, ask};
 use crate::support::{postgres, start};
 
 /// How long one statement may take.
@@ -124,27 +125,7 @@ fn adapted(sql: &str) -> Option<String> {
     }
 }
 
-/// Rows, or the SQLSTATE and the message of an error.
-type Answer = Result<Rows, (String, String)>;
-
-async fn ask(client: &Client, sql: &str) -> Answer {
-    let messages = client.simple_query(sql).await.map_err(|error| {
-        let refusal = error.as_db_error();
-        refusal.map_or_else(
-            || (String::new(), error.to_string()),
-            |error| (error.code().code().to_owned(), error.message().to_owned()),
-        )
-    })?;
-    let rows = messages.into_iter().filter_map(|message| match message {
-        SimpleQueryMessage::Row(row) => Some(
-            (0..row.len())
-                .map(|index| row.get(index).map(str::to_owned))
-                .collect(),
-        ),
-        _ => None,
-    });
-    Ok(rows.collect())
-}
+type Answer = Result<Rows, Failure>;
 
 /// PostgreSQL with the same tables, where there is one: it decides where an answer is not the script's,
 /// whose values come from SQLite.
@@ -177,7 +158,7 @@ fn are_alike(ours: Answer, theirs: Answer) -> bool {
     };
     match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => normal(ours) == normal(theirs),
-        (Err((ours, _)), Err((theirs, _))) => ours == theirs && !ours.is_empty(),
+        (Err(ours), Err(theirs)) => ours.code.is_some() && ours.code == theirs.code,
         _ => false,
     }
 }
@@ -194,6 +175,6 @@ fn failure(record: &Record, answer: Answer) -> Option<String> {
         (Expected::Error, Err(_)) | (Expected::Success, Ok(_)) => None,
         (Expected::Error, Ok(_)) => Some("an error was expected".to_owned()),
         (Expected::Rows(expected), Ok(rows)) => fault(rows, expected),
-        (_, Err((code, message))) => Some(format!("{code} {message}")),
+        (_, Err(Failure { code, message })) => Some([code.unwrap_or_default(), message].join(" ")),
     }
 }

@@ -6,9 +6,10 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearfar_sql::engine::{Session, StatementResult};
 use nearfar_sql::error::EngineError;
 use tokio::runtime::Handle;
-use tokio_postgres::{Client, SimpleQueryMessage};
+use tokio_postgres::Client;
 
 use super::kind::Kind;
+use crate::asked::{Failure, Rows, ask};
 
 /// How long a statement may take.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,17 +32,6 @@ const NEEDED_RULES: [&str; 14] = [
     "eliminate_limit",
     "optimize_projections",
 ];
-
-/// An answer: rows of values as text, null where there are none.
-pub type Rows = Vec<Vec<Option<String>>>;
-
-/// A statement that was refused, or failed.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// The SQLSTATE, where there is one.
-    pub code: Option<String>,
-    pub message: String,
-}
 
 impl Failure {
     /// Whether it depends on the order in which values are computed, on time, or on memory.
@@ -76,15 +66,7 @@ impl Engine {
     /// The rows of a statement, or none of one that has none.
     pub async fn ask(&self, sql: &str) -> Result<Rows, Failure> {
         match self {
-            Self::Wire(client) => match client.simple_query(sql).await {
-                Ok(messages) => Ok(messages.into_iter().filter_map(row_of).collect()),
-                Err(error) => Err(Failure {
-                    code: error.code().map(|code| code.code().to_owned()),
-                    message: error
-                        .as_db_error()
-                        .map_or_else(|| error.to_string(), |error| error.message().to_owned()),
-                }),
-            },
+            Self::Wire(client) => ask(client, sql).await,
             Self::Unoptimised(session, threads) => {
                 let (session, sql) = (session.clone(), sql.to_owned());
                 let task = threads.spawn(async move {
@@ -108,14 +90,6 @@ impl Engine {
             }
         }
     }
-}
-
-fn row_of(message: SimpleQueryMessage) -> Option<Vec<Option<String>>> {
-    let SimpleQueryMessage::Row(row) = message else {
-        return None;
-    };
-    let value = |index| row.get(index).map(str::to_owned);
-    Some((0..row.len()).map(value).collect())
 }
 
 async fn rows_of(session: &Session, sql: &str) -> Result<Rows, EngineError> {

@@ -1,6 +1,7 @@
 //! What random queries have found.
 
-use super::engines::{Engine, Rows};
+use super::engines::Engine;
+use crate::asked::Rows;
 use crate::support::start;
 
 /// Statements that make tables, a query, and its values.

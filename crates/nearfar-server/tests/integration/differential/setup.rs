@@ -9,10 +9,11 @@ use nearfar_topology::{Profile, Topology};
 use tokio::task::JoinHandle;
 
 use super::check::{Check, Form};
-use super::engines::{Engine, Failure, PATIENCE, Rows, normal};
+use super::engines::{Engine, PATIENCE, normal};
 use super::kind::Kind;
 use super::random::Random;
 use super::tables::{Step, Table, Tables};
+use crate::asked::{Failure, Rows};
 use crate::support::{Running, options, postgres, start_on};
 
 /// Between two moves.
