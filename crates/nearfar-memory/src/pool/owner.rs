@@ -2,6 +2,7 @@
 
 use std::hash::Hasher;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub struct Owner {
 pub(super) struct OwnerCore {
     pool: Pool,
     record: OwnerRecord,
+    /// Whether it has the lock of the file, since its claim or by now.
+    has_lock: AtomicBool,
     renewed: Mutex<Instant>,
     /// Where this and `state` are both needed, `state` is locked first.
     intents: Intents,
@@ -105,6 +108,7 @@ impl Owner {
         let core = OwnerCore {
             pool: pool.clone(),
             record,
+            has_lock: AtomicBool::new(is_locked),
             renewed: Mutex::new(Instant::now()),
             intents: Intents::new(pool.clone(), epoch),
             state: Mutex::new(state),
@@ -233,7 +237,8 @@ impl Owner {
         Ok(root.generation)
     }
 
-    /// Says that this owner lives. To be called a few times per lease.
+    /// Says that this owner lives. To be called a few times per lease. An owner that has taken the pool
+    /// from a process that had the lock of the file gets the lock here, once that process has ended.
     ///
     /// # Errors
     /// [`PoolError::Fenced`]: somebody has taken over.
@@ -241,6 +246,7 @@ impl Owner {
         let ownership = self.core.pool.ownership();
         ownership.check(self.core.record.epoch)?;
         ownership.beat()?;
+        self.core.lock_file()?;
         *self
             .core
             .renewed
@@ -338,6 +344,19 @@ fn decode_entries(bytes: &[u8]) -> Option<(Vec<Extent>, &[u8])> {
 }
 
 impl OwnerCore {
+    /// Takes the lock of the file where this owner has not got it, if it is free.
+    fn lock_file(&self) -> Result<(), PoolError> {
+        let memory = &self.pool.memory;
+        if self.has_lock.load(Ordering::Acquire) || !matches!(memory.try_lock(), Ok(true)) {
+            return Ok(());
+        }
+        let (ownership, epoch) = (self.pool.ownership(), self.record.epoch);
+        ownership.check(epoch).inspect_err(|_| memory.unlock())?;
+        // Before the word says so: who reads it takes a free lock for the death of this owner.
+        self.has_lock.store(true, Ordering::Release);
+        ownership.say_locked(epoch)
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -480,7 +499,7 @@ impl Drop for OwnerCore {
         if let Err(error) = self.pool.ownership().release(self.record.epoch) {
             tracing::warn!(%error, "the pool could not be given back: the next owner waits for the lease");
         }
-        if self.record.has_lock {
+        if *self.has_lock.get_mut() {
             self.pool.memory.unlock();
         }
     }

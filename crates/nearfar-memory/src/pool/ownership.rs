@@ -29,6 +29,8 @@ pub(super) const CLAIM_WORD: usize = 512;
 pub(super) const HEARTBEAT_WORD: usize = CLAIM_WORD + 8;
 /// The last epoch whose owner gave the pool back.
 const RELEASED_WORD: usize = CLAIM_WORD + 16;
+/// The last epoch whose owner got the lock of the file after its claim.
+const LOCKED_WORD: usize = CLAIM_WORD + 24;
 /// The first word of the first record, and words from one record to the next.
 const RECORDS_WORD: usize = 2 * 512;
 const RECORD_WORDS: usize = 128;
@@ -90,7 +92,8 @@ pub struct OwnerRecord {
     pub lease: Duration,
     /// The last publication of earlier owners that counts.
     pub accepted_generation: u64,
-    /// Whether it has the lock of the file, so that on its host a free lock means that it is dead.
+    /// Whether it had the lock of the file when it claimed: on its host, a free lock then means that it is
+    /// dead.
     pub has_lock: bool,
 }
 
@@ -253,6 +256,18 @@ impl Ownership<'_> {
         self.memory.load(RELEASED_WORD)
     }
 
+    /// The last epoch whose owner got the lock of the file after its claim.
+    fn locked(&self) -> u64 {
+        self.memory.drop_cached(bytes_of(LOCKED_WORD, 1));
+        self.memory.load(LOCKED_WORD)
+    }
+
+    /// Says that the owner under `epoch` has the lock of the file by now. Only who has it calls it.
+    pub(super) fn say_locked(&self, epoch: u64) -> Result<(), PoolError> {
+        self.memory.store(LOCKED_WORD, &[epoch]);
+        self.write_back(LOCKED_WORD)
+    }
+
     /// The record of whoever claimed last.
     pub(super) fn record(&self, epoch: u64) -> OwnerRecord {
         let last = OwnerRecord::last(self.pool_id, self.memory);
@@ -282,7 +297,8 @@ impl Ownership<'_> {
             return None;
         }
         let record = self.record(epoch);
-        if is_locked && record.has_lock && record.name.boot_id == name.boot_id {
+        let had_lock = record.has_lock || self.locked() == epoch;
+        if is_locked && had_lock && record.name.boot_id == name.boot_id {
             return None;
         }
         Some(record)
@@ -474,6 +490,36 @@ mod tests {
             assert_eq!(&known, last.record(), "after {later}");
             assert_eq!(found(&pool), b"last", "after {later}");
         }
+    }
+
+    #[test]
+    fn an_owner_gets_the_lock_once_the_one_before_has_ended() {
+        let (pool, name) = (pool(), OwnerName::of_this_process());
+        let first = claim(&pool);
+        let second = claim(&pool);
+        let seems_dead = || pool.ownership().owner(2, &name, true).is_none();
+        second.renew().expect("an owner");
+        assert!(!second.record().has_lock && !seems_dead());
+        drop(first);
+        assert!(!seems_dead(), "it could not know yet");
+        second.renew().expect("an owner");
+        assert!(!pool.memory.try_lock().expect("a lock"));
+        assert!(seems_dead(), "who gets its lock knows that it has died");
+        drop(second);
+        assert!(pool.memory.try_lock().expect("a lock"));
+    }
+
+    #[test]
+    fn an_owner_that_is_fenced_does_not_keep_the_lock() {
+        let pool = pool();
+        let first = claim(&pool);
+        let second = claim(&pool);
+        drop(first);
+        let third = claim(&pool);
+        drop(third);
+        let refused = second.renew().expect_err("fenced");
+        assert!(matches!(refused, PoolError::Fenced { .. }), "{refused}");
+        assert!(pool.memory.try_lock().expect("a lock"));
     }
 
     #[test]

@@ -109,8 +109,14 @@ impl Scene {
         words
     }
 
+    /// Starts a server. The one before may have been killed before it got the lock of the pool's file from the
+    /// one before it: only its lease tells then that it is dead.
     fn start(&mut self) {
-        let mut node = Node::spawn(&self.arguments(&[]));
+        let wait: &[&str] = match self.has_pool {
+            true => &["--take-over", "when-lease-ends"],
+            false => &[],
+        };
+        let mut node = Node::spawn(&self.arguments(wait));
         node.wait_for("ready");
         self.server = Some(node);
     }
@@ -271,7 +277,7 @@ fn statements_of_a_server_that_ends_are_kept_or_failed() {
 
 #[test]
 fn statements_of_a_server_that_is_replaced_are_kept_or_failed() {
-    few(&[Stopped, Promoted], true);
+    few(&[Stopped, Killed, Promoted, Killed], true);
 }
 
 #[test]
