@@ -4,53 +4,37 @@
 //! that the condition becomes what it means where only truth counts: no row is there of which it
 //! is not false that it equals the constant.
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, Subquery};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, Subquery};
+use datafusion::optimizer::ApplyOrder;
 use std::sync::Arc;
 
-/// Rewrites conditions of filters.
-#[derive(Debug, Default)]
-pub struct ConstantMember;
+use super::condition_rule::ConditionRule;
 
-impl OptimizerRule for ConstantMember {
-    fn name(&self) -> &'static str {
-        "nearfar_constant_member"
-    }
+/// Has such a condition say that no row is there.
+pub const CONSTANT_MEMBER: ConditionRule = ConditionRule {
+    name: "nearfar_constant_member",
+    order: ApplyOrder::TopDown,
+    replace: without_searches,
+};
 
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
+fn without_searches(predicate: &Expr, _: &DFSchema) -> Result<Option<Expr>> {
+    let conjuncts = split_conjunction(predicate);
+    if !conjuncts
+        .iter()
+        .any(|conjunct| searched(conjunct).is_some())
+    {
+        return Ok(None);
     }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _config: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else {
-            return Ok(Transformed::no(plan));
-        };
-        let conjuncts = split_conjunction_owned(filter.predicate.clone());
-        if !conjuncts
-            .iter()
-            .any(|conjunct| searched(conjunct).is_some())
-        {
-            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        }
-        let conjuncts: Vec<Expr> = conjuncts
-            .into_iter()
-            .map(|conjunct| match searched(&conjunct) {
-                Some(search) => absence(search),
-                None => Ok(conjunct),
-            })
-            .collect::<Result<_>>()?;
-        let predicate = conjunction(conjuncts).unwrap_or(filter.predicate);
-        let filter = Filter::try_new(predicate, filter.input)?;
-        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
-    }
+    let conjuncts = conjuncts
+        .into_iter()
+        .map(|conjunct| match searched(conjunct) {
+            Some(search) => absence(search),
+            None => Ok(conjunct.clone()),
+        });
+    Ok(conjunction(conjuncts.collect::<Result<Vec<_>>>()?))
 }
 
 /// The search for a constant that must not be found, if a condition is that.

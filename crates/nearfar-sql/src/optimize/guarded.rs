@@ -4,48 +4,20 @@
 //! another, and `x <> 0 AND 10 / x > 1` never divides by zero there.
 
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, lit, when,
-};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit, when};
+use datafusion::optimizer::ApplyOrder;
+
+use super::condition_rule::ConditionRule;
 
 /// The rule, which comes last.
-#[derive(Debug, Default)]
-pub struct GuardConditions;
-
-impl OptimizerRule for GuardConditions {
-    fn name(&self) -> &str {
-        "guard_conditions"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn supports_rewrite(&self) -> bool {
-        true
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else {
-            return Ok(Transformed::no(plan));
-        };
-        match guarded(&filter.predicate, filter.input.schema())? {
-            Some(predicate) => {
-                let filter = Filter::try_new(predicate, filter.input)?;
-                Ok(Transformed::yes(LogicalPlan::Filter(filter)))
-            }
-            None => Ok(Transformed::no(LogicalPlan::Filter(filter))),
-        }
-    }
-}
+pub const GUARD_CONDITIONS: ConditionRule = ConditionRule {
+    name: "nearfar_guard_conditions",
+    order: ApplyOrder::BottomUp,
+    replace: guarded,
+};
 
 /// The condition with each part that can fail evaluated only where all before it are true; none if there
 /// is nothing to guard.

@@ -3,6 +3,7 @@
 mod apart;
 mod array_texts;
 mod bounded;
+mod condition_rule;
 mod constant_member;
 mod decimal;
 mod empty_unions;
@@ -81,16 +82,16 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         .iter()
         .position(|rule| rule.name() == DECORRELATE_PREDICATE_SUBQUERY);
     let before = before.unwrap_or(0);
-    rules.insert(before, Arc::new(constant_member::ConstantMember));
-    rules.insert(before, Arc::new(named_members::NamedMembers));
+    rules.insert(before, Arc::new(constant_member::CONSTANT_MEMBER));
+    rules.insert(before, Arc::new(named_members::NAMED_MEMBERS));
     // Join order needs filters to have reached the scans, and joins not yet to be separated by the
     // projections that the last rule puts between them.
     let after = rules
         .iter()
         .position(|rule| rule.name() == PUSH_DOWN_FILTER);
     rules.insert(after.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
-    rules.push(Arc::new(guarded::GuardConditions));
-    rules.push(Arc::new(opaque::OpaqueConditions));
+    rules.push(Arc::new(guarded::GUARD_CONDITIONS));
+    rules.push(Arc::new(opaque::OPAQUE_CONDITIONS));
     rules
         .into_iter()
         .map(|rule| Arc::new(Bounded(rule)) as _)

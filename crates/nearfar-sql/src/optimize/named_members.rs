@@ -4,39 +4,33 @@
 //! users give what they compute of a column its name. Where the query's condition refers to the outer query, the
 //! column comes to stand beside that, and an operator of which two columns have one name is refused.
 
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::ApplyOrder;
 use std::sync::Arc;
+
+use super::condition_rule::ConditionRule;
 
 /// What a searched column is called.
 const MEMBER: &str = "__member";
 
 /// Names computed columns of searched queries.
-#[derive(Debug, Default)]
-pub struct NamedMembers;
+pub const NAMED_MEMBERS: ConditionRule = ConditionRule {
+    name: "nearfar_named_members",
+    order: ApplyOrder::TopDown,
+    replace: with_names,
+};
 
-impl OptimizerRule for NamedMembers {
-    fn name(&self) -> &'static str {
-        "nearfar_named_members"
+fn with_names(predicate: &Expr, _: &DFSchema) -> Result<Option<Expr>> {
+    let searches = |expr: &Expr| Ok(matches!(expr, Expr::InSubquery(_)));
+    if !predicate.exists(searches)? {
+        return Ok(None);
     }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::TopDown)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        match plan {
-            LogicalPlan::Filter(_) => plan.map_expressions(|expr| expr.transform_down(name_member)),
-            other => Ok(Transformed::no(other)),
-        }
-    }
+    let named = predicate.clone().transform_down(name_member)?;
+    Ok(named.transformed.then_some(named.data))
 }
 
 fn name_member(expr: Expr) -> Result<Transformed<Expr>> {

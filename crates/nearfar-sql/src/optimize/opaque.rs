@@ -5,46 +5,33 @@
 //! number, and a sort by what is thought to be constant is left out. Other bounds end as an error.
 //! It computes none through tests for truth.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
-use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::optimizer::ApplyOrder;
+
+use super::condition_rule::ConditionRule;
 
 /// Tests the first condition of a filter that has a cast or arithmetic in it for truth, which is enough for
 /// the filter to compute no bounds. Scans compute none, and have their conditions already.
-#[derive(Debug, Default)]
-pub struct OpaqueConditions;
+pub const OPAQUE_CONDITIONS: ConditionRule = ConditionRule {
+    name: "nearfar_opaque_conditions",
+    order: ApplyOrder::BottomUp,
+    replace: opaque,
+};
 
-impl OptimizerRule for OpaqueConditions {
-    fn name(&self) -> &'static str {
-        "nearfar_opaque_conditions"
-    }
-
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(
-        &self,
-        plan: LogicalPlan,
-        _: &dyn OptimizerConfig,
-    ) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = plan else {
-            return Ok(Transformed::no(plan));
-        };
-        let parts = split_conjunction(&filter.predicate);
-        let tests = |part: &&Expr| matches!(part, Expr::IsTrue(_));
-        let first = parts.iter().position(|part| computes(part));
-        let (Some(first), false) = (first, parts.iter().any(tests)) else {
-            return Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        };
-        let mut parts: Vec<Expr> = parts.into_iter().cloned().collect();
-        parts[first] = Expr::IsTrue(Box::new(parts[first].clone()));
-        let predicate = conjunction(parts).unwrap_or(filter.predicate);
-        let filter = Filter::try_new(predicate, filter.input)?;
-        Ok(Transformed::yes(LogicalPlan::Filter(filter)))
-    }
+fn opaque(predicate: &Expr, _: &DFSchema) -> Result<Option<Expr>> {
+    let parts = split_conjunction(predicate);
+    let first = parts.iter().position(|part| computes(part));
+    let is_opaque = parts.iter().any(|part| matches!(part, Expr::IsTrue(_)));
+    let (Some(first), false) = (first, is_opaque) else {
+        return Ok(None);
+    };
+    let mut parts: Vec<Expr> = parts.into_iter().cloned().collect();
+    parts[first] = Expr::IsTrue(Box::new(parts[first].clone()));
+    Ok(conjunction(parts))
 }
 
 /// Whether a condition has a cast or arithmetic in it.
