@@ -138,21 +138,10 @@ fn register(
 
 /// Sizes and access counts of all columns.
 pub fn column_accesses(tables: &[LoadedTable]) -> Vec<ColumnAccess> {
-    let mut columns = Vec::new();
-    for LoadedTable { table, .. } in tables {
-        let snapshot = table.snapshot();
-        for (index, field) in table.schema().fields().iter().enumerate() {
-            let parts = snapshot.parts().iter();
-            let slots = parts.map(|part| &part.segment.columns()[index]);
-            columns.push(ColumnAccess {
-                table: table.name().to_owned(),
-                column: field.name().clone(),
-                bytes: slots.map(|column| column.tier_bytes().total()).sum(),
-                accesses: table.access_counts(index).total(),
-            });
-        }
-    }
-    columns
+    let tables = tables.iter();
+    tables
+        .flat_map(|loaded| loaded.table.column_accesses())
+        .collect()
 }
 
 /// Starts counting accesses from nothing.

@@ -9,6 +9,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_sql::error::{EngineError, is_disk_full};
 use nearfar_sql::sql::SqlError;
 use nearfar_sql::values::ValueError;
+use nearfar_table::placement::StrategyError;
 use nearfar_table::transaction::TransactionError;
 use pgwire::error::ErrorInfo;
 use pgwire::messages::PgWireBackendMessage;
@@ -227,7 +228,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::UnknownPrepared { .. } => state::UNKNOWN_STATEMENT,
         SqlError::PreparedExists { .. } => state::DUPLICATE_STATEMENT,
         SqlError::TooManyPrepared { .. } => state::PROGRAM_LIMIT_EXCEEDED,
-        SqlError::UnusableTablespace { .. } => state::WRONG_STATE,
+        SqlError::UnusableTablespace { .. } | SqlError::NeverRead { .. } => state::WRONG_STATE,
         SqlError::UnknownTable { .. } => state::UNDEFINED_TABLE,
         SqlError::UnknownSchema { .. } => state::UNDEFINED_SCHEMA,
         SqlError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
@@ -236,7 +237,8 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,
         SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,
-        SqlError::UnknownColumn { .. } => state::UNDEFINED_COLUMN,
+        SqlError::UnknownColumn { .. }
+        | SqlError::ColumnPlacement(StrategyError::UnknownColumn { .. }) => state::UNDEFINED_COLUMN,
         SqlError::TableExists { .. } => state::DUPLICATE_TABLE,
         SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
         SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,
@@ -245,6 +247,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         }
         SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
         SqlError::UnknownPlacement { .. }
+        | SqlError::ColumnPlacement { .. }
         | SqlError::UnknownOption { .. }
         | SqlError::CopyOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,

@@ -2,6 +2,7 @@
 
 use nearfar_memory::{SpecError, UnknownTier};
 use nearfar_table::error::TemporaryLimit;
+use nearfar_table::placement::StrategyError;
 
 /// A statement that can't be read or carried out as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +45,18 @@ pub enum SqlError {
     /// A `placement` that can't be read.
     #[error(transparent)]
     UnknownPlacement(#[from] SpecError),
+    /// A `placement` of columns one by one that can't be carried out.
+    #[error(transparent)]
+    ColumnPlacement(StrategyError),
+    /// A placement by access counts of a table that was never read.
+    #[error(
+        "no column of `{table}` has been read, so that none is the most accessed: run the queries first \
+         that it is to be fast for (nearfar.column_access has the counts)"
+    )]
+    NeverRead {
+        /// The table.
+        table: String,
+    },
     /// An option of a table that does not exist.
     #[error(
         "table option `{name}` is not known: there are placement, preload, and the TABLESPACE clause"

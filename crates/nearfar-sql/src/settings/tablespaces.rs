@@ -4,7 +4,8 @@ use nearfar_memory::{MemorySystem, PlaceError, Placement, PlacementSpec, TierId}
 use std::sync::Arc;
 
 use crate::error::SqlError;
-use nearfar_table::placement::Strategy;
+use nearfar_table::placement::{ColumnPlacements, Strategy, StrategyError};
+use nearfar_table::table::Table;
 
 /// Where something is to be put, as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,17 +79,54 @@ impl Tablespaces {
         {
             return Err(SqlError::Unsupported {
                 statement: format!("placement `{text}`"),
-                instead: "it places the columns of a benchmark; use ALTER TABLE t ALTER COLUMN c \
-                          SET TABLESPACE s for each of a table's"
+                instead: "columns are placed one by one by ALTER TABLE t SET TABLESPACE, once the \
+                          table is there and was read"
                     .to_owned(),
             });
         }
         Ok(spec?.resolve(&self.system)?)
     }
 
+    /// Where `place` puts the columns of a table, alike or one by one.
+    ///
+    /// # Errors
+    /// As [`Self::placement`], a column that the table has not, and access counts of a table that was never
+    /// read.
+    pub fn column_placements(
+        &self,
+        place: &Place,
+        table: &Table,
+    ) -> Result<ColumnPlacements, SqlError> {
+        let (Place::Tablespace(text) | Place::Placement(text)) = place;
+        let strategy = match text.parse() {
+            Ok(Strategy::All(_)) | Err(StrategyError::Unknown(_)) => {
+                return self.placement(place).map(ColumnPlacements::all);
+            }
+            parsed => parsed?,
+        };
+        let columns = table.column_accesses();
+        let is_by_access = matches!(strategy, Strategy::ByAccess(_));
+        if is_by_access && columns.iter().all(|column| column.accesses == 0) {
+            return Err(SqlError::NeverRead {
+                table: table.name().to_owned(),
+            });
+        }
+        let placed = strategy.place(&columns, &self.system)?.remove(table.name());
+        Ok(placed.unwrap_or_else(|| table.placements()))
+    }
+
     /// A placement in words, which [`Self::placement`] reads as the same.
     pub fn describe(&self, placement: &Placement) -> String {
         PlacementSpec::of(placement, &self.system).to_string()
+    }
+}
+
+impl From<StrategyError> for SqlError {
+    fn from(error: StrategyError) -> Self {
+        match error {
+            StrategyError::Place(error) => error.into(),
+            other => Self::ColumnPlacement(other),
+        }
     }
 }
 

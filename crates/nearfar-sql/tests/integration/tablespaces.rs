@@ -73,6 +73,60 @@ async fn tables_go_where_they_are_put_and_come_back() {
     assert_eq!(region_bytes(&engine), 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_are_placed_by_how_often_they_were_read() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, &format!("CREATE TABLE t {T}")).await;
+    let by_access = "ALTER TABLE t SET (placement = 'columns:1')";
+    let refused = error(&session, by_access).await;
+    assert!(
+        refused.contains("no column of `t` has been read"),
+        "{refused}"
+    );
+    for (query, alter, placed) in [
+        (
+            "SELECT sum(g) FROM t",
+            "SET (placement = 'columns:1')",
+            "g near, k far",
+        ),
+        ("SELECT 1", "SET TABLESPACE 'columns:0%'", "g far, k far"),
+        (
+            "SELECT sum(k), max(k) FROM t WHERE k > 5",
+            "SET TABLESPACE 'columns:1'",
+            "g far, k near",
+        ),
+        (
+            "SELECT 1",
+            "SET TABLESPACE 'columns:100%'",
+            "g near, k near",
+        ),
+        ("SELECT 1", "SET TABLESPACE 'explicit:t.k'", "g near, k far"),
+        (
+            "SELECT 1",
+            "SET TABLESPACE 'columns:100%', ALTER g SET TABLESPACE far",
+            "g far, k near",
+        ),
+    ] {
+        run(&session, query).await;
+        run(&session, &format!("ALTER TABLE t {alter}")).await;
+        assert_eq!(placements(&session, "t").await, placed, "{alter}");
+    }
+    for (wrong, told) in [
+        ("SET TABLESPACE 'explicit:x'", "names column `x`"),
+        ("SET TABLESPACE 'columns:many'", "near budget `many`"),
+        ("SET TABLESPACE 'explicit:k=nowhere'", "nowhere"),
+        (
+            "ALTER k SET TABLESPACE 'columns:1'",
+            "columns are placed one by one by ALTER TABLE t",
+        ),
+    ] {
+        let refused = error(&session, &format!("ALTER TABLE t {wrong}")).await;
+        assert!(refused.contains(told), "{wrong}: {refused}");
+    }
+    assert_eq!(placements(&session, "t").await, "g far, k near");
+}
+
 /// An engine on this machine with a tier `dax0.0`, for whose device a file in memory stands.
 fn with_device(file: &tempfile::NamedTempFile, budgets: Budgets) -> Arc<Engine> {
     const BYTES: u64 = 256 << 20;
@@ -272,8 +326,8 @@ async fn unknown_places_are_named_with_those_that_exist() {
             "placement `interleave:2` is not known",
         ),
         (
-            "ALTER TABLE t SET (placement = 'columns:10%')",
-            "use ALTER TABLE t ALTER COLUMN c SET TABLESPACE",
+            "CREATE TABLE u WITH (placement = 'columns:10%') AS SELECT 1 AS a",
+            "columns are placed one by one by ALTER TABLE t SET TABLESPACE",
         ),
         (
             "ALTER TABLE t ALTER COLUMN b SET TABLESPACE far",

@@ -49,7 +49,7 @@ pub struct ColumnAccess {
 }
 
 /// A strategy that can't be read or carried out.
-#[derive(Debug, thiserror::Error, PartialEq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StrategyError {
     /// A text that is no strategy.

@@ -55,7 +55,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::TableError;
-use crate::placement::{ColumnPlacements, Storage, TemporaryBudget};
+use crate::placement::{ColumnAccess, ColumnPlacements, Storage, TemporaryBudget};
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -212,6 +212,23 @@ impl Table {
             counts += part.segment.columns()[column].counters().read();
         }
         counts
+    }
+
+    /// Sizes and access counts of all columns, in the order of the schema.
+    pub fn column_accesses(&self) -> Vec<ColumnAccess> {
+        let snapshot = self.snapshot();
+        let fields = self.schema.fields().iter().enumerate();
+        let access = fields.map(|(index, field)| {
+            let parts = snapshot.parts().iter();
+            let slots = parts.map(|part| &part.segment.columns()[index]);
+            ColumnAccess {
+                table: self.name.clone(),
+                column: field.name().clone(),
+                bytes: slots.map(|column| column.tier_bytes().total()).sum(),
+                accesses: self.access_counts(index).total(),
+            }
+        });
+        access.collect()
     }
 
     /// Starts counting the accesses of all columns from nothing.

@@ -65,11 +65,11 @@ impl Session {
             let Some(place) = &change.options.place else {
                 continue;
             };
-            let placement = tablespaces.placement(place)?;
-            let placements = placements.get_or_insert_with(|| table.placements());
             match column {
-                None => *placements = ColumnPlacements::all(placement),
+                None => placements = Some(tablespaces.column_placements(place, table)?),
                 Some(column) => {
+                    let placement = tablespaces.placement(place)?;
+                    let placements = placements.get_or_insert_with(|| table.placements());
                     placements.columns.insert(column, placement);
                 }
             }
