@@ -7,9 +7,10 @@
 use arrow::datatypes::SchemaRef;
 
 use crate::manifest::{
-    Decoder, Encoder, ManifestError, decode_preload, decode_schema, encode_preload, encode_schema,
+    Decoder, Encoder, ManifestError, decode_indexes, decode_preload, decode_schema, encode_indexes,
+    encode_preload, encode_schema,
 };
-use nearfar_table::table::{Preload, RowId, TableId};
+use nearfar_table::table::{IndexDefinition, Preload, RowId, TableId};
 
 /// What every record begins with.
 pub(super) const MAGIC: [u8; 4] = *b"NFLG";
@@ -100,6 +101,11 @@ pub(super) enum Operation<'a> {
         table: TableId,
         preload: Preload,
     },
+    /// All indexes that the table has from here on.
+    Indexes {
+        table: TableId,
+        indexes: Vec<IndexDefinition>,
+    },
     CreateSchema {
         name: String,
     },
@@ -141,6 +147,7 @@ mod tag {
     pub const INSERT: u8 = 9;
     pub const DELETE: u8 = 10;
     pub const PRELOAD: u8 = 11;
+    pub const INDEXES: u8 = 12;
 }
 
 impl Operation<'_> {
@@ -166,6 +173,10 @@ impl Operation<'_> {
             Self::Preload { table, preload } => {
                 write_table(out, tag::PRELOAD, *table);
                 encode_preload(out, preload);
+            }
+            Self::Indexes { table, indexes } => {
+                write_table(out, tag::INDEXES, *table);
+                encode_indexes(out, indexes.iter());
             }
             Self::CreateSchema { name } => {
                 out.u8(tag::CREATE_SCHEMA);
@@ -221,6 +232,10 @@ impl<'a> Operation<'a> {
             tag::PRELOAD => Self::Preload {
                 table,
                 preload: decode_preload(input)?,
+            },
+            tag::INDEXES => Self::Indexes {
+                table,
+                indexes: decode_indexes(input)?,
             },
             tag::CREATE_SCHEMA => Self::CreateSchema {
                 name: input.text("a schema's name")?,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::record::{Frame, IdRuns, Operation, QualifiedName};
 use super::rows::read_rows;
 use crate::error::{DurabilityError, DurableError};
-use crate::manifest::{Decoder, decode_placements};
+use crate::manifest::{Decoder, decode_placements, unfilled_indexes};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::table::{
     Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
@@ -113,6 +113,14 @@ impl<'a> Replay<'a> {
             Operation::Preload { table, preload } => {
                 if let Some(table) = self.table(table)? {
                     table.set_preload(preload);
+                }
+            }
+            Operation::Indexes { table, indexes } => {
+                if let Some(table) = self.table(table)? {
+                    let indexes = unfilled_indexes(indexes, table.schema());
+                    let indexes = indexes.map_err(|error| self.error(error))?;
+                    let commits = self.database.lock();
+                    commits.install(&table, table.snapshot().with_indexes(indexes));
                 }
             }
             Operation::CreateSchema { name } => {
@@ -261,7 +269,7 @@ impl<'a> Replay<'a> {
 
     fn onto(&self, table: &Table, change: &Changed) -> Result<Snapshot, DurableError> {
         let current = match change.is_truncated {
-            true => table.snapshot().truncated(),
+            true => table.snapshot().truncated()?,
             false => table.snapshot(),
         };
         let changed = current

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use super::record::{Frame, FrameHeader, IDS_MAX, Operation, QualifiedName, runs_of};
 use super::rows::{read_rows, write_rows};
 use crate::manifest::Encoder;
-use nearfar_table::table::{Preload, PreloadPriority};
+use nearfar_table::table::{
+    IndexColumn, IndexDefinition, IndexKind, IndexRole, Preload, PreloadPriority,
+};
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {
     let some = |row: usize| !row.is_multiple_of(3);
@@ -119,6 +121,15 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
             placements,
         },
         Operation::Preload { table: 3, preload },
+        Operation::Indexes {
+            table: 3,
+            indexes: vec![IndexDefinition {
+                name: "t_pkey".to_owned(),
+                columns: vec![IndexColumn::ascending(0)],
+                kind: IndexKind::Masstree,
+                role: IndexRole::PrimaryKey,
+            }],
+        },
         Operation::CreateView {
             name: name("v"),
             sql: "CREATE VIEW v AS SELECT 1".to_owned(),

@@ -12,7 +12,7 @@ use crate::error::{DurabilityError, DurableError};
 use crate::manifest::{Encoder, ManifestError, encode_placements};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
-use nearfar_table::table::{Part, Preload, RowId, Table, TableId};
+use nearfar_table::table::{Part, Preload, RowId, Snapshot, Table, TableId};
 use nearfar_table::transaction::{CommitGate, CommitLog, CommitRecord};
 
 /// A record that has so many bytes is appended, and another one begun.
@@ -125,6 +125,9 @@ impl<'a> LogTransaction<'a> {
         if table.preload() != Preload::default() {
             self.preload(table)?;
         }
+        if !table.snapshot().indexes().is_empty() {
+            self.indexes(table, &table.snapshot())?;
+        }
         self.insert(table, table.snapshot().parts())
     }
 
@@ -147,6 +150,18 @@ impl<'a> LogTransaction<'a> {
         let operation = Operation::Preload {
             table: table.id(),
             preload: table.preload(),
+        };
+        self.push(table.name(), &operation)
+    }
+
+    /// The indexes that a table has now, which are those of `snapshot`.
+    pub fn indexes(&mut self, table: &Table, snapshot: &Snapshot) -> Result<(), DurableError> {
+        let indexes = snapshot.indexes().iter();
+        let operation = Operation::Indexes {
+            table: table.id(),
+            indexes: indexes
+                .map(|index| index.definition().as_ref().clone())
+                .collect(),
         };
         self.push(table.name(), &operation)
     }

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use super::codec::{Decoder, Encoder};
 use super::error::ManifestError;
+use super::indexes::{decode_indexes, encode_indexes, unfilled_indexes};
 use super::schema::{decode_schema, encode_schema};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::{
-    DELETE_VECTOR_WORDS, DeleteVector, DistinctCount, Part, Preload, PreloadPriority, RowId,
-    RowIds, RowIdsBuilder, Segment, Snapshot, Table,
+    DELETE_VECTOR_WORDS, DeleteVector, DistinctCount, IndexDefinition, Part, Preload,
+    PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment, Snapshot, Table,
 };
 
 const TABLE: &str = "a table";
@@ -117,6 +118,7 @@ pub struct TableEntry {
     schema: SchemaRef,
     placements: ColumnPlacements,
     preload: Preload,
+    indexes: Vec<IndexDefinition>,
     next_row: RowId,
     parts: Vec<PartManifest>,
     main: usize,
@@ -152,7 +154,7 @@ impl TableEntry {
     /// The table with its segments, one for each of [`Self::parts`].
     ///
     /// # Errors
-    /// [`ManifestError::Invalid`]: segments of other tables.
+    /// [`ManifestError::Invalid`]: segments or indexes of other tables.
     pub(crate) fn into_manifest(
         self,
         segments: Vec<Arc<Segment>>,
@@ -173,8 +175,10 @@ impl TableEntry {
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         let schema = Arc::clone(&self.schema);
+        let indexes = unfilled_indexes(self.indexes, &schema)?;
+        let rows = Snapshot::restored(schema, parts, self.main, self.distinct.as_deref());
         Ok(TableManifest {
-            snapshot: Snapshot::restored(schema, parts, self.main, self.distinct.as_deref()),
+            snapshot: rows.with_indexes(indexes),
             identity: self.identity,
             schema_name: self.schema_name,
             name: self.name,
@@ -207,6 +211,8 @@ pub(crate) fn encode_database(
         encode_schema(out, &table.schema)?;
         encode_placements(out, &table.placements, system);
         encode_preload(out, &table.preload);
+        let indexes = table.snapshot.indexes().iter();
+        encode_indexes(out, indexes.map(|index| index.definition().as_ref()));
         out.u64(table.next_row);
         out.count(table.snapshot.main().len());
         out.list(table.snapshot.parts().iter(), |out, part| {
@@ -268,6 +274,7 @@ fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEnt
         schema: decode_schema(bytes)?,
         placements: decode_placements(bytes, system)?,
         preload: decode_preload(bytes)?,
+        indexes: decode_indexes(bytes)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,
         parts: bytes.list("a part of a table", read_part)?,

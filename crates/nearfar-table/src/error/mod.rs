@@ -1,7 +1,9 @@
 //! What can go wrong with tables.
 
+mod index;
 mod transaction;
 
+pub use index::IndexError;
 pub use transaction::TransactionError;
 
 use arrow::error::ArrowError;
@@ -18,6 +20,9 @@ pub enum TableError {
     /// A transaction that can't go on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// An index that can't be made, or does not take a row.
+    #[error(transparent)]
+    Index(#[from] IndexError),
     /// Temporary tables that would take more than their session may have.
     #[error(transparent)]
     TemporaryLimit(#[from] TemporaryLimit),

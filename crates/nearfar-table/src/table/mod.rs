@@ -10,7 +10,8 @@
 //! * a **merge** (`transaction/merge.rs`) makes segments of the delta, and of segments with deleted rows.
 //!
 //! A row has an identity ([`RowId`]) by which a transaction knows it: a merge keeps it while
-//! transactions are open.
+//! transactions are open. **Indexes** ([`TableIndex`]) lead from keys to identities, so that merges of
+//! tables that have some keep them always.
 
 mod batch;
 mod builder;
@@ -19,6 +20,7 @@ mod delete_vector;
 mod delta;
 mod facts;
 mod gate;
+mod index;
 mod owner;
 mod preload;
 mod row_ids;
@@ -36,6 +38,9 @@ pub use delete_vector::{DeleteVector, WORDS as DELETE_VECTOR_WORDS};
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
+pub use index::{
+    IndexColumn, IndexDefinition, IndexKind, IndexRole, KEY_BYTES_MAX, KeyEncoder, Keys, TableIndex,
+};
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};

@@ -7,9 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::delete_vector::DeleteVector;
+use super::index::TableIndex;
 use super::row_ids::{RowId, RowIds};
 use super::segment::Segment;
 use super::statistics::{DistinctCount, TableSummary};
+use crate::error::TableError;
 use crate::segment::RowSet;
 
 /// Rows of a table that lie in one segment: which they are, and which of them are deleted.
@@ -43,6 +45,12 @@ impl Part {
         self.delete_vector
             .as_ref()
             .map_or(0, |delete_vector| delete_vector.count())
+    }
+
+    /// Whether a row is not deleted.
+    pub fn has(&self, row: usize) -> bool {
+        let delete_vector = self.delete_vector.as_deref();
+        delete_vector.is_none_or(|delete_vector| !delete_vector.contains(row))
     }
 
     /// The identities of `rows` as a column.
@@ -80,6 +88,8 @@ struct Contents {
     /// How often rows have been added or deleted; merges change nothing.
     changes: u64,
     rows: usize,
+    /// Shared by all versions with these indexes.
+    indexes: Arc<[Arc<TableIndex>]>,
     /// Shared by all versions with this main storage.
     main_summary: Arc<OnceLock<Arc<TableSummary>>>,
     summary: OnceLock<Arc<TableSummary>>,
@@ -108,6 +118,7 @@ impl Snapshot {
             merging: 0,
             changes: 0,
             rows: 0,
+            indexes: Arc::default(),
             main_summary: Arc::new(summary),
             summary: OnceLock::new(),
         })
@@ -154,6 +165,7 @@ impl Snapshot {
             merging,
             changes: old.changes + changes,
             rows: 0,
+            indexes: Arc::clone(&old.indexes),
             main_summary,
             summary: OnceLock::new(),
         })
@@ -194,6 +206,36 @@ impl Snapshot {
         self.parts().iter().map(Part::deleted_rows).sum()
     }
 
+    /// The table's indexes.
+    pub fn indexes(&self) -> &[Arc<TableIndex>] {
+        &self.0.indexes
+    }
+
+    /// The same rows with other indexes.
+    #[must_use]
+    pub fn with_indexes(&self, indexes: Vec<Arc<TableIndex>>) -> Self {
+        let old = &self.0;
+        Self::assemble(Contents {
+            schema: Arc::clone(&old.schema),
+            parts: old.parts.clone(),
+            main: old.main,
+            merging: old.merging,
+            changes: old.changes,
+            rows: 0,
+            indexes: indexes.into(),
+            main_summary: Arc::clone(&old.main_summary),
+            summary: OnceLock::new(),
+        })
+    }
+
+    /// Where the row of this identity is, part and row in it, unless it is not there or deleted.
+    pub fn locate(&self, id: RowId) -> Option<(usize, usize)> {
+        self.parts().iter().enumerate().find_map(|(index, part)| {
+            let row = part.ids.find(id)?;
+            part.has(row).then_some((index, row))
+        })
+    }
+
     /// Whether `other`, an earlier version of the same table, has the same rows.
     pub fn has_rows_of(&self, other: &Self) -> bool {
         self.0.changes == other.0.changes
@@ -223,10 +265,16 @@ impl Snapshot {
         self.0.main_summary.get_or_init(of_main)
     }
 
-    /// Nothing.
-    #[must_use]
-    pub fn truncated(&self) -> Self {
-        self.with_parts(Vec::new(), 0, 0, 1)
+    /// Nothing, with indexes that have nothing.
+    ///
+    /// # Errors
+    /// Those of an index, which has been made before.
+    pub fn truncated(&self) -> Result<Self, TableError> {
+        let indexes = self.indexes().iter();
+        let indexes = indexes.map(|index| Ok(Arc::new(index.of_other_rows()?)));
+        let indexes = indexes.collect::<Result<_, TableError>>()?;
+        let empty = self.with_parts(Vec::new(), 0, 0, 1);
+        Ok(empty.with_indexes(indexes))
     }
 
     /// With `main` behind its main storage and `delta` behind its delta.
@@ -266,12 +314,7 @@ impl Snapshot {
     pub fn without(&self, ids: &[RowId]) -> Result<Self, RowIsGone> {
         let mut found = vec![Vec::new(); self.parts().len()];
         for id in ids {
-            let place = self.parts().iter().enumerate().find_map(|(index, part)| {
-                let row = part.ids.find(*id)?;
-                let is_deleted = part.delete_vector.as_ref().is_some_and(|m| m.contains(row));
-                (!is_deleted).then_some((index, row))
-            });
-            let (index, row) = place.ok_or(RowIsGone)?;
+            let (index, row) = self.locate(*id).ok_or(RowIsGone)?;
             found[index].push(row as u32);
         }
         let mut main = 0;

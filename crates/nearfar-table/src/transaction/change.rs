@@ -1,18 +1,22 @@
 //! A transaction: what it reads, what it has changed, and how that is committed.
 
+use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Database, DatabaseSnapshot};
+use super::dead_keys::DeadKey;
+use super::keys::{AddedEntries, ChangedRows, IndexChanges};
 use super::log::{CommitLog, CommitRecord};
 use super::rows::NewRows;
 use crate::error::TableError;
 use crate::error::TransactionError;
 use crate::placement::ColumnPlacements;
 use crate::table::{
-    CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, delta_segment, join_small,
+    CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableIndex, delta_segment,
+    join_small,
 };
 
 /// What a transaction has done to one table.
@@ -30,6 +34,7 @@ struct Change {
     delta: Vec<Part>,
     deleted: Vec<RowId>,
     is_truncated: bool,
+    indexes: IndexChanges,
 }
 
 /// A log, and what it was told of a transaction.
@@ -131,6 +136,37 @@ impl Transaction {
         Ok(snapshot.clone())
     }
 
+    /// Where the rows are, in the parts of [`Self::snapshot`], whose first key columns in `index` have
+    /// these values, one of each. None where they are more than `rows_max`, or the table has no such index
+    /// for this transaction.
+    ///
+    /// # Errors
+    /// Entries that can't be made; values of other types than the columns'.
+    pub fn find(
+        &self,
+        table: &Table,
+        index: &Arc<TableIndex>,
+        values: &[ArrayRef],
+        rows_max: usize,
+    ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
+        let prefix = index.encoder().prefix(values)?;
+        let has_null = values.iter().any(|value| value.is_null(0));
+        let is_whole = values.len() == index.definition().columns.len();
+        let key = (&*prefix, is_whole && index.is_alone(has_null));
+        let storage = self.database.storage();
+        let changes = self.changes.lock();
+        let change = changes.as_ref().and_then(|all| all.get(&table.id()));
+        let Some(change) = change else {
+            let snapshot = self.base(table)?;
+            let own = std::iter::empty();
+            return index.find((&snapshot, storage), key, own, rows_max);
+        };
+        // The rows that are entered are those of what was read first.
+        index.entries(&change.base, storage)?;
+        let own = change.indexes.rows_of(index, &prefix);
+        index.find((&change.view, storage), key, own, rows_max)
+    }
+
     /// Adds rows to a table.
     ///
     /// # Errors
@@ -176,7 +212,8 @@ impl Transaction {
     /// [`TransactionError`].
     pub fn truncate(&self, table: &Arc<Table>) -> Result<(), TableError> {
         self.change(table, |change, _| {
-            change.view = change.view.truncated();
+            change.view = change.view.truncated()?;
+            change.indexes = IndexChanges::of(&change.view);
             change.main.clear();
             change.delta.clear();
             change.deleted.clear();
@@ -263,11 +300,13 @@ impl Transaction {
                 continue;
             }
             let newest = commits.snapshot();
-            let installed = pending
-                .changes
-                .values()
-                .map(|change| Ok((change.table.as_ref(), change.onto(&newest, &self.database)?)))
-                .collect::<Result<Vec<_>, TableError>>()?;
+            let onto = pending.changes.values_mut();
+            let onto = onto.map(|change| change.onto(&newest, &self.database));
+            let results = onto.collect::<Result<Vec<_>, TableError>>()?;
+            let mut entries = AddedEntries::new(self.database.storage());
+            for (change, result) in pending.changes.values().zip(&results) {
+                entries.add(&change.indexes, result, !result.is(&change.view))?;
+            }
             gate.pass()?;
             // Who changes nothing that is kept must not be seen before those that wait.
             pending.position = commits.last_wait();
@@ -276,7 +315,11 @@ impl Transaction {
                 let waits = log.waits_for_disk() || pending.position.is_some();
                 pending.position = waits.then_some(position);
             }
-            commits.install_at(pending.position, installed);
+            entries.keep();
+            let tables = pending.changes.values();
+            let tables = tables.map(|change| change.table.as_ref());
+            commits.install_at(pending.position, tables.zip(results).collect());
+            commits.bury(pending.changes.values_mut().flat_map(Change::dead_keys));
             return Ok(pending);
         }
     }
@@ -342,12 +385,13 @@ impl PendingCommit {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.database.close();
+        self.database.close(&self.begin);
     }
 }
 
 impl Change {
     fn new(table: &Arc<Table>, base: Snapshot) -> Self {
+        let indexes = IndexChanges::of(&base);
         Self {
             table: Arc::clone(table),
             view: base.clone(),
@@ -357,6 +401,7 @@ impl Change {
             delta: Vec::new(),
             deleted: Vec::new(),
             is_truncated: false,
+            indexes,
         }
     }
 
@@ -389,7 +434,15 @@ impl Change {
             table: table.name().to_owned(),
         };
         let view = self.view.without(&ids).map_err(gone)?;
+        let new = [&main[..], delta.as_slice()].concat();
         let view = join_small(view.appended(&main, delta.as_slice()), storage)?;
+        let rows = ChangedRows {
+            before: &self.view,
+            after: &view,
+            deleted: &ids,
+            new: &new,
+        };
+        self.indexes.add(&rows, database.storage())?;
         let own = Snapshot::of_main(Arc::clone(table.schema()), Vec::new());
         let own = join_small(
             own.appended(&[], &[&self.delta[..], delta.as_slice()].concat()),
@@ -417,7 +470,11 @@ impl Change {
     }
 
     /// The table's newest snapshot with this change.
-    fn onto(&self, newest: &DatabaseSnapshot, database: &Database) -> Result<Snapshot, TableError> {
+    fn onto(
+        &mut self,
+        newest: &DatabaseSnapshot,
+        database: &Database,
+    ) -> Result<Snapshot, TableError> {
         let table = || self.table.name().to_owned();
         let known = newest.table(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
@@ -433,6 +490,14 @@ impl Change {
         let conflict = |_| TransactionError::Conflict { table: table() };
         let appended = current.appended(&self.main, &self.delta);
         let changed = appended.without(&self.deleted).map_err(conflict)?;
-        join_small(changed, &self.table.storage(database.storage()))
+        let own = [&self.main[..], &self.delta[..]].concat();
+        let (snapshots, storage) = ((current, &changed), database.storage());
+        self.indexes.meet(snapshots, &own, &self.deleted, storage)?;
+        join_small(changed, &self.table.storage(storage))
+    }
+
+    /// The entries of the rows that it has deleted, once it is committed.
+    fn dead_keys(&mut self) -> Vec<DeadKey> {
+        std::mem::take(&mut self.indexes).into_dead_keys(&self.table)
     }
 }

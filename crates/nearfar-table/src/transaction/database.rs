@@ -2,11 +2,11 @@
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::dead_keys::{DeadKey, DeadKeys};
 use super::log::CommitLog;
 use super::merges::{MergeLimits, Merges};
 use crate::error::TableError;
@@ -17,12 +17,19 @@ use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
 #[derive(Debug, Clone, Default)]
 pub struct DatabaseSnapshot {
     tables: HashMap<TableId, Snapshot>,
+    /// One more than that of the snapshot that it was made of by a commit.
+    number: u64,
 }
 
 impl DatabaseSnapshot {
     /// What it has of a table, if that is part of it.
     pub fn table(&self, table: &Table) -> Option<&Snapshot> {
         self.tables.get(&table.id())
+    }
+
+    /// How many commits it has behind it.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 }
 
@@ -113,8 +120,9 @@ pub struct Database {
     log: OnceLock<Arc<dyn CommitLog>>,
     /// Held by the one commit, or the one merge or move, that is putting its result in.
     commit: Mutex<()>,
-    /// Transactions that have begun and not ended.
-    open: AtomicUsize,
+    /// Transactions that have begun and not ended, by the numbers of the snapshots that they read.
+    open: Mutex<BTreeMap<u64, usize>>,
+    dead_keys: DeadKeys,
     merges: Merges,
     /// Who is told of changes of main storage.
     observer: OnceLock<MainObserver>,
@@ -139,7 +147,8 @@ impl Database {
             is_durable,
             log: OnceLock::new(),
             commit: Mutex::new(()),
-            open: AtomicUsize::new(0),
+            open: Mutex::default(),
+            dead_keys: DeadKeys::default(),
             merges: Merges::new(limits),
             observer: OnceLock::new(),
         })
@@ -247,18 +256,36 @@ impl Database {
 
     /// Transactions that have begun and not ended.
     pub fn open_transactions(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
+        self.open.lock().values().sum()
     }
 
-    /// Counts a transaction and gives it the snapshot that it reads. In this order, so that a merge
-    /// that sees no transaction gives rows new identities before one can have read the old.
+    /// Counts a transaction and gives it the snapshot that it reads. Both under the lock of snapshots: a
+    /// merge that sees no transaction gives rows new identities before one can have read the old, and what
+    /// is seen by all does not change between the two.
     pub(super) fn open(&self) -> Arc<DatabaseSnapshot> {
-        self.open.fetch_add(1, Ordering::SeqCst);
-        self.snapshot()
+        let snapshots = self.snapshots.read();
+        let snapshot = Arc::clone(&snapshots.visible);
+        *self.open.lock().entry(snapshot.number).or_default() += 1;
+        snapshot
     }
 
-    pub(super) fn close(&self) {
-        self.open.fetch_sub(1, Ordering::SeqCst);
+    /// Ends a transaction that has read `snapshot`.
+    pub(super) fn close(&self, snapshot: &DatabaseSnapshot) {
+        let mut open = self.open.lock();
+        if let Some(count) = open.get_mut(&snapshot.number) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&snapshot.number);
+            }
+        }
+    }
+
+    /// The number of the oldest snapshot that a transaction reads or will read.
+    fn oldest_read(&self) -> u64 {
+        let snapshots = self.snapshots.read();
+        let oldest = self.open.lock().keys().next().copied();
+        let visible = snapshots.visible.number;
+        oldest.map_or(visible, |oldest| oldest.min(visible))
     }
 
     /// Changes the newest snapshot, to be seen by all immediately, or once the log is on disk up to
@@ -272,6 +299,7 @@ impl Database {
         let mut snapshots = self.snapshots.write();
         let mut snapshot = snapshots.newest.as_ref().clone();
         change(&mut snapshot.tables);
+        snapshot.number += 1;
         let before = [
             Arc::clone(&snapshots.newest),
             Arc::clone(&snapshots.visible),
@@ -334,6 +362,12 @@ impl Commits<'_> {
         self.replaced.borrow_mut().push((before, replaced));
     }
 
+    /// Takes the entries of deleted rows, to take them out of the indexes once nobody needs them.
+    pub(super) fn bury(&self, dead: impl Iterator<Item = DeadKey>) {
+        let oldest = self.database.oldest_read();
+        self.database.dead_keys.add(dead, oldest, &self.snapshot());
+    }
+
     /// The position that the last of the commits waits for that wait for the log.
     pub(super) fn last_wait(&self) -> Option<u64> {
         self.database.snapshots.read().last_wait()
@@ -349,7 +383,7 @@ impl Commits<'_> {
     pub fn install_merged(&self, table: &Table, snapshot: impl FnOnce(bool) -> Snapshot) {
         let mut replaced = Vec::new();
         let before = self.database.replace(None, |snapshots| {
-            let is_alone = self.database.open.load(Ordering::SeqCst) == 0;
+            let is_alone = self.database.open.lock().is_empty();
             let snapshot = snapshot(is_alone && !self.database.is_durable);
             replaced.push(table.install(snapshot.clone()));
             if let Some(current) = snapshots.get_mut(&table.id()) {

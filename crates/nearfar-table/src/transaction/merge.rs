@@ -213,7 +213,8 @@ impl Table {
         let deleted = deleted_since(sources, &now);
         let parts = delete(parts, &deleted);
         commits.install_merged(self, |is_alone| {
-            let parts = match is_alone {
+            // Indexes lead to identities.
+            let parts = match is_alone && now.indexes().is_empty() {
                 true => parts
                     .into_iter()
                     .map(|part| self.renumbered(part))

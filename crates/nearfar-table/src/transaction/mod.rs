@@ -12,6 +12,8 @@
 
 mod change;
 mod database;
+mod dead_keys;
+mod keys;
 mod log;
 mod merge;
 mod merges;

@@ -6,46 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
-use nearfar_memory::{
-    Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
-    TierSpec,
-};
 use nearfar_table::error::TableError;
-use nearfar_table::placement::{ColumnPlacements, Storage};
+use nearfar_table::placement::Storage;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{RowId, Snapshot, Table, stored_schema};
-use nearfar_table::tier_models::TierModels;
 use nearfar_table::transaction::{
     Database, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction, TransactionError,
 };
+
+use crate::support::{on, storage};
 
 const ACCOUNTS: i64 = 40;
 const BALANCE: i64 = 1000;
 const WRITERS: u64 = 3;
 const TRANSFERS: u64 = 40;
-
-fn storage() -> Storage {
-    let tier = |name: &str, kind| TierSpec::new(name, kind, vec![0], 1 << 30);
-    let tiers = vec![
-        tier("near", TierKind::LocalDram),
-        tier("far", TierKind::Modelled),
-    ];
-    Storage {
-        system: MemorySystem::from_specs(tiers, &Budgets::new()).expect("two tiers"),
-        options: RegionOptions {
-            page_size: PageSize::Base,
-            over_budget: OverBudget::Refuse,
-        },
-        temporary: None,
-        pool: None,
-        models: TierModels::default(),
-    }
-}
-
-fn on(tier: usize) -> ColumnPlacements {
-    let tier = TierId::from_index(tier).expect("a tier");
-    ColumnPlacements::all(Placement::Bind(tier))
-}
 
 fn batch(balances: impl IntoIterator<Item = i64>) -> RecordBatch {
     let balances = Arc::new(Int64Array::from_iter_values(balances)) as ArrayRef;

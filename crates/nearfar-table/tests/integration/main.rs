@@ -1,3 +1,5 @@
 //! Tests through the public interface only.
 
 mod concurrent;
+mod indexes;
+mod support;

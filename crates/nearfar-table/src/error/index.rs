@@ -1,0 +1,34 @@
+//! Why an index can't be made or does not take a row.
+
+use nearfar_index::TreeError;
+use nearfar_memory::HeapError;
+
+/// Why an index can't be made, or does not take a row. Nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndexError {
+    /// A key that another row has.
+    #[error("duplicate key value violates unique constraint \"{index}\": key {key} already exists")]
+    Duplicate {
+        /// The index.
+        index: String,
+        /// The key, as in `(a, b)=(1, x)`.
+        key: String,
+    },
+    /// A key that is too long.
+    #[error("a key of {bytes} bytes: index \"{index}\" takes keys of at most {bytes_max} bytes")]
+    KeyTooLong {
+        /// The index.
+        index: String,
+        /// The key's bytes.
+        bytes: usize,
+        /// The most that an index takes.
+        bytes_max: usize,
+    },
+    /// There is no address space for its nodes.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// There is no memory for its nodes.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+}

@@ -1,0 +1,147 @@
+//! The entries of an index.
+
+use hashbrown::HashMap;
+use nearfar_index::memory::NodeMemory;
+use nearfar_index::placement::Frontend;
+use nearfar_index::{Art, Masstree, TreeError};
+use nearfar_memory::{HeapError, HeapOptions, TierHeap, TierId};
+use parking_lot::RwLock;
+use std::ops::ControlFlow;
+
+use super::definition::IndexKind;
+use crate::placement::Storage;
+use crate::table::row_ids::RowId;
+
+#[derive(Debug)]
+enum Tree {
+    Art(Art<RowId>),
+    Masstree(Masstree<RowId>),
+}
+
+/// Calls the same method of whichever tree it is.
+macro_rules! with_tree {
+    ($tree:expr, $name:ident => $call:expr) => {
+        match $tree {
+            Tree::Art($name) => $call,
+            Tree::Masstree($name) => $call,
+        }
+    };
+}
+
+/// The rows of an index by their keys.
+///
+/// A key leads to the row that had it last. Rows that had the same key earlier, which older snapshots
+/// still have, follow from row to row. Entries are changed by who holds the database's lock for commits,
+/// and read without a lock: which of the rows is there is for the reader's snapshot to say.
+#[derive(Debug)]
+pub struct Entries {
+    tree: Tree,
+    /// By a row, the one before it with the same key.
+    earlier: RwLock<HashMap<RowId, RowId>>,
+}
+
+impl Entries {
+    /// None, in the near tier's memory.
+    ///
+    /// # Errors
+    /// Address space that is refused.
+    pub fn new(kind: IndexKind, storage: &Storage) -> Result<Self, HeapError> {
+        let heap = TierHeap::new(&storage.system, TierId::NEAR, HeapOptions::default())?;
+        let memory = NodeMemory::on_heaps(vec![(heap, u64::MAX >> 1)]);
+        let frontend = Frontend::all_near();
+        Ok(Self {
+            tree: match kind {
+                IndexKind::Art => Tree::Art(Art::with_memory(memory, frontend)),
+                IndexKind::Masstree => Tree::Masstree(Masstree::with_memory(memory, frontend)),
+            },
+            earlier: RwLock::default(),
+        })
+    }
+
+    /// Has `key` lead to `row`, and from there to the row that it led to before, which is returned.
+    ///
+    /// # Errors
+    /// Memory that is refused, and nothing has changed.
+    pub fn insert(&self, key: &[u8], row: RowId) -> Result<Option<RowId>, TreeError> {
+        let before = with_tree!(&self.tree, tree => tree.get(key));
+        // First, since a reader that finds the row goes on from there.
+        if let Some(before) = before {
+            self.earlier.write().insert(row, before);
+        }
+        let inserted = with_tree!(&self.tree, tree => tree.insert(key, row));
+        inserted.inspect_err(|_| self.forget_earlier(row))
+    }
+
+    /// Takes back an insertion that nobody's snapshot has.
+    pub fn undo(&self, key: &[u8], row: RowId, before: Option<RowId>) {
+        match before {
+            // There is a slot for the value already, so that no memory is needed.
+            Some(before) => drop(with_tree!(&self.tree, tree => tree.insert(key, before))),
+            None => drop(with_tree!(&self.tree, tree => tree.remove(key))),
+        }
+        self.forget_earlier(row);
+    }
+
+    fn forget_earlier(&self, row: RowId) {
+        self.earlier.write().remove(&row);
+    }
+
+    /// Takes out a row that no snapshot has any more, nor those before it.
+    pub fn remove(&self, key: &[u8], row: RowId) {
+        let Some(last) = with_tree!(&self.tree, tree => tree.get(key)) else {
+            return;
+        };
+        if last == row {
+            with_tree!(&self.tree, tree => tree.remove(key));
+            return self.cut(row);
+        }
+        let newer = self
+            .versions(last)
+            .find(|version| self.before(*version) == Some(row));
+        if let Some(newer) = newer {
+            self.cut(newer);
+        }
+    }
+
+    /// Forgets all rows before `row`.
+    fn cut(&self, row: RowId) {
+        let mut earlier = self.earlier.write();
+        let mut next = earlier.remove(&row);
+        while let Some(row) = next {
+            next = earlier.remove(&row);
+        }
+    }
+
+    fn before(&self, row: RowId) -> Option<RowId> {
+        self.earlier.read().get(&row).copied()
+    }
+
+    fn versions(&self, last: RowId) -> impl Iterator<Item = RowId> + '_ {
+        std::iter::successors(Some(last), |row| self.before(*row))
+    }
+
+    /// The rows that have had `key`, the last one first.
+    pub fn get(&self, key: &[u8]) -> impl Iterator<Item = RowId> + '_ {
+        let last = with_tree!(&self.tree, tree => tree.get(key));
+        last.into_iter().flat_map(|last| self.versions(last))
+    }
+
+    /// Visits keys from `from` on in their order, each with the rows that have had it.
+    pub fn scan(&self, from: &[u8], mut visit: impl FnMut(&[u8], RowId) -> ControlFlow<()>) {
+        let each = |key: &[u8], last: RowId| {
+            let mut versions = self.versions(last);
+            versions.try_for_each(|row| visit(key, row))
+        };
+        with_tree!(&self.tree, tree => tree.scan(from, each));
+    }
+
+    /// Number of keys, those of rows that are gone and not taken out yet included.
+    pub fn len(&self) -> usize {
+        with_tree!(&self.tree, tree => tree.len())
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> u64 {
+        with_tree!(&self.tree, tree => tree.memory().used_bytes())
+    }
+}

@@ -1,0 +1,125 @@
+//! Keys of rows, as bytes whose order is that of the rows.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::row::{RowConverter, Rows, SortField};
+use arrow::util::display::array_value_to_string;
+use std::sync::Arc;
+
+use super::definition::IndexColumn;
+use crate::error::TableError;
+use crate::segment::RowSet;
+use crate::table::row_ids::RowId;
+use crate::table::snapshot::Part;
+
+/// More bytes than this no key has.
+pub const KEY_BYTES_MAX: usize = 2048;
+
+/// Makes keys of values: arrow's row format, which compares byte by byte as rows compare value by
+/// value, and in which no key is the beginning of another.
+#[derive(Debug)]
+pub struct KeyEncoder {
+    schema: SchemaRef,
+    columns: Vec<IndexColumn>,
+    converter: RowConverter,
+}
+
+/// The keys of some rows, in their order.
+#[derive(Debug)]
+pub struct Keys {
+    rows: Rows,
+    has_null: Vec<bool>,
+}
+
+impl Keys {
+    /// The key of each row, and whether it has a null.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let keys = self.rows.iter().map(|row| row.data());
+        keys.zip(self.has_null.iter().copied())
+    }
+}
+
+fn sort_field(schema: &Schema, column: &IndexColumn) -> SortField {
+    let options = SortOptions {
+        descending: column.is_descending,
+        nulls_first: column.nulls_first,
+    };
+    SortField::new_with_options(schema.field(column.column).data_type().clone(), options)
+}
+
+impl KeyEncoder {
+    /// Keys of `columns` of tables of `schema`.
+    ///
+    /// # Errors
+    /// A type that has no order.
+    pub fn new(schema: &SchemaRef, columns: &[IndexColumn]) -> Result<Self, TableError> {
+        let fields = columns.iter().map(|column| sort_field(schema, column));
+        Ok(Self {
+            schema: Arc::clone(schema),
+            columns: columns.to_vec(),
+            converter: RowConverter::new(fields.collect())?,
+        })
+    }
+
+    /// The keys of rows whose key columns, in the order of the index, have these values.
+    ///
+    /// # Errors
+    /// Values of other types than the columns'.
+    pub fn keys(&self, values: &[ArrayRef]) -> Result<Keys, TableError> {
+        let rows = self.converter.convert_columns(values)?;
+        let mut has_null = vec![false; rows.num_rows()];
+        for nulls in values.iter().filter_map(|values| values.logical_nulls()) {
+            let flags = has_null.iter_mut().zip(nulls.iter());
+            flags.for_each(|(flag, is_valid)| *flag |= !is_valid);
+        }
+        Ok(Keys { rows, has_null })
+    }
+
+    /// The bytes that all keys begin with whose first columns have these values, one of each; a whole key
+    /// where there are values for all columns.
+    ///
+    /// # Errors
+    /// Values of other types than the columns'.
+    pub fn prefix(&self, values: &[ArrayRef]) -> Result<Box<[u8]>, TableError> {
+        if values.len() == self.columns.len() {
+            return Ok(self.converter.convert_columns(values)?.row(0).data().into());
+        }
+        let columns = &self.columns[..values.len()];
+        let fields = columns
+            .iter()
+            .map(|column| sort_field(&self.schema, column));
+        let rows = RowConverter::new(fields.collect())?.convert_columns(values)?;
+        Ok(rows.row(0).data().into())
+    }
+
+    /// The keys and identities of `rows` of a part.
+    ///
+    /// # Errors
+    /// Columns that can't be brought to memory.
+    pub fn keys_of(&self, part: &Part, rows: RowSet<'_>) -> Result<(Keys, Vec<RowId>), TableError> {
+        let values = self.columns.iter().map(|column| {
+            let values = part.segment.columns()[column.column].current()?;
+            let data_type = self.schema.field(column.column).data_type();
+            Ok(values.read(rows, data_type)?)
+        });
+        let values = values.collect::<Result<Vec<ArrayRef>, TableError>>()?;
+        Ok((self.keys(&values)?, part.ids.ids(rows)))
+    }
+
+    /// A key as errors show it: `(a, b)=(1, x)`.
+    pub fn shown(&self, key: &[u8]) -> String {
+        let names = self.columns.iter();
+        let names = names.map(|column| self.schema.field(column.column).name().as_str());
+        let names: Vec<&str> = names.collect();
+        let parser = self.converter.parser();
+        let values = self.converter.convert_rows([parser.parse(key)]);
+        let values = values.unwrap_or_default().into_iter();
+        let values = values.map(|value| match value.is_null(0) {
+            true => "null".to_owned(),
+            false => array_value_to_string(&value, 0).unwrap_or_default(),
+        });
+        let values: Vec<String> = values.collect();
+        format!("({})=({})", names.join(", "), values.join(", "))
+    }
+}

@@ -1,0 +1,247 @@
+//! Indexes of tables: trees that lead from keys to the identities of rows.
+//!
+//! An index is part of a [`Snapshot`](super::Snapshot): whoever reads a snapshot uses the indexes that
+//! were there when it was taken. One index is shared by all snapshots that have it, and leads to the
+//! rows of all of them; a row counts for a reader if the reader's snapshot has it. Entries are added in
+//! the commit that adds their rows (`transaction/keys.rs`) and taken out once no snapshot has the rows
+//! any more (`transaction/dead_keys.rs`). Merges leave identities as they are, and so leave indexes alone.
+//!
+//! After a restart, an index is made again from the table when it is first needed.
+
+mod definition;
+mod entries;
+mod key;
+
+pub use definition::{IndexColumn, IndexDefinition, IndexKind, IndexRole};
+pub use key::{KEY_BYTES_MAX, KeyEncoder, Keys};
+
+use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
+use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
+
+use super::row_ids::RowId;
+use super::snapshot::{Part, Snapshot};
+use crate::error::{IndexError, TableError};
+use crate::placement::Storage;
+use crate::segment::{RowSet, ZONE_ROWS};
+use entries::Entries;
+
+/// An index of a table.
+#[derive(Debug)]
+pub struct TableIndex {
+    definition: Arc<IndexDefinition>,
+    schema: SchemaRef,
+    encoder: KeyEncoder,
+    /// Nothing until they are first needed.
+    entries: OnceLock<Entries>,
+    /// Held by the one who makes them.
+    making: Mutex<()>,
+}
+
+impl TableIndex {
+    /// An index of tables of `schema`, whose entries are made when they are first needed.
+    ///
+    /// # Errors
+    /// A column of a type that has no order, or that the schema does not have.
+    pub fn new(definition: Arc<IndexDefinition>, schema: &SchemaRef) -> Result<Self, TableError> {
+        let columns = schema.fields().len();
+        let is_known = |column: &IndexColumn| column.column < columns;
+        if definition.columns.is_empty() || !definition.columns.iter().all(is_known) {
+            let message = format!("index \"{}\" is of another table", definition.name);
+            return Err(TableError::Internal { message });
+        }
+        Ok(Self {
+            encoder: KeyEncoder::new(schema, &definition.columns)?,
+            schema: Arc::clone(schema),
+            definition,
+            entries: OnceLock::new(),
+            making: Mutex::default(),
+        })
+    }
+
+    /// An index with the rows of a table.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; [`IndexError`].
+    pub fn filled(
+        definition: IndexDefinition,
+        snapshot: &Snapshot,
+        storage: &Storage,
+    ) -> Result<Arc<Self>, TableError> {
+        let index = Self::new(Arc::new(definition), snapshot.schema())?;
+        index.entries(snapshot, storage)?;
+        Ok(Arc::new(index))
+    }
+
+    /// The same index of a table with other rows.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_other_rows(&self) -> Result<Self, TableError> {
+        Self::new(Arc::clone(&self.definition), &self.schema)
+    }
+
+    /// As it was declared.
+    pub fn definition(&self) -> &Arc<IndexDefinition> {
+        &self.definition
+    }
+
+    /// What makes its keys.
+    pub fn encoder(&self) -> &KeyEncoder {
+        &self.encoder
+    }
+
+    /// Number of keys; nothing as long as its entries were not needed.
+    pub fn len(&self) -> Option<usize> {
+        self.entries.get().map(Entries::len)
+    }
+
+    /// Whether it has no keys.
+    pub fn is_empty(&self) -> bool {
+        self.len().is_none_or(|keys| keys == 0)
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> u64 {
+        self.entries.get().map_or(0, Entries::bytes)
+    }
+
+    /// The bytes by which the entry of `row` is known: its key, and where several rows can have that at
+    /// one moment, the row's identity.
+    pub(crate) fn entry(&self, key: &[u8], has_null: bool, row: RowId) -> Box<[u8]> {
+        match self.is_alone(has_null) {
+            true => key.into(),
+            false => [key, &row.to_be_bytes()].concat().into(),
+        }
+    }
+
+    /// Whether a key can be that of one row only.
+    pub(crate) fn is_alone(&self, has_null: bool) -> bool {
+        self.definition.role.is_unique() && !has_null
+    }
+
+    /// Its entries, which are made of `snapshot` if this is the first time that they are needed.
+    ///
+    /// Whoever changes rows calls this before, so that all snapshots have the same rows as long as there
+    /// are no entries.
+    ///
+    /// # Errors
+    /// [`IndexError`]; columns that can't be brought to memory.
+    pub(crate) fn entries(
+        &self,
+        snapshot: &Snapshot,
+        storage: &Storage,
+    ) -> Result<&Entries, TableError> {
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let _alone = self.making.lock();
+        if let Some(entries) = self.entries.get() {
+            return Ok(entries);
+        }
+        let entries = self.entries_of(snapshot, storage)?;
+        Ok(self.entries.get_or_init(|| entries))
+    }
+
+    fn entries_of(&self, snapshot: &Snapshot, storage: &Storage) -> Result<Entries, TableError> {
+        let entries = Entries::new(self.definition.kind, storage).map_err(IndexError::from)?;
+        for part in snapshot.parts() {
+            self.for_each_key(part, |key, has_null, row| {
+                let entry = self.entry(key, has_null, row);
+                let before = entries.insert(&entry, row).map_err(IndexError::from)?;
+                match before {
+                    Some(_) => Err(self.duplicate(key).into()),
+                    None => Ok(()),
+                }
+            })?;
+        }
+        Ok(entries)
+    }
+
+    /// Calls `each` with the key of every row of a part that is not deleted, whether that has a null,
+    /// and the row.
+    pub(crate) fn for_each_key(
+        &self,
+        part: &Part,
+        mut each: impl FnMut(&[u8], bool, RowId) -> Result<(), TableError>,
+    ) -> Result<(), TableError> {
+        for start in (0..part.segment.rows()).step_by(ZONE_ROWS) {
+            let rows = RowSet::Run {
+                start,
+                len: ZONE_ROWS.min(part.segment.rows() - start),
+            };
+            let (keys, ids) = self.encoder.keys_of(part, rows)?;
+            for (at, ((key, has_null), row)) in keys.iter().zip(ids).enumerate() {
+                if part.has(start + at) {
+                    self.check_length(key)?;
+                    each(key, has_null, row)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_length(&self, key: &[u8]) -> Result<(), IndexError> {
+        match key.len() > KEY_BYTES_MAX {
+            true => Err(IndexError::KeyTooLong {
+                index: self.definition.name.clone(),
+                bytes: key.len(),
+                bytes_max: KEY_BYTES_MAX,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// The error of a second row with a key.
+    pub(crate) fn duplicate(&self, key: &[u8]) -> IndexError {
+        IndexError::Duplicate {
+            index: self.definition.name.clone(),
+            key: self.encoder.shown(key),
+        }
+    }
+
+    /// Takes back what a commit has added that did not come to its end.
+    pub(crate) fn undo(&self, entry: &[u8], row: RowId, before: Option<RowId>) {
+        if let Some(entries) = self.entries.get() {
+            entries.undo(entry, row, before);
+        }
+    }
+
+    /// Takes out the entry of a row that no snapshot has any more.
+    pub(crate) fn take_out(&self, entry: &[u8], row: RowId) {
+        if let Some(entries) = self.entries.get() {
+            entries.remove(entry, row);
+        }
+    }
+
+    /// Where the rows of `snapshot` are, part and row in it, whose keys begin with `prefix`, in the order
+    /// of the index but for those of `own`, rows that are not entered yet. None where they are more than
+    /// `rows_max`. `is_alone` says that `prefix` is a whole key, which one row can have.
+    ///
+    /// # Errors
+    /// Entries that can't be made.
+    pub(crate) fn find(
+        &self,
+        (snapshot, storage): (&Snapshot, &Storage),
+        (prefix, is_alone): (&[u8], bool),
+        own: impl Iterator<Item = RowId>,
+        rows_max: usize,
+    ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
+        let entries = self.entries(snapshot, storage)?;
+        let own = own.filter_map(|row| snapshot.locate(row));
+        if is_alone {
+            let mut entered = entries.get(prefix).filter_map(|row| snapshot.locate(row));
+            return Ok(Some(entered.next().into_iter().chain(own).collect()));
+        }
+        let mut places: Vec<(usize, usize)> = own.collect();
+        entries.scan(prefix, |key, row| {
+            if !key.starts_with(prefix) || places.len() > rows_max {
+                return ControlFlow::Break(());
+            }
+            places.extend(snapshot.locate(row));
+            ControlFlow::Continue(())
+        });
+        Ok((places.len() <= rows_max).then_some(places))
+    }
+}

@@ -1,0 +1,270 @@
+//! What a transaction does to the indexes of a table.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::dead_keys::DeadKey;
+use crate::error::{IndexError, TableError};
+use crate::placement::Storage;
+use crate::segment::RowSet;
+use crate::table::{Part, RowId, Snapshot, Table, TableIndex};
+
+/// Entries by the bytes that they are known by.
+type Entries = BTreeMap<Box<[u8]>, RowId>;
+
+/// What a transaction does to one index.
+#[derive(Debug)]
+struct IndexChange {
+    index: Arc<TableIndex>,
+    /// The entries of rows that it has added, and not deleted again.
+    added: Entries,
+    /// Those of others' rows that it has deleted.
+    removed: Vec<(Box<[u8]>, RowId)>,
+}
+
+/// What a statement does to one index.
+#[derive(Debug, Default)]
+struct Step {
+    added: Entries,
+    removed: Vec<(Box<[u8]>, RowId)>,
+}
+
+/// The rows that a statement changes.
+#[derive(Debug)]
+pub(super) struct ChangedRows<'a> {
+    /// What was there before the statement.
+    pub before: &'a Snapshot,
+    /// What is there after it.
+    pub after: &'a Snapshot,
+    /// The rows of `before` that it deletes.
+    pub deleted: &'a [RowId],
+    /// Its new rows.
+    pub new: &'a [Part],
+}
+
+impl IndexChange {
+    fn of(index: &Arc<TableIndex>) -> Self {
+        Self {
+            index: Arc::clone(index),
+            added: Entries::new(),
+            removed: Vec::new(),
+        }
+    }
+
+    /// What a statement does to the index.
+    fn step(&self, rows: &ChangedRows<'_>, storage: &Storage) -> Result<Step, TableError> {
+        let index = &self.index;
+        let known = index.entries(rows.before, storage)?;
+        let mut step = Step {
+            removed: entries_of(index, rows.before, rows.deleted)?,
+            added: Entries::new(),
+        };
+        for part in rows.new {
+            index.for_each_key(part, |key, has_null, row| {
+                let entry = index.entry(key, has_null, row);
+                if index.is_alone(has_null) {
+                    let own = self.added.get(&entry).copied();
+                    let mut others = known.get(&entry).chain(own);
+                    let is_there = others.any(|row| rows.after.locate(row).is_some());
+                    if is_there || step.added.contains_key(&entry) {
+                        return Err(index.duplicate(key).into());
+                    }
+                }
+                step.added.insert(entry, row);
+                Ok(())
+            })?;
+        }
+        Ok(step)
+    }
+
+    fn take(&mut self, step: Step) {
+        for (entry, row) in step.removed {
+            match self.added.get(&entry) == Some(&row) {
+                true => drop(self.added.remove(&entry)),
+                false => self.removed.push((entry, row)),
+            }
+        }
+        self.added.extend(step.added);
+    }
+}
+
+/// The entries of some rows of a snapshot.
+fn entries_of(
+    index: &TableIndex,
+    snapshot: &Snapshot,
+    rows: &[RowId],
+) -> Result<Vec<(Box<[u8]>, RowId)>, TableError> {
+    let mut places: Vec<(usize, usize)> = rows
+        .iter()
+        .filter_map(|row| snapshot.locate(*row))
+        .collect();
+    places.sort_unstable();
+    let mut entries = Vec::with_capacity(places.len());
+    for places in places.chunk_by(|one, next| one.0 == next.0) {
+        let rows: Vec<u32> = places.iter().map(|(_, row)| *row as u32).collect();
+        let part = &snapshot.parts()[places[0].0];
+        let (keys, ids) = index.encoder().keys_of(part, RowSet::Positions(&rows))?;
+        let keys = keys.iter().zip(ids);
+        entries.extend(keys.map(|((key, has_null), row)| (index.entry(key, has_null, row), row)));
+    }
+    Ok(entries)
+}
+
+/// What a transaction does to all indexes of a table.
+#[derive(Debug, Default)]
+pub(super) struct IndexChanges(Vec<IndexChange>);
+
+impl IndexChanges {
+    /// Nothing yet, to the indexes of `snapshot`.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        Self(snapshot.indexes().iter().map(IndexChange::of).collect())
+    }
+
+    /// Takes in what a statement does.
+    ///
+    /// # Errors
+    /// [`IndexError::Duplicate`], [`IndexError::KeyTooLong`], and nothing has changed.
+    pub fn add(&mut self, rows: &ChangedRows<'_>, storage: &Storage) -> Result<(), TableError> {
+        let steps = self.0.iter().map(|change| change.step(rows, storage));
+        let steps = steps.collect::<Result<Vec<_>, _>>()?;
+        let changes = self.0.iter_mut().zip(steps);
+        changes.for_each(|(change, step)| change.take(step));
+        Ok(())
+    }
+
+    /// Adds the indexes that were made since the transaction read the table first: `result` is the
+    /// table with the transaction's `own` parts and without the rows `deleted`, `current` the one
+    /// without the transaction.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn meet(
+        &mut self,
+        (current, result): (&Snapshot, &Snapshot),
+        own: &[Part],
+        deleted: &[RowId],
+        storage: &Storage,
+    ) -> Result<(), TableError> {
+        for index in result.indexes() {
+            if self
+                .0
+                .iter()
+                .any(|change| Arc::ptr_eq(&change.index, index))
+            {
+                continue;
+            }
+            index.entries(current, storage)?;
+            let mut change = IndexChange::of(index);
+            change.removed = entries_of(index, current, deleted)?;
+            for part in own {
+                index.for_each_key(part, |key, has_null, row| {
+                    if result.locate(row).is_some() {
+                        change.added.insert(index.entry(key, has_null, row), row);
+                    }
+                    Ok(())
+                })?;
+            }
+            self.0.push(change);
+        }
+        Ok(())
+    }
+
+    /// The rows of the transaction's own whose entries begin with `prefix`.
+    pub fn rows_of<'a>(
+        &'a self,
+        index: &Arc<TableIndex>,
+        prefix: &'a [u8],
+    ) -> impl Iterator<Item = RowId> + use<'a> {
+        let change = self
+            .0
+            .iter()
+            .find(|change| Arc::ptr_eq(&change.index, index));
+        let entries = change.into_iter().flat_map(move |change| {
+            let from = (Bound::Included(prefix), Bound::Unbounded);
+            let entries = change.added.range::<[u8], _>(from);
+            entries.take_while(|(entry, _)| entry.starts_with(prefix))
+        });
+        entries.map(|(_, row)| *row)
+    }
+
+    /// What is to be taken out of the indexes once no snapshot has the rows any more that were deleted.
+    pub fn into_dead_keys(self, table: &Arc<Table>) -> Vec<DeadKey> {
+        let changes = self.0.into_iter().flat_map(|change| {
+            let index = change.index;
+            let removed = change.removed.into_iter();
+            removed.map(move |(entry, row)| (Arc::clone(&index), entry, row))
+        });
+        let dead = changes.map(|(index, entry, row)| DeadKey {
+            table: Arc::downgrade(table),
+            index,
+            entry,
+            row,
+        });
+        dead.collect()
+    }
+}
+
+/// An entry of an index, and the row that it led to before.
+type Added<'a> = (&'a TableIndex, &'a [u8], RowId, Option<RowId>);
+
+/// The entries that a commit has added. They are taken out again when this is dropped, unless the
+/// commit has come to its end.
+#[derive(Debug)]
+pub(super) struct AddedEntries<'a> {
+    storage: &'a Storage,
+    added: Vec<Added<'a>>,
+}
+
+impl<'a> AddedEntries<'a> {
+    /// None yet.
+    pub fn new(storage: &'a Storage) -> Self {
+        Self {
+            storage,
+            added: Vec::new(),
+        }
+    }
+
+    /// Adds the entries of `changes`, whose result is to be `result`. Whether a key is another row's is
+    /// looked at again where the transaction `is_late`: another one has committed since it began.
+    ///
+    /// # Errors
+    /// [`IndexError::Duplicate`]; memory that is refused.
+    pub fn add(
+        &mut self,
+        changes: &'a IndexChanges,
+        result: &Snapshot,
+        is_late: bool,
+    ) -> Result<(), TableError> {
+        let is_left = |change: &&IndexChange| {
+            let mut left = result.indexes().iter();
+            left.any(|index| Arc::ptr_eq(index, &change.index))
+        };
+        for change in changes.0.iter().filter(is_left) {
+            let index = change.index.as_ref();
+            let entries = index.entries(result, self.storage)?;
+            for (entry, row) in &change.added {
+                let is_there = |other: RowId| other != *row && result.locate(other).is_some();
+                if is_late && entries.get(entry).any(is_there) {
+                    return Err(index.duplicate(entry).into());
+                }
+                let before = entries.insert(entry, *row).map_err(IndexError::from)?;
+                self.added.push((index, entry, *row, before));
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the entries where they are.
+    pub fn keep(mut self) {
+        self.added.clear();
+    }
+}
+
+impl Drop for AddedEntries<'_> {
+    fn drop(&mut self) {
+        while let Some((index, entry, row, before)) = self.added.pop() {
+            index.undo(entry, row, before);
+        }
+    }
+}
