@@ -9,6 +9,7 @@ use nearfar_durable::error::DurabilityError;
 use nearfar_sql::error::{EngineError, is_disk_full};
 use nearfar_sql::sql::SqlError;
 use nearfar_sql::values::ValueError;
+use nearfar_table::error::IndexError;
 use nearfar_table::placement::StrategyError;
 use nearfar_table::transaction::TransactionError;
 use pgwire::error::ErrorInfo;
@@ -36,6 +37,7 @@ pub mod state {
     pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
     pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const UNIQUE_VIOLATION: &str = "23505";
     pub const CARDINALITY_VIOLATION: &str = "21000";
     pub const NO_TRANSACTION: &str = "25000";
     pub const READ_ONLY: &str = "25006";
@@ -61,6 +63,7 @@ pub mod state {
     pub const UNDEFINED_TABLE: &str = "42P01";
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
+    pub const INVALID_TABLE_DEFINITION: &str = "42P16";
     pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const DISK_FULL: &str = "53100";
@@ -193,6 +196,7 @@ fn code(error: &EngineError) -> &'static str {
     match error {
         EngineError::Sql(error) => of_sql(error),
         EngineError::Transaction(error) => of_transaction(error),
+        EngineError::Index(error) => of_index(error),
         EngineError::Region(_) | EngineError::OutOfMemory(_) => state::OUT_OF_MEMORY,
         EngineError::System(_) | EngineError::Model(_) => state::WRONG_STATE,
         EngineError::Tier(_) => state::UNDEFINED_OBJECT,
@@ -239,7 +243,12 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,
         SqlError::UnknownColumn { .. }
         | SqlError::ColumnPlacement(StrategyError::UnknownColumn { .. }) => state::UNDEFINED_COLUMN,
-        SqlError::TableExists { .. } => state::DUPLICATE_TABLE,
+        SqlError::TableExists { .. } | SqlError::IndexExists { .. } => state::DUPLICATE_TABLE,
+        SqlError::UnknownIndex { .. } | SqlError::UnknownConstraint { .. } => {
+            state::UNDEFINED_OBJECT
+        }
+        SqlError::IndexOfConstraint { .. } => state::OBJECTS_DEPEND,
+        SqlError::SeveralPrimaryKeys { .. } => state::INVALID_TABLE_DEFINITION,
         SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
         SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,
         SqlError::TooManySteps { .. } | SqlError::TooManyOperators { .. } => {
@@ -253,6 +262,16 @@ fn of_sql(error: &SqlError) -> &'static str {
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
         SqlError::Pattern { .. } => state::INVALID_REGULAR_EXPRESSION,
         _ => state::SYNTAX_OR_ACCESS,
+    }
+}
+
+fn of_index(error: &IndexError) -> &'static str {
+    match error {
+        IndexError::Duplicate { .. } => state::UNIQUE_VIOLATION,
+        IndexError::NullKey { .. } => state::NOT_NULL_VIOLATION,
+        IndexError::KeyTooLong { .. } => state::PROGRAM_LIMIT_EXCEEDED,
+        IndexError::Heap(_) | IndexError::Tree(_) => state::OUT_OF_MEMORY,
+        _ => state::INTERNAL_ERROR,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
 use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
 use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
-use nearfar_table::table::{Preload, Table};
+use nearfar_table::table::{Preload, Snapshot, Table, TableIndex};
 use nearfar_table::transaction::{CommitGate, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
@@ -344,6 +344,46 @@ impl Engine {
             },
             |()| (),
         )
+    }
+
+    /// Gives a table the indexes that `change` makes of its newest snapshot. Nobody commits meanwhile.
+    ///
+    /// # Errors
+    /// Those of `change`; a table that was dropped; a log that can't be written.
+    pub(super) fn change_indexes(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        change: impl FnOnce(&Snapshot) -> Result<Vec<Arc<TableIndex>>, EngineError>,
+    ) -> Result<(), EngineError> {
+        let _alone = self.definitions.unplanned_views.lock();
+        self.database.check_owner()?;
+        let log = self.log().filter(|_| table.is_kept());
+        // Before the lock: who takes a checkpoint waits for records that have begun, and for the lock then.
+        let begun = log.map(|log| LogTransaction::new(log, gate)).transpose()?;
+        let position = {
+            let commits = self.database.lock();
+            let newest = commits.snapshot();
+            let newest = newest.table(table).ok_or_else(|| SqlError::UnknownTable {
+                table: table.name().to_owned(),
+            })?;
+            let changed = newest.with_indexes(change(newest)?);
+            gate.pass()?;
+            let record = |mut record: LogTransaction<'_>| -> Result<u64, DurableError> {
+                record.indexes(table, &changed)?;
+                Ok(record.commit()?)
+            };
+            let position = begun.map(record).transpose()?;
+            commits.install(table, changed);
+            position
+        };
+        if let Some((log, position)) = log.zip(position)
+            && log.sync_setting().is_on()
+        {
+            log.sync_to(position)?;
+        }
+        self.database.main_changed();
+        Ok(())
     }
 
     /// Whether the log knows of a table: not of one that was dropped since the statement began.

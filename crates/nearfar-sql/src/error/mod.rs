@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nearfar_durable::error::{CheckpointError, DurabilityError, DurableError};
-use nearfar_table::error::{TableError, TransactionError};
+use nearfar_table::error::{IndexError, TableError, TransactionError};
 use nearfar_table::placement::StrategyError;
 
 pub use damage::{Damage, Panicked};
@@ -47,6 +47,9 @@ pub enum EngineError {
     /// A transaction that can't go on.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
+    /// An index that can't be made, or does not take a row.
+    #[error(transparent)]
+    Index(#[from] IndexError),
     /// The data directory can't be opened, or a change not be kept in it.
     #[error(transparent)]
     Durability(#[from] DurabilityError),
@@ -111,6 +114,7 @@ impl From<TableError> for EngineError {
         match error {
             TableError::Region(error) => Self::Region(error),
             TableError::Transaction(error) => Self::Transaction(error),
+            TableError::Index(error) => Self::Index(error),
             TableError::TemporaryLimit(error) => Self::Sql(SqlError::TemporaryLimit(error)),
             TableError::Cancelled { what } => Self::Cancelled { what },
             TableError::Internal { message } => Self::Internal { message },

@@ -137,6 +137,43 @@ pub enum SqlError {
         /// The columns that it has.
         known: Vec<String>,
     },
+    /// An index that is not there.
+    #[error("index \"{index}\" does not exist (nearfar.indexes has those that do)")]
+    UnknownIndex {
+        /// The index.
+        index: String,
+    },
+    /// A constraint that is not there.
+    #[error("constraint \"{constraint}\" of table `{table}` does not exist")]
+    UnknownConstraint {
+        /// The constraint.
+        constraint: String,
+        /// The table.
+        table: String,
+    },
+    /// A name that another index, or a table, has.
+    #[error("index \"{index}\": a table or index of its schema has this name already")]
+    IndexExists {
+        /// The index.
+        index: String,
+    },
+    /// An index that a constraint needs.
+    #[error(
+        "index \"{index}\" is the constraint of table `{table}`: use ALTER TABLE {table} DROP CONSTRAINT \
+         {index}"
+    )]
+    IndexOfConstraint {
+        /// The index.
+        index: String,
+        /// The table.
+        table: String,
+    },
+    /// A second primary key.
+    #[error("multiple primary keys for table `{table}` are not allowed")]
+    SeveralPrimaryKeys {
+        /// The table.
+        table: String,
+    },
     /// A table that is there already.
     #[error("table `{table}` already exists: drop it first, or use CREATE OR REPLACE TABLE")]
     TableExists {

@@ -84,6 +84,26 @@ impl Partitions {
     }
 }
 
+impl Partitions {
+    /// One, of rows at these places.
+    pub fn of_places(places: &[(usize, usize)]) -> Self {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (part, row) in places {
+            match pieces.last_mut() {
+                Some(piece) if piece.part == *part && piece.rows.end == *row => piece.rows.end += 1,
+                _ => pieces.push(Piece {
+                    part: *part,
+                    rows: *row..*row + 1,
+                }),
+            }
+        }
+        Self {
+            pieces: vec![pieces],
+            sorted: None,
+        }
+    }
+}
+
 /// The column a table is sorted by; of several, the one with most distinct values.
 fn sort_column(summary: &TableSummary, schema: &Schema) -> Option<usize> {
     let columns = &summary.columns;

@@ -13,9 +13,10 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
+use super::by_index::found_rows;
 use super::charge::ScanCosts;
 use super::filter::has_subquery;
-use super::source::{ROW_ID, TableScan};
+use super::source::{ROW_ID, ScannedRows, TableScan};
 use super::statistics::statistics;
 use crate::error::EngineError;
 use crate::error::SqlError;
@@ -119,6 +120,7 @@ impl TableProvider for NearfarTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = &self.schema;
         let df_schema = DFSchema::try_from(schema.as_ref().clone())?;
+        let conditions = filters;
         let filters = filters
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &df_schema))
@@ -129,16 +131,16 @@ impl TableProvider for NearfarTable {
         let config = state.config();
         let settings = config.options().extensions.get::<Settings>();
         let partitions = config.target_partitions();
-        let snapshot = match config.get_extension::<Transaction>() {
-            Some(transaction) => transaction
-                .snapshot(&self.table)
-                .map_err(EngineError::from)?,
-            None => self.table.snapshot(),
-        };
         let (table, costs) = (&self.table, &self.costs);
-        let scan = TableScan::try_new(
-            table, snapshot, schema, projection, &filters, partitions, costs,
-        )?;
+        let (snapshot, rows) = match config.get_extension::<Transaction>() {
+            Some(transaction) => {
+                let snapshot = transaction.snapshot(table).map_err(EngineError::from)?;
+                let found = found_rows(&transaction, table, &snapshot, conditions)?;
+                (snapshot, ScannedRows::of(found, partitions))
+            }
+            None => (table.snapshot(), ScannedRows::All { partitions }),
+        };
+        let scan = TableScan::try_new(table, snapshot, schema, projection, &filters, rows, costs)?;
         let scan = scan
             .counting(settings.is_none_or(Settings::count_accesses))
             .limited(limit);

@@ -21,6 +21,7 @@ use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSe
 use std::fmt;
 use std::sync::Arc;
 
+use super::by_index::FoundRows;
 use super::charge::{PartitionCosts, ScanCosts};
 use super::filter::Filter;
 use super::literals::scalar;
@@ -40,6 +41,25 @@ const BYTES_PER_ROW: u64 = 64;
 /// Share of the rows that pass filters which can't be tried while planning.
 const UNKNOWN_SELECTIVITY: f64 = 0.2;
 
+/// Which rows a scan reads, before filters.
+#[derive(Debug, Clone)]
+pub enum ScannedRows {
+    /// All, divided among at most so many threads.
+    All {
+        /// The threads.
+        partitions: usize,
+    },
+    /// Those that an index has led to.
+    Found(FoundRows),
+}
+
+impl ScannedRows {
+    /// Those that were found, or else all.
+    pub fn of(found: Option<FoundRows>, partitions: usize) -> Self {
+        found.map_or(Self::All { partitions }, Self::Found)
+    }
+}
+
 /// A scan of one table: which columns, which rows, in how many partitions.
 #[derive(Debug, Clone)]
 pub struct TableScan {
@@ -47,6 +67,7 @@ pub struct TableScan {
     /// The table's columns; where rows are to be known again, the identity of a row behind them.
     table_schema: SchemaRef,
     snapshot: Snapshot,
+    rows: ScannedRows,
     partitions: Arc<Partitions>,
     projection: Vec<usize>,
     schema: SchemaRef,
@@ -61,8 +82,7 @@ pub struct TableScan {
 }
 
 impl TableScan {
-    /// A scan of `projection` of the rows that `snapshot` has of `table` and that pass `filters`,
-    /// divided among at most `partitions` threads. Columns are those of `table_schema`: the table's,
+    /// A scan of `projection` of those of `rows` in `snapshot` of `table` that pass `filters`. Columns are those of `table_schema`: the table's,
     /// and perhaps [`ROW_ID`] behind them.
     ///
     /// # Errors
@@ -73,11 +93,18 @@ impl TableScan {
         table_schema: &SchemaRef,
         projection: Vec<usize>,
         filters: &[Arc<dyn PhysicalExpr>],
-        partitions: usize,
+        rows: ScannedRows,
         costs: &Arc<ScanCosts>,
     ) -> Result<Self, EngineError> {
+        let partitions = match &rows {
+            ScannedRows::All { partitions } => {
+                Partitions::of(&snapshot, table.schema(), *partitions)
+            }
+            ScannedRows::Found(found) => Partitions::of_places(&found.places),
+        };
         let mut scan = Self {
-            partitions: Arc::new(Partitions::of(&snapshot, table.schema(), partitions)),
+            partitions: Arc::new(partitions),
+            rows,
             schema: Arc::new(table_schema.project(&projection)?),
             projection,
             filters: Vec::new(),
@@ -122,6 +149,9 @@ impl TableScan {
 
     /// What reading the scan's columns takes: its rows, and more for long texts.
     pub fn work_rows(&self) -> u64 {
+        if let ScannedRows::Found(found) = &self.rows {
+            return found.places.len() as u64;
+        }
         let mut columns = self.projection.clone();
         columns.extend(self.filters.iter().flat_map(Filter::columns));
         columns.sort_unstable();
@@ -145,10 +175,15 @@ impl TableScan {
         for filter in filters {
             self.filters.extend(Filter::conjuncts(filter, schema)?);
         }
-        // A filter on a subquery's result can't be tried before that has run.
-        let share =
-            selectivity(&self.snapshot, schema, &self.filters).unwrap_or(UNKNOWN_SELECTIVITY);
-        let rows = (self.snapshot.rows() as f64 * share).round() as usize;
+        let rows = match &self.rows {
+            ScannedRows::Found(found) => found.places.len(),
+            ScannedRows::All { .. } => {
+                let share = selectivity(&self.snapshot, schema, &self.filters);
+                // A filter on a subquery's result can't be tried before that has run.
+                let share = share.unwrap_or(UNKNOWN_SELECTIVITY);
+                (self.snapshot.rows() as f64 * share).round() as usize
+            }
+        };
         let mut statistics = statistics(self.snapshot.summary(), schema).to_inexact();
         statistics.num_rows = Precision::Inexact(rows);
         for column in &mut statistics.column_statistics {
@@ -252,6 +287,9 @@ impl DataSource for TableScan {
                 self.table.name(),
                 columns.join(", ")
             )?,
+        }
+        if let ScannedRows::Found(found) = &self.rows {
+            write!(f, ", index={}", found.index.definition().name)?;
         }
         let filters = self.filters.iter().map(Filter::expr).chain(&self.dynamic);
         let filters: Vec<String> = filters.map(ToString::to_string).collect();

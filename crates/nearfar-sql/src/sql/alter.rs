@@ -1,4 +1,4 @@
-//! `ALTER TABLE … SET TABLESPACE` and `SET (option = value)`, which sqlparser does not read.
+//! `ALTER TABLE`: `SET TABLESPACE` and `SET (option = value)`, which sqlparser does not read, and keys.
 
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SqlOption, Value};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -6,8 +6,9 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
+use super::indexes::{KeyClause, key_of_constraint};
 use super::script::DIALECT;
-use super::statement::{expect_end, syntax};
+use super::statement::{expect_end, normalised, syntax};
 use crate::settings::Place;
 use nearfar_table::table::PreloadPriority;
 
@@ -20,6 +21,28 @@ pub struct AlterTable {
     pub table: ObjectName,
     /// What becomes of which columns.
     pub changes: Vec<AlteredColumn>,
+    /// What becomes of keys.
+    pub keys: Vec<KeyChange>,
+}
+
+/// A clause of an `ALTER TABLE` about a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyChange {
+    /// `ADD PRIMARY KEY`, `ADD UNIQUE`, `ADD CONSTRAINT`.
+    Add(KeyClause),
+    /// `DROP CONSTRAINT`.
+    Drop {
+        /// Its name.
+        name: String,
+        /// Whether one that is not there is no error.
+        if_exists: bool,
+    },
+}
+
+/// A clause of an `ALTER TABLE`.
+enum Clause {
+    Column(AlteredColumn),
+    Key(KeyChange),
 }
 
 /// One clause of an `ALTER TABLE`.
@@ -46,16 +69,50 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
         .expect_keywords(&[Keyword::ALTER, Keyword::TABLE])
         .map_err(syntax)?;
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let _only = parser.parse_keyword(Keyword::ONLY);
     let table = parser.parse_object_name(false).map_err(syntax)?;
-    let mut changes = vec![parse_change(&mut parser)?];
-    while parser.consume_token(&Token::Comma) {
-        changes.push(parse_change(&mut parser)?);
+    let (mut changes, mut keys) = (Vec::new(), Vec::new());
+    loop {
+        match parse_clause(&mut parser)? {
+            Clause::Column(column) => changes.push(column),
+            Clause::Key(key) => keys.push(key),
+        }
+        if !parser.consume_token(&Token::Comma) {
+            break;
+        }
     }
     expect_end(&mut parser)?;
     Ok(AlterTable {
         if_exists,
         table,
         changes,
+        keys,
+    })
+}
+
+fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
+    if parser.parse_keyword(Keyword::ADD) {
+        return Ok(Clause::Key(KeyChange::Add(parse_key(parser)?)));
+    }
+    if parser.parse_keywords(&[Keyword::DROP, Keyword::CONSTRAINT]) {
+        let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+        let name = normalised(&parser.parse_identifier().map_err(syntax)?);
+        let _ = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]);
+        return Ok(Clause::Key(KeyChange::Drop { name, if_exists }));
+    }
+    Ok(Clause::Column(parse_change(parser)?))
+}
+
+/// A key behind `ADD`.
+fn parse_key(parser: &mut Parser<'_>) -> Result<KeyClause, SqlError> {
+    let begin = parser.peek_token();
+    let constraint = parser.parse_optional_table_constraint().map_err(syntax)?;
+    let key = constraint.as_ref().map(key_of_constraint).transpose()?;
+    key.flatten().ok_or_else(|| {
+        SqlError::unsupported(
+            format!("ALTER TABLE … ADD {begin}"),
+            "there are ADD PRIMARY KEY (…) and ADD UNIQUE (…), with CONSTRAINT name or without",
+        )
     })
 }
 

@@ -26,16 +26,19 @@ pub enum Procedure {
     Merge,
     /// Brings a table to memory.
     Load,
+    /// Compares a table with its indexes.
+    Check,
 }
 
 impl Procedure {
-    const ALL: [Self; 2] = [Self::Merge, Self::Load];
+    const ALL: [Self; 3] = [Self::Merge, Self::Load, Self::Check];
 
     /// Its name, with its schema.
     pub fn name(self) -> &'static str {
         match self {
             Self::Merge => "nearfar.merge",
             Self::Load => "nearfar.load",
+            Self::Check => "nearfar.check",
         }
     }
 }
@@ -50,7 +53,7 @@ pub(super) fn parse_call(tokens: Vec<TokenWithSpan>) -> Result<Call, SqlError> {
         let known = Procedure::ALL.map(|known| format!("CALL {}('table')", known.name()));
         SqlError::unsupported(
             parsed.to_string(),
-            format!("there are {}", known.join(" and ")),
+            format!("there are {}", known.join(", ")),
         )
     };
     let Ast::Call(function) = &parsed else {

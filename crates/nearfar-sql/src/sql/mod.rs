@@ -9,6 +9,8 @@
 //! | `CREATE TABLE t … WITH (placement = 'interleave:2:1') …` | pages near and far in turn |
 //! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
+//! | `PRIMARY KEY` and `UNIQUE` in `CREATE TABLE`, `ALTER TABLE t ADD PRIMARY KEY …`, `ADD CONSTRAINT`, `DROP CONSTRAINT` | keys |
+//! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…)`, `DROP INDEX i` | indexes |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
 //! | `SHOW` and `RESET` of these, `RESET ALL`, `SHOW TABLESPACES` | |
 //! | `DEALLOCATE [name\|ALL]`, `DISCARD ALL` | what the session has prepared, and all of it |
@@ -25,6 +27,7 @@ mod copy;
 mod depth;
 mod dialect;
 mod forms;
+mod indexes;
 mod limits;
 mod parameters;
 mod postgres;
@@ -37,11 +40,12 @@ mod transaction;
 
 pub use crate::error::SqlError;
 pub use crate::settings::Place;
-pub use alter::{AlterTable, AlteredColumn, ColumnOptions};
+pub use alter::{AlterTable, AlteredColumn, ColumnOptions, KeyChange};
 pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub use forms::array_elements;
 pub(crate) use forms::{call_by_own_names, shown, with_unique_names};
+pub use indexes::{CreateIndex, DropIndex, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub(crate) use limits::{check_grown_plan, check_plan};
 pub use postgres::{CATALOGS, PG_CATALOG};

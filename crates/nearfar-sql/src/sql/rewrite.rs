@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::SqlError;
 use super::alter::{ColumnOptions, column_options};
 use super::forms::rewrite_forms;
+use super::indexes::take_keys;
 use super::postgres::{length_of, rewrite_catalogs};
 use super::statement::CreateClauses;
 use crate::settings::{Place, is_own_setting};
@@ -88,11 +89,6 @@ fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlErro
             "CREATE DATABASE",
             "use CREATE SCHEMA",
         )),
-        Ast::CreateIndex(_) => Err(SqlError::unsupported(
-            "CREATE INDEX",
-            "scans skip what smallest and largest values per zone rule out; load a table in the \
-             order of the column to make the most of that",
-        )),
         other => Ok(other),
     }
 }
@@ -103,6 +99,7 @@ fn take_clauses(
 ) -> Result<CreateTable, SqlError> {
     clauses.temporary = std::mem::take(&mut create.temporary);
     clauses.declared = declared(&create.columns)?;
+    clauses.keys = take_keys(&mut create)?;
     clauses.options = match std::mem::take(&mut create.table_options) {
         CreateTableOptions::None => ColumnOptions::default(),
         CreateTableOptions::With(options) => column_options(&options)?,
@@ -142,8 +139,8 @@ fn take_clauses(
     match constraint {
         Some(constraint) => Err(SqlError::unsupported(
             format!("`{constraint}` in CREATE TABLE"),
-            "of constraints and defaults, a table in memory can have NOT NULL, where it is not made \
-             from a query; leave it out",
+            "of constraints and defaults, a table in memory can have PRIMARY KEY, UNIQUE and NOT NULL, \
+             where it is not made from a query; leave it out",
         )),
         None => Ok(create),
     }
@@ -226,6 +223,7 @@ mod tests {
         assert_eq!(
             clauses,
             CreateClauses {
+                keys: Vec::new(),
                 temporary: false,
                 options: ColumnOptions {
                     place,

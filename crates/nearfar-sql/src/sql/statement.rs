@@ -12,6 +12,7 @@ use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::depth::{self, PARSER_STEPS_MAX};
 use super::forms::{check_locks, mark_in_lists};
+use super::indexes::{CreateIndex, DropIndex, KeyClause, create_index, drop_index};
 use super::limits::check_statement;
 use super::parameters::cast_parameters;
 use super::rewrite;
@@ -108,6 +109,8 @@ pub(crate) enum StatementKind {
         create: CreateClauses,
     },
     Alter(AlterTable),
+    CreateIndex(CreateIndex),
+    DropIndex(DropIndex),
     CopyFrom(CopyFrom),
     CopyIn(CopyIn),
     CopyOut(CopyOut),
@@ -126,6 +129,7 @@ pub(crate) struct CreateClauses {
     pub options: ColumnOptions,
     /// Columns whose texts have a declared length.
     pub declared: Vec<(String, Declared)>,
+    pub keys: Vec<KeyClause>,
 }
 
 /// Reads a script. Nothing of it has run when a statement in it is wrong.
@@ -181,10 +185,16 @@ fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind,
         message: "an empty statement".to_owned(),
     })?;
     check_statement(&statement)?;
-    if let DfStatement::Statement(ast) = &statement
-        && let Some(command) = transaction_command(ast)?
-    {
-        return Ok(StatementKind::Transaction(command));
+    if let DfStatement::Statement(ast) = &statement {
+        if let Some(command) = transaction_command(ast)? {
+            return Ok(StatementKind::Transaction(command));
+        }
+        if let Some(create) = create_index(ast)? {
+            return Ok(StatementKind::CreateIndex(create));
+        }
+        if let Some(drop) = drop_index(ast) {
+            return Ok(StatementKind::DropIndex(drop));
+        }
     }
     let (statement, create) = rewrite::rewrite(statement)?;
     Ok(StatementKind::DataFusion {
@@ -194,7 +204,7 @@ fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind,
 }
 
 /// A name as PostgreSQL keeps it: in lower case where it is not quoted.
-fn normalised(name: &Ident) -> String {
+pub(super) fn normalised(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),

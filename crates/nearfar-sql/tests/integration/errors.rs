@@ -28,7 +28,12 @@ async fn statements_that_are_not_supported_say_what_is() {
         "SAVEPOINT s",
         "BEGIN ISOLATION LEVEL SERIALIZABLE",
         "ALTER TABLE t ADD COLUMN b INT",
-        "CREATE TABLE u (a INT PRIMARY KEY)",
+        "CREATE TABLE u (a INT CHECK (a > 0))",
+        "CREATE TABLE u (a INT DEFAULT 1)",
+        "CREATE INDEX i ON t (a + 1)",
+        "CREATE INDEX i ON t (a) WHERE a > 0",
+        "CREATE INDEX i ON t USING hash (a)",
+        "ALTER TABLE t ADD CHECK (a > 0)",
         "INSERT OVERWRITE t VALUES (1)",
     ] {
         let message = error(&session, sql).await;

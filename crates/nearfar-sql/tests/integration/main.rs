@@ -13,6 +13,7 @@ mod full_disks;
 mod heap;
 mod isolation;
 mod joins;
+mod keys;
 mod leaks;
 mod memory;
 mod merges;

@@ -99,6 +99,7 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
         ),
         Action::CopyOut => (Nothing, &["COPY t TO STDOUT", "COPY (SELECT 1) TO STDOUT"]),
         Action::Load => (Nothing, &["CALL nearfar.load('t')"]),
+        Action::Check => (Nothing, &["CALL nearfar.check('t')"]),
         Action::CopyIn => (ToWrite, &["COPY t FROM STDIN"]),
         Action::Insert => (
             ToWrite,
@@ -141,11 +142,12 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
         ),
         Action::CreateSchema => (ToWrite, &["CREATE SCHEMA n"]),
         Action::CreateDatabase => (More, &["CREATE DATABASE n"]),
-        Action::CreateIndex => (More, &["CREATE INDEX n ON t (a)"]),
+        Action::CreateIndex => (ToWrite, &["CREATE INDEX n ON t (a)"]),
         Action::CreateFunction => (
             ToWrite,
             &["CREATE FUNCTION n(DOUBLE) RETURNS DOUBLE RETURN $1 + 1"],
         ),
+        Action::DropIndex => (ToWrite, &["DROP INDEX IF EXISTS n"]),
         Action::DropTable => (ToWrite, &["DROP TABLE t", "DROP TABLE IF EXISTS t"]),
         Action::DropView => (ToWrite, &["DROP VIEW v"]),
         Action::DropSchema => (ToWrite, &["DROP SCHEMA s"]),

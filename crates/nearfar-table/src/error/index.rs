@@ -25,6 +25,22 @@ pub enum IndexError {
         /// The most that an index takes.
         bytes_max: usize,
     },
+    /// A null in a column of a primary key.
+    #[error("a column of primary key \"{index}\" has a null: key {key}")]
+    NullKey {
+        /// The index.
+        index: String,
+        /// The key.
+        key: String,
+    },
+    /// A row that an index does not lead to, or leads to by another key: a bug, or damaged memory.
+    #[error("index \"{index}\" and its table differ at key {key}: drop it and create it again")]
+    Differs {
+        /// The index.
+        index: String,
+        /// The key.
+        key: String,
+    },
     /// There is no address space for its nodes.
     #[error(transparent)]
     Heap(#[from] HeapError),

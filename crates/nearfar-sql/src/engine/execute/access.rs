@@ -71,6 +71,7 @@ actions! {
     Nothing => Read, "a statement without effect";
     CopyOut => Read, "COPY … TO STDOUT";
     Load => Read, "CALL nearfar.load";
+    Check => Read, "CALL nearfar.check";
     CopyIn => Write, "COPY … FROM STDIN";
     Insert => Write, "INSERT";
     Update => Write, "UPDATE";
@@ -83,6 +84,7 @@ actions! {
     CreateDatabase => Write, "CREATE DATABASE";
     CreateIndex => Write, "CREATE INDEX";
     CreateFunction => Write, "CREATE FUNCTION";
+    DropIndex => Write, "DROP INDEX";
     DropTable => Write, "DROP TABLE";
     DropView => Write, "DROP VIEW";
     DropSchema => Write, "DROP SCHEMA";
@@ -175,6 +177,8 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
     Ok(match kind {
         StatementKind::DataFusion { .. } => Action::Query,
         StatementKind::Alter(_) => Action::AlterTable,
+        StatementKind::CreateIndex(_) => Action::CreateIndex,
+        StatementKind::DropIndex(_) => Action::DropIndex,
         StatementKind::CopyFrom(_) => Action::CopyFromFile,
         StatementKind::CopyIn(_) => Action::CopyIn,
         StatementKind::CopyOut(_) => Action::CopyOut,
@@ -183,6 +187,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::Call(call) => match call.procedure {
             Procedure::Merge => Action::Merge,
             Procedure::Load => Action::Load,
+            Procedure::Check => Action::Check,
         },
         StatementKind::Checkpoint => Action::Checkpoint,
         StatementKind::Session(command) => match command {

@@ -30,6 +30,7 @@ impl Session {
             }
             table => table?,
         };
+        self.alter_keys(&name, &table, &alter.keys).await?;
         let placements = self.altered_placements(&table, alter)?;
         let preload = altered_preload(&table, alter)?;
         let storage = self.engine().storage().clone();

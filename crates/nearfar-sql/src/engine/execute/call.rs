@@ -1,4 +1,4 @@
-//! `CALL nearfar.merge('table')`, `CALL nearfar.load('table')` and `CHECKPOINT`.
+//! `CALL nearfar.merge('table')`, `nearfar.load`, `nearfar.check`, and `CHECKPOINT`.
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::engine::preload::unloaded_columns;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
-use nearfar_table::transaction::MergeScope;
+use nearfar_table::transaction::{MergeScope, Transaction};
 
 impl Session {
     /// Merges all that was written to a table, while queries and transactions go on.
@@ -56,6 +56,28 @@ impl Session {
             message: error.to_string(),
         })??;
         Ok(counted("LOAD", columns))
+    }
+
+    /// Compares a table, as the transaction sees it, with its indexes.
+    pub(super) async fn check_table(
+        &self,
+        transaction: &Arc<Transaction>,
+        name: &ObjectName,
+    ) -> Result<StatementResult, EngineError> {
+        let table = self.memory_table(&table_reference(name)?).await?;
+        let snapshot = transaction.snapshot(&table)?;
+        // Ended by the check's end at the earliest: entries of the rows that it reads stay until then.
+        let (transaction, engine) = (Arc::clone(transaction), Arc::clone(self.engine()));
+        let checked = tokio::task::spawn_blocking(move || {
+            let _reads = transaction;
+            let mut indexes = snapshot.indexes().iter();
+            indexes.try_for_each(|index| index.verify(&snapshot, engine.storage()))?;
+            Ok::<u64, EngineError>(snapshot.indexes().len() as u64)
+        });
+        let indexes = checked.await.map_err(|error| EngineError::Internal {
+            message: error.to_string(),
+        })??;
+        Ok(counted("CHECK", indexes))
     }
 
     /// Writes a checkpoint, while queries and transactions go on.

@@ -16,6 +16,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::index::with_keys;
 use super::{done, rejoin};
 use crate::engine::catalog::{SYSTEM, TEMPORARY};
 use crate::engine::definitions::Slot;
@@ -34,7 +35,7 @@ use crate::values::Declared;
 use crate::values::stored::with_room;
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::placement::TemporaryBudget;
-use nearfar_table::table::{Preload, Table};
+use nearfar_table::table::{Preload, Table, TableIndex};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -70,6 +71,16 @@ impl Session {
             let mut preload = Preload::default();
             preload.set(None, priority);
             table.set_preload(preload);
+        }
+        if !clauses.keys.is_empty() {
+            let snapshot = table.snapshot();
+            let indexes = with_keys(&snapshot, &table, &slot.schema, &clauses.keys, |key| {
+                TableIndex::filled(key, &snapshot, self.engine().storage())
+            })?;
+            self.engine()
+                .database()
+                .lock()
+                .install(&table, snapshot.with_indexes(indexes));
         }
         let rows = table.snapshot().rows() as u64;
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));

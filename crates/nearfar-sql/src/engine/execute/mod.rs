@@ -8,6 +8,7 @@ mod copy;
 mod copy_client;
 mod create;
 mod drop;
+mod index;
 mod modify;
 mod noted_store;
 mod patterns;
@@ -119,6 +120,14 @@ impl Session {
                 alone(transaction, "ALTER TABLE")?;
                 self.alter_table(alter).await
             }
+            StatementKind::CreateIndex(create) => {
+                alone(transaction, "CREATE INDEX")?;
+                self.create_index(create).await
+            }
+            StatementKind::DropIndex(drop) => {
+                alone(transaction, "DROP INDEX")?;
+                self.drop_index(drop).await
+            }
             StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
             StatementKind::CopyIn(_) | StatementKind::CopyOut(_) => Err(no_copy().into()),
             StatementKind::Call(call) => {
@@ -126,6 +135,7 @@ impl Session {
                 match call.procedure {
                     Procedure::Merge => self.merge_table(&call.table).await,
                     Procedure::Load => self.load_table(&call.table).await,
+                    Procedure::Check => self.check_table(transaction, &call.table).await,
                 }
             }
             StatementKind::Checkpoint => {

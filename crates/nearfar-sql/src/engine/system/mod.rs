@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
 //! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
+//! | `nearfar.indexes` | index: its columns and kind, keys and bytes |
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
 //! | `nearfar.loading` | column: how much of it is in memory, and its priority of preloading |
@@ -11,6 +12,7 @@
 //!
 //! They are made anew for every query.
 
+mod indexes;
 mod loading;
 mod log;
 mod rows;
@@ -48,15 +50,17 @@ struct View {
 enum Kind {
     Tiers,
     Tables,
+    Indexes,
     Segments,
     ColumnAccess,
     Log,
     Loading,
 }
 
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, Kind); 7] = [
     ("tiers", Kind::Tiers),
     ("tables", Kind::Tables),
+    ("indexes", Kind::Indexes),
     ("segments", Kind::Segments),
     ("column_access", Kind::ColumnAccess),
     ("log", Kind::Log),
@@ -109,6 +113,7 @@ impl SystemTable {
         Ok(match self.kind {
             Kind::Tiers => tiers::tiers(engine),
             Kind::Tables => rows::tables(engine, temporary.as_deref()),
+            Kind::Indexes => indexes::indexes(engine, temporary.as_deref()),
             Kind::Segments => rows::segments(engine, temporary.as_deref()),
             Kind::Log => log::log(engine),
             Kind::Loading => loading::loading(engine, temporary.as_deref()),
@@ -123,6 +128,7 @@ impl TableProvider for SystemTable {
         match self.kind {
             Kind::Tiers => tiers::schema(),
             Kind::Tables => rows::tables_schema(),
+            Kind::Indexes => indexes::schema(),
             Kind::Segments => rows::segments_schema(),
             Kind::ColumnAccess => rows::column_access_schema(),
             Kind::Log => log::schema(),

@@ -17,6 +17,7 @@ pub use key::{KEY_BYTES_MAX, KeyEncoder, Keys};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +28,7 @@ use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use entries::Entries;
 
-/// An index of a table.
+/// An index of a table. It is shown as its columns are declared: `(a, b DESC NULLS LAST)`.
 #[derive(Debug)]
 pub struct TableIndex {
     definition: Arc<IndexDefinition>,
@@ -80,6 +81,44 @@ impl TableIndex {
     /// As [`Self::new`].
     pub fn of_other_rows(&self) -> Result<Self, TableError> {
         Self::new(Arc::clone(&self.definition), &self.schema)
+    }
+
+    /// Compares the index with the rows of a snapshot: each is found by its key, and nothing else is.
+    ///
+    /// # Errors
+    /// [`IndexError::Differs`]; columns that can't be brought to memory.
+    pub fn verify(&self, snapshot: &Snapshot, storage: &Storage) -> Result<(), TableError> {
+        let entries = self.entries(snapshot, storage)?;
+        let differs = |key: &[u8]| IndexError::Differs {
+            index: self.definition.name.clone(),
+            key: self.encoder.shown(key),
+        };
+        for part in snapshot.parts() {
+            self.for_each_key(part, |key, has_null, row| {
+                let entry = self.entry(key, has_null, row);
+                match entries.get(&entry).any(|found| found == row) {
+                    true => Ok(()),
+                    false => Err(differs(key).into()),
+                }
+            })?;
+        }
+        let (mut left, mut last) = (snapshot.rows(), None);
+        entries.scan(&[], |key, row| {
+            if snapshot.locate(row).is_none() {
+                return ControlFlow::Continue(());
+            }
+            last = Some(key.to_vec());
+            match left.checked_sub(1) {
+                Some(rows) => left = rows,
+                None => return ControlFlow::Break(()),
+            }
+            last = None;
+            ControlFlow::Continue(())
+        });
+        match last {
+            Some(key) => Err(differs(&key).into()),
+            None => Ok(()),
+        }
     }
 
     /// As it was declared.
@@ -174,7 +213,7 @@ impl TableIndex {
             let (keys, ids) = self.encoder.keys_of(part, rows)?;
             for (at, ((key, has_null), row)) in keys.iter().zip(ids).enumerate() {
                 if part.has(start + at) {
-                    self.check_length(key)?;
+                    self.check(key, has_null)?;
                     each(key, has_null, row)?;
                 }
             }
@@ -182,7 +221,13 @@ impl TableIndex {
         Ok(())
     }
 
-    fn check_length(&self, key: &[u8]) -> Result<(), IndexError> {
+    fn check(&self, key: &[u8], has_null: bool) -> Result<(), IndexError> {
+        if has_null && self.definition.role == IndexRole::PrimaryKey {
+            return Err(IndexError::NullKey {
+                index: self.definition.name.clone(),
+                key: self.encoder.shown(key),
+            });
+        }
         match key.len() > KEY_BYTES_MAX {
             true => Err(IndexError::KeyTooLong {
                 index: self.definition.name.clone(),
@@ -243,5 +288,21 @@ impl TableIndex {
             ControlFlow::Continue(())
         });
         Ok((places.len() <= rows_max).then_some(places))
+    }
+}
+
+impl fmt::Display for TableIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.definition.columns.iter().map(|column| {
+            let name = self.schema.field(column.column).name();
+            let order = match (column.is_descending, column.nulls_first) {
+                (false, false) => "",
+                (false, true) => " NULLS FIRST",
+                (true, true) => " DESC",
+                (true, false) => " DESC NULLS LAST",
+            };
+            format!("{name}{order}")
+        });
+        write!(f, "({})", columns.collect::<Vec<_>>().join(", "))
     }
 }

@@ -1,0 +1,263 @@
+//! Keys and indexes of tables.
+
+use datafusion::common::TableReference;
+use std::sync::Arc;
+
+use super::alter::table_reference;
+use super::done;
+use crate::engine::catalog::{PUBLIC, TEMPORARY, TableMap};
+use crate::engine::session::Session;
+use crate::engine::stream::StatementResult;
+use crate::error::EngineError;
+use crate::scan::table_of;
+use crate::sql::{CreateIndex, DropIndex, KeyChange, KeyClause, SqlError};
+use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole, Snapshot, Table, TableIndex};
+
+impl Session {
+    /// `CREATE INDEX`. Nobody commits meanwhile.
+    pub(super) async fn create_index(
+        &self,
+        create: &CreateIndex,
+    ) -> Result<StatementResult, EngineError> {
+        let name = table_reference(&create.table)?;
+        let table = self.memory_table(&name).await?;
+        let map = self.map_of(&name)?;
+        let is_there = create
+            .key
+            .name
+            .as_ref()
+            .is_some_and(|name| is_taken(&map, name));
+        if !(is_there && create.if_not_exists) {
+            self.add_keys(table, map, vec![create.key.clone()]).await?;
+        }
+        Ok(done("CREATE INDEX"))
+    }
+
+    /// `DROP INDEX`.
+    pub(super) async fn drop_index(
+        &self,
+        drop: &DropIndex,
+    ) -> Result<StatementResult, EngineError> {
+        for name in &drop.names {
+            let name = table_reference(name)?;
+            match self.index_of(&name)? {
+                Some((table, index)) => {
+                    if index.definition().role.is_constraint() {
+                        return Err(SqlError::IndexOfConstraint {
+                            index: index.definition().name.clone(),
+                            table: table.name().to_owned(),
+                        }
+                        .into());
+                    }
+                    self.remove_index(table, index).await?;
+                }
+                None if drop.if_exists => {}
+                None => {
+                    let index = name.table().to_owned();
+                    return Err(SqlError::UnknownIndex { index }.into());
+                }
+            }
+        }
+        Ok(done("DROP INDEX"))
+    }
+
+    /// `ALTER TABLE … ADD` and `DROP CONSTRAINT`.
+    pub(super) async fn alter_keys(
+        &self,
+        name: &TableReference,
+        table: &Arc<Table>,
+        changes: &[KeyChange],
+    ) -> Result<(), EngineError> {
+        for change in changes {
+            match change {
+                KeyChange::Add(key) => {
+                    let (table, map) = (Arc::clone(table), self.map_of(name)?);
+                    self.add_keys(table, map, vec![key.clone()]).await?;
+                }
+                KeyChange::Drop { name, if_exists } => {
+                    let snapshot = table.snapshot();
+                    let mut keys = snapshot.indexes().iter();
+                    let key = keys.find(|index| {
+                        let definition = index.definition();
+                        definition.name == *name && definition.role.is_constraint()
+                    });
+                    match key {
+                        Some(key) => {
+                            let (table, key) = (Arc::clone(table), Arc::clone(key));
+                            self.remove_index(table, key).await?;
+                        }
+                        None if *if_exists => {}
+                        None => {
+                            return Err(SqlError::UnknownConstraint {
+                                constraint: name.clone(),
+                                table: table.name().to_owned(),
+                            }
+                            .into());
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a table keys, which are made of its rows.
+    async fn add_keys(
+        &self,
+        table: Arc<Table>,
+        map: Arc<TableMap>,
+        keys: Vec<KeyClause>,
+    ) -> Result<(), EngineError> {
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
+        let added = tokio::task::spawn_blocking(move || {
+            engine.change_indexes(&gate, &table, |snapshot| {
+                with_keys(snapshot, &table, &map, &keys, |definition| {
+                    TableIndex::filled(definition, snapshot, engine.storage())
+                })
+            })
+        });
+        added.await.map_err(internal)?
+    }
+
+    async fn remove_index(
+        &self,
+        table: Arc<Table>,
+        index: Arc<TableIndex>,
+    ) -> Result<(), EngineError> {
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
+        let removed = tokio::task::spawn_blocking(move || {
+            engine.change_indexes(&gate, &table, |snapshot| {
+                // It can have been made for other rows since.
+                let name = &index.definition().name;
+                let others = snapshot.indexes().iter();
+                let others = others.filter(|other| other.definition().name != *name);
+                Ok(others.cloned().collect())
+            })
+        });
+        removed.await.map_err(internal)?
+    }
+
+    /// The tables among which the table of this name is.
+    fn map_of(&self, name: &TableReference) -> Result<Arc<TableMap>, EngineError> {
+        let (schema, table) = self.resolve(name)?;
+        let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
+        if is_own && self.temporary.get(&table).is_some() {
+            return Ok(Arc::clone(&self.temporary));
+        }
+        let known = self.engine().catalog().schema(&schema);
+        Ok(known.ok_or(SqlError::UnknownSchema { schema })?)
+    }
+
+    /// The index of this name, and its table; the session's own first.
+    fn index_of(
+        &self,
+        name: &TableReference,
+    ) -> Result<Option<(Arc<Table>, Arc<TableIndex>)>, EngineError> {
+        let (schema, index) = self.resolve(name)?;
+        let own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
+        let own = own.then(|| Arc::clone(&self.temporary));
+        let maps = own
+            .into_iter()
+            .chain(self.engine().catalog().schema(&schema));
+        let mut found = maps.filter_map(|map| find_index(&map, &index));
+        Ok(found.next())
+    }
+}
+
+fn internal(error: tokio::task::JoinError) -> EngineError {
+    EngineError::Internal {
+        message: error.to_string(),
+    }
+}
+
+fn find_index(map: &TableMap, name: &str) -> Option<(Arc<Table>, Arc<TableIndex>)> {
+    map.all().iter().find_map(|(_, provider)| {
+        let table = table_of(provider.as_ref())?;
+        let snapshot = table.snapshot();
+        let mut indexes = snapshot.indexes().iter();
+        let index = indexes.find(|index| index.definition().name == name)?;
+        Some((Arc::clone(table), Arc::clone(index)))
+    })
+}
+
+/// Whether a table or an index has a name.
+fn is_taken(map: &TableMap, name: &str) -> bool {
+    map.get(name).is_some() || find_index(map, name).is_some()
+}
+
+/// The indexes of `snapshot` with those of `keys`, each of which `make` makes.
+///
+/// # Errors
+/// A column that the table does not have; a name that a table or index of `map` has; a second primary key.
+pub(super) fn with_keys<E>(
+    snapshot: &Snapshot,
+    table: &Table,
+    map: &TableMap,
+    keys: &[KeyClause],
+    make: impl Fn(IndexDefinition) -> Result<Arc<TableIndex>, E>,
+) -> Result<Vec<Arc<TableIndex>>, EngineError>
+where
+    EngineError: From<E>,
+{
+    let mut indexes = snapshot.indexes().to_vec();
+    for key in keys {
+        let is_primary = |role| role == IndexRole::PrimaryKey;
+        let mut others = indexes.iter().map(|index| index.definition().role);
+        if is_primary(key.role) && others.any(is_primary) {
+            let table = table.name().to_owned();
+            return Err(SqlError::SeveralPrimaryKeys { table }.into());
+        }
+        let is_free = |name: &str| {
+            let mut own = indexes.iter().map(|index| &index.definition().name);
+            !own.any(|own| own == name) && name != table.name() && !is_taken(map, name)
+        };
+        let name = match &key.name {
+            Some(name) if is_free(name) => name.clone(),
+            Some(name) => {
+                return Err(SqlError::IndexExists {
+                    index: name.clone(),
+                }
+                .into());
+            }
+            None => free_name(table, key, is_free),
+        };
+        let columns = key.columns.iter().map(|column| {
+            let schema = table.schema();
+            let unknown = |_| SqlError::UnknownColumn {
+                table: table.name().to_owned(),
+                column: column.name.clone(),
+                known: schema.fields().iter().map(|f| f.name().clone()).collect(),
+            };
+            Ok(IndexColumn {
+                column: schema.index_of(&column.name).map_err(unknown)?,
+                is_descending: column.is_descending,
+                nulls_first: column.nulls_first,
+            })
+        });
+        indexes.push(make(IndexDefinition {
+            name,
+            columns: columns.collect::<Result<_, SqlError>>()?,
+            kind: key.kind,
+            role: key.role,
+        })?);
+    }
+    Ok(indexes)
+}
+
+/// The name that PostgreSQL gives a key without one: of table and columns, with a number where it is taken.
+fn free_name(table: &Table, key: &KeyClause, is_free: impl Fn(&str) -> bool) -> String {
+    let columns: Vec<&str> = key
+        .columns
+        .iter()
+        .map(|column| column.name.as_str())
+        .collect();
+    let (table, columns) = (table.name(), columns.join("_"));
+    let name = match key.role {
+        IndexRole::PrimaryKey => format!("{table}_pkey"),
+        IndexRole::UniqueConstraint => format!("{table}_{columns}_key"),
+        IndexRole::Unique | IndexRole::Search => format!("{table}_{columns}_idx"),
+    };
+    let numbered = (1..).map(|number| format!("{name}{number}"));
+    let mut names = std::iter::once(name.clone()).chain(numbered);
+    names.find(|name| is_free(name)).unwrap_or(name)
+}

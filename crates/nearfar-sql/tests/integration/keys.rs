@@ -1,0 +1,256 @@
+//! Keys and indexes through SQL.
+
+use super::support::{error, options, run, two_tiers, value};
+use nearfar_durable::log::DataOptions;
+use nearfar_sql::engine::{Engine, Session};
+use std::path::Path;
+use std::sync::Arc;
+
+const T: &str = "CREATE TABLE t (k INT PRIMARY KEY, g INT, w VARCHAR, UNIQUE (g, w))";
+
+/// What a query of which an index is to be used gives; it is the same without.
+async fn found(session: &Session, index: &str, query: &str) -> String {
+    let plan = run(session, &format!("EXPLAIN {query}")).await;
+    assert!(plan.contains(&format!("index={index}")), "{query}: {plan}");
+    value(session, query).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_found_by_keys() {
+    let session = two_tiers().session();
+    run(&session, T).await;
+    let rows = "SELECT value, value % 100, 'w' || value / 100 FROM generate_series(1, 5000)";
+    run(&session, &format!("INSERT INTO t {rows}")).await;
+    run(&session, "CREATE INDEX ON t USING masstree (w DESC)").await;
+    for merged in [false, true] {
+        if merged {
+            assert_eq!(run(&session, "CALL nearfar.merge('t')").await, "MERGE 5000");
+        }
+        for (index, query, wanted) in [
+            ("t_pkey", "SELECT w FROM t WHERE k = 4321", "w43"),
+            (
+                "t_pkey",
+                "SELECT count(*) FROM t WHERE 17 = k AND g = 17",
+                "1",
+            ),
+            (
+                "t_pkey",
+                "SELECT count(*) FROM t WHERE k = 17 AND g = 18",
+                "0",
+            ),
+            ("t_pkey", "SELECT count(*) FROM t WHERE k = 5001", "0"),
+            (
+                "t_g_w_key",
+                "SELECT k FROM t WHERE w = 'w7' AND g = 5",
+                "705",
+            ),
+            ("t_w_idx", "SELECT count(*) FROM t WHERE w = 'w50'", "1"),
+        ] {
+            assert_eq!(found(&session, index, query).await, wanted, "{query}");
+        }
+        // More rows than are worth it.
+        let many = "SELECT count(*) FROM t WHERE w = 'w1'";
+        assert!(
+            !run(&session, &format!("EXPLAIN {many}"))
+                .await
+                .contains("index=")
+        );
+        assert_eq!(value(&session, many).await, "100");
+    }
+    assert_eq!(
+        run(&session, "UPDATE t SET g = 1000 WHERE k = 5").await,
+        "UPDATE 1"
+    );
+    assert_eq!(run(&session, "DELETE FROM t WHERE k = 6").await, "DELETE 1");
+    let moved = "SELECT k FROM t WHERE g = 1000 AND w = 'w0'";
+    assert_eq!(found(&session, "t_g_w_key", moved).await, "5");
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM t WHERE k = 6").await,
+        "0"
+    );
+    run(&session, "PREPARE one AS SELECT w FROM t WHERE k = $1").await;
+    assert!(run(&session, "EXECUTE one(200)").await.contains("w2"));
+    assert_eq!(run(&session, "CALL nearfar.check('t')").await, "CHECK 3");
+    run(&session, "TRUNCATE t").await;
+    assert_eq!(
+        value(&session, "SELECT count(*) FROM t WHERE k = 5").await,
+        "0"
+    );
+    run(&session, "INSERT INTO t VALUES (5, 5, 'a')").await;
+    assert_eq!(value(&session, "SELECT w FROM t WHERE k = 5").await, "a");
+    assert_eq!(run(&session, "CALL nearfar.check('t')").await, "CHECK 3");
+    let kept = "SELECT string_agg(index_name || columns || kind, ' ' ORDER BY index_name)
+                FROM nearfar.indexes WHERE keys = 1 AND bytes > 0";
+    let all = "t_g_w_key(g, w)art t_pkey(k)art t_w_idx(w DESC)masstree";
+    assert_eq!(value(&session, kept).await, all);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transaction_finds_its_own_rows() {
+    let engine = two_tiers();
+    let (session, other) = (engine.session(), engine.session());
+    run(&session, T).await;
+    run(
+        &session,
+        "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, NULL, 'c')",
+    )
+    .await;
+    run(&session, "BEGIN").await;
+    run(&session, "INSERT INTO t VALUES (4, NULL, 'c')").await;
+    run(&session, "UPDATE t SET k = 10 WHERE k = 1").await;
+    run(&session, "DELETE FROM t WHERE k = 2").await;
+    for (k, mine, theirs) in [(1, "0", "1"), (2, "0", "1"), (4, "1", "0"), (10, "1", "0")] {
+        let query = format!("SELECT count(*) FROM t WHERE k = {k}");
+        assert_eq!(found(&session, "t_pkey", &query).await, mine, "{k}");
+        assert_eq!(found(&other, "t_pkey", &query).await, theirs, "{k}");
+    }
+    // The key that it has given up is free for it, and taken for others.
+    run(&session, "INSERT INTO t VALUES (1, 7, 'x')").await;
+    let taken = error(&other, "INSERT INTO t VALUES (1, 8, 'y')").await;
+    assert!(
+        taken.contains("\"t_pkey\": key (k)=(1) already exists"),
+        "{taken}"
+    );
+    run(&session, "COMMIT").await;
+    assert_eq!(value(&other, "SELECT w FROM t WHERE k = 1").await, "x");
+    assert_eq!(run(&other, "CALL nearfar.check('t')").await, "CHECK 2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_are_kept() {
+    let engine = two_tiers();
+    let session = engine.session();
+    run(&session, T).await;
+    run(
+        &session,
+        "INSERT INTO t VALUES (1, 1, 'a'), (2, 1, 'b'), (3, 1, NULL), (4, 1, NULL)",
+    )
+    .await;
+    for (sql, told) in [
+        (
+            "INSERT INTO t VALUES (5, 5, 'e'), (1, 6, 'f')",
+            "\"t_pkey\": key (k)=(1)",
+        ),
+        (
+            "INSERT INTO t VALUES (5, 5, 'e'), (5, 6, 'f')",
+            "\"t_pkey\": key (k)=(5)",
+        ),
+        (
+            "INSERT INTO t VALUES (5, 1, 'a')",
+            "\"t_g_w_key\": key (g, w)=(1, a)",
+        ),
+        ("UPDATE t SET k = 2 WHERE k = 1", "\"t_pkey\": key (k)=(2)"),
+        ("UPDATE t SET k = 7", "\"t_pkey\": key (k)=(7)"),
+        (
+            "INSERT INTO t VALUES (NULL, 1, 'z')",
+            "does not allow nulls",
+        ),
+        ("ALTER TABLE t ADD PRIMARY KEY (g)", "multiple primary keys"),
+        ("ALTER TABLE t ADD UNIQUE (g)", "key (g)=(1)"),
+        ("CREATE UNIQUE INDEX u ON t (g)", "\"u\": key (g)=(1)"),
+        (
+            "CREATE INDEX t_pkey ON t (g)",
+            "\"t_pkey\": a table or index",
+        ),
+        ("CREATE INDEX t ON t (g)", "\"t\": a table or index"),
+        ("CREATE INDEX i ON t (x)", "no column `x`"),
+        ("CREATE INDEX i ON nothing (x)", "`nothing` does not exist"),
+        ("DROP INDEX t_pkey", "ALTER TABLE t DROP CONSTRAINT t_pkey"),
+        ("DROP INDEX nothing", "\"nothing\" does not exist"),
+        (
+            "ALTER TABLE t DROP CONSTRAINT nothing",
+            "\"nothing\" of table `t`",
+        ),
+        (
+            "CREATE TABLE u (a INT PRIMARY KEY, b INT, PRIMARY KEY (b))",
+            "multiple primary keys",
+        ),
+        ("CREATE TABLE u (a INT, PRIMARY KEY (b))", "no column `b`"),
+    ] {
+        let refused = error(&session, sql).await;
+        assert!(refused.contains(told), "{sql}: {refused}");
+    }
+    // Whether a key is there is asked at the end of a statement.
+    assert_eq!(run(&session, "UPDATE t SET k = k + 1").await, "UPDATE 4");
+    let all = "SELECT string_agg(k, ' ' ORDER BY k) FROM t";
+    assert_eq!(value(&session, all).await, "2 3 4 5");
+    run(
+        &session,
+        "ALTER TABLE ONLY t DROP CONSTRAINT IF EXISTS t_g_w_key",
+    )
+    .await;
+    run(&session, "CREATE INDEX IF NOT EXISTS t_pkey ON t (g)").await;
+    run(&session, "DROP INDEX IF EXISTS nothing").await;
+    run(&session, "INSERT INTO t VALUES (1, 1, 'a')").await;
+    run(&session, "ALTER TABLE t DROP CONSTRAINT t_pkey").await;
+    run(&session, "INSERT INTO t VALUES (1, 1, 'a')").await;
+    let twice = error(&session, "ALTER TABLE t ADD CONSTRAINT pk PRIMARY KEY (k)").await;
+    assert!(
+        twice.contains("\"pk\": key (k)=(1) already exists"),
+        "{twice}"
+    );
+    run(&session, "ALTER TABLE t DROP CONSTRAINT IF EXISTS pk").await;
+    let null = error(&session, "ALTER TABLE t ADD PRIMARY KEY (k, w)").await;
+    assert!(
+        null.contains("\"t_pkey\" has a null: key (k, w)="),
+        "{null}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn temporary_tables_have_keys_of_their_own() {
+    let engine = two_tiers();
+    let (session, other) = (engine.session(), engine.session());
+    for session in [&session, &other] {
+        run(session, "CREATE TEMP TABLE s (k INT PRIMARY KEY)").await;
+        run(session, "INSERT INTO s VALUES (1)").await;
+        run(session, "CREATE INDEX i ON s (k)").await;
+        assert_eq!(
+            found(session, "s_pkey", "SELECT count(*) FROM s WHERE k = 1").await,
+            "1"
+        );
+        run(session, "DROP INDEX i").await;
+    }
+}
+
+fn open(folder: &Path) -> Arc<Engine> {
+    let mut options = options();
+    options.data = Some(DataOptions::new(folder));
+    Engine::new(options).expect("an engine")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_outlive_the_process() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = async |session: &Session| {
+        assert_eq!(
+            found(session, "t_pkey", "SELECT w FROM t WHERE k = 2").await,
+            "b"
+        );
+        assert_eq!(
+            found(session, "named", "SELECT k FROM t WHERE w = 'a'").await,
+            "1"
+        );
+        let taken = error(session, "INSERT INTO t VALUES (2, 9, 'z')").await;
+        assert!(taken.contains("key (k)=(2) already exists"), "{taken}");
+        assert_eq!(run(session, "CALL nearfar.check('t')").await, "CHECK 2");
+    };
+    {
+        let session = open(folder.path()).session();
+        run(&session, T).await;
+        run(&session, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')").await;
+        run(&session, "CREATE INDEX named ON t (w)").await;
+        run(&session, "ALTER TABLE t DROP CONSTRAINT t_g_w_key").await;
+        check(&session).await;
+    }
+    {
+        let session = open(folder.path()).session();
+        check(&session).await;
+        run(&session, "CHECKPOINT").await;
+    }
+    let session = open(folder.path()).session();
+    // A change is the first that needs the entries.
+    run(&session, "DELETE FROM t WHERE w = 'a'").await;
+    run(&session, "INSERT INTO t VALUES (1, 1, 'a')").await;
+    check(&session).await;
+}
