@@ -17,6 +17,7 @@ use super::extended::{Portal, Prepared};
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::login;
+use super::recent::Recent;
 use super::settings::Settings;
 use crate::admission::{Place, Stranger};
 use crate::cancel::CancelKey;
@@ -41,6 +42,7 @@ pub struct Connection {
     pub cancel: CancelKey,
     pub prepared: HashMap<String, Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
+    pub recent: Recent,
     /// One of the places that there are for clients.
     pub place: Option<Place>,
     /// Held by the statement that runs, also by one that was given up and has not noticed yet.

@@ -19,6 +19,7 @@ use tokio::time::sleep;
 use super::connection::Connection;
 use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
+use super::recent::Recent;
 use super::session::begin_settings;
 use super::settings::Settings;
 use crate::admission::{Origin, Place};
@@ -306,6 +307,7 @@ impl Login<'_> {
             cancel,
             prepared: HashMap::new(),
             portals: HashMap::new(),
+            recent: Recent::default(),
             place: Some(place),
             working: Arc::default(),
             is_unconfirmed: false,

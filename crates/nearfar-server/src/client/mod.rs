@@ -8,6 +8,7 @@ mod extended;
 mod failure;
 mod interrupt;
 mod login;
+mod recent;
 mod rows;
 mod running;
 mod session;

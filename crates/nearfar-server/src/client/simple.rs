@@ -15,7 +15,13 @@ impl Connection {
         self.portals.remove("");
         // What reading takes is part of the first statement.
         let mut deadline = self.deadline();
-        let statements = self.read(sql, deadline).await?;
+        let statements = match self.recent.get(&sql) {
+            Some(known) => vec![known],
+            None => self.read(sql, deadline).await?,
+        };
+        if let [one] = &statements[..] {
+            self.recent.keep(one);
+        }
         if statements.is_empty() {
             let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
             self.writer.add(&empty)?;

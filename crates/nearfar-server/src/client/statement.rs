@@ -210,8 +210,11 @@ impl Connection {
         if let Some(outcome) = self.of_prepared(&statement)? {
             return Ok(outcome);
         }
-        let before = self.session.transaction_state();
         let tag = query_tag(statement.text());
+        if let Some(rows) = self.run_immediately(read, &statement, &parameters)? {
+            return Ok(Outcome::Rows(Output::new(rows, formats, None, read, tag)?));
+        }
+        let before = self.session.transaction_state();
         let command = statement.session_command().cloned();
         let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
         let behind = Arc::clone(&gate);
@@ -231,6 +234,21 @@ impl Connection {
                 Outcome::Rows(Output::new(rows, formats, None, read, tag)?)
             }
         })
+    }
+
+    /// The rows of a statement that is over sooner than another thread would have begun with it, unless one
+    /// that was given up is still at work.
+    fn run_immediately(
+        &self,
+        read: &Read,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<RowStream>, Failure> {
+        let Ok(_alone) = self.working.try_lock() else {
+            return Ok(None);
+        };
+        let rows = self.session.run_immediately(statement, parameters);
+        rows.map_err(|error| Failure::of(&error, &read.text))
     }
 
     /// Sends rows, up to a number of them or all with 0.

@@ -356,6 +356,17 @@ impl Engine {
         table: &Table,
         change: impl FnOnce(&Snapshot) -> Result<Vec<Arc<TableIndex>>, EngineError>,
     ) -> Result<(), EngineError> {
+        self.change_indexes_alone(gate, table, change)?;
+        self.database.main_changed();
+        Ok(())
+    }
+
+    fn change_indexes_alone(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        change: impl FnOnce(&Snapshot) -> Result<Vec<Arc<TableIndex>>, EngineError>,
+    ) -> Result<(), EngineError> {
         let _alone = self.definitions.unplanned_views.lock();
         self.database.check_owner()?;
         let log = self.log().filter(|_| table.is_kept());
@@ -382,7 +393,6 @@ impl Engine {
         {
             log.sync_to(position)?;
         }
-        self.database.main_changed();
         Ok(())
     }
 

@@ -119,6 +119,26 @@ impl RowStream {
         }
     }
 
+    /// Rows that are there already, of `plan`, which has their columns.
+    pub(super) fn of_batch(
+        plan: Arc<dyn ExecutionPlan>,
+        batch: RecordBatch,
+        memory: Arc<QueryMemory>,
+        transaction: Arc<Transaction>,
+        pool: Option<Arc<TablePool>>,
+    ) -> Result<Self, EngineError> {
+        let schema = batch.schema();
+        let batches = MemoryStream::try_new(vec![batch], Arc::clone(&schema), None)?;
+        Ok(Self {
+            schema,
+            batches: Box::pin(batches),
+            memory: CancelOnDrop(memory),
+            plan,
+            transaction,
+            pool,
+        })
+    }
+
     /// The next rows. An operator that panics ends its query, and nothing else.
     fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
         let batches = &mut self.batches;

@@ -22,6 +22,7 @@ mod statistics;
 mod steps;
 mod stream;
 
+pub(crate) use charge::PartitionCosts;
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
 pub use costly::is_costly;
 pub use filter::{Filter, has_subquery};

@@ -22,7 +22,8 @@ use super::transaction::{TransactionCommand, abort_as_rollback, transaction_comm
 use crate::memory::Charge;
 use crate::stack::with_stack;
 use crate::values::Declared;
-use std::sync::Arc;
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
 
 /// One statement of a script, read but not yet planned.
 #[derive(Debug, Clone)]
@@ -31,6 +32,8 @@ pub struct Statement {
     kind: StatementKind,
     /// The memory that it takes while it is kept.
     charge: Option<Arc<Charge>>,
+    /// What the engine has made of it.
+    compiled: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Statement {
@@ -57,6 +60,7 @@ impl Statement {
         let statement = cast_parameters(statement, of)?;
         Some(Self {
             charge: self.charge.clone(),
+            compiled: Arc::default(),
             text: self.text.clone(),
             kind: StatementKind::DataFusion {
                 statement: Box::new(statement),
@@ -71,6 +75,16 @@ impl Statement {
             charge: Some(Arc::clone(charge)),
             ..self
         }
+    }
+
+    /// What the engine has made of it before, where that was a `T`.
+    pub(crate) fn compiled<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.compiled.get()?).downcast().ok()
+    }
+
+    /// Keeps what the engine makes of it, the first time.
+    pub(crate) fn compile<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) {
+        self.compiled.get_or_init(|| Arc::new(make()));
     }
 
     /// What the statement does to the session itself, if it is about that.
@@ -150,6 +164,7 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
             text: piece.text,
             kind: StatementKind::Session(command),
             charge: None,
+            compiled: Arc::default(),
         });
     }
     let kind = match leading {
@@ -164,6 +179,7 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         text: piece.text,
         kind,
         charge: None,
+        compiled: Arc::default(),
     })
 }
 

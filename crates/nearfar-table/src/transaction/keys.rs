@@ -10,6 +10,9 @@ use crate::placement::Storage;
 use crate::segment::RowSet;
 use crate::table::{Part, RowId, Snapshot, Table, TableIndex};
 
+/// The bytes that an entry is known by, and the row that it leads to.
+type Entry = (Box<[u8]>, RowId);
+
 /// Entries by the bytes that they are known by.
 type Entries = BTreeMap<Box<[u8]>, RowId>;
 
@@ -20,14 +23,14 @@ struct IndexChange {
     /// The entries of rows that it has added, and not deleted again.
     added: Entries,
     /// Those of others' rows that it has deleted.
-    removed: Vec<(Box<[u8]>, RowId)>,
+    removed: Vec<Entry>,
 }
 
 /// What a statement does to one index.
 #[derive(Debug, Default)]
 struct Step {
     added: Entries,
-    removed: Vec<(Box<[u8]>, RowId)>,
+    removed: Vec<Entry>,
 }
 
 /// The rows that a statement changes.
@@ -94,7 +97,7 @@ fn entries_of(
     index: &TableIndex,
     snapshot: &Snapshot,
     rows: &[RowId],
-) -> Result<Vec<(Box<[u8]>, RowId)>, TableError> {
+) -> Result<Vec<Entry>, TableError> {
     let mut places: Vec<(usize, usize)> = rows
         .iter()
         .filter_map(|row| snapshot.locate(*row))

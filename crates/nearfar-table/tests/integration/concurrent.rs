@@ -9,7 +9,10 @@ use arrow::datatypes::{DataType, Int64Type};
 use nearfar_table::error::TableError;
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::RowSet;
-use nearfar_table::table::{RowId, Snapshot, Table, stored_schema};
+use nearfar_table::table::{
+    IndexColumn, IndexDefinition, IndexKind, IndexRole, RowId, Snapshot, Table, TableIndex,
+    stored_schema,
+};
 use nearfar_table::transaction::{
     Database, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction, TransactionError,
 };
@@ -42,6 +45,17 @@ impl Bank {
         let schema = stored_schema(&batch([]).schema());
         let table = Arc::new(Table::new("accounts", schema, Vec::new(), on(0)));
         database.add(&table);
+        let definition = IndexDefinition {
+            name: "accounts_balance".to_owned(),
+            columns: vec![IndexColumn::ascending(0)],
+            kind: IndexKind::Art,
+            role: IndexRole::Search,
+        };
+        let snapshot = table.snapshot();
+        let index = TableIndex::filled(definition, &snapshot, &storage).expect("an index");
+        database
+            .lock()
+            .install(&table, snapshot.with_indexes(vec![index]));
         let bank = Self {
             storage,
             database,
@@ -99,6 +113,26 @@ fn accounts(snapshot: &Snapshot) -> Vec<(RowId, i64)> {
     found
 }
 
+/// The rows that the index leads a transaction to are those with the balance.
+fn check_index(bank: &Bank, transaction: &Transaction) {
+    let snapshot = transaction.snapshot(&bank.table).expect("a snapshot");
+    let accounts = accounts(&snapshot);
+    for (_, wanted) in accounts.iter().step_by(7) {
+        let value = Arc::new(Int64Array::from(vec![*wanted])) as ArrayRef;
+        let index = &snapshot.indexes()[0];
+        let found = transaction.find(&bank.table, index, &[value], usize::MAX);
+        let places = found.expect("an index").expect("few rows").into_iter();
+        let mut found: Vec<RowId> = places
+            .map(|(part, row)| snapshot.parts()[part].ids.id(row))
+            .collect();
+        let with_balance = accounts.iter().filter(|(_, balance)| balance == wanted);
+        let mut expected: Vec<RowId> = with_balance.map(|(id, _)| *id).collect();
+        found.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{wanted}");
+    }
+}
+
 fn check(snapshot: &Snapshot) {
     let accounts = accounts(snapshot);
     assert_eq!(accounts.len() as i64, ACCOUNTS);
@@ -131,6 +165,7 @@ fn readers_see_whole_transactions_while_tables_are_merged_and_moved() {
                 let transaction = Transaction::explicit(&bank.database, true);
                 for _ in 0..2 {
                     check(&transaction.snapshot(&bank.table).expect("a snapshot"));
+                    check_index(bank, &transaction);
                 }
             }
         });
@@ -160,6 +195,7 @@ fn readers_see_whole_transactions_while_tables_are_merged_and_moved() {
     });
     bank.database.merges().stop();
     check(&bank.table.snapshot());
+    check_index(bank, &Transaction::of_reader(&bank.database));
     assert!(bank.table.merges() > 0);
     assert_eq!(bank.database.open_transactions(), 0);
 }

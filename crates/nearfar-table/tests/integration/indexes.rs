@@ -23,6 +23,9 @@ use crate::support::{on, storage};
 /// A row: its number, which is unique, and a word.
 type Row = (Option<i64>, &'static str);
 
+/// The same as it was found.
+type FoundRow = (Option<i64>, String);
+
 const WORDS: [&str; 4] = ["", "a", "ab", "b"];
 
 struct Scene {
@@ -39,7 +42,7 @@ impl Scene {
         let database = Database::new(storage.clone(), limits);
         let fields = [("number", DataType::Int64), ("word", DataType::Utf8)];
         let fields = fields.map(|(name, kind)| Field::new(name, kind, true));
-        let schema = stored_schema(&Schema::new(fields.to_vec()).into());
+        let schema = stored_schema(&Schema::new(fields.to_vec()));
         let table = Arc::new(Table::new("t", schema, Vec::new(), on(0)));
         database.add(&table);
         Self {
@@ -97,7 +100,7 @@ impl Scene {
     }
 
     /// All rows that a transaction sees.
-    fn scan(&self, transaction: &Transaction) -> BTreeMap<RowId, (Option<i64>, String)> {
+    fn scan(&self, transaction: &Transaction) -> BTreeMap<RowId, FoundRow> {
         let snapshot = transaction.snapshot(&self.table).expect("a snapshot");
         let mut found = BTreeMap::new();
         for part in 0..snapshot.parts().len() {
@@ -117,7 +120,7 @@ impl Scene {
         snapshot.parts()[part].ids.id(row)
     }
 
-    fn row(&self, snapshot: &Snapshot, (part, row): (usize, usize)) -> (Option<i64>, String) {
+    fn row(&self, snapshot: &Snapshot, (part, row): (usize, usize)) -> FoundRow {
         let rows = RowSet::Run { start: row, len: 1 };
         let column = |at: usize| {
             let slot = &snapshot.parts()[part].segment.columns()[at];
@@ -148,7 +151,7 @@ impl Scene {
     /// Compares both indexes with a scan.
     fn check(&self, transaction: &Transaction) {
         let all = self.scan(transaction);
-        let ids = |is_wanted: &dyn Fn(&(Option<i64>, String)) -> bool| -> Vec<RowId> {
+        let ids = |is_wanted: &dyn Fn(&FoundRow) -> bool| -> Vec<RowId> {
             let wanted = all.iter().filter(|(_, row)| is_wanted(row));
             wanted.map(|(id, _)| *id).collect()
         };

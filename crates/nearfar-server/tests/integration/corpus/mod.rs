@@ -152,11 +152,13 @@ async fn a_script_passes_only_with_the_right_answers() {
     let known = Known::default();
     let right = "statement ok\nCREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)\n\n\
                  statement ok\nCREATE INDEX i ON t(a)\n\n\
+                 statement ok\nREINDEX i\n\n\
                  statement ok\nINSERT INTO t VALUES(2,''),(1,NULL)\n\n\
+                 statement error\nINSERT INTO t VALUES(2,'x')\n\n\
                  query IT rowsort\nSELECT a, b FROM t\n----\n1\nNULL\n2\n(empty)\n\n\
                  statement error\nSELECT c FROM t\n\n";
     let outcome = run("right", right, &known, limits).await;
-    assert_eq!((outcome.passed, outcome.unsupported), (4, 1), "{outcome:?}");
+    assert_eq!((outcome.passed, outcome.unsupported), (6, 1), "{outcome:?}");
     assert!(outcome.failures.is_empty(), "{outcome:?}");
     let wrong = "statement ok\nSELECT c FROM t\n\nstatement error\nSELECT 1\n\nquery I\nSELECT 1\n----\n2\n\n\
                  query II\nSELECT 1\n----\n1\n\n";

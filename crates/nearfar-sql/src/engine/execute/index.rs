@@ -13,6 +13,9 @@ use crate::scan::table_of;
 use crate::sql::{CreateIndex, DropIndex, KeyChange, KeyClause, SqlError};
 use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole, Snapshot, Table, TableIndex};
 
+/// An index, and the table that it is of.
+type OwnedIndex = (Arc<Table>, Arc<TableIndex>);
+
 impl Session {
     /// `CREATE INDEX`. Nobody commits meanwhile.
     pub(super) async fn create_index(
@@ -149,10 +152,7 @@ impl Session {
     }
 
     /// The index of this name, and its table; the session's own first.
-    fn index_of(
-        &self,
-        name: &TableReference,
-    ) -> Result<Option<(Arc<Table>, Arc<TableIndex>)>, EngineError> {
+    fn index_of(&self, name: &TableReference) -> Result<Option<OwnedIndex>, EngineError> {
         let (schema, index) = self.resolve(name)?;
         let own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
         let own = own.then(|| Arc::clone(&self.temporary));
@@ -170,7 +170,7 @@ fn internal(error: tokio::task::JoinError) -> EngineError {
     }
 }
 
-fn find_index(map: &TableMap, name: &str) -> Option<(Arc<Table>, Arc<TableIndex>)> {
+fn find_index(map: &TableMap, name: &str) -> Option<OwnedIndex> {
     map.all().iter().find_map(|(_, provider)| {
         let table = table_of(provider.as_ref())?;
         let snapshot = table.snapshot();

@@ -4,6 +4,7 @@ mod access;
 mod alter;
 mod analyze;
 mod call;
+mod compiled;
 mod copy;
 mod copy_client;
 mod create;
@@ -39,6 +40,7 @@ use crate::memory::QueryMemory;
 use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
+use compiled::Compiled;
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
 use modify::explained;
@@ -100,6 +102,9 @@ impl Session {
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_transaction(*command).await;
         }
+        if let Some(rows) = self.run_immediately(statement, parameters)? {
+            return Ok(StatementResult::Rows(rows));
+        }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let running = self.run_in(&transaction, statement, parameters);
@@ -148,7 +153,7 @@ impl Session {
                 create,
             } => {
                 let given = (parsed.as_ref(), parameters);
-                self.run_planned(transaction, statement.text(), given, create)
+                self.run_planned(transaction, statement, given, create)
                     .await
             }
             StatementKind::Transaction(command) => self.control_transaction(*command).await,
@@ -158,14 +163,16 @@ impl Session {
     async fn run_planned(
         &self,
         transaction: &Arc<Transaction>,
-        text: &str,
+        whole: &Statement,
         (statement, parameters): (&DfStatement, &[ScalarValue]),
         create: &CreateClauses,
     ) -> Result<StatementResult, EngineError> {
+        let text = whole.text();
         let state = within(transaction, self.context().state());
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
         let mut plan = plan(&state, statement).await?;
+        whole.compile(|| Compiled::of(&plan));
         if !parameters.is_empty() {
             plan = plan.with_param_values(parameters.to_vec())?;
         }

@@ -282,6 +282,9 @@ impl Client {
 
 async fn pairs(session: &Session, table: &str) -> BTreeMap<i64, i64> {
     let mut found = BTreeMap::new();
+    if !table.starts_with('v') {
+        run(session, &format!("CALL nearfar.check('{table}')")).await;
+    }
     let sql = format!("SELECT k, v, s FROM {table}");
     for result in session.execute(&sql).await.expect(table) {
         let StatementResult::Rows(rows) = result else {

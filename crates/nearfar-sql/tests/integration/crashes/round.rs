@@ -316,11 +316,17 @@ fn make_tables(kept: &Kept, random: &mut Random) {
     runtime.block_on(async {
         let engine = kept.open(random, TakeOver::Never).expect("an engine");
         let session = engine.session();
-        run(&session, "CREATE TABLE log (client BIGINT, n BIGINT)").await;
+        run(
+            &session,
+            "CREATE TABLE log (client BIGINT, n BIGINT, PRIMARY KEY (client, n))",
+        )
+        .await;
         for client in 0..CLIENTS {
             for table in ["a", "b"] {
-                let columns = "(k BIGINT, v BIGINT, s VARCHAR)";
+                let columns = "(k BIGINT PRIMARY KEY, v BIGINT, s VARCHAR UNIQUE)";
                 run(&session, &format!("CREATE TABLE {table}{client} {columns}")).await;
+                let index = format!("CREATE INDEX ON {table}{client} USING masstree (v, k DESC)");
+                run(&session, &index).await;
             }
         }
     });

@@ -101,7 +101,7 @@ impl KeyEncoder {
         let values = self.columns.iter().map(|column| {
             let values = part.segment.columns()[column.column].current()?;
             let data_type = self.schema.field(column.column).data_type();
-            Ok(values.read(rows, data_type)?)
+            values.read(rows, data_type)
         });
         let values = values.collect::<Result<Vec<ArrayRef>, TableError>>()?;
         Ok((self.keys(&values)?, part.ids.ids(rows)))
