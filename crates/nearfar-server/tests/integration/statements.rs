@@ -68,6 +68,58 @@ async fn parameters_have_the_types_of_their_places() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn keys_are_told_by_their_codes_and_rows_found_again_and_again() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    let create =
+        "CREATE TABLE t (k INT PRIMARY KEY, v BIGINT); INSERT INTO t VALUES (1, 10), (2, 20)";
+    one.batch_execute(create).await.expect("created");
+    for (sql, expected) in [
+        ("INSERT INTO t VALUES (2, 0)", "23505"),
+        ("INSERT INTO t SELECT NULL, 0", "23502"),
+        ("ALTER TABLE t ADD PRIMARY KEY (v)", "42P16"),
+        ("CREATE INDEX t_pkey ON t (v)", "42P07"),
+        ("DROP INDEX t_pkey", "2BP01"),
+        ("DROP INDEX u", "42704"),
+        ("CREATE INDEX ON t (nothing)", "42703"),
+        ("CREATE INDEX ON t USING hash (v)", "0A000"),
+    ] {
+        assert_eq!(code(one.simple_query(sql).await), expected, "{sql}");
+    }
+    let select = one
+        .prepare("SELECT v FROM t WHERE k = $1")
+        .await
+        .expect("prepared");
+    for round in 0..5_i64 {
+        let row = one.query_one(&select, &[&2_i32]).await.expect("a row");
+        assert_eq!(row.get::<_, i64>(0), 20 + round);
+        let text = "SELECT v FROM t WHERE k = 2";
+        let answers = one.simple_query(text).await.expect("answered");
+        assert_eq!(values(&answers), [(20 + round).to_string()]);
+        assert!(
+            one.query_opt(&select, &[&3_i32])
+                .await
+                .expect("none")
+                .is_none()
+        );
+        let answers = one.simple_query("SELECT 1").await.expect("answered");
+        assert_eq!(values(&answers), ["1"]);
+        let change = "UPDATE t SET v = v + 1 WHERE k = 2";
+        assert_eq!(other.execute(change, &[]).await.expect("changed"), 1);
+    }
+    other.batch_execute("DROP TABLE t").await.expect("dropped");
+    assert_eq!(code(one.query(&select, &[&2_i32]).await), "42P01");
+    let again = "CREATE TABLE t (v VARCHAR, k INT PRIMARY KEY)";
+    other.batch_execute(again).await.expect("created");
+    let changed = one.query(&select, &[&2_i32]).await;
+    assert_eq!(
+        code(changed),
+        "0A000",
+        "the columns are not those that were described"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn transactions_isolate_and_conflict() {
     let server = start().await;
     let (one, other) = (server.client().await, server.client().await);

@@ -128,7 +128,9 @@ impl RowStream {
         pool: Option<Arc<TablePool>>,
     ) -> Result<Self, EngineError> {
         let schema = batch.schema();
-        let batches = MemoryStream::try_new(vec![batch], Arc::clone(&schema), None)?;
+        let batches = (batch.num_rows() > 0).then_some(batch);
+        let batches = batches.into_iter().collect();
+        let batches = MemoryStream::try_new(batches, Arc::clone(&schema), None)?;
         Ok(Self {
             schema,
             batches: Box::pin(batches),

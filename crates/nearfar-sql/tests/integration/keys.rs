@@ -1,8 +1,12 @@
 //! Keys and indexes through SQL.
 
 use super::support::{error, options, run, two_tiers, value};
+use arrow::util::display::array_value_to_string;
+use arrow::util::pretty::pretty_format_batches;
+use datafusion::scalar::ScalarValue;
 use nearfar_durable::log::DataOptions;
-use nearfar_sql::engine::{Engine, Session};
+use nearfar_sql::engine::{Engine, RowStream, Session, StatementResult};
+use nearfar_sql::sql::Statement;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -260,4 +264,134 @@ async fn keys_outlive_the_process() {
     run(&session, "DELETE FROM t WHERE w = 'a'").await;
     run(&session, "INSERT INTO t VALUES (1, 1, 'a')").await;
     check(&session).await;
+}
+
+/// The only value that a statement gives with these parameters; nothing where it gives no row. It is not
+/// planned again.
+async fn immediately(session: &Session, statement: &Statement, with: &[ScalarValue]) -> String {
+    let rows = session.run_immediately(statement, with).expect("rows");
+    let rows = rows.unwrap_or_else(|| panic!("{} is planned", statement.text()));
+    first_value(rows).await
+}
+
+async fn first_value(rows: RowStream) -> String {
+    let batches = rows.collect().await.expect("rows");
+    let batch = batches.iter().find(|batch| batch.num_rows() > 0);
+    let value = batch.map(|batch| array_value_to_string(batch.column(0), 0).expect("a text"));
+    value.unwrap_or_default()
+}
+
+/// The same, however the statement is carried out.
+async fn anyhow(session: &Session, statement: &Statement, with: &[ScalarValue]) -> String {
+    match session.run_with(statement, with).await.expect("rows") {
+        StatementResult::Rows(rows) => first_value(rows).await,
+        StatementResult::Command(tag) => panic!("{tag}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_for_a_key_is_planned_once() {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(&session, T).await;
+    run(&session, "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b')").await;
+    let one = session
+        .read("SELECT w FROM t AS x WHERE x.k = $1")
+        .expect("read")
+        .remove(0);
+    let unknown = session.run_immediately(&one, &[ScalarValue::from(1_i32)]);
+    assert!(
+        unknown.expect("nothing").is_none(),
+        "it was not planned yet"
+    );
+    assert_eq!(
+        anyhow(&session, &one, &[ScalarValue::from(1_i32)]).await,
+        "a"
+    );
+    for (value, found) in [
+        (ScalarValue::from(2_i32), "b"),
+        (ScalarValue::from(2_i64), "b"),
+        (ScalarValue::from(3_i32), ""),
+    ] {
+        assert_eq!(immediately(&session, &one, &[value]).await, found);
+    }
+    // What is compared in another way is planned.
+    for (value, found) in [
+        (ScalarValue::from(i64::MAX), ""),
+        (ScalarValue::from(1.0), "a"),
+        (ScalarValue::from(1.5), ""),
+        (ScalarValue::Int32(None), ""),
+    ] {
+        let planned = session.run_immediately(&one, std::slice::from_ref(&value));
+        assert!(planned.expect("nothing").is_none(), "{value:?}");
+        assert_eq!(anyhow(&session, &one, &[value]).await, found);
+    }
+    let key = [ScalarValue::from(1_i32)];
+    run(&session, "BEGIN; UPDATE t SET w = 'mine' WHERE k = 1").await;
+    assert_eq!(immediately(&session, &one, &key).await, "mine");
+    error(&session, "SELECT 1 / 0").await;
+    assert!(
+        session.run_immediately(&one, &key).is_err(),
+        "the transaction has failed"
+    );
+    run(&session, "ROLLBACK").await;
+    assert_eq!(immediately(&session, &one, &key).await, "a");
+    run(
+        &session,
+        "CREATE TEMP TABLE t (k INT PRIMARY KEY, w VARCHAR)",
+    )
+    .await;
+    assert_eq!(anyhow(&session, &one, &key).await, "");
+    run(
+        &session,
+        "DROP TABLE t; ALTER TABLE t DROP CONSTRAINT t_pkey",
+    )
+    .await;
+    assert_eq!(anyhow(&session, &one, &key).await, "a");
+    run(
+        &session,
+        "DROP TABLE t; CREATE TABLE t (w INT, k INT UNIQUE); INSERT INTO t VALUES (7, 1)",
+    )
+    .await;
+    assert_eq!(anyhow(&session, &one, &key).await, "7");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_compiled_gives_what_is_planned() {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(
+        &session,
+        "CREATE TABLE t (a INT, b VARCHAR, c DATE, d DECIMAL(9, 2), e DOUBLE, UNIQUE (b, a))",
+    )
+    .await;
+    let rows =
+        "(1, 'x', '2020-01-01', 1.5, 0.5), (2, 'x', NULL, NULL, NULL), (NULL, 'y', NULL, 1, 1)";
+    run(&session, &format!("INSERT INTO t VALUES {rows}")).await;
+    for sql in [
+        "SELECT 1",
+        "SELECT 1, 1, 'x' AS y, NULL",
+        "SELECT c FROM t WHERE a = 1 AND b = 'x'",
+        "SELECT d, e, d FROM t WHERE 'x' = b AND a = 2",
+        "SELECT a FROM t WHERE a = 3 AND b = 'x'",
+        "SELECT a FROM t WHERE b = 'y' AND a = NULL",
+        "SELECT a FROM t WHERE a = 1 AND a = 2 AND b = 'x'",
+        "SELECT a + 1 FROM t WHERE a = 1 AND b = 'x'",
+        "SELECT count(*) FROM t WHERE a = 1 AND b = 'x'",
+        "SELECT a FROM t WHERE a = 1 AND b = 'x' AND d > 1",
+    ] {
+        let statement = session.read(sql).expect(sql).remove(0);
+        let mut shown = Vec::new();
+        for _ in 0..2 {
+            let result = session.run(&statement).await.expect(sql);
+            let StatementResult::Rows(rows) = result else {
+                panic!("{sql}")
+            };
+            let schema = Arc::clone(rows.schema());
+            let batches = rows.collect().await.expect(sql);
+            shown.push((
+                schema,
+                pretty_format_batches(&batches).expect(sql).to_string(),
+            ));
+        }
+        assert_eq!(shown[0], shown[1], "{sql}");
+    }
 }

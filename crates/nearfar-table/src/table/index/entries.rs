@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::Frontend;
 use nearfar_index::{Art, Masstree, TreeError};
-use nearfar_memory::{HeapError, HeapOptions, TierHeap, TierId};
+use nearfar_memory::HeapError;
 use parking_lot::RwLock;
 use std::ops::ControlFlow;
 
@@ -46,7 +46,7 @@ impl Entries {
     /// # Errors
     /// Address space that is refused.
     pub fn new(kind: IndexKind, storage: &Storage) -> Result<Self, HeapError> {
-        let heap = TierHeap::new(&storage.system, TierId::NEAR, HeapOptions::default())?;
+        let heap = storage.indexes.get(&storage.system)?;
         let memory = NodeMemory::on_heaps(vec![(heap, u64::MAX >> 1)]);
         let frontend = Frontend::all_near();
         Ok(Self {
