@@ -584,7 +584,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 4).then_some(ManifestError::Version { found: version, known: 4 }));
+        prop_assert_eq!(found, (version != 5).then_some(ManifestError::Version { found: version, known: 5 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ManifestError::ByteOrder));
