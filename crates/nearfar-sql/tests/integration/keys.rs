@@ -347,6 +347,9 @@ async fn a_query_for_a_key_is_planned_once() {
     )
     .await;
     assert_eq!(anyhow(&session, &one, &key).await, "a");
+    let other_key = "UPDATE t SET g = 3 - k; ALTER TABLE t ADD CONSTRAINT t_pkey PRIMARY KEY (g)";
+    run(&session, other_key).await;
+    assert_eq!(anyhow(&session, &one, &key).await, "a");
     run(
         &session,
         "DROP TABLE t; CREATE TABLE t (w INT, k INT UNIQUE); INSERT INTO t VALUES (7, 1)",

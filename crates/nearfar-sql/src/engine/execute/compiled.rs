@@ -27,7 +27,7 @@ use crate::scan::{PartitionCosts, provider_of, table_of};
 use crate::sql::Statement;
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
-use nearfar_table::table::{Snapshot, Table, TableIndex};
+use nearfar_table::table::{IndexDefinition, Snapshot, Table, TableIndex};
 use nearfar_table::transaction::Transaction;
 
 /// What a statement takes that is not planned again.
@@ -52,8 +52,8 @@ enum Rows {
 struct KeyQuery {
     name: TableReference,
     table: Weak<Table>,
-    /// The index, by its name.
-    index: String,
+    /// The index, which can be another one of its name by the time that the query runs.
+    index: Arc<IndexDefinition>,
     /// The values of its columns.
     key: Vec<KeyValue>,
     /// The table's columns that are asked for.
@@ -154,7 +154,7 @@ impl KeyQuery {
     ) -> Result<Option<RecordBatch>, EngineError> {
         let snapshot = transaction.snapshot(table)?;
         let mut indexes = snapshot.indexes().iter();
-        let index = indexes.find(|index| index.definition().name == self.index);
+        let index = indexes.find(|index| *index.definition() == self.index);
         let Some(index) = index.filter(|index| index.len().is_some()) else {
             return Ok(None);
         };
@@ -246,7 +246,10 @@ fn value_of(expr: &Expr) -> Option<KeyValue> {
 }
 
 /// The unique index whose columns are those that have values, and these in its order.
-fn key_of(table: &Table, values: &BTreeMap<usize, KeyValue>) -> Option<(String, Vec<KeyValue>)> {
+fn key_of(
+    table: &Table,
+    values: &BTreeMap<usize, KeyValue>,
+) -> Option<(Arc<IndexDefinition>, Vec<KeyValue>)> {
     let snapshot = table.snapshot();
     snapshot.indexes().iter().find_map(|index| {
         let definition = index.definition();
@@ -258,7 +261,7 @@ fn key_of(table: &Table, values: &BTreeMap<usize, KeyValue>) -> Option<(String, 
             values.get(&column.column).filter(|_| is_plain).cloned()
         });
         let key = key.collect::<Option<Vec<KeyValue>>>().filter(|_| is_key)?;
-        Some((definition.name.clone(), key))
+        Some((Arc::clone(definition), key))
     })
 }
 
