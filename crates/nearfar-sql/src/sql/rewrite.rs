@@ -248,9 +248,10 @@ mod tests {
         for sql in [
             "merge into t using u on t.a = u.a when matched then delete",
             "analyze t",
-            "create table t (a int primary key)",
             "create table t (a int default 1)",
-            "create index i on t (a)",
+            "create table t (a int check (a > 1))",
+            "create table t (a int primary key deferrable)",
+            "create table t (a int, unique nulls not distinct (a))",
         ] {
             let error = rewritten(sql).expect_err(sql);
             assert!(
@@ -258,6 +259,10 @@ mod tests {
                 "{sql}: {error}"
             );
         }
+        let keyed = rewritten("create table t (a int, b int unique, primary key (a))");
+        let (text, clauses) = keyed.expect("keys");
+        assert_eq!(text, "CREATE TABLE t (a INT NOT NULL, b INT)");
+        assert_eq!(clauses.keys.len(), 2);
         assert!(matches!(
             rewritten("create table t (a int) engine = InnoDB"),
             Err(SqlError::UnknownOption { .. })
