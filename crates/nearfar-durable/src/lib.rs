@@ -21,7 +21,7 @@
 //! use nearfar_memory::{
 //!     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind, TierSpec,
 //! };
-//! use nearfar_table::placement::{ColumnPlacements, IndexHeap, Storage};
+//! use nearfar_table::placement::{ColumnPlacements, Storage};
 //! use nearfar_table::tier_models::TierModels;
 //! use nearfar_table::table::{CommitGate, Table, stored_schema};
 //! use nearfar_table::transaction::{NewRowsBuilder, Transaction};
@@ -36,7 +36,6 @@
 //!     temporary: None,
 //!     pool: None,
 //!     models: TierModels::default(),
-//!     indexes: IndexHeap::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
 //! let batch = RecordBatch::try_from_iter([("n", numbers)])?;

@@ -17,7 +17,7 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
-use nearfar_table::placement::{ColumnPlacements, IndexHeap, Storage};
+use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{
     DistinctSketch, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder,
@@ -44,7 +44,6 @@ fn storage() -> Storage {
         temporary: None,
         pool: None,
         models: TierModels::default(),
-        indexes: IndexHeap::default(),
     }
 }
 

@@ -59,7 +59,7 @@ use nearfar_durable::checkpoint::pooled::TablePool;
 use nearfar_durable::checkpoint::{Publisher, Verifier};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
-use nearfar_table::placement::{IndexHeap, Storage, TemporaryBudget};
+use nearfar_table::placement::{Storage, TemporaryBudget};
 use nearfar_table::table::Table;
 use nearfar_table::tier_models::TierModels;
 use nearfar_table::transaction::{CommitGate, Database};
@@ -137,7 +137,6 @@ impl Engine {
             temporary: None,
             pool: None,
             models,
-            indexes: IndexHeap::default(),
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {

@@ -1,7 +1,6 @@
 //! Why an index can't be made or does not take a row.
 
 use nearfar_index::TreeError;
-use nearfar_memory::HeapError;
 
 /// Why an index can't be made, or does not take a row. Nothing has changed then.
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +40,6 @@ pub enum IndexError {
         /// The key.
         key: String,
     },
-    /// There is no address space for its nodes.
-    #[error(transparent)]
-    Heap(#[from] HeapError),
     /// There is no memory for its nodes.
     #[error(transparent)]
     Tree(#[from] TreeError),

@@ -1,10 +1,8 @@
 //! Which column lies where.
 
-mod index_heap;
 mod strategy;
 mod temporary;
 
-pub use index_heap::IndexHeap;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError};
 pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
 
@@ -28,8 +26,6 @@ pub struct Storage {
     pub pool: Option<Arc<dyn ColumnPool>>,
     /// The tiers that are emulated.
     pub models: TierModels,
-    /// Where nodes of indexes come from.
-    pub indexes: IndexHeap,
 }
 
 impl Storage {

@@ -153,18 +153,17 @@ impl Transaction {
         let has_null = values.iter().any(|value| value.is_null(0));
         let is_whole = values.len() == index.definition().columns.len();
         let key = (&*prefix, is_whole && index.is_alone(has_null));
-        let storage = self.database.storage();
         let changes = self.changes.lock();
         let change = changes.as_ref().and_then(|all| all.get(&table.id()));
         let Some(change) = change else {
             let snapshot = self.base(table)?;
             let own = std::iter::empty();
-            return index.find((&snapshot, storage), key, own, rows_max);
+            return index.find(&snapshot, key, own, rows_max);
         };
         // The rows that are entered are those of what was read first.
-        index.entries(&change.base, storage)?;
+        index.entries(&change.base)?;
         let own = change.indexes.rows_of(index, &prefix);
-        index.find((&change.view, storage), key, own, rows_max)
+        index.find(&change.view, key, own, rows_max)
     }
 
     /// Adds rows to a table.
@@ -303,7 +302,7 @@ impl Transaction {
             let onto = pending.changes.values_mut();
             let onto = onto.map(|change| change.onto(&newest, &self.database));
             let results = onto.collect::<Result<Vec<_>, TableError>>()?;
-            let mut entries = AddedEntries::new(self.database.storage());
+            let mut entries = AddedEntries::default();
             for (change, result) in pending.changes.values().zip(&results) {
                 entries.add(&change.indexes, result, !result.is(&change.view))?;
             }
@@ -442,7 +441,7 @@ impl Change {
             deleted: &ids,
             new: &new,
         };
-        self.indexes.add(&rows, database.storage())?;
+        self.indexes.add(&rows)?;
         let own = Snapshot::of_main(Arc::clone(table.schema()), Vec::new());
         let own = join_small(
             own.appended(&[], &[&self.delta[..], delta.as_slice()].concat()),
@@ -491,9 +490,9 @@ impl Change {
         let appended = current.appended(&self.main, &self.delta);
         let changed = appended.without(&self.deleted).map_err(conflict)?;
         let own = [&self.main[..], &self.delta[..]].concat();
-        let (snapshots, storage) = ((current, &changed), database.storage());
-        self.indexes.meet(snapshots, &own, &self.deleted, storage)?;
-        join_small(changed, &self.table.storage(storage))
+        self.indexes
+            .meet((current, &changed), &own, &self.deleted)?;
+        join_small(changed, &self.table.storage(database.storage()))
     }
 
     /// The entries of the rows that it has deleted, once it is committed.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use super::dead_keys::DeadKey;
 use crate::error::{IndexError, TableError};
-use crate::placement::Storage;
 use crate::segment::RowSet;
 use crate::table::{Part, RowId, Snapshot, Table, TableIndex};
 
@@ -56,9 +55,9 @@ impl IndexChange {
     }
 
     /// What a statement does to the index.
-    fn step(&self, rows: &ChangedRows<'_>, storage: &Storage) -> Result<Step, TableError> {
+    fn step(&self, rows: &ChangedRows<'_>) -> Result<Step, TableError> {
         let index = &self.index;
-        let known = index.entries(rows.before, storage)?;
+        let known = index.entries(rows.before)?;
         let mut step = Step {
             removed: entries_of(index, rows.before, rows.deleted)?,
             added: Entries::new(),
@@ -128,8 +127,8 @@ impl IndexChanges {
     ///
     /// # Errors
     /// [`IndexError::Duplicate`], [`IndexError::KeyTooLong`], and nothing has changed.
-    pub fn add(&mut self, rows: &ChangedRows<'_>, storage: &Storage) -> Result<(), TableError> {
-        let steps = self.0.iter().map(|change| change.step(rows, storage));
+    pub fn add(&mut self, rows: &ChangedRows<'_>) -> Result<(), TableError> {
+        let steps = self.0.iter().map(|change| change.step(rows));
         let steps = steps.collect::<Result<Vec<_>, _>>()?;
         let changes = self.0.iter_mut().zip(steps);
         changes.for_each(|(change, step)| change.take(step));
@@ -147,7 +146,6 @@ impl IndexChanges {
         (current, result): (&Snapshot, &Snapshot),
         own: &[Part],
         deleted: &[RowId],
-        storage: &Storage,
     ) -> Result<(), TableError> {
         for index in result.indexes() {
             if self
@@ -157,7 +155,7 @@ impl IndexChanges {
             {
                 continue;
             }
-            index.entries(current, storage)?;
+            index.entries(current)?;
             let mut change = IndexChange::of(index);
             change.removed = entries_of(index, current, deleted)?;
             for part in own {
@@ -213,21 +211,10 @@ type Added<'a> = (&'a TableIndex, &'a [u8], RowId, Option<RowId>);
 
 /// The entries that a commit has added. They are taken out again when this is dropped, unless the
 /// commit has come to its end.
-#[derive(Debug)]
-pub(super) struct AddedEntries<'a> {
-    storage: &'a Storage,
-    added: Vec<Added<'a>>,
-}
+#[derive(Debug, Default)]
+pub(super) struct AddedEntries<'a>(Vec<Added<'a>>);
 
 impl<'a> AddedEntries<'a> {
-    /// None yet.
-    pub fn new(storage: &'a Storage) -> Self {
-        Self {
-            storage,
-            added: Vec::new(),
-        }
-    }
-
     /// Adds the entries of `changes`, whose result is to be `result`. Whether a key is another row's is
     /// looked at again where the transaction `is_late`: another one has committed since it began.
     ///
@@ -245,14 +232,14 @@ impl<'a> AddedEntries<'a> {
         };
         for change in changes.0.iter().filter(is_left) {
             let index = change.index.as_ref();
-            let entries = index.entries(result, self.storage)?;
+            let entries = index.entries(result)?;
             for (entry, row) in &change.added {
                 let is_there = |other: RowId| other != *row && result.locate(other).is_some();
                 if is_late && entries.get(entry).any(is_there) {
                     return Err(index.duplicate(entry).into());
                 }
                 let before = entries.insert(entry, *row).map_err(IndexError::from)?;
-                self.added.push((index, entry, *row, before));
+                self.0.push((index, entry, *row, before));
             }
         }
         Ok(())
@@ -260,13 +247,13 @@ impl<'a> AddedEntries<'a> {
 
     /// Leaves the entries where they are.
     pub fn keep(mut self) {
-        self.added.clear();
+        self.0.clear();
     }
 }
 
 impl Drop for AddedEntries<'_> {
     fn drop(&mut self) {
-        while let Some((index, entry, row, before)) = self.added.pop() {
+        while let Some((index, entry, row, before)) = self.0.pop() {
             index.undo(entry, row, before);
         }
     }

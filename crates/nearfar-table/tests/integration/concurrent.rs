@@ -52,7 +52,7 @@ impl Bank {
             role: IndexRole::Search,
         };
         let snapshot = table.snapshot();
-        let index = TableIndex::filled(definition, &snapshot, &storage).expect("an index");
+        let index = TableIndex::filled(definition, &snapshot).expect("an index");
         database
             .lock()
             .install(&table, snapshot.with_indexes(vec![index]));

@@ -75,7 +75,7 @@ impl Scene {
             kind,
             role,
         };
-        let index = TableIndex::filled(definition, &snapshot, &self.storage).expect("an index");
+        let index = TableIndex::filled(definition, &snapshot).expect("an index");
         let all = [snapshot.indexes(), &[index]].concat();
         commits.install(&self.table, snapshot.with_indexes(all));
     }
@@ -370,7 +370,7 @@ fn keys_that_are_too_long_and_tables_with_duplicates_are_refused() {
         kind: IndexKind::Art,
         role,
     };
-    let fill = |definition| TableIndex::filled(definition, &scene.table.snapshot(), &scene.storage);
+    let fill = |definition| TableIndex::filled(definition, &scene.table.snapshot());
     let duplicate = fill(definition("n", 0, IndexRole::PrimaryKey)).expect_err("a duplicate");
     assert!(
         duplicate.to_string().contains("(number)=(1)"),

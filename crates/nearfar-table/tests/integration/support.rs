@@ -4,7 +4,7 @@ use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
     TierSpec,
 };
-use nearfar_table::placement::{ColumnPlacements, IndexHeap, Storage};
+use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::tier_models::TierModels;
 
 /// Two tiers in this machine's memory.
@@ -23,7 +23,6 @@ pub fn storage() -> Storage {
         temporary: None,
         pool: None,
         models: TierModels::default(),
-        indexes: IndexHeap::default(),
     }
 }
 

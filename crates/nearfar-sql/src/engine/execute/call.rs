@@ -67,11 +67,11 @@ impl Session {
         let table = self.memory_table(&table_reference(name)?).await?;
         let snapshot = transaction.snapshot(&table)?;
         // Ended by the check's end at the earliest: entries of the rows that it reads stay until then.
-        let (transaction, engine) = (Arc::clone(transaction), Arc::clone(self.engine()));
+        let transaction = Arc::clone(transaction);
         let checked = tokio::task::spawn_blocking(move || {
             let _reads = transaction;
             let mut indexes = snapshot.indexes().iter();
-            indexes.try_for_each(|index| index.verify(&snapshot, engine.storage()))?;
+            indexes.try_for_each(|index| index.verify(&snapshot))?;
             Ok::<u64, EngineError>(snapshot.indexes().len() as u64)
         });
         let indexes = checked.await.map_err(|error| EngineError::Internal {

@@ -75,7 +75,7 @@ impl Session {
         if !clauses.keys.is_empty() {
             let snapshot = table.snapshot();
             let indexes = with_keys(&snapshot, &table, &slot.schema, &clauses.keys, |key| {
-                TableIndex::filled(key, &snapshot, self.engine().storage())
+                TableIndex::filled(key, &snapshot)
             })?;
             self.engine()
                 .database()

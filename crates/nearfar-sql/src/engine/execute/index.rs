@@ -115,7 +115,7 @@ impl Session {
         let added = tokio::task::spawn_blocking(move || {
             engine.change_indexes(&gate, &table, |snapshot| {
                 with_keys(snapshot, &table, &map, &keys, |definition| {
-                    TableIndex::filled(definition, snapshot, engine.storage())
+                    TableIndex::filled(definition, snapshot)
                 })
             })
         });

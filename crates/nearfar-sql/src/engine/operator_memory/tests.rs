@@ -10,7 +10,7 @@ use nearfar_memory::{
     TierKind, TierSpec,
 };
 use nearfar_model::{BandwidthShare, Clock, EmulatedTier, EmulationParameters, VirtualClock};
-use nearfar_table::placement::{ColumnPlacements, IndexHeap, Storage};
+use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::table::{Table, TableBuilder, stored_schema};
 use nearfar_table::tier_models::TierModels;
 use std::sync::Arc;
@@ -67,7 +67,6 @@ fn table(system: &Arc<MemorySystem>, tier: TierId) -> Arc<Table> {
         temporary: None,
         pool: None,
         models: TierModels::default(),
-        indexes: IndexHeap::default(),
     };
     let mut builder = TableBuilder::new(Arc::clone(&schema), placements.clone(), storage);
     builder.push(&batch).expect("pushed");

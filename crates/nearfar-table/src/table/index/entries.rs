@@ -4,12 +4,10 @@ use hashbrown::HashMap;
 use nearfar_index::memory::NodeMemory;
 use nearfar_index::placement::Frontend;
 use nearfar_index::{Art, Masstree, TreeError};
-use nearfar_memory::HeapError;
 use parking_lot::RwLock;
 use std::ops::ControlFlow;
 
 use super::definition::IndexKind;
-use crate::placement::Storage;
 use crate::table::row_ids::RowId;
 
 #[derive(Debug)]
@@ -41,21 +39,17 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// None, in the near tier's memory.
-    ///
-    /// # Errors
-    /// Address space that is refused.
-    pub fn new(kind: IndexKind, storage: &Storage) -> Result<Self, HeapError> {
-        let heap = storage.indexes.get(&storage.system)?;
-        let memory = NodeMemory::on_heaps(vec![(heap, u64::MAX >> 1)]);
+    /// None, in memory of the platform's allocator.
+    pub fn new(kind: IndexKind) -> Self {
+        let memory = NodeMemory::platform();
         let frontend = Frontend::all_near();
-        Ok(Self {
+        Self {
             tree: match kind {
                 IndexKind::Art => Tree::Art(Art::with_memory(memory, frontend)),
                 IndexKind::Masstree => Tree::Masstree(Masstree::with_memory(memory, frontend)),
             },
             earlier: RwLock::default(),
-        })
+        }
     }
 
     /// Has `key` lead to `row`, and from there to the row that it led to before, which is returned.

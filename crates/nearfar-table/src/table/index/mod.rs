@@ -24,7 +24,6 @@ use std::sync::{Arc, OnceLock};
 use super::row_ids::RowId;
 use super::snapshot::{Part, Snapshot};
 use crate::error::{IndexError, TableError};
-use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use entries::Entries;
 
@@ -68,10 +67,9 @@ impl TableIndex {
     pub fn filled(
         definition: IndexDefinition,
         snapshot: &Snapshot,
-        storage: &Storage,
     ) -> Result<Arc<Self>, TableError> {
         let index = Self::new(Arc::new(definition), snapshot.schema())?;
-        index.entries(snapshot, storage)?;
+        index.entries(snapshot)?;
         Ok(Arc::new(index))
     }
 
@@ -87,8 +85,8 @@ impl TableIndex {
     ///
     /// # Errors
     /// [`IndexError::Differs`]; columns that can't be brought to memory.
-    pub fn verify(&self, snapshot: &Snapshot, storage: &Storage) -> Result<(), TableError> {
-        let entries = self.entries(snapshot, storage)?;
+    pub fn verify(&self, snapshot: &Snapshot) -> Result<(), TableError> {
+        let entries = self.entries(snapshot)?;
         let differs = |key: &[u8]| IndexError::Differs {
             index: self.definition.name.clone(),
             key: self.encoder.shown(key),
@@ -167,11 +165,7 @@ impl TableIndex {
     ///
     /// # Errors
     /// [`IndexError`]; columns that can't be brought to memory.
-    pub(crate) fn entries(
-        &self,
-        snapshot: &Snapshot,
-        storage: &Storage,
-    ) -> Result<&Entries, TableError> {
+    pub(crate) fn entries(&self, snapshot: &Snapshot) -> Result<&Entries, TableError> {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
@@ -179,12 +173,12 @@ impl TableIndex {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
-        let entries = self.entries_of(snapshot, storage)?;
+        let entries = self.entries_of(snapshot)?;
         Ok(self.entries.get_or_init(|| entries))
     }
 
-    fn entries_of(&self, snapshot: &Snapshot, storage: &Storage) -> Result<Entries, TableError> {
-        let entries = Entries::new(self.definition.kind, storage).map_err(IndexError::from)?;
+    fn entries_of(&self, snapshot: &Snapshot) -> Result<Entries, TableError> {
+        let entries = Entries::new(self.definition.kind);
         for part in snapshot.parts() {
             self.for_each_key(part, |key, has_null, row| {
                 let entry = self.entry(key, has_null, row);
@@ -268,12 +262,12 @@ impl TableIndex {
     /// Entries that can't be made.
     pub(crate) fn find(
         &self,
-        (snapshot, storage): (&Snapshot, &Storage),
+        snapshot: &Snapshot,
         (prefix, is_alone): (&[u8], bool),
         own: impl Iterator<Item = RowId>,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
-        let entries = self.entries(snapshot, storage)?;
+        let entries = self.entries(snapshot)?;
         let own = own.filter_map(|row| snapshot.locate(row));
         if is_alone {
             let mut entered = entries.get(prefix).filter_map(|row| snapshot.locate(row));
