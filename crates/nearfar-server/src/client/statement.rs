@@ -211,10 +211,17 @@ impl Connection {
             return Ok(outcome);
         }
         let tag = query_tag(statement.text());
-        if let Some(rows) = self.run_immediately(read, &statement, &parameters)? {
-            return Ok(Outcome::Rows(Output::new(rows, formats, None, read, tag)?));
-        }
         let before = self.session.transaction_state();
+        match self.run_immediately(read, &statement, &parameters)? {
+            Some(StatementResult::Rows(rows)) => {
+                return Ok(Outcome::Rows(Output::new(rows, formats, None, read, tag)?));
+            }
+            Some(StatementResult::Command(tag)) => {
+                self.note(&tag, before)?;
+                return Ok(Outcome::Done(tag));
+            }
+            None => {}
+        }
         let command = statement.session_command().cloned();
         let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
         let behind = Arc::clone(&gate);
@@ -236,19 +243,19 @@ impl Connection {
         })
     }
 
-    /// The rows of a statement that is over sooner than another thread would have begun with it, unless one
-    /// that was given up is still at work.
+    /// Runs a statement that is over sooner than another thread would have begun with it, unless one that
+    /// was given up is still at work.
     fn run_immediately(
         &self,
         read: &Read,
         statement: &Statement,
         parameters: &[ScalarValue],
-    ) -> Result<Option<RowStream>, Failure> {
+    ) -> Result<Option<StatementResult>, Failure> {
         let Ok(_alone) = self.working.try_lock() else {
             return Ok(None);
         };
-        let rows = self.session.run_immediately(statement, parameters);
-        rows.map_err(|error| Failure::of(&error, &read.text))
+        let result = self.session.run_immediately(statement, parameters);
+        result.map_err(|error| Failure::of(&error, &read.text))
     }
 
     /// Sends rows, up to a number of them or all with 0.

@@ -2,6 +2,7 @@
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::common::TableReference;
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
@@ -234,6 +235,11 @@ impl Session {
     /// The table that is being filled at this moment by a statement of this session.
     pub fn loading(&self) -> Option<Loading> {
         self.loading.lock().clone()
+    }
+
+    /// All settings, as one until one of them is set.
+    pub(super) fn config_options(&self) -> Arc<ConfigOptions> {
+        Arc::clone(self.context.state_ref().read().config().options())
     }
 
     /// What has been set.

@@ -22,8 +22,9 @@ use super::transaction::{TransactionCommand, abort_as_rollback, transaction_comm
 use crate::memory::Charge;
 use crate::stack::with_stack;
 use crate::values::Declared;
+use parking_lot::Mutex;
 use std::any::Any;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// One statement of a script, read but not yet planned.
 #[derive(Debug, Clone)]
@@ -33,7 +34,7 @@ pub struct Statement {
     /// The memory that it takes while it is kept.
     charge: Option<Arc<Charge>>,
     /// What the engine has made of it.
-    compiled: Arc<OnceLock<Arc<dyn Any + Send + Sync>>>,
+    compiled: Arc<Mutex<Option<Arc<dyn Any + Send + Sync>>>>,
 }
 
 impl Statement {
@@ -79,12 +80,12 @@ impl Statement {
 
     /// What the engine has made of it before, where that was a `T`.
     pub(crate) fn compiled<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
-        Arc::clone(self.compiled.get()?).downcast().ok()
+        self.compiled.lock().clone()?.downcast().ok()
     }
 
-    /// Keeps what the engine makes of it, the first time.
-    pub(crate) fn compile<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) {
-        self.compiled.get_or_init(|| Arc::new(make()));
+    /// Keeps what the engine has made of it.
+    pub(crate) fn keep_compiled<T: Any + Send + Sync>(&self, compiled: T) {
+        *self.compiled.lock() = Some(Arc::new(compiled));
     }
 
     /// What the statement does to the session itself, if it is about that.

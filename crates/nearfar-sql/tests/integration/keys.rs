@@ -269,9 +269,11 @@ async fn keys_outlive_the_process() {
 /// The only value that a statement gives with these parameters; nothing where it gives no row. It is not
 /// planned again.
 async fn immediately(session: &Session, statement: &Statement, with: &[ScalarValue]) -> String {
-    let rows = session.run_immediately(statement, with).expect("rows");
-    let rows = rows.unwrap_or_else(|| panic!("{} is planned", statement.text()));
-    first_value(rows).await
+    let result = session.run_immediately(statement, with).expect("rows");
+    match result.unwrap_or_else(|| panic!("{} is planned", statement.text())) {
+        StatementResult::Rows(rows) => first_value(rows).await,
+        StatementResult::Command(tag) => tag.to_string(),
+    }
 }
 
 async fn first_value(rows: RowStream) -> String {
@@ -380,6 +382,11 @@ async fn what_is_compiled_gives_what_is_planned() {
         "SELECT a + 1 FROM t WHERE a = 1 AND b = 'x'",
         "SELECT count(*) FROM t WHERE a = 1 AND b = 'x'",
         "SELECT a FROM t WHERE a = 1 AND b = 'x' AND d > 1",
+        "SELECT a FROM t WHERE a = 1 AND b = 'x' AND d > 2",
+        "SELECT a FROM t WHERE a = 2 AND b = 'x' AND d > 1",
+        "SELECT a FROM t WHERE a = 1 AND b = 'x' AND a <> 0 AND 6 / (a - 1) > 2 AND FALSE",
+        "SELECT -a AS n, a * 2.5, d / 3, e + 1, c IS NULL, CASE WHEN a > 0 THEN b END FROM t WHERE a = 1 AND b = 'x'",
+        "SELECT CAST(d AS INT), CAST(a AS VARCHAR), d IN (1, 1.5), a BETWEEN 0 AND 5 FROM t WHERE a = 1 AND b = 'x'",
     ] {
         let statement = session.read(sql).expect(sql).remove(0);
         let mut shown = Vec::new();
@@ -397,4 +404,113 @@ async fn what_is_compiled_gives_what_is_planned() {
         }
         assert_eq!(shown[0], shown[1], "{sql}");
     }
+}
+
+async fn with_a_row_of_each_type() -> Session {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(
+        &session,
+        "CREATE TABLE t (k INT PRIMARY KEY, n INT NOT NULL, w VARCHAR(3) UNIQUE, at TIMESTAMP);
+         INSERT INTO t VALUES (1, 1, 'a', now()), (2, 1, 'b', now()), (8, 1, 'c', NULL)",
+    )
+    .await;
+    session
+}
+
+fn read(session: &Session, sql: &str) -> Statement {
+    session.read(sql).expect(sql).remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_insert_is_planned_once() {
+    let session = with_a_row_of_each_type().await;
+    let text = |text: &str| ScalarValue::Utf8View(Some(text.to_owned()));
+    let values = |k: i32, w: &str| [ScalarValue::from(k), text(w)];
+    let insert = read(
+        &session,
+        "INSERT INTO t (k, n, w, at) VALUES ($1, 1, $2, now())",
+    );
+    session
+        .run_with(&insert, &values(3, "d"))
+        .await
+        .expect("a row");
+    assert_eq!(
+        immediately(&session, &insert, &values(4, "e")).await,
+        "INSERT 1"
+    );
+    for (given, expected) in [
+        (values(2, "x"), "duplicate key"),
+        (values(5, "a"), "duplicate key"),
+        (values(5, "long"), "too long"),
+        ([ScalarValue::Int32(None), text("x")], "null"),
+    ] {
+        let error = session
+            .run_immediately(&insert, &given)
+            .expect_err(expected);
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    let several = read(
+        &session,
+        "INSERT INTO t (n, k) VALUES ($1, $2 + 1), (7, 10)",
+    );
+    let with = [ScalarValue::from(1_i32), ScalarValue::from(10_i64)];
+    let other_types = [ScalarValue::from(1_i32), ScalarValue::from(2.5)];
+    session.run_with(&several, &with).await.expect("rows");
+    for given in [&[][..], &other_types] {
+        let result = session.run_immediately(&several, given);
+        assert!(result.expect("nothing").is_none());
+    }
+    assert!(session.run_immediately(&several, &with).is_err());
+    let count = read(&session, "SELECT count(*) FROM t WHERE at IS NOT NULL");
+    assert_eq!(anyhow(&session, &count, &[]).await, "4");
+    run(&session, "CALL nearfar.check('t')").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_of_a_key_are_planned_once() {
+    let session = with_a_row_of_each_type().await;
+    let [one, two] = [1_i32, 2].map(ScalarValue::from);
+    let update = read(
+        &session,
+        "UPDATE t SET n = n + $2, w = w WHERE k = $1 AND n >= $2",
+    );
+    let (ones, higher) = ([one.clone(), one.clone()], [one.clone(), two.clone()]);
+    session.run_with(&update, &higher).await.expect("no row");
+    assert_eq!(immediately(&session, &update, &ones).await, "UPDATE 1");
+    assert_eq!(immediately(&session, &update, &higher).await, "UPDATE 1");
+    let too_high = [one.clone(), ScalarValue::from(i32::MAX)];
+    assert_eq!(immediately(&session, &update, &too_high).await, "UPDATE 0");
+    let clash = read(&session, "UPDATE t SET k = k + $2 WHERE k = $1");
+    assert!(session.run_with(&clash, &ones).await.is_err());
+    assert!(session.run_immediately(&clash, &ones).is_err());
+    let error = session
+        .run_immediately(&clash, &too_high)
+        .expect_err("too large");
+    assert!(error.to_string().contains("Overflow"), "{error}");
+    let shown = read(&session, "SELECT k + n FROM t WHERE k = $1");
+    assert_eq!(anyhow(&session, &shown, &[one]).await, "5");
+
+    let delete = read(&session, "DELETE FROM t WHERE k = $1");
+    session.run_with(&delete, &[two]).await.expect("a row");
+    let eight = [ScalarValue::from(8_i32)];
+    let (begin, count) = (
+        read(&session, "BEGIN"),
+        "SELECT count(*) FROM t WHERE k = 8",
+    );
+    for (end, expected) in [("ROLLBACK", "1"), ("COMMIT", "0")] {
+        assert_eq!(immediately(&session, &begin, &[]).await, "BEGIN");
+        assert_eq!(immediately(&session, &delete, &eight).await, "DELETE 1");
+        assert_eq!(immediately(&session, &delete, &eight).await, "DELETE 0");
+        assert_eq!(immediately(&session, &read(&session, end), &[]).await, end);
+        assert_eq!(
+            anyhow(&session, &read(&session, count), &[]).await,
+            expected
+        );
+    }
+    run(&session, "BEGIN READ ONLY").await;
+    let error = session
+        .run_immediately(&delete, &eight)
+        .expect_err("read only");
+    assert!(error.to_string().contains("READ ONLY"), "{error}");
+    run(&session, "ROLLBACK; CALL nearfar.check('t')").await;
 }

@@ -5,8 +5,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::database::{Database, DatabaseSnapshot};
+use super::database::{Commits, Database, DatabaseSnapshot};
 use super::dead_keys::DeadKey;
 use super::keys::{AddedEntries, ChangedRows, IndexChanges};
 use super::log::{CommitLog, CommitRecord};
@@ -18,6 +19,12 @@ use crate::table::{
     CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableIndex, delta_segment,
     join_small,
 };
+
+/// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
+const LOCK_PATIENCE: Duration = Duration::from_micros(500);
+
+/// Rows that are changed by a small transaction at most.
+const SMALL_ROWS: usize = 1 << 10;
 
 /// What a transaction has done to one table.
 #[derive(Debug)]
@@ -258,6 +265,43 @@ impl Transaction {
         self.append(&CommitGate::default())?.finish()
     }
 
+    /// The same where that needs no wait: for whoever must not keep its thread. False where the lock for
+    /// commits is somebody else's for longer, or there is a log, and the transaction is as it was.
+    ///
+    /// # Errors
+    /// As [`Self::commit_async`].
+    pub fn try_commit(&self, gate: &CommitGate) -> Result<bool, TableError> {
+        if self.database.log().is_some() {
+            return Ok(false);
+        }
+        gate.check()?;
+        let Some(commits) = self.database.lock_within(LOCK_PATIENCE) else {
+            return Ok(false);
+        };
+        let mut changes = self.changes.lock();
+        let is_settled =
+            |changes: &BTreeMap<TableId, Change>| changes.values().all(Change::is_settled);
+        if !changes.as_ref().is_none_or(is_settled) {
+            return Ok(false);
+        }
+        let changes = changes.take().unwrap_or_default();
+        if changes.is_empty() {
+            return Ok(true);
+        }
+        self.database.check_owner()?;
+        let mut pending = PendingCommit::new(&self.database, changes);
+        pending.install(commits, None, gate)?;
+        pending.finish()?;
+        Ok(true)
+    }
+
+    /// Whether few rows of few statements are changed, so that the commit is soon done.
+    pub fn is_small(&self) -> bool {
+        let changes = self.changes.lock();
+        let mut changes = changes.iter().flat_map(BTreeMap::values);
+        changes.all(Change::is_small)
+    }
+
     /// The same without holding on to a thread of the runtime while the disk writes, and only if
     /// `gate` lets it through. From there on the commit comes to its end whether or not the future is
     /// polled again.
@@ -280,46 +324,21 @@ impl Transaction {
     fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
         gate.check()?;
         let changes = self.changes.lock().take().unwrap_or_default();
-        let mut pending = PendingCommit {
-            database: Arc::clone(&self.database),
-            changes,
-            position: None,
-        };
+        let mut pending = PendingCommit::new(&self.database, changes);
         if pending.changes.is_empty() {
             return Ok(pending);
         }
         self.database.check_owner()?;
-        let mut record = self.record(&pending.changes, gate)?;
+        let record = self.record(&pending.changes, gate)?;
         loop {
             for change in pending.changes.values_mut() {
                 change.settle(&self.database)?;
             }
             let commits = self.database.lock();
-            if !pending.changes.values().all(Change::is_settled) {
-                continue;
+            if pending.changes.values().all(Change::is_settled) {
+                pending.install(commits, record, gate)?;
+                return Ok(pending);
             }
-            let newest = commits.snapshot();
-            let onto = pending.changes.values_mut();
-            let onto = onto.map(|change| change.onto(&newest, &self.database));
-            let results = onto.collect::<Result<Vec<_>, TableError>>()?;
-            let mut entries = AddedEntries::default();
-            for (change, result) in pending.changes.values().zip(&results) {
-                entries.add(&change.indexes, result, !result.is(&change.view))?;
-            }
-            gate.pass()?;
-            // Who changes nothing that is kept must not be seen before those that wait.
-            pending.position = commits.last_wait();
-            if let Some((log, record)) = record.take() {
-                let position = record.commit()?;
-                let waits = log.waits_for_disk() || pending.position.is_some();
-                pending.position = waits.then_some(position);
-            }
-            entries.keep();
-            let tables = pending.changes.values();
-            let tables = tables.map(|change| change.table.as_ref());
-            commits.install_at(pending.position, tables.zip(results).collect());
-            commits.bury(pending.changes.values_mut().flat_map(Change::dead_keys));
-            return Ok(pending);
         }
     }
 
@@ -360,6 +379,47 @@ struct PendingCommit {
 }
 
 impl PendingCommit {
+    fn new(database: &Arc<Database>, changes: BTreeMap<TableId, Change>) -> Self {
+        Self {
+            database: Arc::clone(database),
+            changes,
+            position: None,
+        }
+    }
+
+    /// Puts the changes, which are settled, into the newest snapshot, and what the log was told of them
+    /// into the log.
+    fn install(
+        &mut self,
+        commits: Commits<'_>,
+        record: Option<Recorded<'_>>,
+        gate: &CommitGate,
+    ) -> Result<(), TableError> {
+        let database = &self.database;
+        let newest = commits.snapshot();
+        let onto = self.changes.values_mut();
+        let onto = onto.map(|change| change.onto(&newest, database));
+        let results = onto.collect::<Result<Vec<_>, TableError>>()?;
+        let mut entries = AddedEntries::default();
+        for (change, result) in self.changes.values().zip(&results) {
+            entries.add(&change.indexes, result, !result.is(&change.view))?;
+        }
+        gate.pass()?;
+        // Who changes nothing that is kept must not be seen before those that wait.
+        self.position = commits.last_wait();
+        if let Some((log, record)) = record {
+            let position = record.commit()?;
+            let waits = log.waits_for_disk() || self.position.is_some();
+            self.position = waits.then_some(position);
+        }
+        entries.keep();
+        let tables = self.changes.values();
+        let tables = tables.map(|change| change.table.as_ref());
+        commits.install_at(self.position, tables.zip(results).collect());
+        commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
+        Ok(())
+    }
+
     /// Waits for the disk and lets all see the commit.
     fn finish(self) -> Result<(), TableError> {
         let database = &self.database;
@@ -452,6 +512,11 @@ impl Change {
         self.deleted.extend(ids);
         self.view = view;
         Ok(())
+    }
+
+    fn is_small(&self) -> bool {
+        let delta_rows: usize = self.delta.iter().map(Part::rows).sum();
+        self.main.is_empty() && !self.is_truncated && delta_rows + self.deleted.len() <= SMALL_ROWS
     }
 
     fn is_settled(&self) -> bool {

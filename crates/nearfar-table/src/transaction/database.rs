@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::dead_keys::{DeadKey, DeadKeys};
 use super::log::CommitLog;
@@ -218,11 +219,18 @@ impl Database {
     /// The lock for commits. No table must be let go of while it is held. What is replaced under it
     /// is let go of behind it, since regions may go with it.
     pub fn lock(&self) -> Commits<'_> {
-        Commits {
-            database: self,
-            _alone: self.commit.lock(),
-            replaced: RefCell::default(),
-        }
+        Commits::new(self, self.commit.lock())
+    }
+
+    /// The same, if it can be had within a time.
+    pub(super) fn lock_within(&self, patience: Duration) -> Option<Commits<'_>> {
+        let alone = self.commit.try_lock_for(patience)?;
+        Some(Commits::new(self, alone))
+    }
+
+    /// Whether a commit writes nothing anywhere.
+    pub fn commits_in_memory(&self) -> bool {
+        self.log().is_none()
     }
 
     /// What all see: what was committed last, but for commits that wait for the log.
@@ -335,7 +343,15 @@ pub struct Commits<'a> {
 /// What was there before a change, which memory may go with.
 type Replaced = ([Arc<DatabaseSnapshot>; 2], Vec<Snapshot>);
 
-impl Commits<'_> {
+impl<'a> Commits<'a> {
+    fn new(database: &'a Database, alone: MutexGuard<'a, ()>) -> Self {
+        Self {
+            database,
+            _alone: alone,
+            replaced: RefCell::default(),
+        }
+    }
+
     /// What is committed now.
     pub fn snapshot(&self) -> Arc<DatabaseSnapshot> {
         Arc::clone(&self.database.snapshots.read().newest)

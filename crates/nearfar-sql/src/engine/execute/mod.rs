@@ -102,13 +102,16 @@ impl Session {
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_transaction(*command).await;
         }
-        if let Some(rows) = self.run_immediately(statement, parameters)? {
-            return Ok(StatementResult::Rows(rows));
-        }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let running = self.run_in(&transaction, statement, parameters);
-        let result = polled_with_stack(running).await?;
+        let compiled = self.run_compiled(&transaction, statement, parameters);
+        let result = match compiled.await? {
+            Some(result) => result,
+            None => {
+                let running = self.run_in(&transaction, statement, parameters);
+                polled_with_stack(running).await?
+            }
+        };
         failing.forget();
         Ok(result)
     }
@@ -172,11 +175,17 @@ impl Session {
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
         let mut plan = plan(&state, statement).await?;
-        whole.compile(|| Compiled::of(&plan));
+        let raw = plan.clone();
         if !parameters.is_empty() {
             plan = plan.with_param_values(parameters.to_vec())?;
         }
         self.check_access(transaction, &plan)?;
+        if let Some(compiled) = Compiled::of(self, &state, &raw, parameters) {
+            whole.keep_compiled(compiled);
+            if let Some(result) = self.run_compiled(transaction, whole, parameters).await? {
+                return Ok(result);
+            }
+        }
         check_patterns(&plan)?;
         if let LogicalPlan::Ddl(_) = &plan {
             let words: Vec<String> = text

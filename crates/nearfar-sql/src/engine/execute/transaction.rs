@@ -20,20 +20,7 @@ impl Session {
         command: TransactionCommand,
     ) -> Result<StatementResult, EngineError> {
         match command {
-            TransactionCommand::Begin { is_read_only } => {
-                let mut open = self.open.lock();
-                if let Some(transaction) = open.as_ref() {
-                    if transaction.has_failed() {
-                        return Err(TransactionError::Failed.into());
-                    }
-                    tracing::warn!("there is a transaction in progress, which goes on");
-                } else {
-                    let database = self.engine().database();
-                    let is_read_only = is_read_only || self.options().is_read_only;
-                    *open = Some(Transaction::explicit(database, is_read_only));
-                }
-                Ok(done("BEGIN"))
-            }
+            TransactionCommand::Begin { is_read_only } => self.begin(is_read_only),
             TransactionCommand::Commit => {
                 let ended = self.open.lock().take();
                 match ended {
@@ -48,13 +35,30 @@ impl Session {
                     }
                 }
             }
-            TransactionCommand::Rollback => {
-                if self.open.lock().take().is_none() {
-                    tracing::warn!("there is no transaction in progress");
-                }
-                Ok(done("ROLLBACK"))
-            }
+            TransactionCommand::Rollback => Ok(self.roll_back()),
         }
+    }
+
+    pub(super) fn begin(&self, is_read_only: bool) -> Result<StatementResult, EngineError> {
+        let mut open = self.open.lock();
+        if let Some(transaction) = open.as_ref() {
+            if transaction.has_failed() {
+                return Err(TransactionError::Failed.into());
+            }
+            tracing::warn!("there is a transaction in progress, which goes on");
+        } else {
+            let database = self.engine().database();
+            let is_read_only = is_read_only || self.options().is_read_only;
+            *open = Some(Transaction::explicit(database, is_read_only));
+        }
+        Ok(done("BEGIN"))
+    }
+
+    pub(super) fn roll_back(&self) -> StatementResult {
+        if self.open.lock().take().is_none() {
+            tracing::warn!("there is no transaction in progress");
+        }
+        done("ROLLBACK")
     }
 
     /// The transaction that the next statement is part of.

@@ -1,0 +1,108 @@
+//! Rows that are added as a statement gives them.
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::concat;
+use datafusion::common::DFSchema;
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Values};
+use datafusion::scalar::ScalarValue;
+
+use super::expressions::{RowValues, is_plain, with_types};
+use super::key::NamedTable;
+use super::{Outcome, has_entries, rows_for};
+use crate::engine::session::Session;
+use crate::error::EngineError;
+use crate::load::RowWriter;
+use crate::scan::provider_of;
+use nearfar_table::transaction::Transaction;
+
+/// The values of a statement at most that are not planned as what they are: a query.
+const VALUES_MAX: usize = 1 << 12;
+
+/// The rows of an `INSERT … VALUES`.
+#[derive(Debug)]
+pub struct GivenRows {
+    table: NamedTable,
+    /// The values, row by row.
+    given: RowValues,
+    /// How many a row has.
+    width: usize,
+    /// The table's columns, of those of the rows.
+    columns: RowValues,
+}
+
+impl GivenRows {
+    /// The rows that `dml`, which is `plan`, adds. None where it has to be planned each time.
+    pub fn of(
+        state: &SessionState,
+        dml: &DmlStatement,
+        plan: &LogicalPlan,
+        parameters: &[ScalarValue],
+    ) -> Option<Self> {
+        let provider = source_as_provider(&dml.target).ok()?;
+        let table = provider_of(provider.as_ref())?.table();
+        let (columns, rows) = parts_of(dml)?;
+        let values = || rows.values.iter().flatten();
+        let is_small = values().count() <= VALUES_MAX;
+        if !is_small || !columns.iter().chain(values()).all(is_plain) {
+            return None;
+        }
+        let typed = with_types(state, plan, parameters)?;
+        let LogicalPlan::Dml(typed) = &typed else {
+            return None;
+        };
+        let (columns, rows) = parts_of(typed)?;
+        let nothing = DFSchema::empty();
+        Some(Self {
+            table: NamedTable::new(&dml.table_name, table),
+            given: RowValues::of(state, rows.values.iter().flatten(), &nothing)?,
+            width: rows.schema.fields().len(),
+            columns: RowValues::of(state, columns, &rows.schema)?,
+        })
+    }
+
+    /// Adds the rows. None where the statement has to be planned.
+    pub fn insert(
+        &self,
+        session: &Session,
+        transaction: &Transaction,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Outcome>, EngineError> {
+        let takes = self.given.take(parameters) && self.columns.take(parameters);
+        let table = session.same_table(&self.table).filter(|_| takes);
+        let Some(table) = table else {
+            return Ok(None);
+        };
+        if !has_entries(&transaction.snapshot(&table)?) {
+            return Ok(None);
+        }
+        transaction.check_writable("INSERT")?;
+        let given = self.given.evaluate((&[], 1), parameters)?;
+        let rows = given.len() / self.width.max(1);
+        let column = |at: &usize| -> Result<ArrayRef, EngineError> {
+            let values = given.iter().skip(*at).step_by(self.width);
+            let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
+            Ok(concat(&values)?)
+        };
+        let columns = self.columns.columns().iter().map(column);
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let values = self.columns.evaluate((&columns, rows), parameters)?;
+        let mut writer = RowWriter::new(table.clone(), session.engine().storage());
+        writer.push(rows_for(&table, values)?)?;
+        let (rows, count) = writer.finish()?;
+        transaction.insert(&table, rows)?;
+        Ok(Some(Outcome::Changed("INSERT", count)))
+    }
+}
+
+/// The table's columns, and the rows that they are of.
+fn parts_of(dml: &DmlStatement) -> Option<(&[Expr], &Values)> {
+    let LogicalPlan::Projection(Projection { expr, input, .. }) = dml.input.as_ref() else {
+        return None;
+    };
+    match input.as_ref() {
+        LogicalPlan::Values(values) => Some((expr, values)),
+        _ => None,
+    }
+}

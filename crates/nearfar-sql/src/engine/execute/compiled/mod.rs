@@ -1,0 +1,437 @@
+//! Statements that are carried out without being planned again: those that read or change the row of a
+//! key, add rows of given values, or ask for nothing but constants.
+//!
+//! Such a statement is recognised when it is planned for the first time, and what it takes is kept with
+//! it. Each time that it runs, it is made sure that its table is still the one of that name, and has the
+//! index; whatever is not as it was is planned as any other statement.
+
+mod expressions;
+mod insert;
+mod key;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan, WriteOp};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use std::sync::Arc;
+
+use super::plan::shown_schema;
+use super::transaction::FailOnDrop;
+use super::{counted, done};
+use crate::engine::session::Session;
+use crate::engine::stream::{RowStream, StatementResult};
+use crate::error::EngineError;
+use crate::load::RowWriter;
+use crate::sql::{Statement, StatementKind, TransactionCommand};
+use expressions::{RowValues, is_plain, with_types};
+use insert::GivenRows;
+use key::{Found, KeyedRow, Place};
+use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::transaction::Transaction;
+
+/// What a statement takes that is not planned again.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What stands for the plan where errors look for one; it has the columns.
+    plan: Arc<dyn ExecutionPlan>,
+    /// The settings that it was made with.
+    options: Arc<ConfigOptions>,
+    work: Work,
+}
+
+/// What a statement does.
+#[derive(Debug)]
+enum Work {
+    /// It gives this row.
+    Constant(RecordBatch),
+    /// It reads or changes the row of a key.
+    Row(KeyedWork),
+    /// It adds rows.
+    Insert(GivenRows),
+}
+
+/// What a statement does with the row of a key.
+#[derive(Debug)]
+struct KeyedWork {
+    verb: Verb,
+    key: KeyedRow,
+    /// What has to be true of the row beside its key.
+    conditions: RowValues,
+    /// What is asked for, or the row's new values.
+    values: RowValues,
+}
+
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    Read,
+    Update,
+    Delete,
+}
+
+/// What a statement has done.
+enum Outcome {
+    /// It gives these rows.
+    Rows(RecordBatch),
+    /// It has changed rows.
+    Changed(&'static str, u64),
+}
+
+/// The parts of a plan that reads or changes the rows of one table.
+struct RowPlan<'a> {
+    verb: Verb,
+    exprs: &'a [Expr],
+    predicate: &'a Expr,
+    input: &'a LogicalPlan,
+}
+
+impl<'a> RowPlan<'a> {
+    fn of(plan: &'a LogicalPlan) -> Option<Self> {
+        let (verb, plan) = match plan {
+            LogicalPlan::Dml(dml) => match &dml.op {
+                WriteOp::Update => (Verb::Update, dml.input.as_ref()),
+                WriteOp::Delete => (Verb::Delete, dml.input.as_ref()),
+                _ => return None,
+            },
+            query => (Verb::Read, query),
+        };
+        let (exprs, plan) = match plan {
+            LogicalPlan::Projection(projection) => (&projection.expr[..], &*projection.input),
+            rows if verb == Verb::Delete => (&[][..], rows),
+            _ => return None,
+        };
+        let LogicalPlan::Filter(filter) = plan else {
+            return None;
+        };
+        Some(Self {
+            verb,
+            exprs,
+            predicate: &filter.predicate,
+            input: filter.input.as_ref(),
+        })
+    }
+}
+
+impl Compiled {
+    /// What `plan` takes, which was made of a statement before its parameters were put in, which have the
+    /// types of `parameters`. None where it has to be planned each time.
+    pub fn of(
+        session: &Session,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        parameters: &[ScalarValue],
+    ) -> Option<Self> {
+        let schema = shown_schema(&Arc::new(plan.schema().as_arrow().clone()));
+        let work = match plan {
+            LogicalPlan::Projection(projection) => match projection.input.as_ref() {
+                LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
+                    Work::Constant(constants(&projection.expr, &schema)?)
+                }
+                _ => Work::Row(KeyedWork::of(state, plan, parameters)?),
+            },
+            LogicalPlan::Dml(dml) => match &dml.op {
+                WriteOp::Insert(InsertOp::Append) => {
+                    Work::Insert(GivenRows::of(state, dml, plan, parameters)?)
+                }
+                _ => Work::Row(KeyedWork::of(state, plan, parameters)?),
+            },
+            _ => return None,
+        };
+        let schema = match &work {
+            // Their types may be known only with the parameters'.
+            Work::Row(row) if row.verb == Verb::Read => row.values.schema_of(&schema)?,
+            _ => schema,
+        };
+        Some(Self {
+            plan: Arc::new(EmptyExec::new(schema)),
+            options: session.config_options(),
+            work,
+        })
+    }
+
+    fn changes_rows(&self) -> bool {
+        match &self.work {
+            Work::Constant(_) => false,
+            Work::Row(row) => row.verb != Verb::Read,
+            Work::Insert(_) => true,
+        }
+    }
+}
+
+/// The row that a list of constants is.
+fn constants(exprs: &[Expr], schema: &SchemaRef) -> Option<RecordBatch> {
+    let values = exprs.iter().map(|expr| match without_alias(expr) {
+        Expr::Literal(value, _) => value.to_array().ok(),
+        _ => None,
+    });
+    let values = values.collect::<Option<Vec<ArrayRef>>>()?;
+    RecordBatch::try_new(Arc::clone(schema), values).ok()
+}
+
+fn without_alias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => &alias.expr,
+        other => other,
+    }
+}
+
+impl KeyedWork {
+    fn of(state: &SessionState, plan: &LogicalPlan, parameters: &[ScalarValue]) -> Option<Self> {
+        let raw = RowPlan::of(plan)?;
+        let exprs = raw.exprs.iter();
+        if !exprs.chain([raw.predicate]).all(is_plain) {
+            return None;
+        }
+        let (key, rest) = KeyedRow::of(raw.predicate, raw.input)?;
+        let typed = with_types(state, plan, parameters)?;
+        let typed = RowPlan::of(&typed)?;
+        let conditions = split_conjunction(typed.predicate);
+        if conditions.len() != split_conjunction(raw.predicate).len() {
+            return None;
+        }
+        let schema: &DFSchema = typed.input.schema();
+        // Constants decide before anything is computed of the row.
+        let (varying, constant): (Vec<&Expr>, Vec<_>) = rest
+            .into_iter()
+            .map(|at| conditions[at])
+            .partition(|expr| expr.any_column_refs());
+        let conditions = constant.into_iter().chain(varying);
+        Some(Self {
+            verb: raw.verb,
+            key,
+            conditions: RowValues::of(state, conditions, schema)?,
+            values: RowValues::of(state, typed.exprs, schema)?,
+        })
+    }
+
+    /// None where the statement has to be planned.
+    fn run(
+        &self,
+        session: &Session,
+        transaction: &Transaction,
+        parameters: &[ScalarValue],
+        schema: &SchemaRef,
+    ) -> Result<Option<Outcome>, EngineError> {
+        let takes = self.conditions.take(parameters) && self.values.take(parameters);
+        let table = session.same_table(&self.key.table).filter(|_| takes);
+        let Some(table) = table else {
+            return Ok(None);
+        };
+        let Found::Row(mut place) = self.key.find(transaction, &table, parameters)? else {
+            return Ok(None);
+        };
+        let is_ready = |place: &Place| self.verb == Verb::Read || has_entries(&place.snapshot);
+        if !place.as_ref().is_none_or(is_ready) {
+            return Ok(None);
+        }
+        if let Some(row) = &place {
+            let Some(values) = row.values(session, self.conditions.columns())? else {
+                return Ok(None);
+            };
+            if !self.conditions.are_true(&values, parameters)? {
+                place = None;
+            }
+        }
+        match self.verb {
+            Verb::Read => self.read(session, place, parameters, schema),
+            Verb::Update => self.update(session, (transaction, &table), place, parameters),
+            Verb::Delete => {
+                transaction.check_writable("DELETE")?;
+                let ids: Vec<_> = place.iter().map(Place::id).collect();
+                let count = ids.len() as u64;
+                transaction.delete(&table, ids)?;
+                Ok(Some(Outcome::Changed("DELETE", count)))
+            }
+        }
+    }
+
+    fn read(
+        &self,
+        session: &Session,
+        place: Option<Place>,
+        parameters: &[ScalarValue],
+        schema: &SchemaRef,
+    ) -> Result<Option<Outcome>, EngineError> {
+        let Some(row) = place else {
+            let none = RecordBatch::new_empty(Arc::clone(schema));
+            return Ok(Some(Outcome::Rows(none)));
+        };
+        let Some(columns) = row.values(session, self.values.columns())? else {
+            return Ok(None);
+        };
+        let values = self.values.evaluate((&columns, 1), parameters)?;
+        let row = RecordBatch::try_new(Arc::clone(schema), values)?;
+        Ok(Some(Outcome::Rows(row)))
+    }
+
+    fn update(
+        &self,
+        session: &Session,
+        (transaction, table): (&Transaction, &Arc<Table>),
+        place: Option<Place>,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Outcome>, EngineError> {
+        transaction.check_writable("UPDATE")?;
+        let Some(row) = place else {
+            return Ok(Some(Outcome::Changed("UPDATE", 0)));
+        };
+        let Some(columns) = row.values(session, self.values.columns())? else {
+            return Ok(None);
+        };
+        let values = self.values.evaluate((&columns, 1), parameters)?;
+        let mut writer = RowWriter::new(Arc::clone(table), session.engine().storage());
+        writer.push(rows_for(table, values)?)?;
+        let (rows, count) = writer.finish()?;
+        transaction.replace(table, vec![row.id()], rows)?;
+        Ok(Some(Outcome::Changed("UPDATE", count)))
+    }
+}
+
+/// Whether all indexes have their entries, which take a while to make.
+fn has_entries(snapshot: &Snapshot) -> bool {
+    let mut indexes = snapshot.indexes().iter();
+    indexes.all(|index| index.len().is_some())
+}
+
+/// Values of all columns of a table, of types that cast to theirs.
+fn rows_for(table: &Table, values: Vec<ArrayRef>) -> Result<RecordBatch, EngineError> {
+    let fields = table.schema().fields().iter().zip(&values);
+    let fields =
+        fields.map(|(field, values)| Field::new(field.name(), values.data_type().clone(), true));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    Ok(RecordBatch::try_new(Arc::new(schema), values)?)
+}
+
+impl Session {
+    /// Runs a statement without a wait, if it is one that is not planned again and all that it needs is in
+    /// memory: what takes no longer than handing it over to another thread. None for all others, of which
+    /// nothing is done.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_immediately(
+        &self,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<StatementResult>, EngineError> {
+        if let StatementKind::Transaction(command) = statement.kind() {
+            return self.control_immediately(*command);
+        }
+        let Some(compiled) = self.compiled(statement) else {
+            return Ok(None);
+        };
+        let transaction = self.current_transaction()?;
+        let ends = compiled.changes_rows() && !transaction.is_explicit();
+        if ends && !self.engine().database().commits_in_memory() {
+            return Ok(None);
+        }
+        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
+        let outcome = self.outcome(&compiled, &transaction, parameters)?;
+        let is_over = outcome.is_some() && (!ends || transaction.try_commit(&self.gate)?);
+        failing.forget();
+        match outcome.filter(|_| is_over) {
+            Some(outcome) => self.result_of(&compiled, outcome, transaction).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Runs a statement that is not planned again, and waits for its commit. None where it has to be
+    /// planned, and nothing is done.
+    pub(super) async fn run_compiled(
+        &self,
+        transaction: &Arc<Transaction>,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<StatementResult>, EngineError> {
+        let Some(compiled) = self.compiled(statement) else {
+            return Ok(None);
+        };
+        let Some(outcome) = self.outcome(&compiled, transaction, parameters)? else {
+            return Ok(None);
+        };
+        if compiled.changes_rows() {
+            transaction.end_statement(&self.gate).await?;
+        }
+        let transaction = Arc::clone(transaction);
+        self.result_of(&compiled, outcome, transaction).map(Some)
+    }
+
+    /// What a statement takes that was planned before, with the settings as they are.
+    fn compiled(&self, statement: &Statement) -> Option<Arc<Compiled>> {
+        let compiled = statement.compiled::<Compiled>()?;
+        let is_same = Arc::ptr_eq(&compiled.options, &self.config_options());
+        // What is emulated takes its time, which other threads have.
+        (is_same && self.engine().models().is_empty()).then_some(compiled)
+    }
+
+    fn outcome(
+        &self,
+        compiled: &Compiled,
+        transaction: &Transaction,
+        parameters: &[ScalarValue],
+    ) -> Result<Option<Outcome>, EngineError> {
+        match &compiled.work {
+            Work::Constant(row) => Ok(Some(Outcome::Rows(row.clone()))),
+            Work::Row(row) => row.run(self, transaction, parameters, &compiled.plan.schema()),
+            Work::Insert(rows) => rows.insert(self, transaction, parameters),
+        }
+    }
+
+    fn result_of(
+        &self,
+        compiled: &Compiled,
+        outcome: Outcome,
+        transaction: Arc<Transaction>,
+    ) -> Result<StatementResult, EngineError> {
+        let batch = match outcome {
+            Outcome::Rows(batch) => batch,
+            Outcome::Changed(command, rows) => return Ok(counted(command, rows)),
+        };
+        let settings = self.settings();
+        let (memory, limit) = (settings.memory(), settings.memory_limit_bytes());
+        let memory = self
+            .engine()
+            .query_memory()
+            .query(memory, settings.heap_tier(), limit);
+        let plan = Arc::clone(&compiled.plan);
+        let pool = self.engine().pool().cloned();
+        let rows = RowStream::of_batch(plan, batch, memory, transaction, pool)?;
+        Ok(StatementResult::Rows(rows))
+    }
+
+    /// Begins or ends a transaction without a wait. None where that is not possible, and nothing is done.
+    fn control_immediately(
+        &self,
+        command: TransactionCommand,
+    ) -> Result<Option<StatementResult>, EngineError> {
+        match command {
+            TransactionCommand::Begin { is_read_only } => self.begin(is_read_only).map(Some),
+            TransactionCommand::Rollback => Ok(Some(self.roll_back())),
+            TransactionCommand::Commit => {
+                let mut open = self.open.lock();
+                let Some(transaction) = open.as_ref() else {
+                    return Ok(None);
+                };
+                let is_small = self.engine().database().commits_in_memory()
+                    && transaction.is_small()
+                    && !transaction.has_failed();
+                if !is_small {
+                    return Ok(None);
+                }
+                let transaction = Arc::clone(transaction);
+                // As it ends with an error too.
+                let committed = transaction.try_commit(&self.gate);
+                if !matches!(committed, Ok(false)) {
+                    open.take();
+                }
+                Ok(committed?.then(|| done("COMMIT")))
+            }
+        }
+    }
+}
