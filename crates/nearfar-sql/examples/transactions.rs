@@ -22,22 +22,24 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     one.execute("INSERT INTO account VALUES (1, 100), (2, 50)")
         .await?;
 
-    // Snapshot isolation: nobody sees what is not committed.
+    // Nobody sees what is not committed.
     one.execute("BEGIN").await?;
     one.execute(TAKE_TEN).await?;
     assert_eq!((cents(&one).await?, cents(&other).await?), (90, 100));
 
-    // Both have begun before the other commits.
-    other.execute("BEGIN").await?;
-    other.execute(TAKE_TEN).await?;
+    // Who reads one snapshot must not change what another one has changed since.
+    other
+        .execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        .await?;
     one.execute("COMMIT").await?;
-    match other.execute("COMMIT").await {
+    match other.execute(TAKE_TEN).await {
         Err(EngineError::Transaction(TransactionError::Conflict { table })) => {
             println!("another transaction has changed {table}: this one is run again");
         }
         Err(error) => return Err(error.into()),
         Ok(_) => return Err("both took from the same row".into()),
     }
+    other.execute("ROLLBACK").await?;
     other.execute(TAKE_TEN).await?;
     println!("left: {} cents", cents(&one).await?);
     assert_eq!(cents(&one).await?, 80);

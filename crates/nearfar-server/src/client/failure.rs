@@ -50,7 +50,9 @@ pub mod state {
     pub const OBJECTS_DEPEND: &str = "2BP01";
     pub const UNKNOWN_PORTAL: &str = "34000";
     pub const UNDEFINED_SCHEMA: &str = "3F000";
+    pub const UNKNOWN_SAVEPOINT: &str = "3B001";
     pub const SERIALIZATION_FAILURE: &str = "40001";
+    pub const DEADLOCK: &str = "40P01";
     pub const SYNTAX_OR_ACCESS: &str = "42000";
     pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
     pub const SYNTAX_ERROR: &str = "42601";
@@ -73,6 +75,7 @@ pub mod state {
     pub const STATEMENT_TOO_COMPLEX: &str = "54001";
     pub const TOO_MANY_COLUMNS: &str = "54011";
     pub const WRONG_STATE: &str = "55000";
+    pub const LOCK_NOT_AVAILABLE: &str = "55P03";
     pub const CANT_CHANGE_SETTING: &str = "55P02";
     pub const QUERY_CANCELED: &str = "57014";
     pub const ADMIN_SHUTDOWN: &str = "57P01";
@@ -281,6 +284,11 @@ fn of_transaction(error: &TransactionError) -> &'static str {
         TransactionError::ReadOnly { .. } => state::READ_ONLY,
         TransactionError::NotInTransaction { .. } => state::WARNING_ACTIVE_TRANSACTION,
         TransactionError::Over => state::NO_TRANSACTION,
+        TransactionError::NoTransaction { .. } => state::WARNING_NO_TRANSACTION,
+        TransactionError::LateIsolation => state::WARNING_ACTIVE_TRANSACTION,
+        TransactionError::NoSavepoint { .. } => state::UNKNOWN_SAVEPOINT,
+        TransactionError::Deadlock => state::DEADLOCK,
+        TransactionError::LockTimeout { .. } => state::LOCK_NOT_AVAILABLE,
         // Each of the others goes away when the transaction is run again.
         _ => state::SERIALIZATION_FAILURE,
     }

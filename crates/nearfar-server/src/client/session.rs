@@ -46,6 +46,7 @@ impl Connection {
                 self.portals.clear();
             }
             SessionCommand::Set { .. }
+            | SessionCommand::SetIsolation { .. }
             | SessionCommand::Reset { .. }
             | SessionCommand::Deallocate { .. }
             | SessionCommand::DiscardTemporary

@@ -31,12 +31,14 @@ enum Rule {
 const VALUE_BYTES_MAX: usize = 1 << 10;
 
 const SESSION_AUTHORIZATION: &str = "session_authorization";
+/// What the statements of the transaction read, which the session knows.
+pub const TRANSACTION_ISOLATION: &str = "transaction_isolation";
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
 const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 const IDLE_IN_TRANSACTION_TIMEOUT: &str = "idle_in_transaction_session_timeout";
 
 /// The settings: name, value at first, and what it can be.
-const KNOWN: [(&str, &str, Rule); 26] = [
+const KNOWN: [(&str, &str, Rule); 24] = [
     (STATEMENT_TIMEOUT, "0", Rule::Time),
     (IDLE_SESSION_TIMEOUT, "0", Rule::Time),
     (IDLE_IN_TRANSACTION_TIMEOUT, "0", Rule::Time),
@@ -45,17 +47,11 @@ const KNOWN: [(&str, &str, Rule); 26] = [
     ("client_encoding", "UTF8", Rule::Fixed),
     ("client_min_messages", "notice", Rule::Any),
     ("datestyle", "ISO, MDY", Rule::Fixed),
-    (
-        "default_transaction_isolation",
-        "repeatable read",
-        Rule::Fixed,
-    ),
     ("default_transaction_read_only", "off", Rule::Fixed),
     ("extra_float_digits", "1", Rule::Any),
     ("integer_datetimes", "on", Rule::Fixed),
     ("intervalstyle", "postgres", Rule::Fixed),
     ("is_superuser", "off", Rule::Fixed),
-    ("lock_timeout", "0", Rule::Any),
     ("search_path", "public", Rule::Fixed),
     ("server_encoding", "UTF8", Rule::Fixed),
     ("server_version", SERVER_VERSION, Rule::Fixed),
@@ -64,7 +60,7 @@ const KNOWN: [(&str, &str, Rule); 26] = [
     (SESSION_AUTHORIZATION, "", Rule::Own),
     ("standard_conforming_strings", "on", Rule::Fixed),
     ("timezone", "UTC", Rule::Fixed),
-    ("transaction_isolation", "repeatable read", Rule::Fixed),
+    (TRANSACTION_ISOLATION, "read committed", Rule::Fixed),
     ("transaction_read_only", "off", Rule::Fixed),
     ("max_identifier_length", "63", Rule::Fixed),
 ];
@@ -187,7 +183,7 @@ fn simple_name(name: &ObjectName) -> Option<String> {
 fn shown_name(words: &[Ident]) -> Option<String> {
     let words: Vec<String> = words.iter().map(|word| word.value.to_lowercase()).collect();
     match words.join(" ").as_str() {
-        "transaction isolation level" => Some("transaction_isolation".to_owned()),
+        "transaction isolation level" => Some(TRANSACTION_ISOLATION.to_owned()),
         "time zone" => Some("timezone".to_owned()),
         "session authorization" => Some("session_authorization".to_owned()),
         _ => match &words[..] {
@@ -376,10 +372,6 @@ fn is_same(name: &str, fixed: &str, value: &str, default: &str) -> bool {
     match name {
         "client_encoding" => ["utf8", "unicode"].contains(&value.as_str()),
         "datestyle" => value.starts_with("iso"),
-        // Transactions have a level that is at least each of these.
-        "default_transaction_isolation" | "transaction_isolation" => {
-            ["readuncommitted", "readcommitted", "repeatableread"].contains(&value.as_str())
-        }
         "search_path" => value.split(',').any(|schema| schema == "public"),
         "timezone" => ["utc", "etc/utc", "gmt", "z", "0"].contains(&value.as_str()),
         _ if default.is_empty() => value == plain(fixed),
@@ -448,7 +440,7 @@ mod tests {
             Command::read("RESET statement_timeout"),
             Some(Command::Reset { name })
         );
-        let name = "transaction_isolation".to_owned();
+        let name = TRANSACTION_ISOLATION.to_owned();
         assert_eq!(
             Command::read("SHOW TRANSACTION ISOLATION LEVEL"),
             Some(Command::Show { name })

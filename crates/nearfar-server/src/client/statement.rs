@@ -8,7 +8,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use nearfar_sql::engine::{CommandTag, Interrupt, RowStream, StatementResult, TransactionState};
 use nearfar_sql::error::EngineError;
-use nearfar_sql::sql::{ClientCopy, Statement};
+use nearfar_sql::sql::{ClientCopy, Statement, isolation_name};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
@@ -23,7 +23,7 @@ use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
 use super::running::Running;
-use super::settings::Command;
+use super::settings::{Command, TRANSACTION_ISOLATION};
 use crate::wire::Writer;
 
 /// The format of values that are text.
@@ -360,6 +360,11 @@ impl Connection {
             })
         };
         match command {
+            Command::Set { name, value } if name == TRANSACTION_ISOLATION => {
+                let set = self.session.set_isolation(value);
+                set.map_err(|error| Failure::of(&error, ""))?;
+                Ok(done("SET"))
+            }
             Command::Set { name, value } => {
                 self.settings.set(name, value)?;
                 self.report_setting(name)?;
@@ -371,7 +376,11 @@ impl Connection {
                 Ok(done("RESET"))
             }
             Command::Show { name } => {
-                let values = StringArray::from(vec![self.settings.get(name)]);
+                let value = match name.as_str() {
+                    TRANSACTION_ISOLATION => isolation_name(self.session.isolation()),
+                    name => self.settings.get(name),
+                };
+                let values = StringArray::from(vec![value]);
                 let batch = RecordBatch::try_from_iter([(name.as_str(), Arc::new(values) as _)]);
                 let batch = batch
                     .map_err(|error| Failure::new(state::INTERNAL_ERROR, error.to_string()))?;

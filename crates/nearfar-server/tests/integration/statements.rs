@@ -132,11 +132,32 @@ async fn transactions_isolate_and_conflict() {
     let seen = other.query_one("SELECT a FROM t", &[]).await.expect("read");
     assert_eq!(seen.get::<_, i32>(0), 1);
     other
-        .batch_execute("BEGIN; UPDATE t SET a = 3")
+        .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT * FROM t")
         .await
-        .expect("changed");
+        .expect("begun");
     one.batch_execute("COMMIT").await.expect("committed");
-    assert_eq!(code(other.batch_execute("COMMIT").await), "40001");
+    let conflict = other.batch_execute("UPDATE t SET a = 3").await;
+    assert_eq!(code(conflict), "40001");
+    other.batch_execute("ROLLBACK").await.expect("rolled back");
+    // Two that wait for each other.
+    let both = "INSERT INTO t VALUES (4); BEGIN; UPDATE t SET a = 20 WHERE a = 2";
+    one.batch_execute(both).await.expect("changed");
+    let other_row = "BEGIN; SAVEPOINT s; UPDATE t SET a = 40 WHERE a = 4";
+    other.batch_execute(other_row).await.expect("changed");
+    let waiting = one.batch_execute("UPDATE t SET a = 41 WHERE a = 4");
+    let (waited, circle) = tokio::join!(waiting, async {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        let circle = other.batch_execute("UPDATE t SET a = 21 WHERE a = 2").await;
+        other.batch_execute("ROLLBACK").await.expect("rolled back");
+        circle
+    });
+    waited.expect("it was let go on");
+    assert_eq!(code(circle), "40P01");
+    one.batch_execute("COMMIT").await.expect("committed");
+    assert_eq!(code(other.batch_execute("SAVEPOINT a").await), "25P01");
+    let unknown = "BEGIN; ROLLBACK TO a";
+    assert_eq!(code(other.batch_execute(unknown).await), "3B001");
+    other.batch_execute("ROLLBACK").await.expect("rolled back");
     other.batch_execute("BEGIN").await.expect("begun");
     assert_eq!(code(other.batch_execute("SELECT nothing").await), "42703");
     assert_eq!(code(other.batch_execute("SELECT 1").await), "25P02");

@@ -12,6 +12,7 @@ use nearfar_memory::{Placement, TierId};
 use nearfar_topology::FAR;
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{EngineError, SqlError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
@@ -19,7 +20,7 @@ use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use nearfar_durable::log::Log;
 use nearfar_table::placement::TemporaryBudget;
-use nearfar_table::transaction::MergeLimits;
+use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
 pub use tablespaces::{Place, Tablespaces};
@@ -117,6 +118,9 @@ pub struct Settings {
     heap_tablespace: TierId,
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
+    isolation: Isolation,
+    /// None for as long as it takes.
+    lock_timeout: Option<Duration>,
     temporary: Arc<TemporaryBudget>,
     memory: Arc<SessionMemory>,
     /// What all queries of the engine draw on.
@@ -158,6 +162,8 @@ impl Settings {
             heap_tablespace: TierId::NEAR,
             memory_limit_bytes: None,
             count_accesses: true,
+            isolation: Isolation::default(),
+            lock_timeout: None,
             merge_limits,
             log,
         }
@@ -206,6 +212,17 @@ impl Settings {
     /// Whether scans count the accesses of columns and the bytes read from each tier.
     pub fn count_accesses(&self) -> bool {
         self.count_accesses
+    }
+
+    /// What transactions read of which nothing else is said.
+    pub fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// How long a statement waits for a row that another transaction is changing; none for as long as it
+    /// takes.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.lock_timeout
     }
 
     /// The memory of the session's temporary tables.

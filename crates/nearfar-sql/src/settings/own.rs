@@ -7,10 +7,11 @@ use super::value::Given;
 use super::{Scope, Settings};
 use crate::error::EngineError;
 use crate::memory::SessionMemory;
+use crate::sql::{DEFAULT_ISOLATION, isolation_name};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::LogSync;
 use nearfar_table::placement::TemporaryBudget;
-use nearfar_table::transaction::MergeLimits;
+use nearfar_table::transaction::{Isolation, MergeLimits};
 
 /// What `spill_tablespace` is where operators spill to disk alone.
 const DISK: &str = "disk";
@@ -36,7 +37,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 11] = [
+pub const OWN: [OwnSetting; 13] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -176,6 +177,41 @@ pub const OWN: [OwnSetting; 11] = [
             Ok(())
         },
         show: |settings| settings.count_accesses.to_string(),
+    },
+    OwnSetting {
+        name: DEFAULT_ISOLATION,
+        description: "What transactions read of which BEGIN says nothing else: read committed, \
+                      or repeatable read.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.isolation = given.isolation()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.isolation = Isolation::default();
+            Ok(())
+        },
+        show: |settings| isolation_name(settings.isolation).to_owned(),
+    },
+    OwnSetting {
+        name: "lock_timeout",
+        description: "How long a statement waits for a row that another transaction is changing, \
+                      such as 500ms or 5s; a number alone is milliseconds, and 0 is for as long \
+                      as it takes.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            let timeout = given.time()?;
+            settings.lock_timeout = (!timeout.is_zero()).then_some(timeout);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.lock_timeout = None;
+            Ok(())
+        },
+        show: |settings| match settings.lock_timeout {
+            Some(timeout) => format!("{}ms", timeout.as_millis()),
+            None => "0".to_owned(),
+        },
     },
     OwnSetting {
         name: "merge_rows",

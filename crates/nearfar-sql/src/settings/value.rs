@@ -2,9 +2,13 @@
 
 use nearfar_memory::{Placement, TierId};
 
+use std::time::Duration;
+
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
+use crate::sql::isolation_of;
 use nearfar_durable::log::LogSync;
+use nearfar_table::transaction::Isolation;
 use nearfar_topology::units::parse_bytes_with_unit;
 
 /// A value that a statement gives a setting.
@@ -87,6 +91,34 @@ impl Given<'_> {
     pub fn log_sync(&self) -> Result<LogSync, SqlError> {
         let sync = self.text.parse();
         sync.map_err(|_| self.refused("use on, off, or a time such as 200ms or 5s"))
+    }
+
+    /// What transactions read.
+    pub fn isolation(&self) -> Result<Isolation, SqlError> {
+        let known = isolation_of(self.text)?;
+        known.ok_or_else(|| self.refused("use 'read committed' or 'repeatable read'"))
+    }
+
+    /// A time, in milliseconds where it has no unit.
+    pub fn time(&self) -> Result<Duration, SqlError> {
+        let digits = self
+            .text
+            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit_ms = match &self.text[digits.len()..] {
+            "" | "ms" => Some(1),
+            "s" => Some(1_000),
+            "min" => Some(60_000),
+            "h" => Some(3_600_000),
+            _ => None,
+        };
+        let number = digits.trim().parse::<u64>().ok();
+        let time_ms = number
+            .zip(unit_ms)
+            .and_then(|(n, unit)| n.checked_mul(unit));
+        let time = time_ms.map(Duration::from_millis);
+        time.ok_or_else(|| {
+            self.refused("use a number of milliseconds, or one with ms, s, min or h")
+        })
     }
 
     /// A truth value, by the words that PostgreSQL takes.

@@ -1,8 +1,8 @@
 //! Statements about the session itself: its settings, and what it has prepared and made for itself.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Set, SetSessionAuthorizationParamKind, Statement as Ast,
-    TransactionAccessMode, TransactionMode, UnaryOperator, Value,
+    Expr, ObjectName, Set, SetSessionAuthorizationParamKind, Statement as Ast, TransactionMode,
+    UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -12,7 +12,11 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::SqlError;
 use super::script::is_space;
 use super::statement::{expect_end, syntax};
-use super::transaction::transaction_modes;
+use super::transaction::{isolation_name, transaction_modes};
+use nearfar_table::transaction::Isolation;
+
+/// The setting of what transactions read of which nothing else is said.
+pub const DEFAULT_ISOLATION: &str = "default_transaction_isolation";
 
 /// A statement about the session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +28,11 @@ pub enum SessionCommand {
         name: String,
         /// The value, as text.
         value: String,
+    },
+    /// `SET TRANSACTION ISOLATION LEVEL`: of the transaction that is open.
+    SetIsolation {
+        /// What its statements read from now on.
+        isolation: Isolation,
     },
     /// `RESET name`, or `SET name TO DEFAULT`.
     Reset {
@@ -222,22 +231,29 @@ fn parse_set(tokens: &[TokenWithSpan]) -> Result<Option<SessionCommand>, SqlErro
         Set::SetTransaction {
             modes,
             snapshot: None,
-            ..
-        } => Some(characteristics(&modes)?),
+            session,
+        } => Some(characteristics(&modes, session)?),
         _ => None,
     })
 }
 
-/// `SET TRANSACTION` and `SET SESSION CHARACTERISTICS AS TRANSACTION`: what transactions are anyway.
-fn characteristics(modes: &[TransactionMode]) -> Result<SessionCommand, SqlError> {
-    transaction_modes(modes)?;
-    let read_only = TransactionMode::AccessMode(TransactionAccessMode::ReadOnly);
-    match modes.contains(&read_only) {
-        true => Err(SqlError::unsupported(
+/// `SET TRANSACTION` and `SET SESSION CHARACTERISTICS AS TRANSACTION`.
+fn characteristics(
+    modes: &[TransactionMode],
+    of_session: bool,
+) -> Result<SessionCommand, SqlError> {
+    let said = transaction_modes(modes)?;
+    match (said.isolation, of_session) {
+        _ if said.is_read_only => Err(SqlError::unsupported(
             "SET … TRANSACTION READ ONLY",
             "use BEGIN READ ONLY",
         )),
-        false => Ok(nothing("SET")),
+        (Some(isolation), true) => Ok(SessionCommand::Set {
+            name: DEFAULT_ISOLATION.to_owned(),
+            value: isolation_name(isolation).to_owned(),
+        }),
+        (Some(isolation), false) => Ok(SessionCommand::SetIsolation { isolation }),
+        (None, _) => Ok(nothing("SET")),
     }
 }
 
@@ -347,11 +363,13 @@ mod tests {
             ("UNLISTEN *", nothing("UNLISTEN")),
             (
                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",
-                nothing("SET"),
+                set(DEFAULT_ISOLATION, "read committed"),
             ),
             (
                 "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-                nothing("SET"),
+                SessionCommand::SetIsolation {
+                    isolation: Isolation::Snapshot,
+                },
             ),
         ] {
             assert_eq!(command(sql), expected, "{sql}");

@@ -7,19 +7,33 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
 use super::script::is_space;
+use super::statement::normalised;
+use nearfar_table::transaction::Isolation;
 
-/// What begins or ends a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What begins or ends a transaction, or a part of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TransactionCommand {
     /// `BEGIN` or `START TRANSACTION`.
-    Begin {
-        /// Whether no statement of it may change data.
-        is_read_only: bool,
-    },
+    Begin(TransactionModes),
     /// `COMMIT` or `END`.
     Commit,
     /// `ROLLBACK` or `ABORT`.
     Rollback,
+    /// `SAVEPOINT name`.
+    Savepoint(String),
+    /// `RELEASE SAVEPOINT name`.
+    Release(String),
+    /// `ROLLBACK TO SAVEPOINT name`.
+    RollbackTo(String),
+}
+
+/// What a statement says of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TransactionModes {
+    /// What its statements read; nothing where that is the session's to say.
+    pub isolation: Option<Isolation>,
+    /// Whether no statement of it may change data.
+    pub is_read_only: bool,
 }
 
 /// The command that `ast` is, if it is one.
@@ -27,55 +41,84 @@ pub enum TransactionCommand {
 /// # Errors
 /// A clause that is not supported.
 pub(super) fn transaction_command(ast: &Ast) -> Result<Option<TransactionCommand>, SqlError> {
-    match ast {
+    Ok(Some(match ast {
         Ast::StartTransaction {
             modes, statements, ..
-        } if statements.is_empty() => {
-            let is_read_only = transaction_modes(modes)?;
-            Ok(Some(TransactionCommand::Begin { is_read_only }))
+        } if statements.is_empty() => TransactionCommand::Begin(transaction_modes(modes)?),
+        Ast::StartTransaction { .. } => {
+            return Err(SqlError::unsupported(
+                "BEGIN with statements",
+                "end BEGIN with a semicolon",
+            ));
         }
-        Ast::StartTransaction { .. } => Err(SqlError::unsupported(
-            "BEGIN with statements",
-            "end BEGIN with a semicolon",
-        )),
-        Ast::Commit { chain: true, .. } | Ast::Rollback { chain: true, .. } => Err(
-            SqlError::unsupported("AND CHAIN", "use BEGIN for the next transaction"),
-        ),
-        Ast::Savepoint { .. }
-        | Ast::ReleaseSavepoint { .. }
-        | Ast::Rollback {
-            savepoint: Some(_), ..
-        } => Err(SqlError::unsupported(
-            "SAVEPOINT",
-            "a transaction is undone as a whole, with ROLLBACK",
-        )),
-        Ast::Commit { .. } => Ok(Some(TransactionCommand::Commit)),
-        Ast::Rollback { .. } => Ok(Some(TransactionCommand::Rollback)),
+        Ast::Commit { chain: true, .. } | Ast::Rollback { chain: true, .. } => {
+            return Err(SqlError::unsupported(
+                "AND CHAIN",
+                "use BEGIN for the next transaction",
+            ));
+        }
+        Ast::Savepoint { name } => TransactionCommand::Savepoint(normalised(name)),
+        Ast::ReleaseSavepoint { name } => TransactionCommand::Release(normalised(name)),
+        Ast::Rollback {
+            savepoint: Some(name),
+            ..
+        } => TransactionCommand::RollbackTo(normalised(name)),
+        Ast::Commit { .. } => TransactionCommand::Commit,
+        Ast::Rollback { .. } => TransactionCommand::Rollback,
+        _ => return Ok(None),
+    }))
+}
+
+/// What the modes of a transaction say.
+///
+/// # Errors
+/// An isolation level that there is not.
+pub(super) fn transaction_modes(modes: &[TransactionMode]) -> Result<TransactionModes, SqlError> {
+    let mut said = TransactionModes::default();
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(mode) => {
+                said.is_read_only = *mode == TransactionAccessMode::ReadOnly;
+            }
+            TransactionMode::IsolationLevel(level) => {
+                use TransactionIsolationLevel as Level;
+                said.isolation = Some(match level {
+                    Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
+                    Level::RepeatableRead | Level::Snapshot => Isolation::Snapshot,
+                    Level::Serializable => return Err(serializable()),
+                });
+            }
+        }
+    }
+    Ok(said)
+}
+
+/// The isolation level of a name.
+///
+/// # Errors
+/// A name that there is not, or that of a level that there is not.
+pub(crate) fn isolation_of(name: &str) -> Result<Option<Isolation>, SqlError> {
+    match name.to_ascii_lowercase().as_str() {
+        "read uncommitted" | "read committed" => Ok(Some(Isolation::ReadCommitted)),
+        "repeatable read" | "snapshot" => Ok(Some(Isolation::Snapshot)),
+        "serializable" => Err(serializable()),
         _ => Ok(None),
     }
 }
 
-/// Whether a transaction of these modes is to be read-only.
-///
-/// # Errors
-/// An isolation level that there is not.
-pub(super) fn transaction_modes(modes: &[TransactionMode]) -> Result<bool, SqlError> {
-    let mut is_read_only = false;
-    for mode in modes {
-        match mode {
-            TransactionMode::AccessMode(mode) => {
-                is_read_only = *mode == TransactionAccessMode::ReadOnly;
-            }
-            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
-                return Err(SqlError::unsupported(
-                    "ISOLATION LEVEL SERIALIZABLE",
-                    "transactions have snapshot isolation, which REPEATABLE READ names",
-                ));
-            }
-            TransactionMode::IsolationLevel(_) => {}
-        }
+/// The name of an isolation level.
+pub fn isolation_name(isolation: Isolation) -> &'static str {
+    match isolation {
+        Isolation::ReadCommitted => "read committed",
+        Isolation::Snapshot => "repeatable read",
     }
-    Ok(is_read_only)
+}
+
+fn serializable() -> SqlError {
+    SqlError::unsupported(
+        "ISOLATION LEVEL SERIALIZABLE",
+        "use REPEATABLE READ, which is snapshot isolation",
+    )
 }
 
 /// `ABORT` as the `ROLLBACK` that it means, which is all that the parser reads.
@@ -94,14 +137,21 @@ mod tests {
     fn command(sql: &str) -> TransactionCommand {
         let read = statements(sql).expect(sql).remove(0);
         match read.kind() {
-            StatementKind::Transaction(command) => *command,
+            StatementKind::Transaction(command) => command.clone(),
             other => panic!("{sql}: {other:?}"),
         }
     }
 
     #[test]
     fn all_spellings_are_read() {
-        let begin = |is_read_only| TransactionCommand::Begin { is_read_only };
+        let begin_at = |isolation, is_read_only| {
+            TransactionCommand::Begin(TransactionModes {
+                isolation,
+                is_read_only,
+            })
+        };
+        let begin = |is_read_only| begin_at(None, is_read_only);
+        let name = || "a".to_owned();
         for (sql, expected) in [
             ("begin", begin(false)),
             ("BEGIN TRANSACTION", begin(false)),
@@ -109,8 +159,20 @@ mod tests {
             ("START TRANSACTION READ ONLY", begin(true)),
             (
                 "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE",
-                begin(false),
+                begin_at(Some(Isolation::Snapshot), false),
             ),
+            (
+                "BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY",
+                begin_at(Some(Isolation::ReadCommitted), true),
+            ),
+            ("SAVEPOINT A", TransactionCommand::Savepoint(name())),
+            ("RELEASE SAVEPOINT a", TransactionCommand::Release(name())),
+            ("RELEASE \"a\"", TransactionCommand::Release(name())),
+            (
+                "ROLLBACK TO SAVEPOINT a",
+                TransactionCommand::RollbackTo(name()),
+            ),
+            ("ROLLBACK TO a", TransactionCommand::RollbackTo(name())),
             ("COMMIT", TransactionCommand::Commit),
             ("COMMIT WORK", TransactionCommand::Commit),
             ("END", TransactionCommand::Commit),
@@ -122,13 +184,7 @@ mod tests {
         ] {
             assert_eq!(command(sql), expected, "{sql}");
         }
-        for sql in [
-            "BEGIN ISOLATION LEVEL SERIALIZABLE",
-            "SAVEPOINT a",
-            "RELEASE SAVEPOINT a",
-            "ROLLBACK TO SAVEPOINT a",
-            "COMMIT AND CHAIN",
-        ] {
+        for sql in ["BEGIN ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN"] {
             let error = statements(sql).expect_err(sql);
             assert!(
                 matches!(error, SqlError::Unsupported { .. }),

@@ -1,4 +1,5 @@
-//! Random interleavings of sessions, transactions and merges against a model of snapshot isolation.
+//! Random interleavings of sessions, transactions and merges against a model of what they read, and of whom
+//! they wait for.
 
 use super::support::{region_bytes, run, try_run, two_tiers};
 use arrow::array::AsArray;
@@ -22,7 +23,7 @@ struct Share {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Begin,
+    Begin { reads_committed: bool },
     Commit,
     Rollback,
     Insert { table: usize, first: i64, rows: i64 },
@@ -43,7 +44,7 @@ fn some() -> impl Strategy<Value = Share> {
 fn step() -> impl Strategy<Value = Step> {
     let table = || 0..TABLES.len();
     prop_oneof![
-        4 => Just(Step::Begin),
+        4 => any::<bool>().prop_map(|reads_committed| Step::Begin { reads_committed }),
         3 => Just(Step::Commit),
         1 => Just(Step::Rollback),
         4 => (table(), 0i64..50, 1i64..40)
@@ -69,6 +70,20 @@ struct Open {
     base: [Rows; TABLES.len()],
     view: [Rows; TABLES.len()],
     truncated: [bool; TABLES.len()],
+    /// Rows of others that it has changed.
+    locked: [BTreeSet<u64>; TABLES.len()],
+    /// Whether it has truncated a table.
+    all_locked: [bool; TABLES.len()],
+    reads_committed: bool,
+}
+
+/// Why a statement is refused.
+#[derive(Debug, PartialEq)]
+enum Refusal {
+    /// An open transaction has a row.
+    Held,
+    /// Somebody has changed a row that the transaction still reads.
+    Changed,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +94,80 @@ struct Model {
 }
 
 impl Model {
+    /// Has a transaction that reads what is committed read that.
+    fn refresh(&mut self, session: usize) {
+        let Some(open) = self.open[session]
+            .as_mut()
+            .filter(|open| open.reads_committed)
+        else {
+            return;
+        };
+        for (table, committed) in self.committed.iter().enumerate() {
+            if open.truncated[table] {
+                continue;
+            }
+            let (base, view) = (&open.base[table], &open.view[table]);
+            let is_kept = |id: &u64| view.rows.contains_key(id) || !base.rows.contains_key(id);
+            let others = committed.rows.iter().filter(|(id, _)| is_kept(id));
+            let own = view
+                .rows
+                .iter()
+                .filter(|(id, _)| !base.rows.contains_key(id));
+            let rows = others.chain(own).map(|(id, row)| (*id, *row)).collect();
+            let changes = committed.changes + view.changes - base.changes;
+            open.view[table] = Rows { rows, changes };
+            open.base[table] = committed.clone();
+        }
+    }
+
+    /// Locks rows that a statement changes, or says why it can't.
+    fn lock(&mut self, session: usize, table: usize, gone: &[u64]) -> Result<(), Refusal> {
+        let base = match &self.open[session] {
+            Some(open) => &open.base[table],
+            None => &self.committed[table],
+        };
+        let others = gone.iter().filter(|id| base.rows.contains_key(id));
+        let others: BTreeSet<u64> = others.copied().collect();
+        let mut open = self
+            .open
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != session);
+        let is_held = |open: &Option<Open>| {
+            let Some(open) = open else { return false };
+            let has_all = open.all_locked[table] && !others.is_empty();
+            has_all || !open.locked[table].is_disjoint(&others)
+        };
+        if open.any(|(_, open)| is_held(open)) {
+            return Err(Refusal::Held);
+        }
+        let committed = &self.committed[table].rows;
+        if !others.iter().all(|id| committed.contains_key(id)) {
+            return Err(Refusal::Changed);
+        }
+        if let Some(open) = &mut self.open[session] {
+            open.locked[table].extend(others);
+        }
+        Ok(())
+    }
+
+    /// The same for all rows.
+    fn lock_all(&mut self, session: usize, table: usize) -> Result<(), Refusal> {
+        let mut open = self
+            .open
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != session);
+        let is_held = |open: &Open| open.all_locked[table] || !open.locked[table].is_empty();
+        if open.any(|(_, open)| open.as_ref().is_some_and(is_held)) {
+            return Err(Refusal::Held);
+        }
+        if let Some(open) = &mut self.open[session] {
+            open.all_locked[table] = true;
+        }
+        Ok(())
+    }
+
     fn view(&mut self, session: usize, table: usize) -> &mut Rows {
         match &mut self.open[session] {
             Some(open) => &mut open.view[table],
@@ -144,14 +233,20 @@ async fn carry_out(
     model: &mut Model,
 ) -> Result<(), TestCaseError> {
     let client = &sessions[session];
+    model.refresh(session);
     match *step {
-        Step::Begin => {
-            run(client, "BEGIN").await;
+        Step::Begin { reads_committed } => {
+            let level = match reads_committed {
+                true => "READ COMMITTED",
+                false => "REPEATABLE READ",
+            };
+            run(client, &format!("BEGIN ISOLATION LEVEL {level}")).await;
             if model.open[session].is_none() {
                 model.open[session] = Some(Open {
                     base: model.committed.clone(),
                     view: model.committed.clone(),
-                    truncated: Default::default(),
+                    reads_committed,
+                    ..Open::default()
                 });
             }
         }
@@ -171,25 +266,33 @@ async fn carry_out(
             model.open[session] = None;
         }
         Step::Truncate { table } => {
-            run(client, &format!("TRUNCATE {}", TABLES[table])).await;
-            let view = model.view(session, table);
-            view.rows.clear();
-            view.changes += 1;
-            if let Some(open) = &mut model.open[session] {
-                open.truncated[table] = true;
+            let sql = format!("TRUNCATE {}", TABLES[table]);
+            let expected = model.lock_all(session, table);
+            if is_done(&sql, session, client, (model, expected)).await? {
+                let view = model.view(session, table);
+                view.rows.clear();
+                view.changes += 1;
+                if let Some(open) = &mut model.open[session] {
+                    open.truncated[table] = true;
+                }
             }
         }
         Step::Merge { table } => {
             let other = client.engine().session();
             run(&other, &format!("CALL nearfar.merge('{}')", TABLES[table])).await;
         }
-        _ => change(step, session, client, model).await,
+        _ => change(step, session, client, model).await?,
     }
     Ok(())
 }
 
 /// The same for the steps that change rows.
-async fn change(step: &Step, session: usize, client: &Session, model: &mut Model) {
+async fn change(
+    step: &Step,
+    session: usize,
+    client: &Session,
+    model: &mut Model,
+) -> Result<(), TestCaseError> {
     match *step {
         Step::Insert { table, first, rows } => {
             let sql = format!(
@@ -215,24 +318,48 @@ async fn change(step: &Step, session: usize, client: &Session, model: &mut Model
         Step::Update { table, of, add } => {
             let (name, filter) = (TABLES[table], condition(of));
             let sql = format!("UPDATE {name} SET k = k + {add}, v = v - k WHERE {filter}");
-            run(client, &sql).await;
             let rows = model.matching(session, table, of);
             let gone: Vec<u64> = rows.iter().map(|(id, _)| *id).collect();
-            let new = rows.iter().map(|(_, (k, v))| (k + add, v - k)).collect();
-            model.replace(session, table, &gone, new);
+            let expected = model.lock(session, table, &gone);
+            if is_done(&sql, session, client, (model, expected)).await? {
+                let new = rows.iter().map(|(_, (k, v))| (k + add, v - k)).collect();
+                model.replace(session, table, &gone, new);
+            }
         }
         Step::Delete { table, of } => {
-            run(
-                client,
-                &format!("DELETE FROM {} WHERE {}", TABLES[table], condition(of)),
-            )
-            .await;
+            let sql = format!("DELETE FROM {} WHERE {}", TABLES[table], condition(of));
             let rows = model.matching(session, table, of);
             let gone: Vec<u64> = rows.iter().map(|(id, _)| *id).collect();
-            model.replace(session, table, &gone, Vec::new());
+            let expected = model.lock(session, table, &gone);
+            if is_done(&sql, session, client, (model, expected)).await? {
+                model.replace(session, table, &gone, Vec::new());
+            }
         }
         _ => {}
     }
+    Ok(())
+}
+
+/// Runs a statement of which the model says what becomes of it. False where it is refused, and its transaction
+/// with it.
+async fn is_done(
+    sql: &str,
+    session: usize,
+    client: &Session,
+    (model, expected): (&mut Model, Result<(), Refusal>),
+) -> Result<bool, TestCaseError> {
+    let refusal = match try_run(client, sql).await {
+        Ok(_) => Ok(()),
+        Err(EngineError::Transaction(TransactionError::LockTimeout { .. })) => Err(Refusal::Held),
+        Err(EngineError::Transaction(TransactionError::Conflict { .. })) => Err(Refusal::Changed),
+        Err(other) => return Err(TestCaseError::fail(format!("{sql}: {other}"))),
+    };
+    prop_assert_eq!(&refusal, &expected, "{}", sql);
+    if refusal.is_err() {
+        run(client, "ROLLBACK").await;
+        model.open[session] = None;
+    }
+    Ok(refusal.is_ok())
 }
 
 fn condition(of: Share) -> String {
@@ -240,6 +367,7 @@ fn condition(of: Share) -> String {
 }
 
 async fn check(session: usize, client: &Session, model: &mut Model) -> Result<(), TestCaseError> {
+    model.refresh(session);
     for (table, name) in TABLES.into_iter().enumerate() {
         let sql = format!("SELECT k, v FROM {name} ORDER BY k, v");
         let rows = pairs(client, &sql).await;
@@ -287,6 +415,9 @@ async fn interleave(engine: Arc<Engine>, steps: Vec<(usize, Step)>) -> Result<()
             &format!("CREATE TABLE {name} (k BIGINT, v BIGINT)"),
         )
         .await;
+    }
+    for client in &sessions {
+        run(client, "SET lock_timeout = 1").await;
     }
     let mut model = Model::default();
     for (session, step) in &steps {

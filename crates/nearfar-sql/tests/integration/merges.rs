@@ -97,7 +97,7 @@ async fn readers_keep_what_they_began_with_and_then_let_go() {
         "INSERT INTO t SELECT k + 100000, v, s FROM t LIMIT 30000",
     )
     .await;
-    run(&reader, "BEGIN").await;
+    run(&reader, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     let answers = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v) FROM t";
     let before = value(&reader, answers).await;
     let scan = reader
@@ -146,7 +146,7 @@ async fn an_old_reader_keeps_one_version_however_many_merges_follow() {
     let (reader, writer) = (engine.session(), engine.session());
     run(&writer, T).await;
     let old = region_bytes(&engine);
-    run(&reader, "BEGIN").await;
+    run(&reader, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     let answers = "SELECT count(*) || ' ' || sum(k) || ' ' || sum(v) FROM t";
     let before = value(&reader, answers).await;
     for round in 0..6 {

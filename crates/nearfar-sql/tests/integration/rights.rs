@@ -45,7 +45,14 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
         ),
         Action::Describe => (Nothing, &["DESCRIBE t"]),
         Action::Begin => (Nothing, &["BEGIN", "START TRANSACTION READ ONLY"]),
-        Action::End => (Nothing, &["COMMIT", "ROLLBACK"]),
+        Action::End => (
+            Nothing,
+            &[
+                "COMMIT",
+                "ROLLBACK",
+                "BEGIN; SAVEPOINT s; ROLLBACK TO s; RELEASE s; COMMIT",
+            ],
+        ),
         Action::SetOwn => (
             Nothing,
             &[

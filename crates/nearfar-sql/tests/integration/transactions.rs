@@ -1,4 +1,4 @@
-//! What transactions promise: snapshot isolation, all or nothing, and clear errors.
+//! What transactions promise: isolation, all or nothing, and clear errors.
 
 use super::support::{error, region_bytes, run, try_run, two_tiers, two_tiers_with, value};
 use nearfar_memory::Budgets;
@@ -6,6 +6,7 @@ use nearfar_sql::engine::Session;
 use nearfar_sql::error::EngineError;
 use nearfar_table::transaction::TransactionError;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 const T: &str = "CREATE TABLE t AS SELECT value AS k, nullif(value % 10, 10) AS v,
                                          nullif('row ' || value, '') AS s
@@ -104,7 +105,7 @@ async fn a_transaction_sees_its_own_changes_and_nobody_elses() {
     run(&one, "BEGIN; UPDATE a SET x = 2; INSERT INTO b VALUES (10)").await;
     assert_eq!(value(&one, "SELECT sum(x) FROM both").await, "15");
     assert_eq!(value(&two, "SELECT sum(x) FROM both").await, "2");
-    run(&two, "BEGIN").await;
+    run(&two, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
     assert_eq!(
         run(&one, "DELETE FROM b WHERE x = 1; COMMIT").await,
         "DELETE 1\nCOMMIT"
@@ -124,49 +125,210 @@ async fn a_transaction_sees_its_own_changes_and_nobody_elses() {
     assert_eq!(value(&two, "SELECT sum(x) FROM both").await, "12");
 }
 
+/// What changes one row first, and what changes it then.
+const CHANGES: [(&str, &str); 3] = [
+    (
+        "UPDATE t SET v = 1 WHERE k = 5",
+        "UPDATE t SET v = v + 2 WHERE k = 5",
+    ),
+    (
+        "DELETE FROM t WHERE k = 6",
+        "UPDATE t SET v = 2 WHERE k < 10",
+    ),
+    (
+        "UPDATE t SET v = 3 WHERE k = 7",
+        "DELETE FROM t WHERE k = 7 AND v < 8",
+    ),
+];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_to_commit_wins() {
+async fn a_transaction_of_one_snapshot_refuses_rows_that_others_have_changed() {
     let engine = two_tiers();
     let (one, two) = (engine.session(), engine.session());
+    let conflict = TransactionError::Conflict {
+        table: "t".to_owned(),
+    };
     run(&one, T).await;
-    for (first, second) in [
-        (
-            "UPDATE t SET v = 1 WHERE k = 5",
-            "UPDATE t SET v = 2 WHERE k = 5",
-        ),
-        (
-            "DELETE FROM t WHERE k = 6",
-            "UPDATE t SET v = 2 WHERE k < 10",
-        ),
-        (
-            "UPDATE t SET v = 3 WHERE k = 7",
-            "DELETE FROM t WHERE k = 7",
-        ),
-        (
-            "TRUNCATE t; INSERT INTO t VALUES (7, 7, 'seven')",
-            "DELETE FROM t WHERE k = 7",
-        ),
-    ] {
+    for (first, second) in CHANGES {
         for merge in ["", "CALL nearfar.merge('t')"] {
             run(&one, &format!("DROP TABLE t; {T}")).await;
-            run(&one, &format!("BEGIN; {first}")).await;
-            run(&two, &format!("BEGIN; {second}")).await;
-            run(&one, "COMMIT").await;
+            run(&two, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
+            run(&one, &format!("BEGIN; {first}; COMMIT")).await;
             run(&engine.session(), merge).await;
-            let conflict = TransactionError::Conflict {
-                table: "t".to_owned(),
-            };
-            assert_eq!(failure(&two, "COMMIT").await, conflict, "{first}; {second}");
-            // The transaction is over, and may be run again.
+            assert_eq!(failure(&two, second).await, conflict, "{first}; {second}");
+            assert_eq!(run(&two, "COMMIT").await, "ROLLBACK");
             run(&two, &format!("BEGIN; {second}; COMMIT")).await;
         }
     }
+    run(&one, &format!("DROP TABLE t; {T}")).await;
+    run(&two, "BEGIN; DELETE FROM t WHERE k = 7").await;
+    let waiting = waiting(&one, "TRUNCATE t").await;
+    run(&two, "COMMIT").await;
+    waiting.await.expect("no panic").expect("truncated");
     run(&one, "BEGIN; TRUNCATE t").await;
     run(&two, "INSERT INTO t VALUES (1, 1, 'one')").await;
     assert!(matches!(
         failure(&one, "COMMIT").await,
         TransactionError::TruncateConflict { .. }
     ));
+}
+
+/// A statement that runs in another task, and has not ended by the time that somebody else of this thread
+/// would have.
+async fn waiting(session: &Session, sql: &str) -> JoinHandle<Result<String, EngineError>> {
+    let (session, sql) = (session.clone(), sql.to_owned());
+    let waiting = tokio::spawn(async move { try_run(&session, &sql).await });
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert!(!waiting.is_finished());
+    waiting
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_waits_for_who_changes_its_rows() {
+    let engine = two_tiers();
+    let (one, two) = (engine.session(), engine.session());
+    run(&one, T).await;
+    let seen = "SELECT coalesce(sum(v), -1) FROM t WHERE k IN (5, 6, 7)";
+    for key in ["", "ALTER TABLE t ADD PRIMARY KEY (k)"] {
+        for begin in ["", "BEGIN; "] {
+            for end in ["COMMIT", "ROLLBACK"] {
+                for (first, second) in CHANGES {
+                    run(&one, &format!("DROP TABLE t; {T}; {key}")).await;
+                    // What would have come of one after the other.
+                    let first_alone = if end == "COMMIT" { first } else { "" };
+                    let commit = if begin.is_empty() { "" } else { "COMMIT" };
+                    run(&one, &format!("{first_alone}; {second}")).await;
+                    let expected = value(&one, seen).await;
+                    run(&one, &format!("DROP TABLE t; {T}; {key}; BEGIN; {first}")).await;
+                    let second = format!("{begin}{second}");
+                    let waiting = waiting(&two, &second).await;
+                    run(&one, end).await;
+                    waiting.await.expect("no panic").expect(&second);
+                    run(&two, commit).await;
+                    let found = value(&one, seen).await;
+                    assert_eq!(found, expected, "{key}; {first}; {end}; {second}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadlock_ends_one_and_a_timeout_ends_a_wait() {
+    let engine = two_tiers();
+    let (one, two, three) = (engine.session(), engine.session(), engine.session());
+    run(&one, T).await;
+    let [five, six] = [5, 6].map(|k| format!("UPDATE t SET v = v + 100 WHERE k = {k}"));
+    run(&one, &format!("BEGIN; {five}")).await;
+    run(&two, &format!("BEGIN; {six}")).await;
+    run(&three, "SET lock_timeout = '10ms'").await;
+    let late = TransactionError::LockTimeout {
+        table: "t".to_owned(),
+    };
+    assert_eq!(failure(&three, &six).await, late);
+    assert_eq!(failure(&three, &format!("BEGIN; {six}")).await, late);
+    let waiting = waiting(&one, &six).await;
+    assert_eq!(failure(&two, &five).await, TransactionError::Deadlock);
+    // The one that has failed lets the other go on before its ROLLBACK.
+    waiting.await.expect("no panic").expect("a row");
+    run(&one, "COMMIT").await;
+    assert_eq!(run(&two, "COMMIT").await, "ROLLBACK");
+    run(&three, "ROLLBACK").await;
+    let sum = "SELECT sum(v) FROM t WHERE k IN (5, 6)";
+    assert_eq!(value(&three, sum).await, "211");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_read_what_their_isolation_level_says() {
+    let engine = two_tiers();
+    let (one, two) = (engine.session(), engine.session());
+    run(
+        &one,
+        "CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)",
+    )
+    .await;
+    let sum = "SELECT sum(k) FROM t";
+    for (begin, mine, after) in [
+        ("BEGIN", "12", "1012"),
+        ("BEGIN ISOLATION LEVEL READ UNCOMMITTED", "12", "1012"),
+        ("BEGIN ISOLATION LEVEL REPEATABLE READ", "12", "12"),
+        (
+            "BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+            "12",
+            "12",
+        ),
+        (
+            "SET default_transaction_isolation = 'repeatable read'; BEGIN",
+            "12",
+            "12",
+        ),
+    ] {
+        run(&one, begin).await;
+        run(&one, "INSERT INTO t VALUES (9)").await;
+        assert_eq!(value(&one, sum).await, mine);
+        run(&two, "INSERT INTO t VALUES (1000)").await;
+        assert_eq!(value(&one, sum).await, after, "{begin}");
+        run(&one, "DELETE FROM t WHERE k = 9; COMMIT").await;
+        assert_eq!(value(&one, sum).await, "1003");
+        run(
+            &two,
+            "DELETE FROM t WHERE k = 1000; CALL nearfar.check('t')",
+        )
+        .await;
+    }
+    run(&one, "BEGIN; SELECT 1 FROM t").await;
+    let late = failure(&one, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED").await;
+    assert_eq!(late, TransactionError::LateIsolation);
+    run(&one, "ROLLBACK").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_a_transaction_is_undone_by_itself() {
+    let engine = two_tiers();
+    let (session, other) = (engine.session(), engine.session());
+    run(
+        &session,
+        "CREATE TABLE t (k INT PRIMARY KEY, v INT); INSERT INTO t VALUES (1, 1)",
+    )
+    .await;
+    let seen = "SELECT string_agg(k || '=' || v, ' ' ORDER BY k) FROM t";
+    run(&session, "BEGIN; INSERT INTO t VALUES (2, 2); SAVEPOINT a").await;
+    run(
+        &session,
+        "UPDATE t SET v = 10; SAVEPOINT b; DELETE FROM t WHERE k = 1",
+    )
+    .await;
+    assert_eq!(value(&session, seen).await, "2=10");
+    run(&other, "INSERT INTO t VALUES (7, 7)").await;
+    run(&session, "ROLLBACK TO b").await;
+    assert_eq!(value(&session, seen).await, "1=10 2=10 7=7");
+    error(&session, "INSERT INTO t VALUES (3, 3), (2, 3)").await;
+    assert_eq!(
+        failure(&session, "SELECT 1").await,
+        TransactionError::Failed
+    );
+    assert_eq!(
+        failure(&session, "SAVEPOINT c").await,
+        TransactionError::Failed
+    );
+    run(&session, "ROLLBACK TO SAVEPOINT a").await;
+    assert_eq!(value(&session, seen).await, "1=1 2=2 7=7");
+    let name = "b".to_owned();
+    assert_eq!(
+        failure(&session, "ROLLBACK TO b").await,
+        TransactionError::NoSavepoint { name }
+    );
+    run(
+        &session,
+        "ROLLBACK TO a; RELEASE a; INSERT INTO t VALUES (3, 3); COMMIT",
+    )
+    .await;
+    assert_eq!(value(&other, seen).await, "1=1 2=2 3=3 7=7");
+    for statement in ["SAVEPOINT", "RELEASE SAVEPOINT", "ROLLBACK TO SAVEPOINT"] {
+        let outside = failure(&session, &format!("{statement} a")).await;
+        assert_eq!(outside, TransactionError::NoTransaction { statement });
+    }
+    run(&session, "CALL nearfar.check('t')").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -260,7 +422,8 @@ async fn read_only_transactions_change_nothing() {
 async fn tables_come_and_go_beside_a_transaction() {
     let engine = two_tiers();
     let (one, two) = (engine.session(), engine.session());
-    run(&one, &format!("{T}; BEGIN; DELETE FROM t WHERE k = 1")).await;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ";
+    run(&one, &format!("{T}; {begin}; DELETE FROM t WHERE k = 1")).await;
     run(&two, "CREATE TABLE u AS SELECT 1 AS a; DROP TABLE t").await;
     assert!(matches!(
         failure(&one, "SELECT * FROM u").await,

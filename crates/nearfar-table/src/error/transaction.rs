@@ -22,6 +22,35 @@ pub enum TransactionError {
         /// The table.
         table: String,
     },
+    /// Transactions that wait for each other's rows.
+    #[error(
+        "deadlock: a transaction that has changed a row which this one changes waits for this one; \
+         run the transaction again"
+    )]
+    Deadlock,
+    /// A row that was another transaction's for too long.
+    #[error(
+        "a row of table `{table}` is being changed by another transaction: lock_timeout is over"
+    )]
+    LockTimeout {
+        /// The table of the row.
+        table: String,
+    },
+    /// A savepoint that there is not.
+    #[error("savepoint `{name}` does not exist")]
+    NoSavepoint {
+        /// Its name.
+        name: String,
+    },
+    /// What there is only within a transaction.
+    #[error("{statement} can only be used in a transaction: use BEGIN before")]
+    NoTransaction {
+        /// The statement.
+        statement: &'static str,
+    },
+    /// An isolation level that comes too late.
+    #[error("the isolation level of a transaction must be set before its first query")]
+    LateIsolation,
     /// A table that the transaction changed is no longer there.
     #[error(
         "table `{table}` was dropped or replaced after this transaction began: nothing was changed, \

@@ -8,50 +8,53 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::database::{Commits, Database, DatabaseSnapshot};
-use super::dead_keys::DeadKey;
-use super::keys::{AddedEntries, ChangedRows, IndexChanges};
+use super::keys::AddedEntries;
 use super::log::{CommitLog, CommitRecord};
+use super::row_locks::{HeldLocks, RowWait};
 use super::rows::NewRows;
-use crate::error::TableError;
-use crate::error::TransactionError;
-use crate::placement::ColumnPlacements;
-use crate::table::{
-    CommitGate, Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableIndex, delta_segment,
-    join_small,
-};
+use super::savepoints::Savepoints;
+use super::table_change::Change;
+use crate::error::{TableError, TransactionError};
+use crate::table::{CommitGate, RowId, Snapshot, Table, TableId, TableIndex};
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
 
-/// Rows that are changed by a small transaction at most.
-const SMALL_ROWS: usize = 1 << 10;
-
-/// What a transaction has done to one table.
-#[derive(Debug)]
-struct Change {
-    table: Arc<Table>,
-    /// What it read first.
-    base: Snapshot,
-    /// What it reads now.
-    view: Snapshot,
-    /// Segments that it added, and where their columns are.
-    main: Vec<Part>,
-    placed: ColumnPlacements,
-    /// What it added to the delta, as one snapshot for as long as small parts are put together.
-    delta: Vec<Part>,
-    deleted: Vec<RowId>,
-    is_truncated: bool,
-    indexes: IndexChanges,
-}
-
 /// A log, and what it was told of a transaction.
 type Recorded<'a> = (&'a dyn CommitLog, Box<dyn CommitRecord + 'a>);
+
+/// What a transaction of several statements reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Each statement, what was committed when that began.
+    #[default]
+    ReadCommitted,
+    /// All of them, what was committed when the transaction began.
+    Snapshot,
+}
+
+/// What became of the locks of rows that a transaction is about to change.
+#[derive(Debug)]
+pub enum RowLock {
+    /// They are its own, and the rows are as it has read them.
+    Taken,
+    /// Another transaction has changed one of the rows, and is over: what is read is to be
+    /// [refreshed](Transaction::refresh).
+    Changed,
+    /// Another transaction has one of the rows.
+    Held(RowWait),
+}
 
 /// A transaction. It is undone when it is dropped before [`Self::commit`].
 #[derive(Debug)]
 pub struct Transaction {
     database: Arc<Database>,
-    begin: Arc<DatabaseSnapshot>,
+    /// What it reads.
+    read: Mutex<Arc<DatabaseSnapshot>>,
+    /// Whether all of it reads one snapshot.
+    is_of_snapshot: AtomicBool,
+    /// Whether something was read.
+    has_read: AtomicBool,
     /// Whether it is one of several statements, and its end is a statement too.
     is_explicit: bool,
     is_read_only: bool,
@@ -60,34 +63,186 @@ pub struct Transaction {
     changes: Mutex<Option<BTreeMap<TableId, Change>>>,
     /// Tables that are no part of the database snapshot: what was read of them first.
     others: Mutex<BTreeMap<TableId, Snapshot>>,
+    /// The rows that it has locked, if there are any.
+    locks: Mutex<Option<HeldLocks>>,
+    savepoints: Mutex<Savepoints>,
 }
 
 impl Transaction {
     /// A transaction of one statement, which commits what it changes.
     pub fn of_statement(database: &Arc<Database>) -> Arc<Self> {
-        Self::begin(database, false, false)
+        Self::begin(database, Isolation::ReadCommitted, false, false)
     }
 
     /// The same for a statement that may not change data.
     pub fn of_reader(database: &Arc<Database>) -> Arc<Self> {
-        Self::begin(database, false, true)
+        Self::begin(database, Isolation::ReadCommitted, false, true)
     }
 
     /// A transaction of several statements.
-    pub fn explicit(database: &Arc<Database>, is_read_only: bool) -> Arc<Self> {
-        Self::begin(database, true, is_read_only)
+    pub fn explicit(
+        database: &Arc<Database>,
+        isolation: Isolation,
+        is_read_only: bool,
+    ) -> Arc<Self> {
+        Self::begin(database, isolation, true, is_read_only)
     }
 
-    fn begin(database: &Arc<Database>, is_explicit: bool, is_read_only: bool) -> Arc<Self> {
+    fn begin(
+        database: &Arc<Database>,
+        isolation: Isolation,
+        is_explicit: bool,
+        is_read_only: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            begin: database.open(),
+            read: Mutex::new(database.open()),
             database: Arc::clone(database),
+            is_of_snapshot: AtomicBool::new(isolation == Isolation::Snapshot),
+            has_read: AtomicBool::new(false),
             is_explicit,
             is_read_only,
             has_failed: AtomicBool::new(false),
             changes: Mutex::new(Some(BTreeMap::new())),
             others: Mutex::default(),
+            locks: Mutex::default(),
+            savepoints: Mutex::default(),
         })
+    }
+
+    /// What its statements read.
+    pub fn isolation(&self) -> Isolation {
+        match self.is_of_snapshot.load(Ordering::Relaxed) {
+            true => Isolation::Snapshot,
+            false => Isolation::ReadCommitted,
+        }
+    }
+
+    /// Has its statements read as `isolation` says, of which none has read anything yet.
+    ///
+    /// # Errors
+    /// [`TransactionError::LateIsolation`].
+    pub fn set_isolation(&self, isolation: Isolation) -> Result<(), TransactionError> {
+        if self.has_read.load(Ordering::Relaxed) && isolation != self.isolation() {
+            return Err(TransactionError::LateIsolation);
+        }
+        let is_of_snapshot = isolation == Isolation::Snapshot;
+        self.is_of_snapshot.store(is_of_snapshot, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has a transaction that is read committed read what is committed now, under what it has done itself:
+    /// for each of its statements that begins, and again when a row was changed by somebody else. Any other
+    /// stays as it is.
+    ///
+    /// # Errors
+    /// [`TransactionError::Conflict`]: another one has changed a row that it has changed too.
+    pub fn refresh(&self) -> Result<(), TableError> {
+        if self.isolation() != Isolation::ReadCommitted {
+            return Ok(());
+        }
+        let mut changes = self.changes.lock();
+        let mut read = self.read.lock();
+        if Arc::ptr_eq(&read, &self.database.snapshot()) {
+            return Ok(());
+        }
+        let newest = self.database.open();
+        let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
+        let rebased = changed.try_for_each(|change| change.rebase(&newest, &self.database));
+        let before = std::mem::replace(&mut *read, newest);
+        drop(read);
+        self.database.close(&before);
+        self.others.lock().clear();
+        rebased
+    }
+
+    /// Locks all rows of a table, which it is about to change, until it ends.
+    ///
+    /// # Errors
+    /// [`TransactionError::Deadlock`].
+    pub fn lock_all(&self, table: &Table) -> Result<RowLock, TransactionError> {
+        let mut locks = self.locks.lock();
+        let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
+        let wait = held.lock_all(table.id())?;
+        Ok(wait.map_or(RowLock::Taken, RowLock::Held))
+    }
+
+    /// Locks rows of a table, which it has read and is about to change, until it ends.
+    ///
+    /// # Errors
+    /// [`TransactionError::Conflict`] where another one has changed a row since a transaction that reads one
+    /// snapshot began; [`TransactionError::Deadlock`].
+    pub fn lock(&self, table: &Table, rows: &[RowId]) -> Result<RowLock, TransactionError> {
+        if table.owner().is_none() {
+            return Ok(RowLock::Taken);
+        }
+        let read = Arc::clone(&self.read.lock());
+        let Some(base) = read.table(table) else {
+            return Ok(RowLock::Taken);
+        };
+        // Those that it has added itself are nobody else's.
+        let others = rows
+            .iter()
+            .copied()
+            .filter(|row| base.locate(*row).is_some());
+        let others: Vec<RowId> = others.collect();
+        let mut locks = self.locks.lock();
+        let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
+        if let Some(wait) = held.lock(table.id(), &others)? {
+            return Ok(RowLock::Held(wait));
+        }
+        let visible = self.database.snapshot();
+        let is_there = |row: &RowId| {
+            visible
+                .table(table)
+                .is_some_and(|t| t.locate(*row).is_some())
+        };
+        let is_same = Arc::ptr_eq(&read, &visible) || others.iter().all(is_there);
+        match (is_same, self.isolation()) {
+            (true, _) => Ok(RowLock::Taken),
+            (false, Isolation::ReadCommitted) => Ok(RowLock::Changed),
+            (false, Isolation::Snapshot) => Err(TransactionError::Conflict {
+                table: table.name().to_owned(),
+            }),
+        }
+    }
+
+    /// Begins a part of it that can be undone by itself.
+    pub fn set_savepoint(&self, name: &str) {
+        let changes = self.changes.lock();
+        self.savepoints.lock().set(name, changes.clone());
+    }
+
+    /// Forgets a savepoint and those after it; what was done since stays.
+    ///
+    /// # Errors
+    /// [`TransactionError::NoSavepoint`].
+    pub fn release_savepoint(&self, name: &str) -> Result<(), TransactionError> {
+        self.savepoints.lock().release(name)
+    }
+
+    /// Undoes what was done since a savepoint, and an error since then. Rows that were locked stay so.
+    ///
+    /// # Errors
+    /// [`TransactionError::NoSavepoint`].
+    pub fn roll_back_to(&self, name: &str) -> Result<(), TableError> {
+        let before = self.savepoints.lock().roll_back_to(name)?;
+        let mut changes = self.changes.lock();
+        if changes.is_none() {
+            return Err(TransactionError::Over.into());
+        }
+        *changes = before;
+        let read = Arc::clone(&self.read.lock());
+        let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
+        changed.try_for_each(|change| change.rebase(&read, &self.database))?;
+        self.has_failed.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Undoes it, and lets others go on that wait for it, where somebody still reads its rows.
+    pub fn roll_back(&self) {
+        let changes = self.changes.lock().take();
+        let locks = self.locks.lock().take();
+        drop((changes, locks));
     }
 
     /// Whether it goes on after the statement.
@@ -95,9 +250,16 @@ impl Transaction {
         self.is_explicit
     }
 
-    /// Refuses all that follows, where it goes on after the statement.
+    /// Refuses all that follows, where it goes on after the statement. Others need not wait for it any
+    /// longer, unless it can go on from a savepoint.
     pub fn fail(&self) {
-        self.has_failed.store(self.is_explicit, Ordering::Relaxed);
+        if !self.is_explicit {
+            return;
+        }
+        self.has_failed.store(true, Ordering::Relaxed);
+        if self.savepoints.lock().is_empty() {
+            self.roll_back();
+        }
     }
 
     /// Whether a statement of it has failed.
@@ -130,7 +292,8 @@ impl Transaction {
     }
 
     fn base(&self, table: &Table) -> Result<Snapshot, TransactionError> {
-        if let Some(snapshot) = self.begin.table(table) {
+        self.has_read.store(true, Ordering::Relaxed);
+        if let Some(snapshot) = self.read.lock().table(table) {
             return Ok(snapshot.clone());
         }
         if self.is_explicit && table.owner().is_some() {
@@ -217,15 +380,7 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError`].
     pub fn truncate(&self, table: &Arc<Table>) -> Result<(), TableError> {
-        self.change(table, |change, _| {
-            change.view = change.view.truncated()?;
-            change.indexes = IndexChanges::of(&change.view);
-            change.main.clear();
-            change.delta.clear();
-            change.deleted.clear();
-            change.is_truncated = true;
-            Ok(())
-        })
+        self.change(table, |change, _| change.truncate())
     }
 
     fn change(
@@ -286,10 +441,11 @@ impl Transaction {
         }
         let changes = changes.take().unwrap_or_default();
         if changes.is_empty() {
+            self.locks.lock().take();
             return Ok(true);
         }
         self.database.check_owner()?;
-        let mut pending = PendingCommit::new(&self.database, changes);
+        let mut pending = self.pending(changes);
         pending.install(commits, None, gate)?;
         pending.finish()?;
         Ok(true)
@@ -324,7 +480,7 @@ impl Transaction {
     fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
         gate.check()?;
         let changes = self.changes.lock().take().unwrap_or_default();
-        let mut pending = PendingCommit::new(&self.database, changes);
+        let mut pending = self.pending(changes);
         if pending.changes.is_empty() {
             return Ok(pending);
         }
@@ -339,6 +495,15 @@ impl Transaction {
                 pending.install(commits, record, gate)?;
                 return Ok(pending);
             }
+        }
+    }
+
+    fn pending(&self, changes: BTreeMap<TableId, Change>) -> PendingCommit {
+        PendingCommit {
+            database: Arc::clone(&self.database),
+            changes,
+            position: None,
+            _locks: self.locks.lock().take(),
         }
     }
 
@@ -376,17 +541,11 @@ struct PendingCommit {
     changes: BTreeMap<TableId, Change>,
     /// Where the log must be on disk before it is seen.
     position: Option<u64>,
+    /// Let go of when others see the commit, or it has failed.
+    _locks: Option<HeldLocks>,
 }
 
 impl PendingCommit {
-    fn new(database: &Arc<Database>, changes: BTreeMap<TableId, Change>) -> Self {
-        Self {
-            database: Arc::clone(database),
-            changes,
-            position: None,
-        }
-    }
-
     /// Puts the changes, which are settled, into the newest snapshot, and what the log was told of them
     /// into the log.
     fn install(
@@ -444,124 +603,6 @@ impl PendingCommit {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.database.close(&self.begin);
-    }
-}
-
-impl Change {
-    fn new(table: &Arc<Table>, base: Snapshot) -> Self {
-        let indexes = IndexChanges::of(&base);
-        Self {
-            table: Arc::clone(table),
-            view: base.clone(),
-            base,
-            main: Vec::new(),
-            placed: table.placements(),
-            delta: Vec::new(),
-            deleted: Vec::new(),
-            is_truncated: false,
-            indexes,
-        }
-    }
-
-    fn replace(
-        &mut self,
-        ids: Vec<RowId>,
-        rows: NewRows,
-        database: &Database,
-    ) -> Result<(), TableError> {
-        let table = &self.table;
-        let whole = |segment: Arc<Segment>| {
-            let rows = segment.rows();
-            let ids = RowIds::consecutive(table.take_row_ids(rows), rows);
-            Part::whole(segment, ids)
-        };
-        let storage = &table.storage(database.storage());
-        let delta = match rows.batches.is_empty() {
-            true => None,
-            false => Some(whole(delta_segment(
-                table.schema(),
-                &rows.batches,
-                storage,
-            )?)),
-        };
-        let main: Vec<Part> = rows.segments.into_iter().map(whole).collect();
-        if !main.is_empty() && rows.placed != self.placed {
-            table.place(&main, &self.placed, storage)?;
-        }
-        let gone = |_| TransactionError::Conflict {
-            table: table.name().to_owned(),
-        };
-        let view = self.view.without(&ids).map_err(gone)?;
-        let new = [&main[..], delta.as_slice()].concat();
-        let view = join_small(view.appended(&main, delta.as_slice()), storage)?;
-        let rows = ChangedRows {
-            before: &self.view,
-            after: &view,
-            deleted: &ids,
-            new: &new,
-        };
-        self.indexes.add(&rows)?;
-        let own = Snapshot::of_main(Arc::clone(table.schema()), Vec::new());
-        let own = join_small(
-            own.appended(&[], &[&self.delta[..], delta.as_slice()].concat()),
-            storage,
-        )?;
-        self.delta = own.delta().to_vec();
-        self.main.extend(main);
-        self.deleted.extend(ids);
-        self.view = view;
-        Ok(())
-    }
-
-    fn is_small(&self) -> bool {
-        let delta_rows: usize = self.delta.iter().map(Part::rows).sum();
-        self.main.is_empty() && !self.is_truncated && delta_rows + self.deleted.len() <= SMALL_ROWS
-    }
-
-    fn is_settled(&self) -> bool {
-        self.main.is_empty() || self.placed == self.table.placements()
-    }
-
-    /// Moves the segments that were added to where the table has been moved meanwhile.
-    fn settle(&mut self, database: &Database) -> Result<(), TableError> {
-        while !self.is_settled() {
-            let wanted = self.table.placements();
-            self.table.place(&self.main, &wanted, database.storage())?;
-            self.placed = wanted;
-        }
-        Ok(())
-    }
-
-    /// The table's newest snapshot with this change.
-    fn onto(
-        &mut self,
-        newest: &DatabaseSnapshot,
-        database: &Database,
-    ) -> Result<Snapshot, TableError> {
-        let table = || self.table.name().to_owned();
-        let known = newest.table(&self.table);
-        let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
-        if current.is(&self.base) {
-            return Ok(self.view.clone());
-        }
-        if self.is_truncated {
-            return match current.has_rows_of(&self.base) {
-                true => Ok(self.view.clone()),
-                false => Err(TransactionError::TruncateConflict { table: table() }.into()),
-            };
-        }
-        let conflict = |_| TransactionError::Conflict { table: table() };
-        let appended = current.appended(&self.main, &self.delta);
-        let changed = appended.without(&self.deleted).map_err(conflict)?;
-        let own = [&self.main[..], &self.delta[..]].concat();
-        self.indexes
-            .meet((current, &changed), &own, &self.deleted)?;
-        join_small(changed, &self.table.storage(database.storage()))
-    }
-
-    /// The entries of the rows that it has deleted, once it is committed.
-    fn dead_keys(&mut self) -> Vec<DeadKey> {
-        std::mem::take(&mut self.indexes).into_dead_keys(&self.table)
+        self.database.close(self.read.get_mut());
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::dead_keys::{DeadKey, DeadKeys};
 use super::log::CommitLog;
 use super::merges::{MergeLimits, Merges};
+use super::row_locks::RowLocks;
 use crate::error::TableError;
 use crate::placement::Storage;
 use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
@@ -124,6 +125,7 @@ pub struct Database {
     /// Transactions that have begun and not ended, by the numbers of the snapshots that they read.
     open: Mutex<BTreeMap<u64, usize>>,
     dead_keys: DeadKeys,
+    row_locks: Arc<RowLocks>,
     merges: Merges,
     /// Who is told of changes of main storage.
     observer: OnceLock<MainObserver>,
@@ -150,6 +152,7 @@ impl Database {
             commit: Mutex::new(()),
             open: Mutex::default(),
             dead_keys: DeadKeys::default(),
+            row_locks: Arc::default(),
             merges: Merges::new(limits),
             observer: OnceLock::new(),
         })
@@ -260,6 +263,11 @@ impl Database {
             .collect();
         drop(commits);
         drop((before, replaced));
+    }
+
+    /// The locks of rows.
+    pub(super) fn row_locks(&self) -> &Arc<RowLocks> {
+        &self.row_locks
     }
 
     /// Transactions that have begun and not ended.

@@ -16,7 +16,7 @@ type Entry = (Box<[u8]>, RowId);
 type Entries = BTreeMap<Box<[u8]>, RowId>;
 
 /// What a transaction does to one index.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct IndexChange {
     index: Arc<TableIndex>,
     /// The entries of rows that it has added, and not deleted again.
@@ -114,7 +114,7 @@ fn entries_of(
 }
 
 /// What a transaction does to all indexes of a table.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct IndexChanges(Vec<IndexChange>);
 
 impl IndexChanges {

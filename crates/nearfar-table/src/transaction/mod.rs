@@ -1,10 +1,14 @@
-//! Transactions: snapshot isolation over all tables of an engine, first committer wins.
+//! Transactions over all tables of an engine.
 //!
 //! A [`Database`] is the tables' snapshots that were committed last, as one [`DatabaseSnapshot`], which a
 //! commit replaces in one step. A [`Transaction`] reads the one that it began with and its own
 //! changes: rows that it adds lie in segments that nobody else knows, rows that it deletes are in delete vectors
 //! in snapshots of its own. To commit, it does the same to the newest one, under the one lock
 //! for commits. If a row that it deletes is gone by then, another transaction was first.
+//!
+//! Rows that a transaction changes are locked until it ends, so that others wait for it and find out what has
+//! become of them. With [`Isolation::ReadCommitted`] each statement reads the newest snapshot, its
+//! transaction's changes put onto it.
 //!
 //! A statement can be given up until its commit passes its [`CommitGate`], and not after that.
 //!
@@ -17,13 +21,17 @@ mod keys;
 mod log;
 mod merge;
 mod merges;
+mod row_locks;
 mod rows;
+mod savepoints;
+mod table_change;
 
 pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
-pub use change::Transaction;
+pub use change::{Isolation, RowLock, Transaction};
 pub use database::{Commits, Database, DatabaseSnapshot};
 pub use log::{CommitLog, CommitRecord};
 pub use merge::MergeScope;
 pub use merges::{MergeLimits, Merges};
+pub use row_locks::RowWait;
 pub use rows::{NewRows, NewRowsBuilder};

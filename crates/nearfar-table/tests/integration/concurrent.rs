@@ -14,7 +14,8 @@ use nearfar_table::table::{
     stored_schema,
 };
 use nearfar_table::transaction::{
-    Database, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction, TransactionError,
+    Database, Isolation, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction,
+    TransactionError,
 };
 
 use crate::support::{on, storage};
@@ -78,7 +79,7 @@ impl Bank {
 
     /// Moves one from an account to another, and says whether nobody else changed either of them.
     fn transfer(&self, number: u64) -> bool {
-        let transaction = Transaction::explicit(&self.database, false);
+        let transaction = Transaction::explicit(&self.database, Isolation::Snapshot, false);
         let accounts = accounts(&transaction.snapshot(&self.table).expect("a snapshot"));
         let (from, to) = (number * 7, number * 7 + 1 + number % 5);
         let [from, to] = [from, to].map(|at| accounts[at as usize % accounts.len()]);
@@ -162,7 +163,7 @@ fn readers_see_whole_transactions_while_tables_are_merged_and_moved() {
         });
         scope.spawn(move || {
             while again() {
-                let transaction = Transaction::explicit(&bank.database, true);
+                let transaction = Transaction::explicit(&bank.database, Isolation::Snapshot, true);
                 for _ in 0..2 {
                     check(&transaction.snapshot(&bank.table).expect("a snapshot"));
                     check_index(bank, &transaction);

@@ -14,7 +14,8 @@ use nearfar_table::table::{
     stored_schema,
 };
 use nearfar_table::transaction::{
-    Database, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction, TransactionError,
+    Database, Isolation, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction,
+    TransactionError,
 };
 use proptest::prelude::*;
 
@@ -96,7 +97,7 @@ impl Scene {
     }
 
     fn begin(&self) -> Arc<Transaction> {
-        Transaction::explicit(&self.database, false)
+        Transaction::explicit(&self.database, Isolation::Snapshot, false)
     }
 
     /// All rows that a transaction sees.

@@ -60,7 +60,7 @@ actions! {
     Query => Read, "a query";
     Describe => Read, "DESCRIBE";
     Begin => Read, "BEGIN";
-    End => Read, "COMMIT or ROLLBACK";
+    End => Read, "COMMIT, ROLLBACK or a savepoint";
     SetOwn => Read, "SET of a setting of the session";
     SetShared => Write, "SET of a setting of all sessions";
     ResetAll => Read, "RESET ALL";
@@ -173,7 +173,7 @@ impl Session {
 
 /// What a statement does; for one that DataFusion plans, only that it is planned.
 fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
-    use crate::sql::TransactionCommand::{Begin, Commit, Rollback};
+    use crate::sql::TransactionCommand::Begin;
     Ok(match kind {
         StatementKind::DataFusion { .. } => Action::Query,
         StatementKind::Alter(_) => Action::AlterTable,
@@ -182,8 +182,8 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::CopyFrom(_) => Action::CopyFromFile,
         StatementKind::CopyIn(_) => Action::CopyIn,
         StatementKind::CopyOut(_) => Action::CopyOut,
-        StatementKind::Transaction(Begin { .. }) => Action::Begin,
-        StatementKind::Transaction(Commit | Rollback) => Action::End,
+        StatementKind::Transaction(Begin(_)) => Action::Begin,
+        StatementKind::Transaction(_) => Action::End,
         StatementKind::Call(call) => match call.procedure {
             Procedure::Merge => Action::Merge,
             Procedure::Load => Action::Load,
@@ -192,6 +192,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::Checkpoint => Action::Checkpoint,
         StatementKind::Session(command) => match command {
             SessionCommand::Set { name, .. } | SessionCommand::Reset { name } => of_setting(name)?,
+            SessionCommand::SetIsolation { .. } => Action::SetOwn,
             SessionCommand::ResetAll => Action::ResetAll,
             SessionCommand::Deallocate { .. } | SessionCommand::DeallocateAll => Action::Deallocate,
             SessionCommand::DiscardAll | SessionCommand::DiscardTemporary => Action::Discard,

@@ -100,7 +100,7 @@ impl Session {
         parameters: &[ScalarValue],
     ) -> Result<StatementResult, EngineError> {
         if let StatementKind::Transaction(command) = statement.kind() {
-            return self.control_transaction(*command).await;
+            return self.control_transaction(command).await;
         }
         let transaction = self.current_transaction()?;
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
@@ -159,7 +159,7 @@ impl Session {
                 self.run_planned(transaction, statement, given, create)
                     .await
             }
-            StatementKind::Transaction(command) => self.control_transaction(*command).await,
+            StatementKind::Transaction(command) => self.control_transaction(command).await,
         }
     }
 

@@ -15,16 +15,17 @@ use datafusion::logical_expr::{
 use futures::StreamExt;
 use std::borrow::Cow;
 use std::sync::Arc;
+use tokio::time::timeout;
 
 use super::{counted, done};
 use crate::engine::session::Session;
-use crate::engine::stream::{RowStream, StatementResult};
+use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
 use nearfar_table::table::{RowId, Table};
-use nearfar_table::transaction::Transaction;
+use nearfar_table::transaction::{RowLock, Transaction, TransactionError};
 
 impl Session {
     pub(super) async fn modify(
@@ -37,19 +38,19 @@ impl Session {
         match &dml.op {
             WriteOp::Truncate => {
                 transaction.check_writable("TRUNCATE")?;
+                while !self.waited(transaction.lock_all(&table)?, &table).await? {}
+                transaction.refresh()?;
                 transaction.truncate(&table)?;
                 transaction.end_statement(&self.gate).await?;
                 Ok(done("TRUNCATE TABLE"))
             }
             WriteOp::Delete => {
                 transaction.check_writable("DELETE")?;
-                let rows = self.query(transaction, state, &row_query(dml)?).await?;
-                self.delete(transaction, &table, rows).await
+                self.delete(transaction, state, (&table, dml)).await
             }
             WriteOp::Update => {
                 transaction.check_writable("UPDATE")?;
-                let rows = self.query(transaction, state, &row_query(dml)?).await?;
-                self.update(transaction, &table, rows).await
+                self.update(transaction, state, (&table, dml)).await
             }
             other => Err(unsupported(other.name()).into()),
         }
@@ -58,37 +59,79 @@ impl Session {
     async fn delete(
         &self,
         transaction: &Arc<Transaction>,
-        table: &Arc<Table>,
-        mut rows: RowStream,
+        state: &SessionState,
+        (table, dml): (&Arc<Table>, &DmlStatement),
     ) -> Result<StatementResult, EngineError> {
-        let mut ids = Vec::new();
-        while let Some(batch) = rows.next().await {
-            ids.extend_from_slice(ids_of(&batch?));
+        loop {
+            let mut rows = self.query(transaction, state, &row_query(dml)?).await?;
+            let mut ids = Vec::new();
+            while let Some(batch) = rows.next().await {
+                ids.extend_from_slice(ids_of(&batch?));
+            }
+            if self.locked(transaction, table, &ids).await? {
+                let count = ids.len() as u64;
+                transaction.delete(table, ids)?;
+                transaction.end_statement(&self.gate).await?;
+                return Ok(counted("DELETE", count));
+            }
         }
-        let count = ids.len() as u64;
-        transaction.delete(table, ids)?;
-        transaction.end_statement(&self.gate).await?;
-        Ok(counted("DELETE", count))
     }
 
     async fn update(
         &self,
         transaction: &Arc<Transaction>,
-        table: &Arc<Table>,
-        mut rows: RowStream,
+        state: &SessionState,
+        (table, dml): (&Arc<Table>, &DmlStatement),
     ) -> Result<StatementResult, EngineError> {
-        let mut writer = RowWriter::new(Arc::clone(table), self.engine().storage());
-        let mut ids = Vec::new();
-        while let Some(batch) = rows.next().await {
-            let batch = batch?;
-            ids.extend_from_slice(ids_of(&batch));
-            let values: Vec<usize> = (1..batch.num_columns()).collect();
-            writer.push(batch.project(&values)?)?;
+        loop {
+            let mut rows = self.query(transaction, state, &row_query(dml)?).await?;
+            let mut writer = RowWriter::new(Arc::clone(table), self.engine().storage());
+            let mut ids = Vec::new();
+            while let Some(batch) = rows.next().await {
+                let batch = batch?;
+                ids.extend_from_slice(ids_of(&batch));
+                let values: Vec<usize> = (1..batch.num_columns()).collect();
+                writer.push(batch.project(&values)?)?;
+            }
+            if self.locked(transaction, table, &ids).await? {
+                let (rows, count) = writer.finish()?;
+                transaction.replace(table, ids, rows)?;
+                transaction.end_statement(&self.gate).await?;
+                return Ok(counted("UPDATE", count));
+            }
         }
-        let (rows, count) = writer.finish()?;
-        transaction.replace(table, ids, rows)?;
-        transaction.end_statement(&self.gate).await?;
-        Ok(counted("UPDATE", count))
+    }
+
+    /// Locks rows that a statement has found. False where one of them was another transaction's, or was changed
+    /// meanwhile: the statement is to look again, once that transaction has ended.
+    pub(super) async fn locked(
+        &self,
+        transaction: &Transaction,
+        table: &Table,
+        rows: &[RowId],
+    ) -> Result<bool, EngineError> {
+        let is_taken = self.waited(transaction.lock(table, rows)?, table).await?;
+        if !is_taken {
+            transaction.refresh()?;
+        }
+        Ok(is_taken)
+    }
+
+    /// Whether locks are taken; waits where another transaction has them.
+    async fn waited(&self, lock: RowLock, table: &Table) -> Result<bool, TransactionError> {
+        match lock {
+            RowLock::Taken => return Ok(true),
+            RowLock::Changed => {}
+            RowLock::Held(other) => match self.settings().lock_timeout() {
+                None => other.wait().await,
+                Some(lock_timeout) => {
+                    let waited = timeout(lock_timeout, other.wait()).await;
+                    let table = || table.name().to_owned();
+                    waited.map_err(|_| TransactionError::LockTimeout { table: table() })?;
+                }
+            },
+        }
+        Ok(false)
     }
 }
 

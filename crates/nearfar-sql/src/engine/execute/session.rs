@@ -41,6 +41,10 @@ impl Session {
                 self.set_setting(name, Some(value)).await?;
                 Ok(done("SET"))
             }
+            SessionCommand::SetIsolation { isolation } => {
+                transaction.set_isolation(*isolation)?;
+                Ok(done("SET"))
+            }
             SessionCommand::Reset { name } => {
                 self.set_setting(name, None).await?;
                 Ok(done("RESET"))

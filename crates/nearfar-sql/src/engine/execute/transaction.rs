@@ -7,9 +7,9 @@ use super::done;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
-use crate::settings::Settings;
-use crate::sql::TransactionCommand;
-use nearfar_table::transaction::{Transaction, TransactionError};
+use crate::settings::{Given, Settings};
+use crate::sql::{TransactionCommand, TransactionModes};
+use nearfar_table::transaction::{Isolation, Transaction, TransactionError};
 
 impl Session {
     /// Begins or ends a transaction. As in PostgreSQL, one that has begun goes on if it is begun
@@ -17,29 +17,62 @@ impl Session {
     /// is a `ROLLBACK`.
     pub(super) async fn control_transaction(
         &self,
-        command: TransactionCommand,
+        command: &TransactionCommand,
     ) -> Result<StatementResult, EngineError> {
-        match command {
-            TransactionCommand::Begin { is_read_only } => self.begin(is_read_only),
-            TransactionCommand::Commit => {
-                let ended = self.open.lock().take();
-                match ended {
-                    Some(transaction) if transaction.has_failed() => Ok(done("ROLLBACK")),
-                    Some(transaction) => {
-                        transaction.commit_async(&self.gate).await?;
-                        Ok(done("COMMIT"))
-                    }
-                    None => {
-                        tracing::warn!("there is no transaction in progress");
-                        Ok(done("COMMIT"))
-                    }
-                }
+        let TransactionCommand::Commit = command else {
+            return self.control(command);
+        };
+        let ended = self.open.lock().take();
+        match ended {
+            Some(transaction) if transaction.has_failed() => {
+                transaction.roll_back();
+                Ok(done("ROLLBACK"))
             }
-            TransactionCommand::Rollback => Ok(self.roll_back()),
+            Some(transaction) => {
+                transaction.commit_async(&self.gate).await?;
+                Ok(done("COMMIT"))
+            }
+            None => {
+                tracing::warn!("there is no transaction in progress");
+                Ok(done("COMMIT"))
+            }
         }
     }
 
-    pub(super) fn begin(&self, is_read_only: bool) -> Result<StatementResult, EngineError> {
+    /// The same for all but `COMMIT`, which alone can take its time.
+    pub(super) fn control(
+        &self,
+        command: &TransactionCommand,
+    ) -> Result<StatementResult, EngineError> {
+        match command {
+            TransactionCommand::Begin(modes) => self.begin(*modes),
+            TransactionCommand::Commit | TransactionCommand::Rollback => {
+                match self.open.lock().take() {
+                    Some(transaction) => transaction.roll_back(),
+                    None => tracing::warn!("there is no transaction in progress"),
+                }
+                Ok(done("ROLLBACK"))
+            }
+            TransactionCommand::Savepoint(name) => {
+                self.of_several("SAVEPOINT")?.set_savepoint(name);
+                Ok(done("SAVEPOINT"))
+            }
+            TransactionCommand::Release(name) => {
+                self.of_several("RELEASE SAVEPOINT")?
+                    .release_savepoint(name)?;
+                Ok(done("RELEASE"))
+            }
+            TransactionCommand::RollbackTo(name) => {
+                let open = self.open.lock().clone();
+                let statement = "ROLLBACK TO SAVEPOINT";
+                open.ok_or(TransactionError::NoTransaction { statement })?
+                    .roll_back_to(name)?;
+                Ok(done("ROLLBACK"))
+            }
+        }
+    }
+
+    fn begin(&self, modes: TransactionModes) -> Result<StatementResult, EngineError> {
         let mut open = self.open.lock();
         if let Some(transaction) = open.as_ref() {
             if transaction.has_failed() {
@@ -48,26 +81,48 @@ impl Session {
             tracing::warn!("there is a transaction in progress, which goes on");
         } else {
             let database = self.engine().database();
-            let is_read_only = is_read_only || self.options().is_read_only;
-            *open = Some(Transaction::explicit(database, is_read_only));
+            let is_read_only = modes.is_read_only || self.options().is_read_only;
+            let isolation = modes.isolation.unwrap_or(self.settings().isolation());
+            *open = Some(Transaction::explicit(database, isolation, is_read_only));
         }
         Ok(done("BEGIN"))
     }
 
-    pub(super) fn roll_back(&self) -> StatementResult {
-        if self.open.lock().take().is_none() {
-            tracing::warn!("there is no transaction in progress");
+    /// The transaction that `BEGIN` began, which goes on; one that can't fails with the statement.
+    fn of_several(&self, statement: &'static str) -> Result<Arc<Transaction>, EngineError> {
+        match self.open.lock().as_ref() {
+            Some(transaction) if transaction.has_failed() => Err(TransactionError::Failed.into()),
+            Some(transaction) => Ok(Arc::clone(transaction)),
+            None => Err(TransactionError::NoTransaction { statement }.into()),
         }
-        done("ROLLBACK")
     }
 
-    /// The transaction that the next statement is part of.
-    pub(in crate::engine) fn current_transaction(
-        &self,
-    ) -> Result<Arc<Transaction>, TransactionError> {
-        match self.open.lock().as_ref() {
-            Some(transaction) if transaction.has_failed() => Err(TransactionError::Failed),
-            Some(transaction) => Ok(Arc::clone(transaction)),
+    /// What the statements of the open transaction read; of the next one, where there is none.
+    pub fn isolation(&self) -> Isolation {
+        let open = self.open.lock().clone();
+        open.map_or_else(|| self.settings().isolation(), |open| open.isolation())
+    }
+
+    /// Has the open transaction, of which no statement has read anything, read what a level says.
+    ///
+    /// # Errors
+    /// A level that there is not, or that comes too late.
+    pub fn set_isolation(&self, level: &str) -> Result<(), EngineError> {
+        let name = "transaction_isolation";
+        let isolation = Given { name, text: level }.isolation()?;
+        Ok(self.current_transaction()?.set_isolation(isolation)?)
+    }
+
+    /// The transaction that the next statement is part of, which reads what that is to read.
+    pub(in crate::engine) fn current_transaction(&self) -> Result<Arc<Transaction>, EngineError> {
+        let open = self.open.lock().clone();
+        match open {
+            Some(transaction) if transaction.has_failed() => Err(TransactionError::Failed.into()),
+            Some(transaction) => {
+                let refreshed = transaction.refresh();
+                refreshed.inspect_err(|_| transaction.fail())?;
+                Ok(transaction)
+            }
             None if self.options().is_read_only => {
                 Ok(Transaction::of_reader(self.engine().database()))
             }

@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::expressions::{RowValues, is_plain, with_types};
 use super::key::NamedTable;
-use super::{Outcome, has_entries, rows_for};
+use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::load::RowWriter;
@@ -62,20 +62,20 @@ impl GivenRows {
         })
     }
 
-    /// Adds the rows. None where the statement has to be planned.
+    /// Adds the rows.
     pub fn insert(
         &self,
         session: &Session,
         transaction: &Transaction,
         parameters: &[ScalarValue],
-    ) -> Result<Option<Outcome>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         let takes = self.given.take(parameters) && self.columns.take(parameters);
         let table = session.same_table(&self.table).filter(|_| takes);
         let Some(table) = table else {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         };
         if !has_entries(&transaction.snapshot(&table)?) {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         }
         transaction.check_writable("INSERT")?;
         let given = self.given.evaluate((&[], 1), parameters)?;
@@ -92,7 +92,7 @@ impl GivenRows {
         writer.push(rows_for(&table, values)?)?;
         let (rows, count) = writer.finish()?;
         transaction.insert(&table, rows)?;
-        Ok(Some(Outcome::Changed("INSERT", count)))
+        Ok(Attempt::Done(Outcome::Changed("INSERT", count)))
     }
 }
 

@@ -32,8 +32,8 @@ use crate::sql::{Statement, StatementKind, TransactionCommand};
 use expressions::{RowValues, is_plain, with_types};
 use insert::GivenRows;
 use key::{Found, KeyedRow, Place};
-use nearfar_table::table::{Snapshot, Table};
-use nearfar_table::transaction::Transaction;
+use nearfar_table::table::{RowId, Snapshot, Table};
+use nearfar_table::transaction::{RowLock, Transaction};
 
 /// What a statement takes that is not planned again.
 #[derive(Debug)]
@@ -75,12 +75,31 @@ enum Verb {
     Delete,
 }
 
+impl Verb {
+    fn statement(self) -> &'static str {
+        match self {
+            Self::Read => "SELECT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
 /// What a statement has done.
 enum Outcome {
     /// It gives these rows.
     Rows(RecordBatch),
     /// It has changed rows.
     Changed(&'static str, u64),
+}
+
+/// What became of a statement.
+enum Attempt {
+    Done(Outcome),
+    /// Nothing: these rows of a table are another transaction's, or not what they were.
+    Blocked(Arc<Table>, Vec<RowId>),
+    /// Nothing: it has to be planned.
+    Unknown,
 }
 
 /// The parts of a plan that reads or changes the rows of one table.
@@ -210,43 +229,47 @@ impl KeyedWork {
         })
     }
 
-    /// None where the statement has to be planned.
     fn run(
         &self,
         session: &Session,
         transaction: &Transaction,
         parameters: &[ScalarValue],
         schema: &SchemaRef,
-    ) -> Result<Option<Outcome>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         let takes = self.conditions.take(parameters) && self.values.take(parameters);
         let table = session.same_table(&self.key.table).filter(|_| takes);
         let Some(table) = table else {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         };
         let Found::Row(mut place) = self.key.find(transaction, &table, parameters)? else {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         };
         let is_ready = |place: &Place| self.verb == Verb::Read || has_entries(&place.snapshot);
         if !place.as_ref().is_none_or(is_ready) {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         }
         if let Some(row) = &place {
             let Some(values) = row.values(session, self.conditions.columns())? else {
-                return Ok(None);
+                return Ok(Attempt::Unknown);
             };
             if !self.conditions.are_true(&values, parameters)? {
                 place = None;
+            }
+        }
+        let ids: Vec<RowId> = place.iter().map(Place::id).collect();
+        if self.verb != Verb::Read {
+            transaction.check_writable(self.verb.statement())?;
+            if !matches!(transaction.lock(&table, &ids)?, RowLock::Taken) {
+                return Ok(Attempt::Blocked(table, ids));
             }
         }
         match self.verb {
             Verb::Read => self.read(session, place, parameters, schema),
             Verb::Update => self.update(session, (transaction, &table), place, parameters),
             Verb::Delete => {
-                transaction.check_writable("DELETE")?;
-                let ids: Vec<_> = place.iter().map(Place::id).collect();
                 let count = ids.len() as u64;
                 transaction.delete(&table, ids)?;
-                Ok(Some(Outcome::Changed("DELETE", count)))
+                Ok(Attempt::Done(Outcome::Changed("DELETE", count)))
             }
         }
     }
@@ -257,17 +280,17 @@ impl KeyedWork {
         place: Option<Place>,
         parameters: &[ScalarValue],
         schema: &SchemaRef,
-    ) -> Result<Option<Outcome>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         let Some(row) = place else {
             let none = RecordBatch::new_empty(Arc::clone(schema));
-            return Ok(Some(Outcome::Rows(none)));
+            return Ok(Attempt::Done(Outcome::Rows(none)));
         };
         let Some(columns) = row.values(session, self.values.columns())? else {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         };
         let values = self.values.evaluate((&columns, 1), parameters)?;
         let row = RecordBatch::try_new(Arc::clone(schema), values)?;
-        Ok(Some(Outcome::Rows(row)))
+        Ok(Attempt::Done(Outcome::Rows(row)))
     }
 
     fn update(
@@ -276,20 +299,19 @@ impl KeyedWork {
         (transaction, table): (&Transaction, &Arc<Table>),
         place: Option<Place>,
         parameters: &[ScalarValue],
-    ) -> Result<Option<Outcome>, EngineError> {
-        transaction.check_writable("UPDATE")?;
+    ) -> Result<Attempt, EngineError> {
         let Some(row) = place else {
-            return Ok(Some(Outcome::Changed("UPDATE", 0)));
+            return Ok(Attempt::Done(Outcome::Changed("UPDATE", 0)));
         };
         let Some(columns) = row.values(session, self.values.columns())? else {
-            return Ok(None);
+            return Ok(Attempt::Unknown);
         };
         let values = self.values.evaluate((&columns, 1), parameters)?;
         let mut writer = RowWriter::new(Arc::clone(table), session.engine().storage());
         writer.push(rows_for(table, values)?)?;
         let (rows, count) = writer.finish()?;
         transaction.replace(table, vec![row.id()], rows)?;
-        Ok(Some(Outcome::Changed("UPDATE", count)))
+        Ok(Attempt::Done(Outcome::Changed("UPDATE", count)))
     }
 }
 
@@ -321,7 +343,7 @@ impl Session {
         parameters: &[ScalarValue],
     ) -> Result<Option<StatementResult>, EngineError> {
         if let StatementKind::Transaction(command) = statement.kind() {
-            return self.control_immediately(*command);
+            return self.control_immediately(command);
         }
         let Some(compiled) = self.compiled(statement) else {
             return Ok(None);
@@ -332,13 +354,15 @@ impl Session {
             return Ok(None);
         }
         let failing = FailOnDrop(Some(Arc::clone(&transaction)));
-        let outcome = self.outcome(&compiled, &transaction, parameters)?;
-        let is_over = outcome.is_some() && (!ends || transaction.try_commit(&self.gate)?);
+        let attempt = self.attempt(&compiled, &transaction, parameters)?;
+        let result = match attempt {
+            Attempt::Done(outcome) if !ends || transaction.try_commit(&self.gate)? => {
+                Some(self.result_of(&compiled, outcome, transaction)?)
+            }
+            _ => None,
+        };
         failing.forget();
-        match outcome.filter(|_| is_over) {
-            Some(outcome) => self.result_of(&compiled, outcome, transaction).map(Some),
-            None => Ok(None),
-        }
+        Ok(result)
     }
 
     /// Runs a statement that is not planned again, and waits for its commit. None where it has to be
@@ -352,8 +376,14 @@ impl Session {
         let Some(compiled) = self.compiled(statement) else {
             return Ok(None);
         };
-        let Some(outcome) = self.outcome(&compiled, transaction, parameters)? else {
-            return Ok(None);
+        let outcome = loop {
+            match self.attempt(&compiled, transaction, parameters)? {
+                Attempt::Done(outcome) => break outcome,
+                Attempt::Blocked(table, rows) => {
+                    self.locked(transaction, &table, &rows).await?;
+                }
+                Attempt::Unknown => return Ok(None),
+            }
         };
         if compiled.changes_rows() {
             transaction.end_statement(&self.gate).await?;
@@ -370,14 +400,14 @@ impl Session {
         (is_same && self.engine().models().is_empty()).then_some(compiled)
     }
 
-    fn outcome(
+    fn attempt(
         &self,
         compiled: &Compiled,
         transaction: &Transaction,
         parameters: &[ScalarValue],
-    ) -> Result<Option<Outcome>, EngineError> {
+    ) -> Result<Attempt, EngineError> {
         match &compiled.work {
-            Work::Constant(row) => Ok(Some(Outcome::Rows(row.clone()))),
+            Work::Constant(row) => Ok(Attempt::Done(Outcome::Rows(row.clone()))),
             Work::Row(row) => row.run(self, transaction, parameters, &compiled.plan.schema()),
             Work::Insert(rows) => rows.insert(self, transaction, parameters),
         }
@@ -408,30 +438,24 @@ impl Session {
     /// Begins or ends a transaction without a wait. None where that is not possible, and nothing is done.
     fn control_immediately(
         &self,
-        command: TransactionCommand,
+        command: &TransactionCommand,
     ) -> Result<Option<StatementResult>, EngineError> {
-        match command {
-            TransactionCommand::Begin { is_read_only } => self.begin(is_read_only).map(Some),
-            TransactionCommand::Rollback => Ok(Some(self.roll_back())),
-            TransactionCommand::Commit => {
-                let mut open = self.open.lock();
-                let Some(transaction) = open.as_ref() else {
-                    return Ok(None);
-                };
-                let is_small = self.engine().database().commits_in_memory()
-                    && transaction.is_small()
-                    && !transaction.has_failed();
-                if !is_small {
-                    return Ok(None);
-                }
-                let transaction = Arc::clone(transaction);
-                // As it ends with an error too.
-                let committed = transaction.try_commit(&self.gate);
-                if !matches!(committed, Ok(false)) {
-                    open.take();
-                }
-                Ok(committed?.then(|| done("COMMIT")))
-            }
+        if *command != TransactionCommand::Commit {
+            return self.control(command).map(Some);
         }
+        let mut open = self.open.lock();
+        let Some(transaction) = open.as_ref() else {
+            return Ok(None);
+        };
+        let is_small = self.engine().database().commits_in_memory() && transaction.is_small();
+        if !is_small || transaction.has_failed() {
+            return Ok(None);
+        }
+        let committed = transaction.try_commit(&self.gate);
+        // An error is its end too.
+        if !matches!(committed, Ok(false)) {
+            open.take();
+        }
+        Ok(committed?.then(|| done("COMMIT")))
     }
 }

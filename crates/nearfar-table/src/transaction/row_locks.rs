@@ -1,0 +1,301 @@
+//! Rows that transactions are about to change, so that others wait instead of failing.
+//!
+//! A transaction locks the rows that it changes until it ends, as PostgreSQL's do. What is read is never
+//! locked. Whether a row was changed first is still found out at the commit: locks only say who waits.
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+use crate::error::TransactionError;
+use crate::table::{RowId, TableId};
+
+/// A transaction that holds locks.
+type Holder = u64;
+
+/// Rows of one statement that are kept as a sorted list, of eight bytes each, when they are more.
+const SINGLE_ROWS_MAX: usize = 1 << 10;
+
+/// The locks of a database.
+#[derive(Debug, Default)]
+pub(super) struct RowLocks(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    tables: HashMap<TableId, LockedRows>,
+    /// By holder, what is closed when that one ends.
+    holders: HashMap<Holder, Arc<Semaphore>>,
+    /// For whom a holder waits: a statement waits for one at a time.
+    waits: HashMap<Holder, Holder>,
+    last: Holder,
+}
+
+/// The locked rows of one table.
+#[derive(Debug, Default)]
+struct LockedRows {
+    single: HashMap<RowId, Holder>,
+    /// Sorted.
+    many: Vec<(Holder, Vec<RowId>)>,
+    /// Who has all rows.
+    all: Option<Holder>,
+}
+
+impl LockedRows {
+    /// Somebody else who has locked a row.
+    fn any_other(&self, own: Holder) -> Option<Holder> {
+        let many = self.many.iter().map(|(holder, _)| holder);
+        let mut all = self.single.values().chain(many).chain(&self.all);
+        all.find(|holder| **holder != own).copied()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.single.is_empty() && self.many.is_empty() && self.all.is_none()
+    }
+
+    /// Somebody else who has locked one of `rows`, which are sorted.
+    fn other(&self, rows: &[RowId], own: Holder) -> Option<Holder> {
+        let all = self.all.filter(|holder| *holder != own && !rows.is_empty());
+        if all.is_some() {
+            return all;
+        }
+        let singles = rows.iter().filter_map(|row| self.single.get(row).copied());
+        let others = self.many.iter().filter(|(holder, _)| *holder != own);
+        let mut many =
+            others.filter(|(_, locked)| rows.iter().any(|row| locked.binary_search(row).is_ok()));
+        let single = singles.into_iter().find(|holder| *holder != own);
+        single.or_else(|| many.next().map(|(holder, _)| *holder))
+    }
+
+    fn add(&mut self, rows: Vec<RowId>, holder: Holder) {
+        match rows.len() <= SINGLE_ROWS_MAX {
+            true => self
+                .single
+                .extend(rows.into_iter().map(|row| (row, holder))),
+            false => self.many.push((holder, rows)),
+        }
+    }
+}
+
+/// The locks of one transaction, let go of when this is dropped.
+#[derive(Debug)]
+pub(super) struct HeldLocks {
+    locks: Arc<RowLocks>,
+    holder: Holder,
+    /// The rows that are locked one by one.
+    single: Vec<(TableId, RowId)>,
+    /// The tables of which many are, or all.
+    many: Vec<TableId>,
+}
+
+impl RowLocks {
+    /// No locks yet, of a transaction.
+    pub fn hold(self: &Arc<Self>) -> HeldLocks {
+        let mut state = self.0.lock();
+        state.last += 1;
+        let holder = state.last;
+        state.holders.insert(holder, Arc::new(Semaphore::new(0)));
+        HeldLocks {
+            locks: Arc::clone(self),
+            holder,
+            single: Vec::new(),
+            many: Vec::new(),
+        }
+    }
+}
+
+impl State {
+    /// Whether `holder` waits for `own`, perhaps by way of others.
+    fn waits_for(&self, mut holder: Holder, own: Holder) -> bool {
+        while let Some(next) = self.waits.get(&holder) {
+            if *next == own {
+                return true;
+            }
+            holder = *next;
+        }
+        false
+    }
+}
+
+impl HeldLocks {
+    /// Locks all of `rows` of a table, or none: then somebody else has one of them, whose end is to be
+    /// waited for.
+    ///
+    /// # Errors
+    /// [`TransactionError::Deadlock`]: that one waits for this one.
+    pub fn lock(
+        &mut self,
+        table: TableId,
+        rows: &[RowId],
+    ) -> Result<Option<RowWait>, TransactionError> {
+        let mut rows = rows.to_vec();
+        rows.sort_unstable();
+        let mut state = self.locks.0.lock();
+        let known = state.tables.get(&table);
+        if let Some(other) = known.and_then(|known| known.other(&rows, self.holder)) {
+            return self.wait_for(other, &mut state).map(Some);
+        }
+        match rows.len() <= SINGLE_ROWS_MAX {
+            true => self.single.extend(rows.iter().map(|row| (table, *row))),
+            false => self.many.push(table),
+        }
+        state
+            .tables
+            .entry(table)
+            .or_default()
+            .add(rows, self.holder);
+        Ok(None)
+    }
+}
+
+impl HeldLocks {
+    /// The same for all rows of a table.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_all(&mut self, table: TableId) -> Result<Option<RowWait>, TransactionError> {
+        let mut state = self.locks.0.lock();
+        let known = state.tables.entry(table).or_default();
+        if let Some(other) = known.any_other(self.holder) {
+            return self.wait_for(other, &mut state).map(Some);
+        }
+        known.all = Some(self.holder);
+        self.many.push(table);
+        Ok(None)
+    }
+
+    fn wait_for(&self, other: Holder, state: &mut State) -> Result<RowWait, TransactionError> {
+        if state.waits_for(other, self.holder) {
+            return Err(TransactionError::Deadlock);
+        }
+        state.waits.insert(self.holder, other);
+        let ended = state.holders.get(&other).cloned();
+        Ok(RowWait {
+            ended: ended.unwrap_or_else(closed),
+            locks: Arc::clone(&self.locks),
+            holder: self.holder,
+        })
+    }
+}
+
+fn closed() -> Arc<Semaphore> {
+    let semaphore = Semaphore::new(0);
+    semaphore.close();
+    Arc::new(semaphore)
+}
+
+impl Drop for HeldLocks {
+    fn drop(&mut self) {
+        let mut state = self.locks.0.lock();
+        let mut touched = std::mem::take(&mut self.many);
+        for (table, row) in self.single.drain(..) {
+            if let Some(known) = state.tables.get_mut(&table) {
+                known.single.remove(&row);
+                if known.single.is_empty() {
+                    touched.push(table);
+                }
+            }
+        }
+        for table in touched {
+            if let Some(known) = state.tables.get_mut(&table) {
+                known.many.retain(|(holder, _)| *holder != self.holder);
+                known.all = known.all.filter(|holder| *holder != self.holder);
+                if known.is_empty() {
+                    state.tables.remove(&table);
+                }
+            }
+        }
+        if let Some(ended) = state.holders.remove(&self.holder) {
+            ended.close();
+        }
+    }
+}
+
+/// The end of another transaction, which has locked a row.
+#[derive(Debug)]
+pub struct RowWait {
+    ended: Arc<Semaphore>,
+    locks: Arc<RowLocks>,
+    holder: Holder,
+}
+
+impl RowWait {
+    /// Waits until the other one has ended. Whoever gives up drops the future.
+    pub async fn wait(self) {
+        // It is closed when that one ends, and never has a permit.
+        drop(self.ended.acquire().await);
+    }
+}
+
+impl Drop for RowWait {
+    fn drop(&mut self) {
+        self.locks.0.lock().waits.remove(&self.holder);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_taken(held: &mut HeldLocks, table: TableId, rows: &[RowId]) -> bool {
+        held.lock(table, rows).expect("no deadlock").is_none()
+    }
+
+    #[test]
+    fn rows_are_one_transactions_until_it_ends() {
+        let locks = Arc::new(RowLocks::default());
+        let (table, other_table) = (1, 2);
+        let many: Vec<RowId> = (100..5000).collect();
+        let (mut one, mut two) = (locks.hold(), locks.hold());
+        assert!(is_taken(&mut one, table, &[2, 1]));
+        assert!(is_taken(&mut one, table, &[1]), "its own");
+        assert!(is_taken(&mut one, table, &many));
+        assert!(is_taken(&mut two, other_table, &[1]));
+        assert!(is_taken(&mut two, table, &[3]));
+        for rows in [&[4, 2][..], &[4999]] {
+            assert!(!is_taken(&mut two, table, rows), "{rows:?}");
+        }
+        assert!(!is_taken(&mut two, table, &(0..2000).collect::<Vec<_>>()));
+        let mut three = locks.hold();
+        assert!(
+            is_taken(&mut three, table, &[4]),
+            "none of several was taken"
+        );
+        drop(one);
+        assert!(is_taken(&mut two, table, &[1, 2, 4999]));
+        assert!(two.lock_all(table).expect("no deadlock").is_some());
+        drop(three);
+        let mut three = locks.hold();
+        assert!(two.lock_all(table).expect("no deadlock").is_none());
+        assert!(!is_taken(&mut three, table, &[10_000]));
+        assert!(is_taken(&mut three, table, &[]));
+        drop((two, three));
+        let state = locks.0.lock();
+        assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());
+    }
+
+    #[tokio::test]
+    async fn waits_end_with_the_other_transaction_and_circles_are_found() {
+        let locks = Arc::new(RowLocks::default());
+        let table = 1;
+        let mut held: Vec<HeldLocks> = (0..3).map(|_| locks.hold()).collect();
+        for (row, held) in held.iter_mut().enumerate() {
+            assert!(is_taken(held, table, &[row as RowId]));
+        }
+        let first = held[0]
+            .lock(table, &[1])
+            .expect("no deadlock")
+            .expect("a wait");
+        let second = held[1]
+            .lock(table, &[2])
+            .expect("no deadlock")
+            .expect("a wait");
+        let circle = held[2].lock(table, &[0]);
+        assert!(matches!(circle, Err(TransactionError::Deadlock)));
+        drop(held.pop());
+        second.wait().await;
+        drop(held.pop());
+        first.wait().await;
+        assert!(is_taken(&mut held[0], table, &[1, 2]));
+    }
+}

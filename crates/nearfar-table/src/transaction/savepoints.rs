@@ -1,0 +1,45 @@
+//! Parts of a transaction that can be undone by themselves.
+
+use std::collections::BTreeMap;
+
+use super::table_change::Change;
+use crate::error::TransactionError;
+use crate::table::TableId;
+
+/// What a transaction had changed by a moment.
+type Changes = Option<BTreeMap<TableId, Change>>;
+
+/// The savepoints of a transaction, in their order. Several can have one name, of which the last is meant.
+#[derive(Debug, Default)]
+pub(super) struct Savepoints(Vec<(String, Changes)>);
+
+impl Savepoints {
+    pub fn set(&mut self, name: &str, changes: Changes) {
+        self.0.push((name.to_owned(), changes));
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Forgets one, and those after it.
+    pub fn release(&mut self, name: &str) -> Result<(), TransactionError> {
+        let at = self.place(name)?;
+        self.0.truncate(at);
+        Ok(())
+    }
+
+    /// What had been changed by one, which stays; those after it are forgotten.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<Changes, TransactionError> {
+        let at = self.place(name)?;
+        self.0.truncate(at + 1);
+        Ok(self.0[at].1.clone())
+    }
+
+    fn place(&self, name: &str) -> Result<usize, TransactionError> {
+        let place = self.0.iter().rposition(|(known, _)| known == name);
+        place.ok_or_else(|| TransactionError::NoSavepoint {
+            name: name.to_owned(),
+        })
+    }
+}
