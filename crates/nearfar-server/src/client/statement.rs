@@ -6,9 +6,11 @@ use arrow::array::{RecordBatch, StringArray};
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use nearfar_sql::engine::{CommandTag, Interrupt, RowStream, StatementResult, TransactionState};
+use nearfar_sql::engine::{
+    CommandTag, Interrupt, RowStream, StatementResult, TransactionState, isolation_name,
+};
 use nearfar_sql::error::EngineError;
-use nearfar_sql::sql::{ClientCopy, Statement, isolation_name};
+use nearfar_sql::sql::{ClientCopy, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};

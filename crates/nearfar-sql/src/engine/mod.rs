@@ -29,7 +29,9 @@ pub use crate::interrupt::{Interrupt, PlanningTurns};
 pub use crate::memory::{
     Charge, EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory, SpillAccount, StatementMemory,
 };
-pub use crate::settings::{Scope, SettingInfo, Settings, Tablespaces, all_settings};
+pub use crate::settings::{
+    Scope, SettingInfo, Settings, Tablespaces, all_settings, isolation_name,
+};
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};

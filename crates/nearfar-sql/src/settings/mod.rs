@@ -1,6 +1,7 @@
 //! A session's settings: those of Nearfar, in the namespace `nearfar` of DataFusion's configuration
 //! ([`OWN`]), and those of DataFusion that sessions may change ([`LIBRARY`]).
 
+mod isolation;
 mod library;
 mod own;
 mod tablespaces;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use crate::error::{EngineError, SqlError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
+pub use isolation::{DEFAULT_ISOLATION, isolation_name, serializable};
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use nearfar_durable::log::Log;

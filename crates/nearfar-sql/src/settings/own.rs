@@ -3,11 +3,11 @@
 use nearfar_memory::{Placement, TierId};
 use nearfar_topology::FAR;
 
+use super::isolation::{DEFAULT_ISOLATION, isolation_name};
 use super::value::Given;
 use super::{Scope, Settings};
 use crate::error::EngineError;
 use crate::memory::SessionMemory;
-use crate::sql::{DEFAULT_ISOLATION, isolation_name};
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::LogSync;
 use nearfar_table::placement::TemporaryBudget;

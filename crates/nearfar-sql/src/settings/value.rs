@@ -4,9 +4,9 @@ use nearfar_memory::{Placement, TierId};
 
 use std::time::Duration;
 
+use super::isolation::isolation_of;
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
-use crate::sql::isolation_of;
 use nearfar_durable::log::LogSync;
 use nearfar_table::transaction::Isolation;
 use nearfar_topology::units::parse_bytes_with_unit;

@@ -218,7 +218,8 @@ fn given_options(
             CopyOption::Null(null) => given.null = Some(null),
             CopyOption::Quote(quote) => given.quote = Some(quote),
             CopyOption::Escape(escape) => given.escape = Some(escape),
-            CopyOption::Freeze(false) => {}
+            // Rows are seen by who may see them, frozen or not.
+            CopyOption::Freeze(_) => {}
             CopyOption::Encoding(name) if is_utf8(&name) => {}
             other => return Err(unsupported(&other.to_string())),
         }

@@ -81,10 +81,6 @@ fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlErro
             "MERGE",
             "use UPDATE and INSERT in one transaction",
         )),
-        Ast::Analyze(_) => Err(SqlError::unsupported(
-            "ANALYZE",
-            "statistics of tables in memory are made as they are loaded",
-        )),
         Ast::CreateDatabase { .. } => Err(SqlError::unsupported(
             "CREATE DATABASE",
             "use CREATE SCHEMA",
@@ -247,7 +243,6 @@ mod tests {
     fn unsupported_statements_are_named() {
         for sql in [
             "merge into t using u on t.a = u.a when matched then delete",
-            "analyze t",
             "create table t (a int default 1)",
             "create table t (a int check (a > 1))",
             "create table t (a int primary key deferrable)",

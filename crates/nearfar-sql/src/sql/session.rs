@@ -12,11 +12,9 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use super::SqlError;
 use super::script::is_space;
 use super::statement::{expect_end, syntax};
-use super::transaction::{isolation_name, transaction_modes};
+use super::transaction::transaction_modes;
+use crate::settings::{DEFAULT_ISOLATION, isolation_name};
 use nearfar_table::transaction::Isolation;
-
-/// The setting of what transactions read of which nothing else is said.
-pub const DEFAULT_ISOLATION: &str = "default_transaction_isolation";
 
 /// A statement about the session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

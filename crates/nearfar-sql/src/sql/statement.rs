@@ -18,6 +18,7 @@ use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
 use super::session::{SessionCommand, parse_session};
+use super::tables::{TablesCommand, parse_maintenance, tables_command};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
 use crate::memory::Charge;
 use crate::stack::with_stack;
@@ -133,6 +134,8 @@ pub(crate) enum StatementKind {
     Call(Call),
     /// `CHECKPOINT`: a checkpoint.
     Checkpoint,
+    /// What is done to several tables.
+    Tables(TablesCommand),
     /// What is about the session itself.
     Session(SessionCommand),
 }
@@ -174,6 +177,12 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
         _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
         [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
+        [Keyword::VACUUM | Keyword::ANALYZE, _] => {
+            StatementKind::Tables(parse_maintenance(piece.tokens)?)
+        }
+        _ if begins_with(&piece.tokens, "analyse") => {
+            StatementKind::Tables(parse_maintenance(piece.tokens)?)
+        }
         _ => datafusion_statement(piece.tokens)?,
     };
     Ok(Statement {
@@ -206,6 +215,9 @@ fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind,
         if let Some(command) = transaction_command(ast)? {
             return Ok(StatementKind::Transaction(command));
         }
+        if let Some(command) = tables_command(ast)? {
+            return Ok(StatementKind::Tables(command));
+        }
         if let Some(create) = create_index(ast)? {
             return Ok(StatementKind::CreateIndex(create));
         }
@@ -230,12 +242,14 @@ pub(super) fn normalised(name: &Ident) -> String {
 
 /// Whether the statement is nothing but `CHECKPOINT`.
 fn is_checkpoint(tokens: &[TokenWithSpan]) -> bool {
-    let mut tokens = tokens.iter().filter(|t| !is_space(&t.token));
-    let is_word = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) => word.value.eq_ignore_ascii_case("checkpoint"),
-        _ => false,
-    };
-    tokens.next().is_some_and(is_word) && tokens.next().is_none()
+    let words = tokens.iter().filter(|t| !is_space(&t.token)).count();
+    words == 1 && begins_with(tokens, "checkpoint")
+}
+
+/// Whether the first word is this one.
+fn begins_with(tokens: &[TokenWithSpan], expected: &str) -> bool {
+    let first = tokens.iter().find(|t| !is_space(&t.token));
+    matches!(first.map(|t| &t.token), Some(Token::Word(word)) if word.value.eq_ignore_ascii_case(expected))
 }
 
 /// The first two keywords, where there are two words.

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::script::is_space;
 use super::statement::normalised;
+use crate::settings::serializable;
 use nearfar_table::transaction::Isolation;
 
 /// What begins or ends a transaction, or a part of it.
@@ -91,34 +92,6 @@ pub(super) fn transaction_modes(modes: &[TransactionMode]) -> Result<Transaction
         }
     }
     Ok(said)
-}
-
-/// The isolation level of a name.
-///
-/// # Errors
-/// A name that there is not, or that of a level that there is not.
-pub(crate) fn isolation_of(name: &str) -> Result<Option<Isolation>, SqlError> {
-    match name.to_ascii_lowercase().as_str() {
-        "read uncommitted" | "read committed" => Ok(Some(Isolation::ReadCommitted)),
-        "repeatable read" | "snapshot" => Ok(Some(Isolation::Snapshot)),
-        "serializable" => Err(serializable()),
-        _ => Ok(None),
-    }
-}
-
-/// The name of an isolation level.
-pub fn isolation_name(isolation: Isolation) -> &'static str {
-    match isolation {
-        Isolation::ReadCommitted => "read committed",
-        Isolation::Snapshot => "repeatable read",
-    }
-}
-
-fn serializable() -> SqlError {
-    SqlError::unsupported(
-        "ISOLATION LEVEL SERIALIZABLE",
-        "use REPEATABLE READ, which is snapshot isolation",
-    )
 }
 
 /// `ABORT` as the `ROLLBACK` that it means, which is all that the parser reads.

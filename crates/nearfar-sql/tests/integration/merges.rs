@@ -323,3 +323,50 @@ async fn a_merge_takes_as_long_as_a_modelled_tier_is_read() {
     let least = Duration::from_secs_f64((bytes - 16_384) as f64 / BYTES_PER_S);
     assert!(started.elapsed() >= least, "{:?}", started.elapsed());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_tables_are_dropped_truncated_and_merged_at_once() {
+    let session = two_tiers().session();
+    let create = "CREATE TABLE a (k INT) WITH (fillfactor = 70); CREATE TEMP TABLE b (k INT);
+                  INSERT INTO a VALUES (1); INSERT INTO b VALUES (2)";
+    run(&session, create).await;
+    let delta = "SELECT sum(delta_rows) FROM nearfar.tables WHERE table_name IN ('a', 'b')";
+    assert_eq!(value(&session, delta).await, "2");
+    assert_eq!(run(&session, "VACUUM ANALYZE a").await, "VACUUM");
+    assert_eq!(value(&session, delta).await, "1");
+    assert_eq!(run(&session, "VACUUM").await, "VACUUM");
+    assert_eq!(value(&session, delta).await, "0");
+    assert_eq!(run(&session, "ANALYZE a, b").await, "ANALYZE");
+
+    assert_eq!(
+        run(&session, "BEGIN; TRUNCATE a, b").await,
+        "BEGIN\nTRUNCATE TABLE"
+    );
+    let rows = "SELECT (SELECT count(*) FROM a) + (SELECT count(*) FROM b)";
+    assert_eq!(value(&session, rows).await, "0");
+    run(&session, "ROLLBACK").await;
+    assert_eq!(value(&session, rows).await, "2");
+    run(&session, "TRUNCATE TABLE a, b").await;
+    assert_eq!(value(&session, rows).await, "0");
+
+    run(&session, "CREATE VIEW v AS SELECT k FROM b").await;
+    for (sql, why) in [
+        ("DROP TABLE a, b", "view"),
+        ("DROP TABLE a, unknown", "unknown"),
+        ("DROP TABLE IF EXISTS a, v", "view"),
+        ("TRUNCATE a, unknown", "unknown"),
+        ("VACUUM unknown", "unknown"),
+        ("ANALYZE unknown", "unknown"),
+        ("CREATE TABLE c (k INT) WITH (fillfactor = 7)", "fillfactor"),
+        ("BEGIN; VACUUM a", "transaction"),
+        ("ROLLBACK; BEGIN; DROP TABLE IF EXISTS a, c", "transaction"),
+    ] {
+        let message = error(&session, sql).await;
+        assert!(message.contains(why), "{sql}: {message}");
+    }
+    run(&session, "ROLLBACK").await;
+    assert_eq!(value(&session, rows).await, "0", "nothing was dropped");
+    let drop = "DROP VIEW v; DROP TABLE IF EXISTS a, unknown, b, a";
+    assert_eq!(run(&session, drop).await, "DROP VIEW\nDROP TABLE");
+    error(&session, "SELECT * FROM a").await;
+}

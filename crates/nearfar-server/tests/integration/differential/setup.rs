@@ -58,7 +58,12 @@ impl Setup {
     pub async fn new(tables: &Tables, seed: Option<u64>) -> Result<Self, Failure> {
         let server = start_on(engine(), options()).await;
         let nearfar = wire(&server).await;
-        let session = server.engine.session();
+        let own = &tables.own_changes;
+        // Two transactions that change the same rows would wait for each other.
+        let session = match own.is_empty() {
+            true => server.engine.session(),
+            false => engine().session(),
+        };
         let unoptimised = Engine::unoptimised(session, server.threads());
         let postgres = postgres(PATIENCE).await.map(Engine::Wire);
         for step in &tables.steps {
@@ -66,6 +71,10 @@ impl Setup {
                 .ask(&step.sql())
                 .await
                 .map_err(|failure| named(step, failure))?;
+            if !own.is_empty() {
+                let asked = unoptimised.ask(&step.sql()).await;
+                asked.map_err(|failure| named(step, failure))?;
+            }
             if let (Some(postgres), false) = (&postgres, matches!(step, Step::Ours(_))) {
                 // What it refuses is nothing that must hold.
                 let asked = postgres.ask(&step.sql()).await;
@@ -75,7 +84,6 @@ impl Setup {
         let other = wire(&server).await;
         begin(&other, &tables.foreign_changes).await?;
         let mover = seed.map(|seed| Mover::start(&server, &tables.tables, seed));
-        let own = &tables.own_changes;
         if !own.is_empty() {
             begin(&nearfar, own).await?;
             begin(&unoptimised, own).await?;

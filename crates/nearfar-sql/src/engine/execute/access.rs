@@ -11,7 +11,7 @@ use super::transaction::within;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::settings::{Known, Scope};
-use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind};
+use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind, TablesVerb};
 use nearfar_table::transaction::Transaction;
 
 /// What an [`Action`] needs.
@@ -190,6 +190,12 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
             Procedure::Check => Action::Check,
         },
         StatementKind::Checkpoint => Action::Checkpoint,
+        StatementKind::Tables(command) => match command.verb {
+            TablesVerb::Drop { .. } => Action::DropTable,
+            TablesVerb::Truncate => Action::Truncate,
+            TablesVerb::Vacuum => Action::Merge,
+            TablesVerb::Analyze => Action::Nothing,
+        },
         StatementKind::Session(command) => match command {
             SessionCommand::Set { name, .. } | SessionCommand::Reset { name } => of_setting(name)?,
             SessionCommand::SetIsolation { .. } => Action::SetOwn,

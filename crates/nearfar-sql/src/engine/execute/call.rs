@@ -10,6 +10,7 @@ use crate::engine::preload::unloaded_columns;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
+use nearfar_table::table::Table;
 use nearfar_table::transaction::{MergeScope, Transaction};
 
 impl Session {
@@ -19,6 +20,12 @@ impl Session {
         name: &ObjectName,
     ) -> Result<StatementResult, EngineError> {
         let table = self.memory_table(&table_reference(name)?).await?;
+        Ok(counted("MERGE", self.merge_all(&table).await?))
+    }
+
+    /// The same for a table; the rows that were written.
+    pub(super) async fn merge_all(&self, table: &Arc<Table>) -> Result<u64, EngineError> {
+        let table = Arc::clone(table);
         let database = Arc::clone(self.engine().database());
         let cancelled = CancelOnDrop::default();
         let stop = Arc::clone(&cancelled.0);
@@ -28,8 +35,8 @@ impl Session {
         });
         let rows = merged.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
-        })??;
-        Ok(counted("MERGE", rows))
+        })?;
+        Ok(rows?)
     }
 
     /// Brings to memory what is not there yet of a table, in the order of its columns' priorities.

@@ -19,32 +19,43 @@ impl Session {
     /// `DROP TABLE`: a temporary table before a permanent one of the same name. Queries that have
     /// begun keep its memory until they end.
     pub(super) async fn drop_table(&self, cmd: &DropTable) -> Result<StatementResult, EngineError> {
-        let Some(provider) = self.provider(&cmd.name).await? else {
-            return if cmd.if_exists {
-                Ok(done("DROP TABLE"))
-            } else {
-                Err(SqlError::UnknownTable {
-                    table: cmd.name.to_string(),
-                }
-                .into())
+        if self.can_drop(&cmd.name, cmd.if_exists).await? {
+            self.drop_provider(&cmd.name)?;
+        }
+        Ok(done("DROP TABLE"))
+    }
+
+    /// Whether there is a table to be dropped.
+    ///
+    /// # Errors
+    /// One that is used; a name that is not that of a table, where one has to be.
+    pub(super) async fn can_drop(
+        &self,
+        name: &TableReference,
+        if_exists: bool,
+    ) -> Result<bool, EngineError> {
+        let Some(provider) = self.provider(name).await? else {
+            let table = name.to_string();
+            return match if_exists {
+                true => Ok(false),
+                false => Err(SqlError::UnknownTable { table }.into()),
             };
         };
         if provider.table_type() == TableType::View {
             return Err(SqlError::unsupported(
-                format!("DROP TABLE {}", cmd.name),
+                format!("DROP TABLE {name}"),
                 "it is a view, for which there is DROP VIEW, or a system table",
             )
             .into());
         }
         if let Some(view) = self.view_of(&provider)? {
             return Err(SqlError::InUse {
-                table: cmd.name.to_string(),
+                table: name.to_string(),
                 view,
             }
             .into());
         }
-        self.drop_provider(&cmd.name)?;
-        Ok(done("DROP TABLE"))
+        Ok(true)
     }
 
     /// `DROP VIEW`: a temporary view before a permanent one of the same name.
@@ -63,7 +74,7 @@ impl Session {
     }
 
     /// Takes a table or view out, the session's own first.
-    fn drop_provider(&self, name: &TableReference) -> Result<(), EngineError> {
+    pub(super) fn drop_provider(&self, name: &TableReference) -> Result<(), EngineError> {
         let (schema, name) = self.resolve(name)?;
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
         let is_temporary = is_own && self.temporary.get(&name).is_some();

@@ -16,6 +16,7 @@ mod patterns;
 mod plan;
 mod rejoin;
 mod session;
+mod tables;
 mod transaction;
 
 use arrow::array::{AsArray, RecordBatch};
@@ -150,6 +151,7 @@ impl Session {
                 alone(transaction, "CHECKPOINT")?;
                 self.checkpoint().await
             }
+            StatementKind::Tables(command) => self.run_on_tables(transaction, command).await,
             StatementKind::Session(command) => self.run_session_command(transaction, command).await,
             StatementKind::DataFusion {
                 statement: parsed,
