@@ -65,6 +65,9 @@ const KNOWN: [(&str, &str, Rule); 24] = [
     ("max_identifier_length", "63", Rule::Fixed),
 ];
 
+/// Settings of the store that PostgreSQL has too, and that are shown as it shows them.
+pub const OF_STORE: [&str; 2] = ["default_transaction_isolation", "lock_timeout"];
+
 /// Those that clients are told at the begin, by the names that they know.
 const REPORTED: [&str; 12] = [
     "application_name",
@@ -163,8 +166,10 @@ impl Command {
             },
             _ => return None,
         };
+        let is_shown_here =
+            matches!(&command, Self::Show { name } if OF_STORE.contains(&name.as_str()));
         let (Self::Set { name, .. } | Self::Show { name } | Self::Reset { name }) = &command;
-        find(name).is_some().then_some(command)
+        (is_shown_here || find(name).is_some()).then_some(command)
     }
 }
 

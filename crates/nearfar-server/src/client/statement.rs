@@ -25,7 +25,7 @@ use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
 use super::running::Running;
-use super::settings::{Command, TRANSACTION_ISOLATION};
+use super::settings::{Command, OF_STORE, TRANSACTION_ISOLATION};
 use crate::wire::Writer;
 
 /// The format of values that are text.
@@ -379,8 +379,11 @@ impl Connection {
             }
             Command::Show { name } => {
                 let value = match name.as_str() {
-                    TRANSACTION_ISOLATION => isolation_name(self.session.isolation()),
-                    name => self.settings.get(name),
+                    TRANSACTION_ISOLATION => isolation_name(self.session.isolation()).to_owned(),
+                    name if OF_STORE.contains(&name) => {
+                        self.session.own_setting(name).unwrap_or_default()
+                    }
+                    name => self.settings.get(name).to_owned(),
                 };
                 let values = StringArray::from(vec![value]);
                 let batch = RecordBatch::try_from_iter([(name.as_str(), Arc::new(values) as _)]);

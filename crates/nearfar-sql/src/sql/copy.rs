@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::depth::PARSER_STEPS_MAX;
 use super::rewrite;
-use super::script::DIALECT;
+use super::script::{DIALECT, is_space};
 use super::statement::{StatementKind, expect_end, syntax};
 
 /// `COPY table FROM 'file'`.
@@ -84,11 +84,29 @@ pub struct CopyOptions {
     pub escape: u8,
 }
 
+/// Spells the values of options that are on or off as the parser reads them.
+fn spell_truths(tokens: &mut [TokenWithSpan]) {
+    let mut is_option = false;
+    for token in tokens.iter_mut().filter(|token| !is_space(&token.token)) {
+        let truth = match &token.token {
+            Token::Word(word) if word.value.eq_ignore_ascii_case("on") => Some("TRUE"),
+            Token::Word(word) if word.value.eq_ignore_ascii_case("off") => Some("FALSE"),
+            _ => None,
+        };
+        if let (true, Some(truth)) = (is_option, truth) {
+            token.token = Token::make_keyword(truth);
+        }
+        let options = [Keyword::FREEZE, Keyword::HEADER];
+        is_option = matches!(&token.token, Token::Word(word) if options.contains(&word.keyword));
+    }
+}
+
 /// The statement that begins with `COPY` and is not left to DataFusion.
 ///
 /// # Errors
 /// A clause that is not supported.
-pub(super) fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+pub(super) fn parse_copy(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+    spell_truths(&mut tokens);
     let mut parser = Parser::new(&DIALECT)
         .with_tokens_with_locations(tokens)
         .with_recursion_limit(PARSER_STEPS_MAX);
@@ -381,6 +399,7 @@ mod tests {
         for sql in [
             "COPY t TO STDOUT (FORMAT csv, HEADER, DELIMITER ';', NULL 'none', QUOTE '''')",
             "copy t (a, b) from stdin with delimiter as ';' null as 'none' csv header quote as ''''",
+            "COPY t TO STDOUT (FORMAT csv, HEADER on, FREEZE off, DELIMITER ';', NULL 'none', QUOTE '''')",
             "COPY (SELECT a FROM t) TO STDOUT WITH (FORMAT CSV, HEADER TRUE, DELIMITER ';', \
              NULL 'none', QUOTE '''')",
         ] {

@@ -31,6 +31,14 @@ impl Session {
         self.set_setting(&name, Some(value)).await
     }
 
+    /// The value of a setting of Nearfar, as text; none where there is no such setting.
+    pub fn own_setting(&self, name: &str) -> Option<String> {
+        match Known::find(name) {
+            Ok(Known::Own(setting)) => Some((setting.show)(&self.settings())),
+            _ => None,
+        }
+    }
+
     pub(super) async fn run_session_command(
         &self,
         transaction: &Arc<Transaction>,
