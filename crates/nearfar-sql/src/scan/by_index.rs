@@ -47,11 +47,19 @@ pub fn found_rows(
     };
     let rows_max = ROWS_MIN.max(snapshot.rows() / SHARE);
     let found = transaction.find(table, index, &values, rows_max)?;
+    // Another statement of the same session may have changed what there is to read.
+    let found = found.filter(|_| is_read(transaction, table, snapshot));
     Ok(found.map(|mut places| {
         places.sort_unstable();
         let index = Arc::clone(index);
         FoundRows { index, places }
     }))
+}
+
+/// Whether a transaction reads this snapshot of a table.
+pub fn is_read(transaction: &Transaction, table: &Table, snapshot: &Snapshot) -> bool {
+    let read = transaction.snapshot(table);
+    read.is_ok_and(|read| read.is(snapshot))
 }
 
 /// The columns that are to have one value, with that.

@@ -14,7 +14,7 @@ use super::expressions::parameter_of;
 use crate::engine::catalog::{PUBLIC, TEMPORARY};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::scan::{PartitionCosts, provider_of, table_of};
+use crate::scan::{PartitionCosts, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{IndexDefinition, RowId, Snapshot, Table, TableIndex};
@@ -160,6 +160,7 @@ impl KeyedRow {
             return Ok(Found::Unknown);
         };
         let places = transaction.find(table, index, &key, 1)?;
+        let places = places.filter(|_| is_read(transaction, table, &snapshot));
         match places.as_deref() {
             Some([]) => Ok(Found::Row(None)),
             Some(&[(part, row)]) => {

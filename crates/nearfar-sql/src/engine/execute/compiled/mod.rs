@@ -345,7 +345,10 @@ impl Session {
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_immediately(command);
         }
-        let Some(compiled) = self.compiled(statement) else {
+        let Some(compiled) = self
+            .compiled(statement)
+            .filter(|_| self.is_soon_refreshed())
+        else {
             return Ok(None);
         };
         let transaction = self.current_transaction()?;
@@ -363,6 +366,13 @@ impl Session {
         };
         failing.forget();
         Ok(result)
+    }
+
+    /// Whether the transaction that is open, if there is one, has changed so little that it soon reads what
+    /// its next statement is to read.
+    fn is_soon_refreshed(&self) -> bool {
+        let open = self.open.lock();
+        open.as_ref().is_none_or(|open| open.is_small())
     }
 
     /// Runs a statement that is not planned again, and waits for its commit. None where it has to be
