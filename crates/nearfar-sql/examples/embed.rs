@@ -37,7 +37,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     )
     .await?;
 
-    let far = engine.far().ok_or("there is a far tier")?;
+    let far = engine.tier("far").ok_or("there is a far tier")?;
     for tier in [TierId::NEAR, far] {
         let held_bytes = engine.system().usage(tier).region_bytes;
         let name = &engine.system().info(tier).name;

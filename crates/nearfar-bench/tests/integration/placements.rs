@@ -128,7 +128,7 @@ async fn what_cannot_run_is_said_before_anything_is_generated() {
     };
     let no_far = error(&small(), false).await;
     // A machine with a second node has a far tier of its own.
-    if engine(None).far().is_none() {
+    if engine(None).tier("far").is_none() {
         assert!(matches!(&no_far, TpchError::NoFarTier { placement } if placement == "far"));
     }
     let unknown = error(&with(|options| options.queries = vec![6, 23]), true).await;

@@ -21,15 +21,18 @@ use super::failure::{Failure, state};
 use super::interrupt::{Ended, interruption};
 use super::running::Joined;
 use super::statement::{Read, TEXT};
-use crate::wire::{Reader, Request};
+use crate::wire::{ReadError, Reader, Request};
 
-/// Messages with rows that wait to be read.
+/// Pieces that wait to be read.
 const WAITING_MAX: usize = 2;
+
+/// Messages that are a piece together, where they have come: clients send one for each row.
+const MESSAGES_MAX: usize = 1 << 10;
 
 /// What comes from a client. Its end without [`Piece::Done`] is that of all rows before it too.
 enum Piece {
-    /// Bytes of rows.
-    Rows(Bytes),
+    /// Bytes of rows, message by message.
+    Rows(Vec<Bytes>),
     /// There are no more.
     Done,
 }
@@ -92,14 +95,22 @@ async fn feed<R: AsyncRead + Unpin>(
     sender: mpsc::Sender<Piece>,
     task: &mut JoinHandle<Result<u64, EngineError>>,
 ) -> Result<Joined<u64>, Ended> {
+    let mut taken = None;
     loop {
-        let next = tokio::select! {
-            biased;
-            inserted = &mut *task => return Ok(inserted),
-            next = reader.next() => next,
+        let next = match taken.take() {
+            Some(taken) => Ok(taken),
+            None => tokio::select! {
+                biased;
+                inserted = &mut *task => return Ok(inserted),
+                next = reader.next() => next,
+            },
         };
         let piece = match next.map_err(unreadable)? {
-            Request::CopyData(bytes) => Piece::Rows(bytes),
+            Request::CopyData(bytes) => {
+                let mut rows = vec![bytes];
+                taken = take_rows(reader, &mut rows).map_err(unreadable)?;
+                Piece::Rows(rows)
+            }
             Request::CopyDone => Piece::Done,
             Request::CopyFail(why) => {
                 let message = format!("COPY from stdin failed: {why}");
@@ -123,6 +134,20 @@ async fn feed<R: AsyncRead + Unpin>(
             return Ok((&mut *task).await);
         }
     }
+}
+
+/// Takes the messages with rows that have come, and the first one without, if that has come.
+fn take_rows<R: AsyncRead + Unpin>(
+    reader: &mut Reader<R>,
+    rows: &mut Vec<Bytes>,
+) -> Result<Option<Request>, ReadError> {
+    while rows.len() < MESSAGES_MAX {
+        match reader.take()? {
+            Some(Request::CopyData(bytes)) => rows.push(bytes),
+            other => return Ok(other),
+        }
+    }
+    Ok(None)
 }
 
 /// What is left to do of the rows of a client.
@@ -165,7 +190,13 @@ impl Incoming {
                 return Ok(None);
             }
             match self.pieces.recv().await {
-                Some(Piece::Rows(bytes)) => self.full = self.decoder.push(&bytes)?.into_iter(),
+                Some(Piece::Rows(rows)) => {
+                    let mut full = Vec::new();
+                    for bytes in rows {
+                        full.extend(self.decoder.push(&bytes)?);
+                    }
+                    self.full = full.into_iter();
+                }
                 Some(Piece::Done) => {
                     self.is_done = true;
                     return self.decoder.finish();

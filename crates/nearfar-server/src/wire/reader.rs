@@ -87,8 +87,11 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         }
     }
 
-    /// A message that has come whole.
-    fn take(&mut self) -> Result<Option<Request>, ReadError> {
+    /// The next message, if it has come whole.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn take(&mut self) -> Result<Option<Request>, ReadError> {
         if let Some((kind, bytes, left)) = self.skipped {
             let passed = left.min(self.buffer.len());
             self.buffer.advance(passed);

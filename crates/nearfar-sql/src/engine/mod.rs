@@ -46,7 +46,7 @@ pub use stream::{CommandTag, RowStream, StatementResult};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};
 use nearfar_model::{BandwidthShare, EmulatedTier};
-use nearfar_topology::{FAR, Profile, Topology};
+use nearfar_topology::{Profile, Topology};
 use parking_lot::Mutex;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,7 +75,6 @@ pub struct Engine {
     /// The pool of `storage`, if there is one.
     pool: Option<Arc<TablePool>>,
     costs: Arc<ScanCosts>,
-    far: Option<TierId>,
     threads: usize,
     /// Ends before what it writes checkpoints of.
     durability: Option<Durability>,
@@ -117,7 +116,6 @@ impl Engine {
             None => topology,
         };
         let system = MemorySystem::new(&topology, &options.budgets)?;
-        let far = system.tier(FAR).ok();
         let share = match options.whole_device {
             true => BandwidthShare::WholeDevice,
             false => BandwidthShare::Threads(threads as u32),
@@ -147,7 +145,6 @@ impl Engine {
             storage: opened.storage,
             pool: opened.pool,
             costs,
-            far,
             threads,
             catalog: Arc::default(),
             query_memory,
@@ -233,9 +230,9 @@ impl Engine {
         &self.costs
     }
 
-    /// The tier named `far`, if the machine has one.
-    pub fn far(&self) -> Option<TierId> {
-        self.far
+    /// The tier of a name, if there is one.
+    pub fn tier(&self, name: &str) -> Option<TierId> {
+        self.system().tier(name).ok()
     }
 
     /// The models of those tiers that are emulated.

@@ -22,7 +22,9 @@ fn allocating() -> Arc<Engine> {
 }
 
 fn far_usage(engine: &Engine) -> TierUsage {
-    engine.system().usage(engine.far().expect("a far tier"))
+    engine
+        .system()
+        .usage(engine.tier("far").expect("a far tier"))
 }
 
 const T: &str = "CREATE TABLE t AS SELECT value AS k, value % 1000 AS g, 'a string ' || value AS s

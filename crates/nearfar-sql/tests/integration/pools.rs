@@ -146,7 +146,7 @@ async fn columns_on_another_tier_are_copied_from_the_pool_when_they_are_needed()
     assert_eq!(value(&session, SUM).await, wanted);
     let far = "SELECT DISTINCT placement FROM nearfar.segments WHERE column_name = 'a'";
     assert_eq!(value(&session, far).await, "far");
-    let far = engine.far().expect("a far tier");
+    let far = engine.tier("far").expect("a far tier");
     assert!(engine.system().usage(far).region_bytes > 0);
 }
 

@@ -46,7 +46,7 @@ pub fn region_bytes(engine: &Engine) -> u64 {
 /// Bytes of regions on the far tier.
 pub fn far_bytes(engine: &Engine) -> u64 {
     engine
-        .far()
+        .tier("far")
         .map_or(0, |far: TierId| engine.system().usage(far).region_bytes)
 }
 

@@ -459,7 +459,11 @@ async fn system_tables_are_live() {
     run(&session, "SELECT sum(g) FROM t").await;
     assert_eq!(value(&session, &access("sequential")).await, "100000");
     assert_eq!(value(&session, &access("total - sequential")).await, "0");
-    let read = || engine.costs().bytes_read(engine.far().expect("a far tier"));
+    let read = || {
+        engine
+            .costs()
+            .bytes_read(engine.tier("far").expect("a far tier"))
+    };
     let read_bytes = read();
     assert!(read_bytes > 0);
     run(&session, "SET count_accesses = off; SELECT sum(g) FROM t").await;

@@ -21,7 +21,9 @@ async fn they_are_listed_with_their_session_and_change_like_others() {
     .await;
     let listed = "SELECT string_agg(table_schema || '.' || table_name || ' ' || kind || ' '
                                     || placement, ', ' ORDER BY table_name) FROM nearfar.tables";
-    let modelled = engine.tablespaces().name(engine.far().expect("a far tier"));
+    let modelled = engine
+        .tablespaces()
+        .name(engine.tier("far").expect("a far tier"));
     assert_eq!(
         value(&one, listed).await,
         format!("public.p permanent near, temporary.t temporary {modelled}")
