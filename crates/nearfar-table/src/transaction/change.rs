@@ -179,12 +179,14 @@ impl Transaction {
         let Some(base) = read.table(table) else {
             return Ok(RowLock::Taken);
         };
+        let changes = self.changes.lock();
+        let has_own = changes
+            .as_ref()
+            .is_some_and(|all| all.contains_key(&table.id()));
+        drop(changes);
         // Those that it has added itself are nobody else's.
-        let others = rows
-            .iter()
-            .copied()
-            .filter(|row| base.locate(*row).is_some());
-        let others: Vec<RowId> = others.collect();
+        let is_others = |row: &RowId| !has_own || base.locate(*row).is_some();
+        let others: Vec<RowId> = rows.iter().copied().filter(is_others).collect();
         let mut locks = self.locks.lock();
         let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
         if let Some(wait) = held.lock(table.id(), &others)? {

@@ -22,9 +22,13 @@ const NOW: &str = "now";
 /// The time at which a statement began, among what its expressions take.
 const NOW_COLUMN: &str = "$now";
 
+/// Parts of an expression at most: threads that evaluate it may have small stacks.
+const NODES_MAX: usize = 128;
+
 /// Whether an expression of a statement means the same each time that it is evaluated with the same
-/// columns and parameters, but for [`NOW`], and takes no memory worth counting.
+/// columns and parameters, but for [`NOW`], and takes neither time nor memory worth counting.
 pub fn is_plain(expr: &Expr) -> bool {
+    let mut nodes = 0;
     let is_plain_node = |expr: &Expr| match expr {
         Expr::Alias(_)
         | Expr::Column(_)
@@ -48,7 +52,11 @@ pub fn is_plain(expr: &Expr) -> bool {
         Expr::ScalarFunction(function) => function.func.name() == NOW && function.args.is_empty(),
         _ => false,
     };
-    !expr.exists(|node| Ok(!is_plain_node(node))).unwrap_or(true)
+    let is_other = expr.exists(|node| {
+        nodes += 1;
+        Ok(nodes > NODES_MAX || !is_plain_node(node))
+    });
+    !is_other.unwrap_or(true)
 }
 
 fn is_plain_operator(operator: Operator) -> bool {
