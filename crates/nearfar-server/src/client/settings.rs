@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use super::failure::{Failure, state};
 use crate::catalog::{SERVER_VERSION, SERVER_VERSION_NUMBER};
 use crate::options::ServerOptions;
+use nearfar_sql::engine::milliseconds;
 
 /// What may be done with a setting that means nothing here.
 #[derive(Clone, Copy)]
@@ -403,22 +404,6 @@ fn options(text: &str) -> Vec<(String, String)> {
         Some((name.to_lowercase().replace('-', "_"), value.to_owned()))
     };
     words.filter_map(pair).collect()
-}
-
-fn milliseconds(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "ms" => 1,
-        "s" => 1_000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(scale)
 }
 
 #[cfg(test)]

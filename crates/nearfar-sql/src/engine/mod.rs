@@ -30,7 +30,7 @@ pub use crate::memory::{
     Charge, EngineMemory, FLOOR_BYTES, QueryMemory, SessionMemory, SpillAccount, StatementMemory,
 };
 pub use crate::settings::{
-    Scope, SettingInfo, Settings, Tablespaces, all_settings, isolation_name,
+    Scope, SettingInfo, Settings, Tablespaces, all_settings, isolation_name, milliseconds,
 };
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};

@@ -26,7 +26,7 @@ use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
 pub use tablespaces::{Place, Tablespaces};
-pub use value::Given;
+pub use value::{Given, milliseconds};
 
 /// Whose a setting is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,24 @@ use nearfar_durable::log::LogSync;
 use nearfar_table::transaction::Isolation;
 use nearfar_topology::units::parse_bytes_with_unit;
 
+/// A time in milliseconds, which it is where no unit is written behind it: ms, s, min or h. None for what is no
+/// such number.
+pub fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let scale = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "ms" => 1,
+        "s" => 1_000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
 /// A value that a statement gives a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Given<'a> {
@@ -101,21 +119,7 @@ impl Given<'_> {
 
     /// A time, in milliseconds where it has no unit.
     pub fn time(&self) -> Result<Duration, SqlError> {
-        let digits = self
-            .text
-            .trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit_ms = match &self.text[digits.len()..] {
-            "" | "ms" => Some(1),
-            "s" => Some(1_000),
-            "min" => Some(60_000),
-            "h" => Some(3_600_000),
-            _ => None,
-        };
-        let number = digits.trim().parse::<u64>().ok();
-        let time_ms = number
-            .zip(unit_ms)
-            .and_then(|(n, unit)| n.checked_mul(unit));
-        let time = time_ms.map(Duration::from_millis);
+        let time = milliseconds(self.text).map(Duration::from_millis);
         time.ok_or_else(|| {
             self.refused("use a number of milliseconds, or one with ms, s, min or h")
         })

@@ -36,14 +36,7 @@ impl Session {
     ) -> Result<StatementResult, EngineError> {
         let table = Arc::clone(target(dml)?.table());
         match &dml.op {
-            WriteOp::Truncate => {
-                transaction.check_writable("TRUNCATE")?;
-                while !self.waited(transaction.lock_all(&table)?, &table).await? {}
-                transaction.refresh()?;
-                transaction.truncate(&table)?;
-                transaction.end_statement(&self.gate).await?;
-                Ok(done("TRUNCATE TABLE"))
-            }
+            WriteOp::Truncate => self.truncate(transaction, &[table]).await,
             WriteOp::Delete => {
                 transaction.check_writable("DELETE")?;
                 self.delete(transaction, state, (&table, dml)).await
@@ -54,6 +47,24 @@ impl Session {
             }
             other => Err(unsupported(other.name()).into()),
         }
+    }
+
+    /// Deletes all rows of tables, once nobody else is changing some.
+    pub(super) async fn truncate(
+        &self,
+        transaction: &Transaction,
+        tables: &[Arc<Table>],
+    ) -> Result<StatementResult, EngineError> {
+        transaction.check_writable("TRUNCATE")?;
+        for table in tables {
+            while !self.waited(transaction.lock_all(table)?, table).await? {}
+        }
+        transaction.refresh()?;
+        for table in tables {
+            transaction.truncate(table)?;
+        }
+        transaction.end_statement(&self.gate).await?;
+        Ok(done("TRUNCATE TABLE"))
     }
 
     async fn delete(
@@ -118,20 +129,17 @@ impl Session {
     }
 
     /// Whether locks are taken; waits where another transaction has them.
-    pub(super) async fn waited(
-        &self,
-        lock: RowLock,
-        table: &Table,
-    ) -> Result<bool, TransactionError> {
+    async fn waited(&self, lock: RowLock, table: &Table) -> Result<bool, TransactionError> {
         match lock {
             RowLock::Taken => return Ok(true),
             RowLock::Changed => {}
             RowLock::Held(other) => match self.settings().lock_timeout() {
                 None => other.wait().await,
                 Some(lock_timeout) => {
-                    let waited = timeout(lock_timeout, other.wait()).await;
-                    let table = || table.name().to_owned();
-                    waited.map_err(|_| TransactionError::LockTimeout { table: table() })?;
+                    let late = |_| TransactionError::LockTimeout {
+                        table: table.name().to_owned(),
+                    };
+                    timeout(lock_timeout, other.wait()).await.map_err(late)?;
                 }
             },
         }

@@ -27,7 +27,10 @@ impl Session {
                 alone(transaction, "DROP TABLE")?;
                 self.drop_tables(&names, if_exists).await
             }
-            TablesVerb::Truncate => self.truncate_tables(transaction, &names).await,
+            TablesVerb::Truncate => {
+                let tables = self.tables_in_memory(&names).await?;
+                self.truncate(transaction, &tables).await
+            }
             TablesVerb::Vacuum => {
                 alone(transaction, "VACUUM")?;
                 let tables = match names.is_empty() {
@@ -67,24 +70,6 @@ impl Session {
             }
         }
         Ok(done("DROP TABLE"))
-    }
-
-    async fn truncate_tables(
-        &self,
-        transaction: &Arc<Transaction>,
-        names: &[TableReference],
-    ) -> Result<StatementResult, EngineError> {
-        let tables = self.tables_in_memory(names).await?;
-        transaction.check_writable("TRUNCATE")?;
-        for table in &tables {
-            while !self.waited(transaction.lock_all(table)?, table).await? {}
-        }
-        transaction.refresh()?;
-        for table in &tables {
-            transaction.truncate(table)?;
-        }
-        transaction.end_statement(&self.gate).await?;
-        Ok(done("TRUNCATE TABLE"))
     }
 
     async fn tables_in_memory(

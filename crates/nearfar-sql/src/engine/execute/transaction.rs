@@ -19,9 +19,9 @@ impl Session {
         &self,
         command: &TransactionCommand,
     ) -> Result<StatementResult, EngineError> {
-        let TransactionCommand::Commit = command else {
-            return self.control(command);
-        };
+        if let Some(result) = self.control(command)? {
+            return Ok(result);
+        }
         let ended = self.open.lock().take();
         match ended {
             Some(transaction) if transaction.has_failed() => {
@@ -39,37 +39,39 @@ impl Session {
         }
     }
 
-    /// The same for all but `COMMIT`, which alone can take its time.
+    /// The same for all but `COMMIT`, which alone can take its time: none, and nothing is done.
     pub(super) fn control(
         &self,
         command: &TransactionCommand,
-    ) -> Result<StatementResult, EngineError> {
-        match command {
-            TransactionCommand::Begin(modes) => self.begin(*modes),
-            TransactionCommand::Commit | TransactionCommand::Rollback => {
+    ) -> Result<Option<StatementResult>, EngineError> {
+        let result = match command {
+            TransactionCommand::Commit => return Ok(None),
+            TransactionCommand::Begin(modes) => self.begin(*modes)?,
+            TransactionCommand::Rollback => {
                 match self.open.lock().take() {
                     Some(transaction) => transaction.roll_back(),
                     None => tracing::warn!("there is no transaction in progress"),
                 }
-                Ok(done("ROLLBACK"))
+                done("ROLLBACK")
             }
             TransactionCommand::Savepoint(name) => {
                 self.of_several("SAVEPOINT")?.set_savepoint(name);
-                Ok(done("SAVEPOINT"))
+                done("SAVEPOINT")
             }
             TransactionCommand::Release(name) => {
                 self.of_several("RELEASE SAVEPOINT")?
                     .release_savepoint(name)?;
-                Ok(done("RELEASE"))
+                done("RELEASE")
             }
             TransactionCommand::RollbackTo(name) => {
                 let open = self.open.lock().clone();
                 let statement = "ROLLBACK TO SAVEPOINT";
                 open.ok_or(TransactionError::NoTransaction { statement })?
                     .roll_back_to(name)?;
-                Ok(done("ROLLBACK"))
+                done("ROLLBACK")
             }
-        }
+        };
+        Ok(Some(result))
     }
 
     fn begin(&self, modes: TransactionModes) -> Result<StatementResult, EngineError> {

@@ -450,8 +450,8 @@ impl Session {
         &self,
         command: &TransactionCommand,
     ) -> Result<Option<StatementResult>, EngineError> {
-        if *command != TransactionCommand::Commit {
-            return self.control(command).map(Some);
+        if let Some(result) = self.control(command)? {
+            return Ok(Some(result));
         }
         let mut open = self.open.lock();
         let Some(transaction) = open.as_ref() else {
