@@ -4,8 +4,8 @@
 //! a CXL region's own numbers are both read. A node's plausible number is taken
 //! before a region's, since it is what the kernel orders its tiers by.
 //!
-//! Linux 6.12 adds the latency of a CXL link in picoseconds to sums kept in
-//! nanoseconds: 17330 ns where 7.3 gives 332 ns for the same machine. Only a part
+//! Linux 6.12.107 adds the latency of a CXL link in picoseconds to sums kept in
+//! nanoseconds: 17330 ns where 6.12.117 gives 332 ns for the same machine. Only a part
 //! of the sum is wrong, so no factor mends it. CXL memory is therefore believed
 //! to be no nearer than local memory and at most ten times as far (published
 //! devices lie between 2 and 4 times); other numbers are unavailable, and say so.
@@ -184,7 +184,7 @@ impl<'a> Chooser<'a> {
         };
         let (min, max) = (possible.start(), possible.end());
         let cause = match value > max && unit == "ns" {
-            true => "; some kernels, such as Linux 6.12, add picoseconds to it",
+            true => "; some kernels, such as Linux 6.12.107, add picoseconds to it",
             false => "",
         };
         Known::unavailable(format!(
