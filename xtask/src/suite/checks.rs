@@ -242,7 +242,7 @@ wait",
         TOPOLOGY,
         &[
             "a_region_is_a_tier_with_its_devices",
-            "a_latency_that_cannot_be_is_not_believed",
+            "a_latency_is_the_link_s_or_is_not_believed",
         ],
     ),
     tests(
