@@ -5,6 +5,7 @@ mod dax;
 mod error;
 mod migrate;
 mod populate;
+mod shelf;
 mod verify;
 
 use std::fmt;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 
 pub use error::RegionError;
+pub use shelf::{Shelf, ShelfBlock};
 pub use verify::Verification;
 
 use crate::dax::DaxExtents;

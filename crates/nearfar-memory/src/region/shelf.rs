@@ -1,0 +1,266 @@
+//! Small blocks of near memory that share regions.
+//!
+//! A region of its own costs a block of some hundred bytes a mapping, a page fault and a question to
+//! the kernel, some ten microseconds together. Rows that are written one by one come in such blocks.
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use arrow_buffer::Buffer;
+use parking_lot::Mutex;
+
+use super::{Region, RegionError};
+use crate::placement::{PageSize, Placement, RegionOptions};
+use crate::system::MemorySystem;
+use crate::tier::{TierBytes, TierId};
+
+/// Bytes of a region that blocks share.
+const REGION_BYTES: usize = 64 << 10;
+/// Blocks start on cache lines.
+const ALIGNMENT_BYTES: usize = 64;
+
+/// Hands out parts of regions, one after the other. It keeps no region itself: one ends with the last
+/// of its blocks, so that a block keeps at most 64 KiB from the budget.
+///
+/// ```
+/// use nearfar_memory::{Budgets, MemorySystem, RegionOptions, Shelf, TierId, TierKind, TierSpec};
+///
+/// let near = TierSpec::new("near", TierKind::LocalDram, [0], 1 << 30);
+/// let system = MemorySystem::from_specs(vec![near], &Budgets::new())?;
+/// let (shelf, options) = (Shelf::default(), RegionOptions::default());
+/// let one = shelf.put(&system, options, 3, |bytes| bytes.copy_from_slice(b"one"))?;
+/// let two = shelf.put(&system, options, 3, |bytes| bytes.copy_from_slice(b"two"))?;
+/// assert_eq!((one.as_slice(), two.as_slice()), (&b"one"[..], &b"two"[..]));
+/// assert_eq!(system.usage(TierId::NEAR).region_bytes, 64 << 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Shelf {
+    open: Mutex<Open>,
+}
+
+/// The region that the next block goes to.
+#[derive(Debug, Default)]
+struct Open {
+    region: Weak<Region>,
+    used_bytes: usize,
+}
+
+impl Shelf {
+    /// The largest block: larger ones are worth a region of their own.
+    pub const BLOCK_BYTES_MAX: usize = REGION_BYTES / 4;
+
+    /// A block of `bytes` bytes in near memory, zero before `fill` writes them.
+    ///
+    /// # Errors
+    /// Those of [`Region::allocate`], for the region that blocks share.
+    ///
+    /// # Panics
+    /// When `bytes` is more than [`Self::BLOCK_BYTES_MAX`].
+    pub fn put(
+        &self,
+        system: &Arc<MemorySystem>,
+        options: RegionOptions,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<ShelfBlock, RegionError> {
+        assert!(bytes <= Self::BLOCK_BYTES_MAX, "{bytes} bytes are no block");
+        let block = self.reserve(system, options, bytes)?;
+        // SAFETY: `block` names initialised bytes of its region (see `start`). No other block has them,
+        // `fill` is done before this one is handed out, and nobody makes a slice of the whole region.
+        fill(unsafe { std::slice::from_raw_parts_mut(block.start().as_ptr(), bytes) });
+        Ok(block)
+    }
+
+    /// Bytes that nobody else has been given.
+    fn reserve(
+        &self,
+        system: &Arc<MemorySystem>,
+        options: RegionOptions,
+        bytes: usize,
+    ) -> Result<ShelfBlock, RegionError> {
+        let mut open = self.open.lock();
+        let start = open.used_bytes.next_multiple_of(ALIGNMENT_BYTES);
+        let range = start..start + bytes;
+        let region = open.region.upgrade();
+        if let Some(region) = region.filter(|_| range.end <= REGION_BYTES) {
+            open.used_bytes = range.end;
+            return Ok(ShelfBlock { region, range });
+        }
+        let options = RegionOptions {
+            page_size: PageSize::Base,
+            ..options
+        };
+        let near = Placement::Bind(TierId::NEAR);
+        let region = Arc::new(Region::allocate(system, REGION_BYTES, &near, options)?);
+        *open = Open {
+            region: Arc::downgrade(&region),
+            used_bytes: bytes,
+        };
+        Ok(ShelfBlock {
+            region,
+            range: 0..bytes,
+        })
+    }
+}
+
+/// A block of a [`Shelf`]. Cloned cheaply; never changed.
+#[derive(Clone)]
+pub struct ShelfBlock {
+    /// Shared with other blocks, one of which may be being written: nobody may make a slice of it.
+    region: Arc<Region>,
+    range: Range<usize>,
+}
+
+impl fmt::Debug for ShelfBlock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ShelfBlock")
+            .field("bytes", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ShelfBlock {
+    fn start(&self) -> NonNull<u8> {
+        // SAFETY: `reserve` has chosen a range within the region's bytes, all populated and zero at first.
+        unsafe { self.region.map.base().add(self.range.start) }
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: they are initialised, were written before the block was handed out, and belong to no
+        // other block; the region is held as long as `self` is.
+        unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
+    }
+
+    /// Some of the bytes as an Arrow buffer that keeps the region.
+    ///
+    /// # Panics
+    /// When `range` lies outside of the block, as a slice would.
+    #[must_use]
+    pub fn buffer(&self, range: Range<usize>) -> Buffer {
+        let slice = &self.as_slice()[range];
+        let owner = Arc::clone(&self.region);
+        // SAFETY: the bytes of `slice` are initialised, don't change any more, and stay mapped as long as
+        // the buffer holds `owner`.
+        unsafe { Buffer::from_custom_allocation(NonNull::from(slice).cast(), slice.len(), owner) }
+    }
+
+    /// Where the bytes lie.
+    #[must_use]
+    pub fn placement(&self) -> Placement {
+        self.region.placement()
+    }
+
+    /// The bytes of `range` on each tier.
+    ///
+    /// # Panics
+    /// When `range` lies outside of the region.
+    #[must_use]
+    pub fn tier_bytes(&self, range: Range<usize>) -> TierBytes {
+        let first = self.range.start;
+        self.region
+            .tier_bytes(first + range.start..first + range.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nearfar_topology::TierKind;
+
+    use super::*;
+    use crate::{Budgets, TierSpec};
+
+    fn system(bytes: u64) -> Arc<MemorySystem> {
+        let near = TierSpec::new("near", TierKind::LocalDram, [0], bytes);
+        MemorySystem::from_specs(vec![near], &Budgets::new()).unwrap()
+    }
+
+    fn put(shelf: &Shelf, system: &Arc<MemorySystem>, byte: u8, bytes: usize) -> ShelfBlock {
+        let fill = |block: &mut [u8]| {
+            assert!(block.iter().all(|byte| *byte == 0));
+            block.fill(byte);
+        };
+        let block = shelf.put(system, RegionOptions::default(), bytes, fill);
+        block.unwrap()
+    }
+
+    /// Small, for Miri.
+    #[test]
+    fn blocks_share_regions_that_end_with_the_last_of_them() {
+        let system = system(1 << 20);
+        let used = || system.usage(TierId::NEAR).region_bytes as usize;
+        let shelf = Shelf::default();
+        let blocks: Vec<ShelfBlock> = (0..10)
+            .map(|byte| {
+                put(
+                    &shelf,
+                    &system,
+                    byte,
+                    Shelf::BLOCK_BYTES_MAX - usize::from(byte),
+                )
+            })
+            .collect();
+        assert_eq!(used(), 3 * REGION_BYTES);
+        for (byte, block) in blocks.iter().enumerate() {
+            assert!(
+                block
+                    .as_slice()
+                    .iter()
+                    .all(|found| usize::from(*found) == byte)
+            );
+            assert_eq!(block.start().as_ptr().addr() % ALIGNMENT_BYTES, 0);
+            assert_eq!(
+                block.tier_bytes(0..block.len())[TierId::NEAR],
+                block.len() as u64
+            );
+        }
+        let kept = blocks[9].buffer(1..3);
+        drop(blocks);
+        assert_eq!(used(), REGION_BYTES);
+        assert_eq!(kept.as_slice(), [9, 9]);
+        drop(kept);
+        assert_eq!(used(), 0);
+        assert_eq!(put(&shelf, &system, 1, 1).as_slice(), [1]);
+    }
+
+    #[test]
+    fn threads_write_and_read_blocks_concurrently() {
+        let system = system(1 << 24);
+        let shelf = Shelf::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (shelf, system) = (&shelf, &system);
+                scope.spawn(move || {
+                    let blocks: Vec<_> = (1..50).map(|n| put(shelf, system, thread, n)).collect();
+                    for (n, block) in (1..50).zip(&blocks) {
+                        assert_eq!(block.as_slice(), vec![thread; n]);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_full_budget_refuses_a_block() {
+        let system = system(4096);
+        let refused = Shelf::default().put(&system, RegionOptions::default(), 1, |_| {});
+        assert!(refused.is_err());
+    }
+}
