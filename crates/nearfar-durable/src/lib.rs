@@ -35,6 +35,7 @@
 //!     },
 //!     temporary: None,
 //!     pool: None,
+//!     shelf: Arc::default(),
 //!     models: TierModels::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;

@@ -79,6 +79,7 @@ fn segment(end: u64) -> Result<ColumnSegment, Box<dyn Error>> {
             over_budget: OverBudget::Refuse,
         },
         pool: None,
+        shelf: None,
         models: &TierModels::default(),
     };
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;

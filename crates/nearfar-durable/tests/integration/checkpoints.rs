@@ -43,6 +43,7 @@ fn storage() -> Storage {
         },
         temporary: None,
         pool: None,
+        shelf: Arc::default(),
         models: TierModels::default(),
     }
 }

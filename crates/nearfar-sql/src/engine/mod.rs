@@ -136,6 +136,7 @@ impl Engine {
             options: region_options,
             temporary: None,
             pool: None,
+            shelf: Arc::default(),
             models,
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;

@@ -6,7 +6,7 @@ mod temporary;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError};
 pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
 
-use nearfar_memory::{MemorySystem, Placement, RegionOptions};
+use nearfar_memory::{MemorySystem, Placement, RegionOptions, Shelf};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub struct Storage {
     pub temporary: Option<Arc<TemporaryBudget>>,
     /// Where main storage outlives the process.
     pub pool: Option<Arc<dyn ColumnPool>>,
+    /// Where a few rows go that were just written.
+    pub shelf: Arc<Shelf>,
     /// The tiers that are emulated.
     pub models: TierModels,
 }
@@ -36,6 +38,7 @@ impl Storage {
             placement,
             options: self.options,
             pool: self.pool.as_deref(),
+            shelf: None,
             models: &self.models,
         }
     }

@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder, StringArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
-use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions, TierBytes};
+use nearfar_memory::{MemorySystem, PageSize, Placement, Region, RegionOptions, Shelf, TierBytes};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub struct Target<'a> {
     pub options: RegionOptions,
     /// The pool that takes what is placed on its tier.
     pub pool: Option<&'a dyn ColumnPool>,
+    /// Where a few rows go that are near, and share regions with others.
+    pub shelf: Option<&'a Shelf>,
     /// The tiers that are emulated: whoever puts it there is delayed.
     pub models: &'a TierModels,
 }
@@ -52,6 +54,10 @@ impl Target<'_> {
         bytes: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SegmentMemory, TableError> {
+        if let Some(shelf) = self.shelf.filter(|_| bytes <= Shelf::BLOCK_BYTES_MAX) {
+            let block = shelf.put(self.system, self.options, bytes, fill)?;
+            return Ok(SegmentMemory::Shelf(block));
+        }
         let Some(pool) = self.pool.filter(|pool| pool.holds(self.placement)) else {
             return self.region(bytes, fill);
         };

@@ -2,7 +2,7 @@
 
 use arrow::buffer::Buffer;
 use nearfar_memory::pool::{ExtentHandle, PoolError};
-use nearfar_memory::{MemorySystem, Placement, Region, TierBytes, TierId};
+use nearfar_memory::{MemorySystem, Placement, Region, ShelfBlock, TierBytes, TierId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub enum SegmentMemory {
     /// A region of this process.
     Region(Arc<Region>),
+    /// A part of such a region, for a few rows.
+    Shelf(ShelfBlock),
     /// An extent of a pool, which outlives the process.
     Pool(PoolBytes),
 }
@@ -55,6 +57,7 @@ impl SegmentMemory {
     pub fn len(&self) -> usize {
         match self {
             Self::Region(region) => region.len(),
+            Self::Shelf(block) => block.len(),
             Self::Pool(bytes) => bytes.all.len(),
         }
     }
@@ -68,6 +71,7 @@ impl SegmentMemory {
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Self::Region(region) => region.as_slice(),
+            Self::Shelf(block) => block.as_slice(),
             Self::Pool(bytes) => &bytes.all,
         }
     }
@@ -76,6 +80,7 @@ impl SegmentMemory {
     pub fn buffer(&self, range: Range<usize>) -> Buffer {
         match self {
             Self::Region(region) => region.buffer(range),
+            Self::Shelf(block) => block.buffer(range),
             Self::Pool(bytes) => bytes.buffer(range),
         }
     }
@@ -84,6 +89,7 @@ impl SegmentMemory {
     pub fn placement(&self) -> Placement {
         match self {
             Self::Region(region) => region.placement(),
+            Self::Shelf(block) => block.placement(),
             Self::Pool(bytes) => Placement::Bind(bytes.tier),
         }
     }
@@ -92,6 +98,7 @@ impl SegmentMemory {
     pub fn tier_bytes(&self, range: Range<usize>) -> TierBytes {
         match self {
             Self::Region(region) => region.tier_bytes(range),
+            Self::Shelf(block) => block.tier_bytes(range),
             Self::Pool(bytes) => {
                 let mut on = TierBytes::ZERO;
                 on[bytes.tier] = range.len() as u64;
@@ -103,7 +110,7 @@ impl SegmentMemory {
     /// The extent of a pool that they are; nothing where they are in a region.
     pub fn extent(&self) -> Option<&Arc<ExtentHandle>> {
         match self {
-            Self::Region(_) => None,
+            Self::Region(_) | Self::Shelf(_) => None,
             Self::Pool(bytes) => Some(bytes.extent()),
         }
     }

@@ -46,6 +46,7 @@ fn encode(system: &Arc<MemorySystem>, array: &ArrayRef) -> ColumnSegment {
         placement: &placement,
         options: OPTIONS,
         pool: None,
+        shelf: None,
         models: &TierModels::default(),
     };
     // Two chunks, so that arrays with an offset are met too.
@@ -88,6 +89,7 @@ fn check_with_moves(array: &ArrayRef) -> EncodingKind {
             placement: &placement,
             options: OPTIONS,
             pool: None,
+            shelf: None,
             models: &TierModels::default(),
         };
         let moved = segment.copy_to(target).expect("moved");
@@ -229,6 +231,7 @@ fn a_move_takes_as_long_as_an_emulated_tier_needs() {
             placement: &Placement::Bind(tier),
             options: OPTIONS,
             pool: None,
+            shelf: None,
             models: &models,
         };
         let started = Instant::now();

@@ -9,14 +9,16 @@ use std::sync::Arc;
 use super::facts::ColumnFacts;
 use super::row_ids::RowIdsBuilder;
 use super::segment::{ColumnSlot, Segment};
-use super::sketches::SegmentSketches;
+use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use super::snapshot::{Part, Snapshot};
 use crate::error::TableError;
 use crate::placement::Storage;
-use crate::segment::{Encoding, RowSet, Target, ZONE_ROWS, encode_together};
+use crate::segment::{ColumnSegment, Encoding, RowSet, Target, ZONE_ROWS, encode_together};
 
 /// Small parts of the delta are put together up to so many rows.
 pub const JOINED_ROWS_MAX: usize = ZONE_ROWS;
+/// So many parts are put together at least, so that not every row that is written has others copied.
+const JOINED_PARTS_MIN: usize = 4;
 
 /// `batches` as a segment of the delta; columns in the order of `schema` and of types that cast to
 /// its own.
@@ -61,19 +63,30 @@ fn near_segment(
             ..storage.options
         },
         pool: None,
+        shelf: Some(&storage.shelf),
         models: &storage.models,
     };
     let columns = encode_together(columns, target)?;
-    let slot = |column| {
-        let (facts, sketch) = ColumnFacts::of(&column);
-        (ColumnSlot::new(column, facts), sketch)
-    };
-    let (slots, sketches) = columns.into_iter().map(slot).unzip();
+    let slots = columns.iter().cloned().map(ColumnSlot::unread);
     Ok(Segment::new(
         rows,
-        slots,
-        SegmentSketches::InMemory(sketches),
+        slots.collect(),
+        SegmentSketches::stored(Arc::new(UnreadSketches { columns })),
     ))
+}
+
+/// Sketches of columns that are looked at when somebody first asks: most parts of the delta are put
+/// together with others before.
+#[derive(Debug)]
+struct UnreadSketches {
+    columns: Vec<ColumnSegment>,
+}
+
+impl StoredSketches for UnreadSketches {
+    fn load(&self) -> Result<ColumnSketches, TableError> {
+        let sketches = self.columns.iter().map(|column| ColumnFacts::of(column).1);
+        Ok(sketches.collect())
+    }
 }
 
 /// `snapshot` with its last small parts put together, if it is time to.
@@ -82,7 +95,7 @@ fn near_segment(
 /// A region that the near tier has no room for.
 pub fn join_small(snapshot: Snapshot, storage: &Storage) -> Result<Snapshot, TableError> {
     let range = snapshot.joinable(JOINED_ROWS_MAX);
-    if range.len() < 2 {
+    if range.len() < JOINED_PARTS_MIN {
         return Ok(snapshot);
     }
     let part = join(&snapshot.parts()[range.clone()], storage)?;

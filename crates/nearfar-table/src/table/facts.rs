@@ -6,9 +6,10 @@ use super::sketch::DistinctSketch;
 use crate::segment::{Code, CodeRange, ColumnSegment, Encoding, for_each_integer, with_codes};
 
 /// How the values of consecutive rows compare.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Order {
     /// Nothing is known.
+    #[default]
     Unordered,
     /// Never falling.
     Ascending,
@@ -17,7 +18,7 @@ pub enum Order {
 }
 
 /// Facts about the rows of one column segment that hold for as long as it lives.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ColumnFacts {
     /// Smallest and largest value, for integer-like columns that are not all null.
     pub bounds: Option<(i128, i128)>,
@@ -34,10 +35,8 @@ impl ColumnFacts {
     /// not looked at.
     pub fn of(segment: &ColumnSegment) -> (Self, Option<DistinctSketch>) {
         let mut facts = Self {
-            bounds: None,
-            string_bounds: None,
             null_count: segment.null_count(),
-            order: Order::Unordered,
+            ..Self::default()
         };
         let mut distinct = DistinctSketch::default();
         match segment.encoding() {

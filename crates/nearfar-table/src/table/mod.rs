@@ -298,16 +298,9 @@ impl Table {
     #[must_use]
     pub(crate) fn install(&self, snapshot: Snapshot) -> Snapshot {
         let before = std::mem::replace(&mut *self.snapshot.write(), snapshot.clone());
-        let kept: HashSet<*const Segment> = snapshot
-            .parts()
-            .iter()
-            .map(|part| Arc::as_ptr(&part.segment))
-            .collect();
-        for part in before.parts() {
-            if !kept.contains(&Arc::as_ptr(&part.segment)) {
-                for (past, slot) in self.past_reads.iter().zip(part.segment.columns()) {
-                    past.add(slot.counters().read());
-                }
+        for segment in gone(before.parts(), snapshot.parts()) {
+            for (past, slot) in self.past_reads.iter().zip(segment.columns()) {
+                past.add(slot.counters().read());
             }
         }
         before
@@ -409,6 +402,16 @@ impl Table {
         }
         total
     }
+}
+
+/// The segments of `before` that are not in `after`. Most changes leave the first parts as they are.
+fn gone<'a>(before: &'a [Part], after: &[Part]) -> impl Iterator<Item = &'a Segment> {
+    let is_same = |(one, other): &(&Part, &Part)| Arc::ptr_eq(&one.segment, &other.segment);
+    let same = before.iter().zip(after).take_while(is_same).count();
+    let kept = after[same..].iter().map(|part| Arc::as_ptr(&part.segment));
+    let kept: HashSet<*const Segment> = kept.collect();
+    let rest = before[same..].iter().map(|part| part.segment.as_ref());
+    rest.filter(move |segment| !kept.contains(&std::ptr::from_ref(*segment)))
 }
 
 impl Drop for Table {

@@ -4,7 +4,7 @@ use nearfar_memory::{Placement, TierBytes};
 use parking_lot::{Mutex, RwLock};
 use std::any::Any;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
@@ -119,7 +119,7 @@ pub struct ColumnSlot {
     state: RwLock<State>,
     /// Held by the one who brings the column to memory, so that the others wait for that.
     loading: Mutex<()>,
-    facts: ColumnFacts,
+    facts: OnceLock<ColumnFacts>,
     counters: AccessCounters,
 }
 
@@ -135,15 +135,21 @@ enum State {
 impl ColumnSlot {
     /// A slot whose column is in memory.
     pub fn new(segment: ColumnSegment, facts: ColumnFacts) -> Self {
-        Self::in_state(State::InMemory(Arc::new(segment)), facts)
+        Self::in_state(State::InMemory(Arc::new(segment)), OnceLock::from(facts))
+    }
+
+    /// The same, with facts that are found when somebody first asks.
+    pub fn unread(segment: ColumnSegment) -> Self {
+        Self::in_state(State::InMemory(Arc::new(segment)), OnceLock::new())
     }
 
     /// A column that is brought to `placement` when it is first needed.
     pub fn stored(column: Arc<dyn StoredColumn>, placement: Placement, facts: ColumnFacts) -> Self {
-        Self::in_state(State::Stored { column, placement }, facts)
+        let state = State::Stored { column, placement };
+        Self::in_state(state, OnceLock::from(facts))
     }
 
-    fn in_state(state: State, facts: ColumnFacts) -> Self {
+    fn in_state(state: State, facts: OnceLock<ColumnFacts>) -> Self {
         Self {
             state: RwLock::new(state),
             loading: Mutex::default(),
@@ -251,7 +257,10 @@ impl ColumnSlot {
 
     /// Smallest, largest, nulls, order.
     pub fn facts(&self) -> &ColumnFacts {
-        &self.facts
+        self.facts.get_or_init(|| {
+            let segment = self.in_memory();
+            segment.map_or_else(ColumnFacts::default, |segment| ColumnFacts::of(&segment).0)
+        })
     }
 
     /// How often it has been read.

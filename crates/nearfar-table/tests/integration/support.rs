@@ -6,6 +6,7 @@ use nearfar_memory::{
 };
 use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::tier_models::TierModels;
+use std::sync::Arc;
 
 /// Two tiers in this machine's memory.
 pub fn storage() -> Storage {
@@ -22,6 +23,7 @@ pub fn storage() -> Storage {
         },
         temporary: None,
         pool: None,
+        shelf: Arc::default(),
         models: TierModels::default(),
     }
 }

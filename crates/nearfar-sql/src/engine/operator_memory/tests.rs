@@ -66,6 +66,7 @@ fn table(system: &Arc<MemorySystem>, tier: TierId) -> Arc<Table> {
         },
         temporary: None,
         pool: None,
+        shelf: Arc::default(),
         models: TierModels::default(),
     };
     let mut builder = TableBuilder::new(Arc::clone(&schema), placements.clone(), storage);
