@@ -8,6 +8,8 @@ pub mod fairness;
 pub mod heap;
 pub mod insert;
 pub mod merge;
+pub mod oltp;
 pub mod restart;
 pub mod scan;
+pub mod server_process;
 pub mod tpch;

@@ -2,16 +2,15 @@
 
 use std::io;
 
+use crate::server_process::ServerError;
+
 /// Errors of the benchmark of fairness.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FairnessError {
     /// A server that does not start.
-    #[error("the server does not start: {reason}")]
-    Server {
-        /// What it said last.
-        reason: String,
-    },
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// A connection that breaks.
     #[error("a client lost its connection")]
     Connection(#[from] io::Error),

@@ -8,10 +8,8 @@ mod client;
 mod error;
 mod metrics;
 mod run;
-mod server;
 mod statements;
 
 pub use error::FairnessError;
 pub use run::{FairnessOptions, FairnessOutcome, FairnessRound, measure_fairness};
-pub use server::FairnessServer;
 pub use statements::{Hostile, Question};

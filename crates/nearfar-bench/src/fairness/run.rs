@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::error::FairnessError;
-use super::server::FairnessServer;
 use super::statements::{Hostile, Question, TABLES};
+use crate::server_process::ServerProcess;
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +56,7 @@ pub fn measure_fairness(
     options: &FairnessOptions,
     mut follow: impl FnMut(Hostile),
 ) -> Result<FairnessOutcome, FairnessError> {
-    let server = FairnessServer::start(&options.program, options.threads)?;
+    let server = ServerProcess::start(&options.program, options.threads)?;
     let mut client = Client::connect(server.address)?;
     for table in TABLES {
         client.must(table)?;

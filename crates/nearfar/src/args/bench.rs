@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
@@ -29,6 +29,7 @@ pub enum BenchArea {
     Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
     Fairness(BenchFairnessArgs),
+    Oltp(BenchOltpArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
     #[command(hide = true)]
@@ -236,6 +237,55 @@ pub struct BenchFairnessArgs {
     pub threads: ThreadArgs,
     #[command(flatten)]
     pub figures: FigureArgs,
+}
+
+/// Small transactions over the wire, beside PostgreSQL.
+///
+/// A server in a process of its own, and pgbench as its client: a query of a constant, a query, an insert
+/// and an update of one row, each prepared, and TPC-B as pgbench has it. With --rival, PostgreSQL does the
+/// same on this machine, turn by turn, with its settings for memory (fsync=off). Ratios are Nearfar's rate
+/// over PostgreSQL's in the same round: above 1, Nearfar is faster.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench oltp
+  nearfar bench oltp --rival postgres --clients 1,4,16 --format json > oltp.jsonl")]
+pub struct BenchOltpArgs {
+    /// Numbers of clients.
+    #[arg(
+        long,
+        value_name = "N,N",
+        value_delimiter = ',',
+        default_value = "1,16"
+    )]
+    pub clients: Vec<NonZeroUsize>,
+    /// Scale of pgbench's tables: 100,000 accounts each.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub scale: NonZeroU32,
+    /// Times that each server has its turn.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub rounds: NonZeroU32,
+    /// For how long each time, in whole seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "3")]
+    pub seconds: Duration,
+    /// Compare with this server too; it must be installed.
+    #[arg(long, value_name = "NAME")]
+    pub rival: Option<ServerRival>,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    /// Write scripts and PostgreSQL's files below this folder; they are removed in the end [default: the
+    /// system's folder for temporary files].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub figures: FigureArgs,
+}
+
+/// Servers that Nearfar's is compared with.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ServerRival {
+    /// PostgreSQL.
+    Postgres,
 }
 
 /// A restart from a pool against loading the tables again.

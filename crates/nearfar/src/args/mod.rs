@@ -23,7 +23,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
     BenchArea, BenchArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs,
-    BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
+    BenchOltpArgs, BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};

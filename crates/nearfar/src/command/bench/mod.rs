@@ -7,6 +7,7 @@ mod heap;
 mod index;
 mod insert;
 mod merge;
+mod oltp;
 mod restart;
 mod scan;
 mod table;
@@ -36,6 +37,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
         BenchArea::Fairness(args) => fairness::run(args),
+        BenchArea::Oltp(args) => oltp::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
             Ok(nearfar_bench::restart::start(order, io::stdout().lock())?)

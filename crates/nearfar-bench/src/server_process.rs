@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! `nearfar serve` in a process of its own.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -6,27 +6,33 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use super::error::FairnessError;
-
 /// What the server says when it can be connected to, and when it takes clients.
 const LISTENING: &str = "listening on ";
 const READY: &str = "ready";
 
+/// A server that does not start.
+#[derive(Debug, thiserror::Error)]
+#[error("the server does not start: {reason}")]
+pub struct ServerError {
+    /// What it said last.
+    pub reason: String,
+}
+
 /// A server, which ends when this is dropped.
 #[derive(Debug)]
-pub struct FairnessServer {
+pub struct ServerProcess {
     process: Child,
     /// Where it listens.
     pub address: SocketAddr,
 }
 
-impl FairnessServer {
+impl ServerProcess {
     /// Starts `program` with `threads` threads for each kind of query, and waits until it is ready.
     ///
     /// # Errors
     /// A server that does not start.
-    pub fn start(program: &Path, threads: usize) -> Result<Self, FairnessError> {
-        let failed = |reason: String| FairnessError::Server { reason };
+    pub fn start(program: &Path, threads: usize) -> Result<Self, ServerError> {
+        let failed = |reason: String| ServerError { reason };
         let mut process = Command::new(program)
             .args(["serve", "--port", "0", "--no-http", "--threads"])
             .arg(threads.to_string())
@@ -41,7 +47,7 @@ impl FairnessServer {
         let mut said = BufReader::new(said).lines();
         let (mut address, mut last) = (None, String::new());
         for line in said.by_ref() {
-            last = line?;
+            last = line.map_err(|error| failed(error.to_string()))?;
             if let Some((_, at)) = last.split_once(LISTENING) {
                 address = at.parse().ok();
             }
@@ -60,14 +66,14 @@ impl FairnessServer {
                 return Err(failed(last));
             }
         };
-        match server.process.try_wait()? {
-            Some(_) => Err(failed(last)),
-            None => Ok(server),
+        match server.process.try_wait() {
+            Ok(None) => Ok(server),
+            _ => Err(failed(last)),
         }
     }
 }
 
-impl Drop for FairnessServer {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // It has nothing to keep.
         let _ = self.process.kill();

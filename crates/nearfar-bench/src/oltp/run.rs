@@ -1,0 +1,108 @@
+//! Rounds of every workload with every number of clients.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearfar_sql::scratch::ScratchFolder;
+
+use super::error::OltpError;
+use super::pgbench::Filled;
+use super::postgres::Postgres;
+use super::workload::Workload;
+use crate::server_process::ServerProcess;
+
+/// What is run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OltpOptions {
+    /// The program whose server is measured.
+    pub program: PathBuf,
+    /// Threads of the server for each kind of query.
+    pub threads: usize,
+    /// Scale of `pgbench`'s tables: 100,000 accounts each.
+    pub scale: u32,
+    /// Numbers of clients.
+    pub clients: Vec<usize>,
+    /// Times that each server has its turn.
+    pub rounds: u32,
+    /// For how long each time, in whole seconds.
+    pub turn: Duration,
+    /// Whether PostgreSQL is measured beside it.
+    pub beside_postgres: bool,
+    /// The folder below which those for scripts and PostgreSQL's files are made.
+    pub directory: PathBuf,
+}
+
+/// What was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OltpOutcome {
+    /// What was asked for.
+    pub options: OltpOptions,
+    /// Every workload with every number of clients.
+    pub rounds: Vec<OltpRounds>,
+}
+
+/// The rounds of a workload with a number of clients.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OltpRounds {
+    /// What clients did.
+    pub workload: Workload,
+    /// How many of them.
+    pub clients: usize,
+    /// Nearfar's transactions per second, round by round.
+    pub per_s: Vec<f64>,
+    /// PostgreSQL's in the same rounds, if it was measured.
+    pub postgres_per_s: Vec<f64>,
+}
+
+/// Measures all. `follow` is told what is next.
+///
+/// # Errors
+/// Programs that are not installed or fail, and transactions that fail.
+pub fn measure_oltp(
+    options: &OltpOptions,
+    mut follow: impl FnMut(String),
+) -> Result<OltpOutcome, OltpError> {
+    let scripts = ScratchFolder::make(&options.directory, "pgbench");
+    let scripts = scripts.map_err(|source| OltpError::Run {
+        program: "pgbench".to_owned(),
+        source,
+    })?;
+    let most = options.clients.iter().max().copied().unwrap_or(1);
+    let server = ServerProcess::start(&options.program, options.threads)?;
+    let postgres = match options.beside_postgres {
+        true => Some(Postgres::start(&options.directory, most)?),
+        false => None,
+    };
+    follow(format!("filling tables of scale {}", options.scale));
+    let nearfar = ("Nearfar", server.address, "nearfar");
+    let nearfar = Filled::fill(nearfar, options.scale, scripts.path())?;
+    let rival = postgres.as_ref().map(|postgres| {
+        let postgres = ("PostgreSQL", postgres.address, "postgres");
+        Filled::fill(postgres, options.scale, scripts.path())
+    });
+    let rival = rival.transpose()?;
+    let mut rounds = Vec::new();
+    for workload in Workload::ALL {
+        for clients in &options.clients {
+            follow(format!("{}, clients: {clients}", workload.name()));
+            let run = |server: &Filled<'_>| server.run(workload, *clients, options.turn);
+            let (mut per_s, mut postgres_per_s) = (Vec::new(), Vec::new());
+            for _ in 0..options.rounds {
+                per_s.push(run(&nearfar)?);
+                if let Some(rival) = &rival {
+                    postgres_per_s.push(run(rival)?);
+                }
+            }
+            rounds.push(OltpRounds {
+                workload,
+                clients: *clients,
+                per_s,
+                postgres_per_s,
+            });
+        }
+    }
+    Ok(OltpOutcome {
+        options: options.clone(),
+        rounds,
+    })
+}
