@@ -19,6 +19,8 @@ use super::interrupt::{Ended, stopping};
 use super::login;
 use super::recent::Recent;
 use super::settings::Settings;
+use super::simple::Known;
+use super::statement::Read;
 use crate::admission::{Place, Stranger};
 use crate::cancel::CancelKey;
 use crate::shared::Shared;
@@ -42,7 +44,10 @@ pub struct Connection {
     pub cancel: CancelKey,
     pub prepared: HashMap<String, Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
-    pub recent: Recent,
+    /// The statements of texts that are one statement each.
+    pub recent: Recent<Read>,
+    /// What is known of texts with parameters in place of their integers.
+    pub shapes: Recent<Known>,
     /// One of the places that there are for clients.
     pub place: Option<Place>,
     /// Held by the statement that runs, also by one that was given up and has not noticed yet.

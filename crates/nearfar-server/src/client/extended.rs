@@ -39,6 +39,13 @@ pub struct Prepared {
     columns: Option<SchemaRef>,
 }
 
+impl Prepared {
+    /// The statement, if there is one, and its parameters.
+    pub(super) fn into_parts(self) -> (Option<Read>, Vec<Parameter>) {
+        (self.read, self.parameters)
+    }
+}
+
 /// A prepared statement with its values.
 pub struct Portal {
     prepared: Arc<Prepared>,
@@ -91,7 +98,8 @@ impl Connection {
         Ok(self.writer.add(&complete)?)
     }
 
-    async fn describe_statement(
+    /// What a statement that was read is like, whose parameters the client says to have `types`.
+    pub(super) async fn describe_statement(
         &mut self,
         mut read: Read,
         types: &[u32],

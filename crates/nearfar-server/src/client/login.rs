@@ -308,6 +308,7 @@ impl Login<'_> {
             prepared: HashMap::new(),
             portals: HashMap::new(),
             recent: Recent::default(),
+            shapes: Recent::default(),
             place: Some(place),
             working: Arc::default(),
             is_unconfirmed: false,

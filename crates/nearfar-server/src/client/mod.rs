@@ -13,6 +13,7 @@ mod rows;
 mod running;
 mod session;
 mod settings;
+mod shape;
 mod simple;
 mod statement;
 mod values;

@@ -1,11 +1,38 @@
 //! The simple protocol: scripts of statements, answered one after another.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nearfar_sql::engine::TransactionState;
+use nearfar_sql::sql::Statement;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::EmptyQueryResponse;
+use tokio::time::Instant;
 
 use super::connection::Connection;
+use super::failure::state;
 use super::interrupt::Ended;
-use super::statement::Outcome;
+use super::shape::Shape;
+use super::statement::{Kind, Outcome, Read};
+use super::values::Parameter;
+
+/// What is known of the texts of a shape.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// There was one.
+    Seen,
+    /// Each is read and planned by itself.
+    Refused,
+    /// They are one statement, which is not planned again.
+    Compiled(Arc<Compiled>),
+}
+
+/// A statement that is not planned again, and its parameters.
+#[derive(Debug)]
+pub struct Compiled {
+    statement: Arc<Statement>,
+    parameters: Vec<Parameter>,
+}
 
 impl Connection {
     /// Runs a script up to its first error.
@@ -17,11 +44,19 @@ impl Connection {
         let mut deadline = self.deadline();
         let statements = match self.recent.get(&sql) {
             Some(known) => vec![known],
-            None => self.read(sql, deadline).await?,
+            None => {
+                if let Some(outcome) = self.run_of_shape(&sql, deadline).await? {
+                    return self.answer_with(outcome, deadline).await;
+                }
+                let statements = self.read(sql, deadline).await?;
+                if let [one] = &statements[..]
+                    && matches!(one.kind, Kind::Store(_))
+                {
+                    self.recent.keep(&one.text, one.clone());
+                }
+                statements
+            }
         };
-        if let [one] = &statements[..] {
-            self.recent.keep(one);
-        }
         if statements.is_empty() {
             let empty = PgWireBackendMessage::EmptyQueryResponse(EmptyQueryResponse::new());
             self.writer.add(&empty)?;
@@ -30,15 +65,111 @@ impl Connection {
             if index > 0 {
                 deadline = self.deadline();
             }
-            match self.run(&statement, Vec::new(), &[], deadline).await? {
-                Outcome::Done(tag) => self.complete(&tag)?,
-                Outcome::Rows(mut output) => {
-                    self.add_all(&output.begin())?;
-                    let (count, _) = self.send_rows(&mut output, 0, deadline).await?;
-                    self.add_all(&output.complete(count))?;
-                }
-            }
+            let outcome = self.run(&statement, Vec::new(), &[], deadline).await?;
+            self.answer_with(outcome, deadline).await?;
         }
         Ok(())
+    }
+
+    async fn answer_with(
+        &mut self,
+        outcome: Outcome,
+        deadline: Option<Instant>,
+    ) -> Result<(), Ended> {
+        match outcome {
+            Outcome::Done(tag) => self.complete(&tag),
+            Outcome::Rows(mut output) => {
+                self.add_all(&output.begin())?;
+                let (count, _) = self.send_rows(&mut output, 0, deadline).await?;
+                self.add_all(&output.complete(count))
+            }
+        }
+    }
+
+    /// Runs a text that differs from one before in its integers only, if such texts are not planned again.
+    /// None for all others, of which nothing is done.
+    async fn run_of_shape(
+        &mut self,
+        sql: &str,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Outcome>, Ended> {
+        let Some(shape) = Shape::of(sql) else {
+            return Ok(None);
+        };
+        let known = match self.shapes.get(&shape.text) {
+            // A text alone is not worth it.
+            None => Known::Seen,
+            Some(Known::Seen) => self.compile(&shape, deadline).await?,
+            Some(known) => known,
+        };
+        let Known::Compiled(compiled) = &known else {
+            self.shapes.keep(&shape.text.into(), known);
+            return Ok(None);
+        };
+        let given = compiled.parameters.iter().zip(&shape.values);
+        let values = given.map(|(parameter, digits)| parameter.read(Some(digits), true));
+        // One that does not fit is judged where its text is read.
+        let values = values.collect::<Result<Vec<_>, _>>().ok();
+        let read = Read {
+            kind: Kind::Store(Arc::clone(&compiled.statement)),
+            text: sql.into(),
+        };
+        self.shapes.keep(&shape.text.into(), known);
+        match values {
+            Some(values) => self.run(&read, values, &[], deadline).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// What is known of a shape of which there was a text before.
+    async fn compile(&mut self, shape: &Shape, deadline: Option<Instant>) -> Result<Known, Ended> {
+        if self.session.transaction_state() == TransactionState::Failed {
+            return Ok(Known::Seen);
+        }
+        match self.compiled_shape(shape, deadline).await {
+            Ok(compiled) => Ok(compiled.map_or(Known::Refused, Known::Compiled)),
+            // What is wrong with its texts is said of each.
+            Err(Ended::Failed(failure))
+                if !failure.is_fatal && failure.code != state::QUERY_CANCELED =>
+            {
+                Ok(Known::Refused)
+            }
+            Err(ended) => Err(ended),
+        }
+    }
+
+    async fn compiled_shape(
+        &mut self,
+        shape: &Shape,
+        deadline: Option<Instant>,
+    ) -> Result<Option<Arc<Compiled>>, Ended> {
+        let mut read = self.read(shape.text.clone(), deadline).await?;
+        let Some(read) = read.pop().filter(|_| read.is_empty()) else {
+            return Ok(None);
+        };
+        let prepared = self.describe_statement(read, &[], deadline).await?;
+        let (Some(read), parameters) = prepared.into_parts() else {
+            return Ok(None);
+        };
+        let Kind::Store(statement) = read.kind else {
+            return Ok(None);
+        };
+        let is_whole = parameters.len() == shape.values.len();
+        if !is_whole || !parameters.iter().all(Parameter::takes_integers) {
+            return Ok(None);
+        }
+        let given = parameters.iter().zip(&shape.values);
+        let values =
+            given.map(|(parameter, digits): (_, &Bytes)| parameter.read(Some(digits), true));
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let (session, compiled) = (self.session.clone(), Arc::clone(&statement));
+        let work = async move { session.compile(&compiled, &values).await };
+        let is_compiled = self.on_workers(&read.text, deadline, work).await?;
+        Ok(is_compiled.then(|| {
+            Arc::new(Compiled {
+                statement,
+                parameters,
+            })
+        }))
     }
 }

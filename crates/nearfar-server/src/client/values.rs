@@ -42,6 +42,12 @@ impl Parameter {
         (0..count).map(one).collect()
     }
 
+    /// Whether an integer of a statement's text can be its value and mean the same.
+    pub fn takes_integers(&self) -> bool {
+        let wanted = self.wanted.as_ref();
+        wanted.is_some_and(DataType::is_signed_integer)
+    }
+
     /// Reads a value, which is in text or else in binary form.
     ///
     /// # Errors

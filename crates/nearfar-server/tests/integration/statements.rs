@@ -349,3 +349,77 @@ async fn queries_of_a_connection_share_its_memory() {
         .await;
     assert_eq!(code(above), "22023");
 }
+
+/// What a script of one statement gives: its rows, how many it changed, or its error.
+async fn outcome(client: &Client, sql: &str) -> String {
+    let answers = match client.simple_query(sql).await {
+        Ok(answers) => answers,
+        Err(error) => return code::<()>(Err(error)),
+    };
+    let changed = answers.iter().find_map(|answer| match answer {
+        SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+        _ => None,
+    });
+    format!("{:?} {changed:?}", values(&answers))
+}
+
+/// Texts that differ in their integers mean what each means alone: every statement is run on two
+/// servers, once among its like and once where no other statement is like it.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_of_one_shape_mean_what_each_means_alone() {
+    let (alike, alone) = (start().await, start().await);
+    let (alike, alone) = (alike.client().await, alone.client().await);
+    let create = "CREATE TABLE t (k INTEGER PRIMARY KEY, n INTEGER, b BIGINT, d DECIMAL(9, 2), \
+                  f DOUBLE, s VARCHAR)";
+    for client in [&alike, &alone] {
+        client.simple_query(create).await.expect("created");
+    }
+    let shapes = [
+        "INSERT INTO t VALUES (@, 1, 2, 3, 4, 'five 5')",
+        "INSERT INTO t VALUES (@0, @, -@, @, @, 'x')",
+        "INSERT INTO t (k, s) VALUES (1@, @)",
+        "SELECT n, 7, s FROM t WHERE k = @",
+        "SELECT n + 1 FROM t WHERE k = @ AND n < @0",
+        "SELECT k FROM t WHERE k = @ AND s = 'five 5' AND n = 1",
+        "SELECT k FROM t WHERE k = -@",
+        "SELECT k FROM t WHERE k = @ + 1",
+        "SELECT k FROM t WHERE k = @ AND d = @ AND f = @",
+        "SELECT k FROM t WHERE s = @",
+        "SELECT k, n FROM t WHERE k > @ ORDER BY 2, 1 LIMIT @",
+        "SELECT count(*) FROM t WHERE k IN (@, 2, 30)",
+        "SELECT nothing FROM t WHERE k = @",
+        "UPDATE t SET n = n * 1000000 / 1000000 + @, d = d / @ WHERE k = @",
+        "UPDATE t SET n = 2147483640 + @ WHERE k = @",
+        "UPDATE t SET b = b - @, s = @ WHERE k = @ AND f > -@",
+        "DELETE FROM t WHERE k = @0",
+        "SELECT k, n, b, d, f, s FROM t WHERE k = @ OR n = @",
+    ];
+    for shape in shapes {
+        for value in [
+            "1",
+            "2",
+            "3",
+            "9",
+            "0",
+            "4294967297",
+            "99999999999999999999",
+        ] {
+            let sql = shape.replace('@', value);
+            let wanted = outcome(&alone, &format!("{sql} -- {value}")).await;
+            assert_eq!(outcome(&alike, &sql).await, wanted, "{sql}");
+        }
+    }
+    let all = "SELECT concat_ws('|', k, n, b, d, f, s) FROM t ORDER BY k";
+    assert_eq!(outcome(&alike, all).await, outcome(&alone, all).await);
+    // Another table of the name.
+    for client in [&alike, &alone] {
+        let other = "DROP TABLE t; CREATE TABLE t (k VARCHAR PRIMARY KEY, n VARCHAR); \
+                     INSERT INTO t VALUES ('1', 'one'), ('01', 'other')";
+        client.simple_query(other).await.expect("created");
+    }
+    for value in ["1", "2"] {
+        let sql = format!("SELECT n, 7 FROM t WHERE k = {value}");
+        let wanted = outcome(&alone, &format!("{sql} -- {value}")).await;
+        assert_eq!(outcome(&alike, &sql).await, wanted, "{sql}");
+    }
+}

@@ -219,6 +219,35 @@ impl Session {
         }
     }
 
+    /// Plans a statement, whose parameters have the types of `parameters`, without running it. Whether it
+    /// is one that is not planned again from now on.
+    ///
+    /// # Errors
+    /// A statement that is wrong, names what is not there, or is not allowed.
+    pub async fn compile(
+        &self,
+        statement: &Statement,
+        parameters: &[ScalarValue],
+    ) -> Result<bool, EngineError> {
+        let StatementKind::DataFusion {
+            statement: parsed, ..
+        } = statement.kind()
+        else {
+            return Ok(false);
+        };
+        let transaction = self.current_transaction()?;
+        let state = within(&transaction, self.context().state());
+        self.keep(&state, planned_bytes(statement.text()))?;
+        let plan = plan(&state, parsed).await?;
+        self.check_access(&transaction, &plan)?;
+        let compiled = Compiled::of(self, &state, &plan, parameters);
+        let is_compiled = compiled.is_some();
+        compiled
+            .into_iter()
+            .for_each(|compiled| statement.keep_compiled(compiled));
+        Ok(is_compiled)
+    }
+
     /// Takes `bytes` of a statement's memory, to its end.
     fn keep(&self, state: &SessionState, bytes: u64) -> Result<(), EngineError> {
         let settings = self.settings_in(state);
