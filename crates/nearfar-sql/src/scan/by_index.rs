@@ -1,15 +1,14 @@
 //! Rows that an index leads to.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::Schema;
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::EngineError;
-use nearfar_table::table::{Snapshot, Table, TableIndex, with_one_zero};
+use nearfar_table::table::{KeyRange, Snapshot, Table, TableIndex, with_one_zero};
 use nearfar_table::transaction::Transaction;
 
 /// Where one row in so many is wanted, or fewer, they are looked up: reading all takes no longer for more.
@@ -27,7 +26,7 @@ pub struct FoundRows {
     pub places: Vec<(usize, usize)>,
 }
 
-/// The rows that conditions of equality leave, where an index has them: all that pass `filters` are among
+/// The rows that conditions on the first columns of an index leave, where there is one: all that pass `filters` are among
 /// them.
 ///
 /// # Errors
@@ -41,12 +40,12 @@ pub fn found_rows(
     if snapshot.indexes().is_empty() || filters.is_empty() {
         return Ok(None);
     }
-    let constants = constants(filters, table.schema());
-    let Some((index, values)) = best_index(snapshot, &constants) else {
+    let named = NamedValues::of(filters, table.schema());
+    let Some((index, range)) = best_range(snapshot, &named)? else {
         return Ok(None);
     };
     let rows_max = ROWS_MIN.max(snapshot.rows() / SHARE);
-    let found = transaction.find(table, index, &values, rows_max)?;
+    let found = transaction.find(table, index, &range, rows_max)?;
     // Another statement of the same session may have changed what there is to read.
     let found = found.filter(|_| is_read(transaction, table, snapshot));
     Ok(found.map(|mut places| {
@@ -62,54 +61,82 @@ pub fn is_read(transaction: &Transaction, table: &Table, snapshot: &Snapshot) ->
     read.is_ok_and(|read| read.is(snapshot))
 }
 
-/// The columns that are to have one value, with that.
-fn constants(filters: &[Expr], schema: &Schema) -> HashMap<usize, ArrayRef> {
-    let conditions = filters.iter().flat_map(split_conjunction);
-    let constants = conditions.filter_map(|condition| {
-        let (column, value) = equality(condition)?;
-        let column = schema.index_of(column).ok()?;
-        let is_of_type = value.data_type() == *schema.field(column).data_type();
-        let value = value.to_array().ok().filter(|_| is_of_type)?;
-        Some((column, with_one_zero(value)))
-    });
-    constants.collect()
+/// What conditions say of the values of columns.
+#[derive(Default)]
+struct NamedValues {
+    /// Columns that are to have one value.
+    equal: HashMap<usize, ArrayRef>,
+    /// Columns whose values are to be this or more.
+    lower: HashMap<usize, ArrayRef>,
+    /// Columns whose values are to be this or less.
+    upper: HashMap<usize, ArrayRef>,
 }
 
-fn equality(condition: &Expr) -> Option<(&str, &ScalarValue)> {
-    let Expr::BinaryExpr(BinaryExpr {
-        left,
-        op: Operator::Eq,
-        right,
-    }) = condition
-    else {
-        return None;
-    };
-    match (left.as_ref(), right.as_ref()) {
-        (Expr::Column(column), Expr::Literal(value, _))
-        | (Expr::Literal(value, _), Expr::Column(column)) => {
-            (!value.is_null()).then_some((column.name.as_str(), value))
+impl NamedValues {
+    fn of(filters: &[Expr], schema: &Schema) -> Self {
+        let mut named = Self::default();
+        for condition in filters.iter().flat_map(split_conjunction) {
+            if let Expr::Between(between) = condition
+                && !between.negated
+            {
+                named.add(schema, (&between.expr, Operator::GtEq, &between.low));
+                named.add(schema, (&between.expr, Operator::LtEq, &between.high));
+            } else if let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition {
+                named.add(schema, (left, *op, right));
+            }
         }
-        _ => None,
+        named
+    }
+
+    fn add(&mut self, schema: &Schema, condition: (&Expr, Operator, &Expr)) {
+        let (column, operator, value) = match condition {
+            (Expr::Column(column), operator, Expr::Literal(value, _)) => (column, operator, value),
+            (Expr::Literal(value, _), operator, Expr::Column(column)) => match operator.swap() {
+                Some(operator) => (column, operator, value),
+                None => return,
+            },
+            _ => return,
+        };
+        let values = match operator {
+            Operator::Eq => &mut self.equal,
+            Operator::Gt | Operator::GtEq => &mut self.lower,
+            Operator::Lt | Operator::LtEq => &mut self.upper,
+            _ => return,
+        };
+        let Ok(at) = schema.index_of(&column.name) else {
+            return;
+        };
+        let is_of_type = value.data_type() == *schema.field(at).data_type();
+        let value = value.to_array().ok();
+        if let Some(value) = value.filter(|value| is_of_type && !value.is_null(0)) {
+            // Of several conditions one is enough, since all rows are looked at again.
+            values.insert(at, with_one_zero(value));
+        }
     }
 }
 
-/// The index whose first columns are the most that have constants, and these; before others one in which
-/// they are the key of one row.
-fn best_index<'a>(
+/// The keys of the index of whose first columns most are named, ranges last; before others one in which the
+/// values are the key of one row.
+fn best_range<'a>(
     snapshot: &'a Snapshot,
-    constants: &HashMap<usize, ArrayRef>,
-) -> Option<(&'a Arc<TableIndex>, Vec<ArrayRef>)> {
+    named: &NamedValues,
+) -> Result<Option<(&'a Arc<TableIndex>, KeyRange)>, EngineError> {
     let usable = snapshot.indexes().iter().filter_map(|index| {
-        let columns = &index.definition().columns;
-        let values = columns
-            .iter()
-            .map_while(|column| constants.get(&column.column));
-        let values: Vec<ArrayRef> = values.cloned().collect();
-        (!values.is_empty()).then_some((index, values))
+        let mut columns = index.definition().columns.iter().map(|own| own.column);
+        let mut values = Vec::new();
+        let next = columns.find(|column| {
+            values.extend(named.equal.get(column).cloned());
+            !named.equal.contains_key(column)
+        });
+        let bound = |bounds: &HashMap<_, ArrayRef>| bounds.get(&next?).cloned();
+        let bounds = (bound(&named.lower), bound(&named.upper));
+        let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
+        let is_key = index.definition().role.is_unique() && next.is_none();
+        let rank = (is_key, values.len(), bounded);
+        (rank > (false, 0, 0)).then_some((rank, index, values, bounds))
     });
-    usable.max_by_key(|(index, values)| {
-        let definition = index.definition();
-        let is_key = definition.role.is_unique() && values.len() == definition.columns.len();
-        (is_key, values.len())
-    })
+    let Some((_, index, values, bounds)) = usable.max_by_key(|(rank, ..)| *rank) else {
+        return Ok(None);
+    };
+    Ok(Some((index, index.encoder().range(&values, bounds)?)))
 }

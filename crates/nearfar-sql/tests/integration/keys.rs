@@ -90,6 +90,58 @@ async fn rows_are_found_by_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ranges_of_keys_are_found() {
+    let session = two_tiers().session();
+    let tables = "CREATE TABLE t (g INT, k INT, w VARCHAR, PRIMARY KEY (g, k));
+                  CREATE TABLE plain (g INT, k INT, w VARCHAR)";
+    session.execute(tables).await.expect("tables");
+    let rows = "SELECT value % 7, value, CASE WHEN value % 9 > 0 THEN 'w' || value / 100 END \
+                FROM generate_series(1, 5000)";
+    run(&session, &format!("INSERT INTO t {rows}")).await;
+    run(&session, &format!("INSERT INTO plain {rows}")).await;
+    run(
+        &session,
+        "CREATE INDEX ON t USING masstree (k DESC NULLS LAST)",
+    )
+    .await;
+    run(&session, "CREATE INDEX ON t (w)").await;
+    session.execute("BEGIN").await.expect("a transaction");
+    for own in [false, true] {
+        if own {
+            for table in ["t", "plain"] {
+                let own = format!("INSERT INTO {table} VALUES (3, 5001, 'x'), (8, 5002, NULL)");
+                run(&session, &own).await;
+                let gone = format!("DELETE FROM {table} WHERE k BETWEEN 95 AND 105");
+                run(&session, &gone).await;
+            }
+        }
+        // Without an index: statistics tell it, or there are more rows than are worth it.
+        for (index, condition) in [
+            ("t_pkey", "g = 3 AND k BETWEEN 80 AND 120"),
+            ("t_pkey", "g = 3 AND k >= 4990"),
+            ("t_pkey", "g = 3 AND 200 > k"),
+            ("", "g > 6"),
+            ("", "g < 0"),
+            ("t_pkey", "g = 3 AND k > 20 AND k < 10"),
+            ("t_k_idx", "k > 4980"),
+            ("t_k_idx", "k >= 90 AND k <= 101"),
+            ("t_k_idx", "k < 12 AND k > 3 AND g <> 4"),
+            ("t_k_idx", "k BETWEEN 4999 AND 10000"),
+            ("", "w > 'w49'"),
+            ("t_w_idx", "w >= 'w50' AND w < 'w5000'"),
+        ] {
+            let sums = "SELECT count(*) || ' ' || coalesce(sum(k), 0) || ' ' || count(w) FROM";
+            let wanted = value(&session, &format!("{sums} plain WHERE {condition}")).await;
+            let query = format!("{sums} t WHERE {condition}");
+            match index {
+                "" => assert_eq!(value(&session, &query).await, wanted, "{condition}"),
+                _ => assert_eq!(found(&session, index, &query).await, wanted, "{condition}"),
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_transaction_finds_its_own_rows() {
     let engine = two_tiers();
     let (session, other) = (engine.session(), engine.session());

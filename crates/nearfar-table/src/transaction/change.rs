@@ -1,6 +1,5 @@
 //! A transaction: what it reads, what it has changed, and how that is committed.
 
-use arrow::array::{Array, ArrayRef};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use super::rows::NewRows;
 use super::savepoints::Savepoints;
 use super::table_change::Change;
 use crate::error::{TableError, TransactionError};
-use crate::table::{CommitGate, RowId, Snapshot, Table, TableId, TableIndex};
+use crate::table::{CommitGate, KeyRange, RowId, Snapshot, Table, TableId, TableIndex};
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
@@ -308,34 +307,28 @@ impl Transaction {
         Ok(snapshot.clone())
     }
 
-    /// Where the rows are, in the parts of [`Self::snapshot`], whose first key columns in `index` have
-    /// these values, one of each. None where they are more than `rows_max`, or the table has no such index
-    /// for this transaction.
+    /// Where the rows are, in the parts of [`Self::snapshot`], whose keys in `index` are in `range`. None where
+    /// there are more than `rows_max`, or the table has no such index for this transaction.
     ///
     /// # Errors
-    /// Entries that can't be made; values of other types than the columns'.
+    /// Entries that can't be made; a table that the transaction does not see.
     pub fn find(
         &self,
         table: &Table,
         index: &Arc<TableIndex>,
-        values: &[ArrayRef],
+        range: &KeyRange,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
-        let prefix = index.encoder().prefix(values)?;
-        let has_null = values.iter().any(|value| value.is_null(0));
-        let is_whole = values.len() == index.definition().columns.len();
-        let key = (&*prefix, is_whole && index.is_alone(has_null));
         let changes = self.changes.lock();
         let change = changes.as_ref().and_then(|all| all.get(&table.id()));
         let Some(change) = change else {
             let snapshot = self.base(table)?;
-            let own = std::iter::empty();
-            return index.find(&snapshot, key, own, rows_max);
+            return index.find(&snapshot, range, std::iter::empty(), rows_max);
         };
         // The rows that are entered are those of what was read first.
         index.entries(&change.base)?;
-        let own = change.indexes.rows_of(index, &prefix);
-        index.find(&change.view, key, own, rows_max)
+        let own = change.indexes.entries_from(index, range.from());
+        index.find(&change.view, range, own, rows_max)
     }
 
     /// Adds rows to a table.

@@ -171,22 +171,21 @@ impl IndexChanges {
         Ok(())
     }
 
-    /// The rows of the transaction's own whose entries begin with `prefix`.
-    pub fn rows_of<'a>(
+    /// The transaction's own entries from a key on, in their order.
+    pub fn entries_from<'a>(
         &'a self,
         index: &Arc<TableIndex>,
-        prefix: &'a [u8],
-    ) -> impl Iterator<Item = RowId> + use<'a> {
+        from: &'a [u8],
+    ) -> impl Iterator<Item = (&'a [u8], RowId)> + use<'a> {
         let change = self
             .0
             .iter()
             .find(|change| Arc::ptr_eq(&change.index, index));
         let entries = change.into_iter().flat_map(move |change| {
-            let from = (Bound::Included(prefix), Bound::Unbounded);
-            let entries = change.added.range::<[u8], _>(from);
-            entries.take_while(|(entry, _)| entry.starts_with(prefix))
+            let from = (Bound::Included(from), Bound::Unbounded);
+            change.added.range::<[u8], _>(from)
         });
-        entries.map(|(_, row)| *row)
+        entries.map(|(entry, row)| (&**entry, *row))
     }
 
     /// What is to be taken out of the indexes once no snapshot has the rows any more that were deleted.

@@ -121,7 +121,8 @@ fn check_index(bank: &Bank, transaction: &Transaction) {
     for (_, wanted) in accounts.iter().step_by(7) {
         let value = Arc::new(Int64Array::from(vec![*wanted])) as ArrayRef;
         let index = &snapshot.indexes()[0];
-        let found = transaction.find(&bank.table, index, &[value], usize::MAX);
+        let range = index.encoder().range(&[value], (None, None));
+        let found = transaction.find(&bank.table, index, &range.expect("a range"), usize::MAX);
         let places = found.expect("an index").expect("few rows").into_iter();
         let mut found: Vec<RowId> = places
             .map(|(part, row)| snapshot.parts()[part].ids.id(row))

@@ -139,7 +139,8 @@ impl Scene {
     fn find(&self, transaction: &Transaction, index: usize, values: &[ArrayRef]) -> Vec<RowId> {
         let snapshot = transaction.snapshot(&self.table).expect("a snapshot");
         let index = &snapshot.indexes()[index];
-        let found = transaction.find(&self.table, index, values, usize::MAX);
+        let range = index.encoder().range(values, (None, None));
+        let found = transaction.find(&self.table, index, &range.expect("a range"), usize::MAX);
         let places = found.expect("an index").expect("few rows");
         let mut ids: Vec<RowId> = places
             .into_iter()

@@ -8,6 +8,7 @@ use arrow::util::display::array_value_to_string;
 use std::sync::Arc;
 
 use super::definition::IndexColumn;
+use super::range::{KeyBound, KeyRange};
 use crate::error::TableError;
 use crate::segment::RowSet;
 use crate::table::row_ids::RowId;
@@ -76,16 +77,49 @@ impl KeyEncoder {
         Ok(Keys { rows, has_null })
     }
 
-    /// The bytes that all keys begin with whose first columns have these values, one of each; a whole key
-    /// where there are values for all columns.
+    /// The keys whose first columns have these values, one of each, and whose next column is between the
+    /// two of `bounds`, ascending as values are, where these are given.
     ///
     /// # Errors
-    /// Values of other types than the columns'.
-    pub fn prefix(&self, values: &[ArrayRef]) -> Result<Box<[u8]>, TableError> {
+    /// Values of other types than the columns', or more than there are columns.
+    pub fn range(
+        &self,
+        values: &[ArrayRef],
+        (lower, upper): (KeyBound, KeyBound),
+    ) -> Result<KeyRange, TableError> {
+        let prefix = self.prefix(values)?;
+        let next = self.columns.get(values.len());
+        let is_descending = next.is_some_and(|column| column.is_descending);
+        let (first, last) = match is_descending {
+            true => (upper, lower),
+            false => (lower, upper),
+        };
+        let end = |bound: Option<ArrayRef>| {
+            let with_bound = bound.map(|bound| [values, &[bound]].concat());
+            with_bound.map(|values| self.prefix(&values)).transpose()
+        };
+        Ok(KeyRange {
+            from: end(first)?.unwrap_or_else(|| prefix.clone()),
+            to: end(last)?,
+            prefix,
+            is_whole_key: values.len() == self.columns.len(),
+            has_null: values.iter().any(|value| value.is_null(0)),
+        })
+    }
+
+    /// The bytes that all keys begin with whose first columns have these values, one of each; a whole key
+    /// where there are values for all columns.
+    fn prefix(&self, values: &[ArrayRef]) -> Result<Box<[u8]>, TableError> {
+        if values.is_empty() {
+            return Ok(Box::default());
+        }
         if values.len() == self.columns.len() {
             return Ok(self.converter.convert_columns(values)?.row(0).data().into());
         }
-        let columns = &self.columns[..values.len()];
+        let columns = self.columns.get(..values.len());
+        let columns = columns.ok_or_else(|| TableError::Internal {
+            message: "more values than an index has columns".to_owned(),
+        })?;
         let fields = columns
             .iter()
             .map(|column| sort_field(&self.schema, column));

@@ -11,9 +11,11 @@
 mod definition;
 mod entries;
 mod key;
+mod range;
 
 pub use definition::{IndexColumn, IndexDefinition, IndexKind, IndexRole};
 pub use key::{KEY_BYTES_MAX, KeyEncoder, Keys};
+pub use range::{KeyBound, KeyRange};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
@@ -254,28 +256,29 @@ impl TableIndex {
         }
     }
 
-    /// Where the rows of `snapshot` are, part and row in it, whose keys begin with `prefix`, in the order
-    /// of the index but for those of `own`, rows that are not entered yet. None where they are more than
-    /// `rows_max`. `is_alone` says that `prefix` is a whole key, which one row can have.
+    /// Where the rows of `snapshot` are, part and row in it, whose keys are in `range`. `own` are entries in
+    /// the order of keys that are not entered yet. None where there are more than `rows_max`.
     ///
     /// # Errors
     /// Entries that can't be made.
-    pub(crate) fn find(
+    pub(crate) fn find<'a>(
         &self,
         snapshot: &Snapshot,
-        (prefix, is_alone): (&[u8], bool),
-        own: impl Iterator<Item = RowId>,
+        range: &KeyRange,
+        own: impl Iterator<Item = (&'a [u8], RowId)>,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
         let entries = self.entries(snapshot)?;
-        let own = own.filter_map(|row| snapshot.locate(row));
-        if is_alone {
-            let mut entered = entries.get(prefix).filter_map(|row| snapshot.locate(row));
+        let own = own.take_while(|(key, _)| range.has(key));
+        let own = own.filter_map(|(_, row)| snapshot.locate(row));
+        if range.is_whole_key() && self.is_alone(range.has_null()) {
+            let entered = entries.get(range.from());
+            let mut entered = entered.filter_map(|row| snapshot.locate(row));
             return Ok(Some(entered.next().into_iter().chain(own).collect()));
         }
         let mut places: Vec<(usize, usize)> = own.collect();
-        entries.scan(prefix, |key, row| {
-            if !key.starts_with(prefix) || places.len() > rows_max {
+        entries.scan(range.from(), |key, row| {
+            if !range.has(key) || places.len() > rows_max {
                 return ControlFlow::Break(());
             }
             places.extend(snapshot.locate(row));

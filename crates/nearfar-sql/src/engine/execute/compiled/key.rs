@@ -159,6 +159,7 @@ impl KeyedRow {
         let Some(key) = self.values(index, table, parameters) else {
             return Ok(Found::Unknown);
         };
+        let key = index.encoder().range(&key, (None, None))?;
         let places = transaction.find(table, index, &key, 1)?;
         let places = places.filter(|_| is_read(transaction, table, &snapshot));
         match places.as_deref() {
