@@ -20,6 +20,9 @@ const BLOCK_BYTES: usize = BLOCK_VALUES * size_of::<u32>();
 
 /// Lines of a column that are simulated. The published columns have 8 million; throughput does not
 /// depend on their number.
+const COLUMN_LINES: u64 = 2_048;
+const COLUMN_BLOCKS: u64 = COLUMN_LINES / BLOCK_LINES;
+/// Lines that each thread scans in the mean.
 const LINES_IN_ALL: u64 = 480_000;
 const LINES_MIN: u64 = 10_240;
 const LINES_MAX: u64 = 32_768;
@@ -37,44 +40,51 @@ pub(super) struct ScanRun {
 }
 
 impl ScanRun {
-    /// Bytes of column values per time until all scans are done, in GB/s.
+    /// Bytes of column values per time, in GB/s.
+    ///
+    /// Every column is scanned as often as every other, by whichever thread is free: a thread that
+    /// is done with one takes the next. All of them stop together, each where it is.
     pub(super) fn gb_per_s(&self, machine: &Machine) -> Result<f64, MachineError> {
         let lines = (LINES_IN_ALL / self.threads as u64).clamp(LINES_MIN, LINES_MAX);
-        let blocks = lines / BLOCK_LINES;
-        let far_columns = (self.threads as f64 * self.cxl_columns_percent / 100.0).round() as usize;
-        // Threads whose columns lie on the same memory take their work from one pool: the system
-        // moves threads between cores, so none of them stays the one that shares its core.
-        let pool = |columns: usize| AtomicU64::new(blocks * columns as u64);
-        let (far_pool, near_pool) = (pool(far_columns), pool(self.threads - far_columns));
-        let data = Data::new(self.selectivity_percent / 100.0);
+        let blocks = lines / BLOCK_LINES * self.threads as u64;
+        let work = Work {
+            blocks: AtomicU64::new(blocks),
+            columns: AtomicU64::new(0),
+            far_share: self.cxl_columns_percent / 100.0,
+            data: Data::new(self.selectivity_percent / 100.0),
+        };
         let mut buffers = Vec::new();
         let mut threads = Vec::new();
         for thread in 0..self.threads {
-            let is_far = thread < far_columns;
-            let (column, positions) = self.place(machine, thread, is_far)?;
-            // A faster thread scans more than its share: the addresses suffice for that.
-            let bytes = 2 * blocks as usize * BLOCK_BYTES;
-            let first = (1 + 2 * thread) << 32;
-            let buffer = |first: usize, cycle| PlacedBuffer {
-                addresses: first..first + bytes,
-                cycle,
-            };
-            buffers.push(buffer(first, column));
-            buffers.push(buffer(first + (1 << 32), positions));
+            let tiers = [false, true].map(|is_far| {
+                let first = (1 + 4 * thread + 2 * usize::from(is_far)) << 32;
+                let (column, positions) = (first, first + (1 << 32));
+                (is_far, column, positions)
+            });
+            for (is_far, column, positions) in tiers {
+                let cycles = self.place(machine, thread, is_far)?;
+                // No thread scans more than all of it.
+                let bytes = blocks as usize * BLOCK_BYTES;
+                let buffer = |first: usize, cycle| PlacedBuffer {
+                    addresses: first..first + bytes,
+                    cycle,
+                };
+                buffers.push(buffer(column, cycles.0));
+                buffers.push(buffer(positions, cycles.1));
+            }
             threads.push(Thread {
-                data: &data,
-                pool: if is_far { &far_pool } else { &near_pool },
-                first_block: thread * 11 % DATA_BLOCKS,
-                column: first,
-                positions: first + (1 << 32),
+                work: &work,
+                number: thread as u64,
+                of: self.threads as u64,
+                near: (tiers[0].1, tiers[0].2),
+                far: (tiers[1].1, tiers[1].2),
             });
         }
         let closures = threads
             .into_iter()
             .map(|thread| move |probe: &VirtualProbe| thread.scan(probe));
         let outcome = machine.run_with(Caches::Streaming, &buffers, closures.collect())?;
-        let bytes = blocks * self.threads as u64 * BLOCK_BYTES as u64;
-        Ok(bytes as f64 / outcome.elapsed_ns)
+        Ok((blocks * BLOCK_BYTES as u64) as f64 / outcome.elapsed_ns)
     }
 
     /// Devices of a thread's column and of its positions. Regions of threads begin on any of them.
@@ -127,49 +137,86 @@ impl Data {
     }
 }
 
-/// What one thread scans. Its column and positions have addresses in the model only: the values are
-/// those of all threads, and positions of a block overwrite those of the last one.
+/// What all threads scan.
+struct Work {
+    /// Blocks until they stop.
+    blocks: AtomicU64,
+    /// Columns that were begun.
+    columns: AtomicU64,
+    /// Columns in CXL memory, of all.
+    far_share: f64,
+    data: Data,
+}
+
+impl Work {
+    /// Takes a block; whether there was one. One closure runs at a time, so nothing is ordered by
+    /// this number but itself.
+    fn take_block(&self) -> bool {
+        let taken = self
+            .blocks
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            });
+        taken.is_ok()
+    }
+
+    /// Begins the next column; whether it is far. Those are spread evenly among the others.
+    fn begin_column(&self) -> bool {
+        let before = self.columns.fetch_add(1, Ordering::Relaxed);
+        let far = |columns: u64| (columns as f64 * self.far_share).round();
+        far(before + 1) > far(before)
+    }
+}
+
+/// One thread. Its columns and positions have addresses in the model only: the values are those of
+/// all threads, and positions of a block overwrite those of the last one.
 struct Thread<'a> {
-    data: &'a Data,
-    pool: &'a AtomicU64,
-    first_block: usize,
-    column: usize,
-    positions: usize,
+    work: &'a Work,
+    number: u64,
+    of: u64,
+    /// Where its columns begin, and the positions.
+    near: (usize, usize),
+    far: (usize, usize),
 }
 
 impl Thread<'_> {
     fn scan(&self, probe: &VirtualProbe) {
-        let scan = Scan::new().with_stores(Stores::Cached);
+        let data = &self.work.data;
+        let filter = |addresses| FilterProbe::new(probe, data.bound, data.match_share, addresses);
+        let (mut near, mut far) = (filter(self.near), filter(self.far));
         let mut positions = vec![0; BLOCK_VALUES];
-        let mut filter = FilterProbe::new(
-            probe,
-            self.data.bound,
-            self.data.match_share,
-            (self.column, self.positions),
-        );
-        let mut block = self.first_block;
+        let mut block = self.number as usize * 11 % DATA_BLOCKS;
+        // Threads begin in the midst of columns, as they are found later.
+        let mut left = COLUMN_BLOCKS * (self.number + 1) / self.of;
+        let mut is_far = self.work.begin_column();
         loop {
             probe.wait();
-            // One closure runs at a time, so nothing is ordered by this number but itself.
-            let taken = self
-                .pool
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                    left.checked_sub(1)
-                });
-            if taken.is_err() {
+            if left == 0 {
+                left = COLUMN_BLOCKS;
+                is_far = self.work.begin_column();
+            }
+            if !self.work.take_block() {
                 return;
             }
-            let values = &self.data.values[block * BLOCK_VALUES..][..BLOCK_VALUES];
-            let first_position = (filter.column() - self.column) / size_of::<u32>();
+            left -= 1;
+            let (filter, first) = if is_far {
+                (&mut far, self.far.0)
+            } else {
+                (&mut near, self.near.0)
+            };
+            let values = &data.values[block * BLOCK_VALUES..][..BLOCK_VALUES];
+            let first_position = (filter.column() - first) / size_of::<u32>();
             filter.begin_block(values);
-            scan.less_than(
-                values,
-                self.data.bound,
-                first_position as u32,
-                &mut positions,
-                &filter,
-            )
-            .expect("there is room for the positions of a block");
+            Scan::new()
+                .with_stores(Stores::Cached)
+                .less_than(
+                    values,
+                    data.bound,
+                    first_position as u32,
+                    &mut positions,
+                    filter,
+                )
+                .expect("there is room for the positions of a block");
             filter.end_block();
             block = (block + 1) % DATA_BLOCKS;
         }

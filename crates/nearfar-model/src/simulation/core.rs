@@ -41,7 +41,6 @@ struct Waiting {
 struct Limits {
     l2_queue: usize,
     turnaround: Ps,
-    store_commit: Ps,
     trigger: u32,
     distance: u8,
     l1_hit: Ps,
@@ -95,7 +94,6 @@ impl VirtualCore {
         let limits = Limits {
             l2_queue: parameters.l2_queue_entries as usize,
             turnaround: ps(parameters.fill_turnaround_ns),
-            store_commit: ps(parameters.store_commit_ns),
             trigger: parameters.stream_trigger_lines,
             distance: parameters.streamer_distance_lines.min(1 << PAGE_LINES_LOG2) as u8,
             l1_hit: ps(parameters.l1_hit_ns),
@@ -186,13 +184,12 @@ impl VirtualCore {
         for (index, request) in mine.iter().enumerate() {
             match request.purpose {
                 Purpose::Write => continue,
-                Purpose::Demand { store } => {
+                Purpose::Demand { .. } => {
                     self.all_done = self.all_done.max(request.time);
-                    let commit = if store { self.limits.store_commit } else { 0 };
-                    let release = request.time + self.limits.turnaround + commit;
+                    let release = request.time + self.limits.turnaround;
                     self.fill_buffers.release_fill(release);
                 }
-                Purpose::Prefetch(place) => {
+                Purpose::Prefetch { place, .. } => {
                     let mark = UNANSWERED | index as u64;
                     self.streams.answer(place, mark, request.time);
                 }
@@ -255,19 +252,19 @@ impl VirtualCore {
                     self.ahead_blocked = true;
                     return;
                 }
-                let (stream, covered) = self.follow(now, line, shared);
+                let (stream, covered) = self.follow(now, (line, false), shared);
                 if ahead && covered && !self.streams.is_under_way(stream, line_in_page(line)) {
-                    self.prefetch(now, stream, line, shared);
+                    self.prefetch(now, stream, (line, false), shared);
                 }
             }
             self.window.mark_seen();
         }
     }
 
-    /// Lets the streamer see an access to `line`; where it follows the page, and whether it had
-    /// predicted the line.
+    /// Lets the streamer see an access to `line`, of a store if it has to `own` it; where it follows
+    /// the page, and whether it had predicted the line.
     #[inline(always)]
-    fn follow(&mut self, now: Ps, line: u64, shared: &mut Shared) -> (usize, bool) {
+    fn follow(&mut self, now: Ps, (line, own): (u64, bool), shared: &mut Shared) -> (usize, bool) {
         let page = line >> PAGE_LINES_LOG2;
         let map = &shared.map;
         let at = self
@@ -278,13 +275,13 @@ impl VirtualCore {
             // The spatial prefetcher completes pairs of lines.
             return (at, run > 0 && line & 1 == 1);
         }
-        self.run_ahead(now, at, line, shared);
+        self.run_ahead(now, at, (line, own), shared);
         (at, true)
     }
 
     /// Prefetches the next lines of a page that the streamer follows.
     #[inline(never)]
-    fn run_ahead(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+    fn run_ahead(&mut self, now: Ps, at: usize, (line, own): (u64, bool), shared: &mut Shared) {
         let in_page = line_in_page(line);
         let page = line - u64::from(in_page);
         let end = (in_page + 1 + self.limits.distance).min(1 << PAGE_LINES_LOG2);
@@ -298,7 +295,7 @@ impl VirtualCore {
                 if self.is_l2_full(now) {
                     break;
                 }
-                self.prefetch(now, at, wanted, shared);
+                self.prefetch(now, at, (wanted, own), shared);
             }
             frontier += 1;
         }
@@ -306,13 +303,13 @@ impl VirtualCore {
     }
 
     #[inline]
-    fn prefetch(&mut self, now: Ps, at: usize, line: u64, shared: &mut Shared) {
+    fn prefetch(&mut self, now: Ps, at: usize, (line, own): (u64, bool), shared: &mut Shared) {
         let request = shared.requests.len() - self.first_request;
         let mark = UNANSWERED | request as u64;
         let place = self.streams.insert(at, line_in_page(line), mark);
         let target = Target::new(line, self.streams.get(at).device);
         self.l2_taken += 1;
-        self.ask(now, target, Purpose::Prefetch(place), shared);
+        self.ask(now, target, Purpose::Prefetch { place, own }, shared);
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there;
@@ -427,7 +424,7 @@ impl VirtualCore {
         let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
         let store = slot.action == Action::Store;
         let stream = if store {
-            Some(self.follow(now, slot.line, shared).0)
+            Some(self.follow(now, (slot.line, true), shared).0)
         } else {
             self.streams.find(page)
         };
@@ -442,7 +439,7 @@ impl VirtualCore {
             None if self.is_l2_full(now) => return None,
             None => {
                 self.l2_taken += 1;
-                let done = self.ask(now, target, Purpose::Demand { store }, shared);
+                let done = self.ask(now, target, Purpose::Demand { own: store }, shared);
                 if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
                     self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
                 } else {
@@ -486,14 +483,8 @@ impl VirtualCore {
             if done <= issued_at + self.limits.l2_hit {
                 self.fill_buffers.release_hit(done);
             } else {
-                let committed = flags & flags::COMMITTED != 0;
-                let commit = if committed {
-                    self.limits.store_commit
-                } else {
-                    0
-                };
                 self.fill_buffers
-                    .release_fill(done + self.limits.turnaround + commit);
+                    .release_fill(done + self.limits.turnaround);
             }
         }
         if flags & (flags::SAMPLED | flags::FENCED) != 0 {

@@ -71,11 +71,22 @@ impl Way {
     }
 }
 
+/// What a device is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    Read,
+    /// A line to be modified.
+    Ownership,
+    Write,
+}
+
 /// Picoseconds of one tier.
 #[derive(Debug, Clone)]
 struct TierTimes {
     read: Way,
     write: Way,
+    /// From when the data are there until they may be modified.
+    ownership: Ps,
     spread: Ps,
     /// Shortest service as a share of the mean, and what each of 65,536 steps adds.
     shortest: u64,
@@ -88,6 +99,7 @@ impl TierTimes {
     fn new(tier: &SimulatedTier) -> Self {
         Self {
             read: Way::new(tier.read_latency_ns, tier.read_service_ns, tier),
+            ownership: ps(tier.ownership_ns),
             write: Way::new(tier.write_latency_ns, tier.write_service_ns, tier),
             spread: ps(tier.latency_spread_ns),
             shortest: parts(1.0 - tier.service_variation, SHARE_LOG2),
@@ -178,7 +190,7 @@ impl Network {
     /// Calls come in the order of `now`, which makes the table and every server first come, first
     /// served.
     #[inline]
-    pub(crate) fn request(&mut self, now: Ps, target: Target, write: bool) -> Ps {
+    pub(crate) fn request(&mut self, now: Ps, target: Target, asked: Asked) -> Ps {
         let admitted = self.admit(now);
         let line = target.line();
         let device = &self.devices[usize::from(target.device())];
@@ -189,7 +201,7 @@ impl Network {
         }
         let channel = &mut self.channels[index];
         let hash = mix(line);
-        let (done, release) = channel.serve(admitted, write, hash);
+        let (done, release) = channel.serve(admitted, asked, hash);
         let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
         if channel.push(release) {
             self.first_release(index, release);
@@ -301,11 +313,10 @@ impl Channel {
     /// Serves a request that got its entry at `admitted`: when it is answered but for the last part
     /// of its way, and when it gives back the entry.
     #[inline]
-    fn serve(&mut self, admitted: Ps, write: bool, hash: u64) -> (Ps, Ps) {
-        let way = if write {
-            &self.times.write
-        } else {
-            &self.times.read
+    fn serve(&mut self, admitted: Ps, asked: Asked, hash: u64) -> (Ps, Ps) {
+        let way = match asked {
+            Asked::Read | Asked::Ownership => &self.times.read,
+            Asked::Write => &self.times.write,
         };
         let arrival = admitted + way.out;
         let queued = arrival.max(self.free_at);
@@ -321,14 +332,18 @@ impl Channel {
             start = self.refresh(queued);
         }
         self.free_at = start + service;
-        // A write's data have left the table once the device takes them.
-        let (done, release) = if write {
-            self.writes += 1;
-            (acknowledged, self.free_at)
-        } else {
-            self.reads += 1;
-            (self.free_at + back, self.free_at + back)
+        // A write's data have left the table once the device takes them, and a read gives its entry
+        // back with the data.
+        let (done, release) = match asked {
+            Asked::Write => (acknowledged, self.free_at),
+            Asked::Read => (self.free_at + back, self.free_at + back),
+            Asked::Ownership => {
+                let there = self.free_at + back;
+                (there + self.times.ownership, there)
+            }
         };
+        self.writes += u64::from(asked == Asked::Write);
+        self.reads += u64::from(asked != Asked::Write);
         self.last_release = self.last_release.max(release);
         (done, self.last_release)
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::network::DeviceIndex;
+use super::network::{Asked, DeviceIndex};
 use super::time::Ps;
 
 /// Parts of a round into which requests are sorted first.
@@ -38,12 +38,28 @@ impl Target {
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A line that a load or store has missed; stores hold their fill buffer longer.
+    /// A line that a load has missed, or a store, which has to own it.
     Demand {
-        store: bool,
+        own: bool,
     },
-    Prefetch(Place),
+    /// A line that a load or store is expected to ask for.
+    Prefetch {
+        place: Place,
+        own: bool,
+    },
     Write,
+}
+
+impl Purpose {
+    /// What the device is asked for.
+    #[inline]
+    pub(crate) fn asked(self) -> Asked {
+        match self {
+            Self::Write => Asked::Write,
+            Self::Demand { own: true } | Self::Prefetch { own: true, .. } => Asked::Ownership,
+            Self::Demand { own: false } | Self::Prefetch { own: false, .. } => Asked::Read,
+        }
+    }
 }
 
 /// One request of a core.
@@ -160,7 +176,7 @@ mod tests {
             requests.push(Request {
                 time: at,
                 target: Target::new(line as u64, 3),
-                purpose: Purpose::Demand { store: false },
+                purpose: Purpose::Demand { own: false },
             });
         }
         let mut seen = Vec::new();

@@ -10,7 +10,7 @@ use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
 use super::program::Program;
-use super::requests::{Purpose, Requests};
+use super::requests::Requests;
 use super::time::{NEVER, Ps, ns, ps};
 
 /// What the request table has seen.
@@ -215,11 +215,7 @@ impl Simulation {
         self.shared
             .requests
             .answer(start, self.round, one_core, |request| {
-                network.request(
-                    request.time,
-                    request.target,
-                    request.purpose == Purpose::Write,
-                )
+                network.request(request.time, request.target, request.purpose.asked())
             });
         for (index, requests_end) in &self.ran {
             self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);

@@ -34,13 +34,11 @@ pub(crate) mod flags {
     pub const SAMPLED: u8 = 1 << 2;
     /// Its bytes count as stored.
     pub const STORED: u8 = 1 << 3;
-    /// It holds its fill buffer until it is committed.
-    pub const COMMITTED: u8 = 1 << 4;
     /// Prefetchers see it before it is at the head.
-    pub const SEEN_AHEAD: u8 = 1 << 5;
-    pub const FILL_BUFFER: u8 = 1 << 6;
+    pub const SEEN_AHEAD: u8 = 1 << 4;
+    pub const FILL_BUFFER: u8 = 1 << 5;
     /// Nothing waits for it.
-    pub const PREFETCH: u8 = 1 << 7;
+    pub const PREFETCH: u8 = 1 << 6;
 }
 
 /// Where a line is in its way through the core.
@@ -82,11 +80,11 @@ impl Slot {
 /// What becomes of a line that no cache has.
 #[inline]
 fn action(access: Access) -> (Action, u8) {
-    use flags::{COMMITTED, DEPENDS, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
+    use flags::{DEPENDS, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
     match access {
         Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
         Access::Prefetch | Access::WrongPath => (Action::Load, FILL_BUFFER | PREFETCH),
-        Access::Store => (Action::Store, FILL_BUFFER | STORED | COMMITTED),
+        Access::Store => (Action::Store, FILL_BUFFER | STORED),
         Access::NonTemporalStore => (Action::Write, FILL_BUFFER | STORED),
         Access::Flush => (Action::Write, FILL_BUFFER),
         Access::Compute => (Action::Compute, 0),

@@ -29,8 +29,6 @@ pub struct SimulatedCores {
     pub fill_buffers: u32,
     /// Time from the arrival of a line until its fill buffer serves the next miss.
     pub fill_turnaround_ns: f64,
-    /// Further time that a store keeps its fill buffer, until it commits in order.
-    pub store_commit_ns: f64,
     /// Misses of one core that L2 keeps in flight, prefetches included.
     pub l2_queue_entries: u32,
     /// Lines of loads that the instruction window shows to the prefetchers beyond the last line
@@ -75,6 +73,8 @@ pub struct SimulatedTier {
     pub channels: u32,
     /// Idle latency of a read.
     pub read_latency_ns: f64,
+    /// What a read takes longer that asks for ownership, for a store.
+    pub ownership_ns: f64,
     /// Idle latency of a write, until it is acknowledged.
     pub write_latency_ns: f64,
     /// Width of the latency's spread: lines are hashed over caching agents near and far.
@@ -175,7 +175,6 @@ fn cores(reader: &mut Reader<'_>, numbers: Section) -> Result<SimulatedCores, Pr
         threads_per_core: section.count("threads_per_core", &Range::whole(1.0, 8.0, "threads"))?,
         fill_buffers: section.count("fill_buffers", &COUNT)?,
         fill_turnaround_ns: section.real("fill_turnaround_ns", &TIME)?,
-        store_commit_ns: section.real("store_commit_ns", &TIME)?,
         l2_queue_entries: section.count("l2_queue_entries", &COUNT)?,
         window_lines: section.count("window_lines", &WINDOW)?,
         stream_trigger_lines: section.count("stream_trigger_lines", &COUNT)?,
@@ -212,6 +211,7 @@ fn tier(
         devices: section.count("devices", &Range::whole(1.0, 64.0, "devices"))?,
         channels: section.count("channels", &channels)?,
         read_latency_ns: section.real("read_latency_ns", &LATENCY)?,
+        ownership_ns: section.real("ownership_ns", &TIME)?,
         write_latency_ns: section.real("write_latency_ns", &LATENCY)?,
         latency_spread_ns: section.real("latency_spread_ns", &TIME)?,
         read_service_ns: section.real("read_service_ns", &SERVICE)?,

@@ -1,0 +1,88 @@
+//! Published points against the model, without building anything of DataFusion:
+//!
+//! ```console
+//! $ cargo run --release -p nearfar-index-bench --example reproduce -- fig11
+//! $ cargo run --release -p nearfar-index-bench --example reproduce -- --points my-points.csv
+//! ```
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::Parser;
+use nearfar_index_bench::reproduce::{BPlusTrees, Search};
+use nearfar_measure::reproduce::{Figure, Points, Reproduction, reproduce_with};
+use nearfar_topology::Profile;
+
+/// Holds the model against published points.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Figures, such as `fig4`; by default all.
+    figures: Vec<String>,
+    /// Points of your own, instead of figures.
+    #[arg(long, value_name = "FILE", conflicts_with = "figures")]
+    points: Option<PathBuf>,
+    /// The machine to model: a built-in profile or a TOML file.
+    #[arg(long, default_value = "cxl-blades-4")]
+    profile: String,
+    /// Keys of each tree.
+    #[arg(long, default_value_t = BPlusTrees::KEYS)]
+    keys: u64,
+    /// Search nodes as our B+tree does, instead of as the published one.
+    #[arg(long)]
+    ours: bool,
+    /// Show errors of series, and no points.
+    #[arg(long)]
+    brief: bool,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let search = match arguments.ours {
+        true => Search::Samples,
+        false => Search::Bisection,
+    };
+    let profile = Profile::resolve(&arguments.profile)?;
+    let mut trees = BPlusTrees::new(search, arguments.keys);
+    for (name, points) in experiments(&arguments)? {
+        let outcome = reproduce_with(&name, &points, &profile, Some(&mut trees), |_, _| ())?;
+        print(&outcome, arguments.brief);
+    }
+    Ok(())
+}
+
+/// Names and points of what is asked for.
+fn experiments(arguments: &Arguments) -> anyhow::Result<Vec<(String, Points)>> {
+    if let Some(path) = &arguments.points {
+        let name = path.display().to_string();
+        let points = Points::parse(&name, &fs::read_to_string(path)?)?;
+        return Ok(vec![(name, points)]);
+    }
+    let asked = |figure: &Figure| {
+        arguments.figures.is_empty() || arguments.figures.iter().any(|name| name == figure.name())
+    };
+    let figures = Figure::ALL.into_iter().filter(asked);
+    Ok(figures
+        .map(|figure| (figure.name().to_owned(), figure.points()))
+        .collect())
+}
+
+#[expect(clippy::print_stdout, reason = "a program of its own")]
+fn print(outcome: &Reproduction, brief: bool) {
+    let Some(mape) = outcome.mape_percent() else {
+        println!("{}: unavailable", outcome.name);
+        return;
+    };
+    for series in &outcome.series {
+        println!("{}: {:.1} %", series.name, series.mape_percent());
+        for point in series.points.iter().filter(|_| !brief) {
+            println!(
+                "  {:>5} published {:6.2} modelled {:6.2} error {:+.1} %",
+                point.x,
+                point.published,
+                point.modelled,
+                point.error_percent()
+            );
+        }
+    }
+    println!("{}: {mape:.2} %", outcome.name);
+}
