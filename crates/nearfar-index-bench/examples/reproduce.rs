@@ -43,27 +43,32 @@ fn main() -> anyhow::Result<()> {
     };
     let profile = Profile::resolve(&arguments.profile)?;
     let mut trees = BPlusTrees::new(search, arguments.keys);
-    for (name, points) in experiments(&arguments)? {
+    for (name, points, profile) in experiments(&arguments, &profile)? {
         let outcome = reproduce_with(&name, &points, &profile, Some(&mut trees), |_, _| ())?;
         print(&outcome, arguments.brief);
     }
     Ok(())
 }
 
-/// Names and points of what is asked for.
-fn experiments(arguments: &Arguments) -> anyhow::Result<Vec<(String, Points)>> {
+/// Names, points and machines of what is asked for.
+fn experiments(
+    arguments: &Arguments,
+    profile: &Profile,
+) -> anyhow::Result<Vec<(String, Points, Profile)>> {
     if let Some(path) = &arguments.points {
         let name = path.display().to_string();
         let points = Points::parse(&name, &fs::read_to_string(path)?)?;
-        return Ok(vec![(name, points)]);
+        return Ok(vec![(name, points, profile.clone())]);
     }
     let asked = |figure: &Figure| {
         arguments.figures.is_empty() || arguments.figures.iter().any(|name| name == figure.name())
     };
     let figures = Figure::ALL.into_iter().filter(asked);
-    Ok(figures
-        .map(|figure| (figure.name().to_owned(), figure.points()))
-        .collect())
+    let experiment = |figure: Figure| {
+        let machine = figure.machine(profile.clone());
+        (figure.name().to_owned(), figure.points(), machine)
+    };
+    Ok(figures.map(experiment).collect())
 }
 
 #[expect(clippy::print_stdout, reason = "a program of its own")]

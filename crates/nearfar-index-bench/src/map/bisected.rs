@@ -248,8 +248,8 @@ impl Nodes {
         self.words[keys + at] = key;
         self.words[slots + at] = slot;
         self.set_count(node, count + 1);
-        probe.depends();
-        // The words that move are read before they are written.
+        // Where they lie follows from branches alone, so that nothing waits for keys but what comes
+        // after a wrong guess. The words that move are read before they are written.
         for first in [keys + at, slots + at] {
             let bytes = (count + 1 - at) * WORD_BYTES;
             probe.read(address(first), bytes);

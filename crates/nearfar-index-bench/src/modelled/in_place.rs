@@ -50,7 +50,7 @@ impl InPlace<'_> {
         keys: &Rc<S>,
     ) -> Result<f64, PlacedError> {
         let machine = if self.threads > self.machine.cores as usize {
-            &self.machine.with_a_core_per_thread()
+            &self.machine.with_a_core_per_thread(self.threads)
         } else {
             self.machine
         };

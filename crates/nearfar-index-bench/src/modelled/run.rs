@@ -117,7 +117,7 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         }));
         let machine = self.machine;
         let machine = if programs.len() > machine.cores as usize {
-            &machine.with_a_core_per_thread()
+            &machine.with_a_core_per_thread(programs.len())
         } else {
             machine
         };

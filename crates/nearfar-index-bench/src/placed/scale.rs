@@ -62,7 +62,7 @@ impl Scale {
             let smaller = (bytes as f64 / self.factor) as u64;
             smaller.max(least).min(bytes)
         };
-        let own = |machine: &Machine| machine.core.l2_bytes * cores as u64;
+        let own = |machine: &Machine| machine.l2_bytes_of(cores);
         let all_bytes = (machine.l3_bytes + own(machine)) as f64 / self.factor;
         let l3_bytes_max = machine.l3_bytes;
         let mut machine = machine.clone();

@@ -327,6 +327,7 @@ impl<'a> Header<'a> {
         match self.kind {
             Kind::Access if has("pct_in_cxl") => "pct_in_cxl",
             Kind::Scan if has("pct_columns_in_cxl") => "pct_columns_in_cxl",
+            Kind::Tree if has("threads") => "threads",
             Kind::Access | Kind::Scan => "threads",
             Kind::Latency => "percentile",
             Kind::Tree => "node_bytes",

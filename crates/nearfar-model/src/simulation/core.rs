@@ -36,6 +36,9 @@ struct Waiting {
     flags: u8,
 }
 
+/// Misses under way at which the spatial prefetcher rests. Assumed: a quarter of the fill buffers.
+const PAIRS_BUSY: usize = 4;
+
 /// Picoseconds and counts of [`SimulatedCores`].
 #[derive(Debug, Clone)]
 struct Limits {
@@ -58,6 +61,8 @@ pub(crate) struct CoreCounts {
 
 pub(crate) struct VirtualCore {
     limits: Limits,
+    /// The spatial prefetcher completes the pairs of lines that are missed.
+    completes_pairs: bool,
     window: Window,
     fill_buffers: FillBuffers,
     l2_queue: Times,
@@ -90,6 +95,7 @@ impl VirtualCore {
         parameters: &SimulatedCores,
         programs: Vec<Box<dyn Program>>,
         caches: CoreCaches,
+        completes_pairs: bool,
     ) -> Self {
         let limits = Limits {
             l2_queue: parameters.l2_queue_entries as usize,
@@ -110,6 +116,7 @@ impl VirtualCore {
         };
         Self {
             limits,
+            completes_pairs,
             window: Window::new(
                 programs,
                 parameters.window_lines,
@@ -279,6 +286,31 @@ impl VirtualCore {
         (at, true)
     }
 
+    /// The spatial prefetcher: where L2 has missed a line and few misses are under way, the other
+    /// line of its pair is fetched too.
+    fn complete_pair(&mut self, now: Ps, slot: Slot, shared: &mut Shared) {
+        if !self.completes_pairs {
+            return;
+        }
+        self.l2_taken -= self.l2_queue.drop_until(now);
+        let other = slot.line ^ 1;
+        // Caches list the lines of the window already.
+        let is_cached = || self.caches.contains(other, shared.l3.as_ref());
+        if self.l2_taken > PAIRS_BUSY || !self.window.awaits(other) && is_cached() {
+            return;
+        }
+        let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
+        let map = &shared.map;
+        let at = match self.streams.find(page) {
+            Some(at) => at,
+            None => self.streams.touch(page, in_page, || map.device(page)),
+        };
+        if !self.streams.is_under_way(at, line_in_page(other)) {
+            let own = slot.action == Action::Store;
+            self.prefetch(now, at, (other, own), shared);
+        }
+    }
+
     /// Prefetches the next lines of a page that the streamer follows.
     #[inline(never)]
     fn run_ahead(&mut self, now: Ps, at: usize, (line, own): (u64, bool), shared: &mut Shared) {
@@ -362,7 +394,10 @@ impl VirtualCore {
             Action::Compute | Action::Refill => now,
             Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
             Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
-            Action::HitL3 => now + self.limits.l3_hit,
+            Action::HitL3 => {
+                self.complete_pair(now, slot, shared);
+                now + self.limits.l3_hit
+            }
             Action::Write => {
                 let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
                 let target = Target::new(slot.line, device);
@@ -448,6 +483,9 @@ impl VirtualCore {
                 }
             }
         };
+        if ready.is_none() {
+            self.complete_pair(now, slot, shared);
+        }
         self.in_flight.insert(slot.line, done);
         if store {
             let random = mix(slot.line ^ self.counts.lines);

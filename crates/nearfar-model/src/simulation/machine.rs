@@ -45,6 +45,17 @@ pub struct Machine {
     pub core: SimulatedCores,
     /// Tiers by name.
     pub tiers: Vec<(TierName, SimulatedTier)>,
+    /// Cores that are parts of shared ones.
+    parts: Parts,
+}
+
+/// The first cores, which are each a part of a core that threads share (see
+/// [`Machine::with_a_core_per_thread`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    cores: u32,
+    /// Parts of each shared core.
+    of: u32,
 }
 
 /// Why a machine cannot be simulated.
@@ -147,6 +158,7 @@ impl Machine {
             l3_bytes,
             core: simulation.core.clone(),
             tiers,
+            parts: Parts { cores: 0, of: 1 },
         })
     }
 
@@ -179,25 +191,53 @@ impl Machine {
         })
     }
 
-    /// The machine with a core for each of its threads, which has its part of what the threads of a
-    /// core share: fill buffers, queue, instruction window and private caches.
+    /// The machine with a core for each of `threads` threads. Those that have to share a core have
+    /// each its part of what its threads share: fill buffers, queue, instruction window and private
+    /// caches. Those that have a core for themselves, as long as there are any, have all of it.
     ///
     /// Threads of one core run in one program order here, so that chains of dependent reads do not
     /// overlap: code that waits for memory most of its time runs on such a machine. Its threads do
     /// not share execution units, and neither does what one of them leaves unused serve the other.
     #[must_use]
-    pub fn with_a_core_per_thread(&self) -> Self {
-        let threads = self.core.threads_per_core.max(1);
+    pub fn with_a_core_per_thread(&self, threads: usize) -> Self {
+        let per_core = self.core.threads_per_core.max(1);
+        let further = (threads as u32).saturating_sub(self.cores);
         let mut machine = self.clone();
-        machine.cores *= threads;
-        let core = &mut machine.core;
-        core.threads_per_core = 1;
-        core.fill_buffers = (core.fill_buffers / threads).max(1);
-        core.l2_queue_entries = (core.l2_queue_entries / threads).max(1);
-        core.window_lines = (core.window_lines / threads).max(1);
-        core.l1_bytes /= u64::from(threads);
-        core.l2_bytes /= u64::from(threads);
+        machine.cores = self.cores + further;
+        machine.core.threads_per_core = 1;
+        // Each further thread joins those of a core.
+        let shared_cores = further.div_ceil(per_core.saturating_sub(1).max(1));
+        machine.parts = Parts {
+            cores: (further + shared_cores).min(machine.cores),
+            of: per_core,
+        };
         machine
+    }
+
+    /// Whether the core of a thread is a part of one that it shares.
+    pub(crate) fn is_part(&self, thread: usize) -> bool {
+        thread < self.parts.cores as usize
+    }
+
+    /// What the core of a thread has.
+    pub(crate) fn core_of(&self, thread: usize) -> SimulatedCores {
+        let mut core = self.core.clone();
+        if self.is_part(thread) {
+            let of = self.parts.of;
+            core.fill_buffers = (core.fill_buffers / of).max(1);
+            core.l2_queue_entries = (core.l2_queue_entries / of).max(1);
+            core.window_lines = (core.window_lines / of).max(1);
+            core.l1_bytes /= u64::from(of);
+            core.l2_bytes /= u64::from(of);
+        }
+        core
+    }
+
+    /// Private caches of so many threads' cores together.
+    pub fn l2_bytes_of(&self, threads: usize) -> u64 {
+        (0..threads)
+            .map(|thread| self.core_of(thread).l2_bytes)
+            .sum()
     }
 
     /// Threads that can run concurrently.

@@ -116,10 +116,12 @@ impl Simulation {
         caches: Caches,
     ) -> Result<Self, MachineError> {
         machine.check_threads(threads.iter().map(Vec::len).sum())?;
-        let core = &machine.core;
         let cores: Vec<_> = threads
             .into_iter()
-            .map(|programs| {
+            .enumerate()
+            .map(|(index, programs)| {
+                let core = &machine.core_of(index);
+                let completes_pairs = caches == Caches::Simulated && !machine.is_part(index);
                 let caches = match caches {
                     Caches::Streaming => CoreCaches::streaming(),
                     Caches::Simulated => CoreCaches::Simulated(PrivateCaches::new(
@@ -127,12 +129,12 @@ impl Simulation {
                         Cache::new(core.l2_bytes, core.l2_ways),
                     )),
                 };
-                VirtualCore::new(core, programs, caches)
+                VirtualCore::new(core, programs, caches, completes_pairs)
             })
             .collect();
         let l3 = match caches {
             Caches::Streaming => None,
-            Caches::Simulated => Some(LastLevel::new(machine.l3_bytes, core.l3_ways)),
+            Caches::Simulated => Some(LastLevel::new(machine.l3_bytes, machine.core.l3_ways)),
         };
         let network = Network::new(machine, |device| map.uses(device));
         Ok(Self {

@@ -164,6 +164,15 @@ impl Window {
         self.head = self.head.wrapping_add(1);
     }
 
+    /// Whether a line behind the head is to be brought from memory.
+    #[inline]
+    pub(crate) fn awaits(&self, line: u64) -> bool {
+        let behind = 1..self.tail.wrapping_sub(self.head);
+        behind
+            .map(|place| &self.slots[usize::from(self.head.wrapping_add(place))])
+            .any(|slot| slot.line == line && matches!(slot.action, Action::Load | Action::Store))
+    }
+
     /// The next slot that prefetchers see, and whether it is ahead of the head.
     #[inline]
     pub(crate) fn unseen(&self) -> Option<(Slot, bool)> {

@@ -42,10 +42,16 @@ pub enum FigureName {
     Fig4,
     /// Latency percentiles.
     Fig5,
+    /// A region split between CPU and CXL memory.
+    Fig6,
     /// Filtering scans.
     Fig7,
+    /// Scans with a share of the columns in CXL memory.
+    Fig8,
     /// Bound shares.
     Fig9,
+    /// B+trees by threads.
+    Fig10,
     /// B+tree node sizes.
     Fig11,
     /// Every figure.
@@ -58,8 +64,11 @@ impl FigureName {
         match self {
             Self::Fig4 => vec![Figure::Fig4],
             Self::Fig5 => vec![Figure::Fig5],
+            Self::Fig6 => vec![Figure::Fig6],
             Self::Fig7 => vec![Figure::Fig7],
+            Self::Fig8 => vec![Figure::Fig8],
             Self::Fig9 => vec![Figure::Fig9],
+            Self::Fig10 => vec![Figure::Fig10],
             Self::Fig11 => vec![Figure::Fig11],
             Self::All => Figure::ALL.to_vec(),
         }

@@ -24,13 +24,13 @@ use crate::output::file::save_page;
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     let profile = Profile::resolve(&args.profile)?;
-    let experiments = experiments(args)?;
+    let experiments = experiments(args, &profile)?;
     let header = header(args, &profile);
     let outcomes = run_shown(move |live| {
         let mut outcomes = Vec::new();
-        for (name, title, points) in &experiments {
+        for (name, title, points, profile) in &experiments {
             let mut trees = BPlusTrees::default();
-            let outcome = reproduce_with(name, points, &profile, Some(&mut trees), |done, of| {
+            let outcome = reproduce_with(name, points, profile, Some(&mut trees), |done, of| {
                 live.say(format!("{name}: {done} of {of} points"));
             })?;
             outcomes.push((title.clone(), outcome));
@@ -56,15 +56,17 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Name, title and points of what is to be run.
-fn experiments(args: &ReproduceArgs) -> anyhow::Result<Vec<(String, String, Points)>> {
+/// What is to be run: name, title, points and machine.
+type Experiment = (String, String, Points, Profile);
+
+fn experiments(args: &ReproduceArgs, profile: &Profile) -> anyhow::Result<Vec<Experiment>> {
     if let Some(path) = &args.points {
         let name = path.display().to_string();
         let text = read(path).map_err(|error| {
             Failed::new(Exit::Input, format!("cannot read points {name}: {error}"))
         })?;
         let points = Points::parse(&name, &text)?;
-        return Ok(vec![(name.clone(), name, points)]);
+        return Ok(vec![(name.clone(), name, points, profile.clone())]);
     }
     let figures = args.figure.unwrap_or(FigureName::All).figures();
     let experiment = |figure: &nearfar_measure::reproduce::Figure| {
@@ -72,6 +74,7 @@ fn experiments(args: &ReproduceArgs) -> anyhow::Result<Vec<(String, String, Poin
             figure.name().to_owned(),
             figure.title().to_owned(),
             figure.points(),
+            figure.machine(profile.clone()),
         )
     };
     Ok(figures.iter().map(experiment).collect())
