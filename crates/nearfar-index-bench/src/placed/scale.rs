@@ -66,8 +66,9 @@ impl Scale {
         let all_bytes = (machine.l3_bytes + own(machine)) as f64 / self.factor;
         let l3_bytes_max = machine.l3_bytes;
         let mut machine = machine.clone();
-        machine.core.l1_bytes = scaled(machine.core.l1_bytes, L1_BYTES_MIN);
-        machine.core.l2_bytes = scaled(machine.core.l2_bytes, L2_BYTES_MIN);
+        let parts = u64::from(machine.parts_of_shared_cores());
+        machine.core.l1_bytes = scaled(machine.core.l1_bytes, parts * L1_BYTES_MIN);
+        machine.core.l2_bytes = scaled(machine.core.l2_bytes, parts * L2_BYTES_MIN);
         let rest = (all_bytes as u64).saturating_sub(own(&machine));
         machine.l3_bytes = rest.max(L3_BYTES_MIN).min(l3_bytes_max);
         machine

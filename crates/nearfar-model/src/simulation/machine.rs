@@ -209,7 +209,7 @@ impl Machine {
         let shared_cores = further.div_ceil(per_core.saturating_sub(1).max(1));
         machine.parts = Parts {
             cores: (further + shared_cores).min(machine.cores),
-            of: per_core,
+            of: if further > 0 { per_core } else { 1 },
         };
         machine
     }
@@ -231,6 +231,11 @@ impl Machine {
             core.l2_bytes /= u64::from(of);
         }
         core
+    }
+
+    /// Parts of those cores that are shared; 1 where none is.
+    pub fn parts_of_shared_cores(&self) -> u32 {
+        self.parts.of
     }
 
     /// Private caches of so many threads' cores together.
