@@ -135,3 +135,40 @@ fn columns_far_cost_a_scan_of_many_matches_little() {
         share("100", "4", "70")
     );
 }
+
+/// Section 5.3: with ten threads, throughput falls gradually with the share of the columns on one
+/// device. It is less than if threads kept their columns and each counted by itself, and more than
+/// if all waited for the slowest column.
+#[test]
+fn throughput_falls_gradually_with_the_share_of_far_columns() {
+    let mut text = "selectivity_pct,threads,devices,pct_columns_in_cxl,GBps\n".to_owned();
+    for percent in [0, 10, 50, 100] {
+        text += &format!("0.1,10,1,{percent},1\n");
+    }
+    let points = Points::parse("figure 8", &text).unwrap();
+    let outcome = reproduce("figure 8", &points, &profile(), |_, _| ()).unwrap();
+    let rates: Vec<f64> = outcome.points().map(|point| point.modelled).collect();
+    let [near, tenth, half, far] = rates[..] else {
+        panic!("{rates:?}");
+    };
+    assert!(near > tenth && tenth > half && half > far, "{rates:?}");
+    for (share, rate) in [(0.1, tenth), (0.5, half)] {
+        assert!(rate < (1.0 - share) * near + share * far, "{rates:?}");
+    }
+    assert!(tenth > 0.8 * near && half > 0.4 * near, "{rates:?}");
+}
+
+/// Section 4.5, figure 6: stores to CPU memory are as fast as loads; those to a device are slower.
+#[test]
+fn ownership_costs_on_far_memory_only() {
+    let text = "op,access_size,threads,pct_in_cxl,GBps\nrand_read,64,1,0,1\nrand_write,64,1,0,1\n\
+                rand_read,64,1,100,1\nrand_write,64,1,100,1\n";
+    let points = Points::parse("figure 6", text).unwrap();
+    let outcome = reproduce("figure 6", &points, &profile(), |_, _| ()).unwrap();
+    let mut rates = outcome.points().map(|point| point.modelled);
+    let mut next = || rates.next().unwrap();
+    // Near, then far: series by series.
+    let (reads, writes) = ((next(), next()), (next(), next()));
+    assert!((0.95..1.05).contains(&(writes.0 / reads.0)), "{writes:?}");
+    assert!(writes.1 < 0.9 * reads.1, "{writes:?}");
+}

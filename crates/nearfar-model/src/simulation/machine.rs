@@ -267,3 +267,25 @@ impl Machine {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_that_share_a_core_have_parts_of_one() {
+        let machine = Machine::new(&Profile::builtin("cxl-blades-4").unwrap()).unwrap();
+        let whole = machine.core.clone();
+        for (threads, parts) in [(1, 0), (24, 0), (25, 2), (30, 12), (48, 48)] {
+            let spread = machine.with_a_core_per_thread(threads);
+            let cores: Vec<_> = (0..threads).map(|thread| spread.core_of(thread)).collect();
+            let halves = cores
+                .iter()
+                .filter(|core| core.fill_buffers == whole.fill_buffers / 2);
+            assert_eq!(halves.count(), parts, "{threads} threads");
+            assert!(spread.check_threads(threads).is_ok());
+            let l2_bytes = threads.min(24) as u64 * whole.l2_bytes;
+            assert_eq!(spread.l2_bytes_of(threads), l2_bytes, "{threads} threads");
+        }
+    }
+}
