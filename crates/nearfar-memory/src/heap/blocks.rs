@@ -12,6 +12,7 @@ use libmimalloc_sys as mimalloc;
 use super::HeapError;
 use super::arena::{self, ARENA_BYTES_MAX, Arena};
 use super::space::Space;
+use super::thread_ends;
 use super::thread_tier::ThreadTier;
 use super::tier_heap::Exhaustion;
 use crate::collection;
@@ -50,6 +51,7 @@ impl Heap {
         space: Space,
     ) -> Result<Self, HeapError> {
         arena::set_options();
+        thread_ends::watch().map_err(|errno| HeapError::ThreadEnds { errno })?;
         let base = space.map.addresses().start;
         let reserve_bytes = space.range.len();
         let adopted = space
@@ -370,7 +372,7 @@ impl Drop for Heap {
             let heap = std::mem::take(slot.get_mut());
             if !heap.is_null() {
                 // SAFETY: no handle is left, so that no block may be used any more.
-                unsafe { mimalloc::mi_heap_destroy(heap) };
+                unsafe { thread_ends::destroy_heap(heap) };
             }
         }
         collection::collect();

@@ -5,6 +5,7 @@ mod blocks;
 mod global;
 mod near;
 mod space;
+mod thread_ends;
 mod thread_tier;
 mod tier_heap;
 
@@ -70,6 +71,14 @@ pub enum HeapError {
         reserve_bytes: usize,
         /// What is left of the budget.
         available_bytes: u64,
+    },
+    /// Heaps can't be kept apart from ends of threads.
+    #[error(
+        "a heap needs a key of thread-specific data, and the process has none left (error {errno})"
+    )]
+    ThreadEnds {
+        /// The system's error number.
+        errno: i32,
     },
     /// The global allocator's heaps were installed before.
     #[error("the heaps of the global allocator are installed once per process, and were before")]

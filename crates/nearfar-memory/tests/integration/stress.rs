@@ -76,3 +76,47 @@ fn regions_and_heaps_never_exceed_a_budget_together() {
         assert!(usage.peak_bytes > MIB);
     }
 }
+
+/// What a thread has of a heap goes with the thread or with the heap, whichever ends first; here both end
+/// together, again and again, as sessions of a server and the indexes of its tables do.
+#[test]
+fn heaps_end_while_threads_that_used_them_end() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 1500;
+    let system = system([8, 160, 160]);
+    let options = HeapOptions {
+        reserve_bytes: Some(32 << 20),
+        ..HeapOptions::default()
+    };
+    let begin = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (system, begin) = (&system, &begin);
+            scope.spawn(move || {
+                begin.wait();
+                for round in 0..ROUNDS {
+                    let heap = TierHeap::new(system, tier(1 + seed), options).unwrap();
+                    let threads: Vec<_> = (0..THREADS)
+                        .map(|thread| {
+                            let heap = heap.clone();
+                            std::thread::spawn(move || {
+                                let mut vec: TierVec<u64, TierHeap> = TierVec::new_in(heap);
+                                let words = 8 << ((thread + round) % 9);
+                                vec.extend(0..words);
+                                assert_eq!(vec.last(), Some(&(words - 1)));
+                            })
+                        })
+                        .collect();
+                    drop(heap);
+                    for thread in threads {
+                        thread.join().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    for (tier, _) in system.tiers() {
+        let usage = system.usage(tier);
+        assert_eq!((usage.heap_bytes, usage.heap_live_bytes), (0, 0));
+    }
+}
