@@ -2,6 +2,8 @@
 //!
 //! * [`Scan`] is the filtering integer scan of weisgut-2025, section 5.2, and finds ranges in encoded
 //!   columns: a [`Selection`] of their rows.
+//! * [`Aggregate`] and [`HashGroups`] sum, count and find extremes, over all rows or by group.
+//! * [`HashJoin`] and [`JoinTable`] join rows by their keys; a table may be far.
 //! * [`words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
 //! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
@@ -22,12 +24,26 @@ macro_rules! tell {
     };
 }
 
+mod aggregate;
 mod isa;
+mod join;
+mod key;
+mod line;
+mod line_table;
 mod scan;
 mod selection;
+mod vectors;
 mod words;
 
+pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, Number, Summary};
 pub use isa::{Isa, UnsupportedIsa};
-pub use scan::{Lane, Matches, Part, Scan, ScanError, Stores};
+pub use join::{
+    BloomFilter, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Matched,
+    PARTITIONS_LOG2_MAX, Partitions, ProbeCursor, Probing, Side,
+};
+pub use key::Key;
+pub use line::{Line, NotLines, lines_mut};
+pub use line_table::NO_ROW;
+pub use scan::{Lane, Matches, Part, Scan, ScanError, SignedLane, Stores};
 pub use selection::Selection;
 pub use words::{NotWords, words, words_mut};

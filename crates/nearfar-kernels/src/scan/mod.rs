@@ -19,7 +19,7 @@ use nearfar_model::Probe;
 
 use self::output::Staged;
 pub use self::partitioned::Part;
-pub use self::within::{Lane, Matches};
+pub use self::within::{Lane, Matches, SignedLane};
 use crate::isa::{Isa, UnsupportedIsa};
 
 /// Values of a block: 4 KiB, so that a block never spans two pages of an aligned column.

@@ -1,4 +1,6 @@
 //! Kernels from the outside.
 
+mod aggregate;
+mod join;
 mod scan;
 mod within;

@@ -181,3 +181,26 @@ proptest! {
         assert_all_widths(&values, shift, low, high);
     }
 }
+
+proptest! {
+    #[test]
+    fn signed_ranges_agree_with_a_loop(
+        values in prop::collection::vec(prop_oneof![any::<i64>(), -3..3_i64], 0..500),
+        low in prop_oneof![any::<i64>(), -3..3_i64],
+        high in prop_oneof![any::<i64>(), -3..3_i64],
+    ) {
+        let narrow: Vec<i32> = values.iter().map(|value| *value as i32).collect();
+        let (low_narrow, high_narrow) = (low as i32, high as i32);
+        for scan in variants() {
+            let mut selection = Selection::all(values.len());
+            scan.within_signed(&values, low..=high, Matches::Keep, &mut selection, &Native);
+            let expected = (0..values.len()).filter(|row| (low..=high).contains(&values[*row]));
+            prop_assert!(selection.rows().eq(expected));
+            let mut selection = Selection::all(values.len());
+            let range = low_narrow..=high_narrow;
+            scan.within_signed(&narrow, range.clone(), Matches::Remove, &mut selection, &Native);
+            let expected = (0..narrow.len()).filter(|row| !range.contains(&narrow[*row]));
+            prop_assert!(selection.rows().eq(expected));
+        }
+    }
+}

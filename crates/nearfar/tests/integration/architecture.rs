@@ -122,8 +122,10 @@ const RESERVED: [(&str, &[&str]); 5] = [
 ];
 
 /// Files and folders outside of nearfar-memory and nearfar-index that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 4] = [
+const UNSAFE_PLACES: [&str; 6] = [
+    "crates/nearfar-kernels/src/line.rs",
     "crates/nearfar-kernels/src/scan",
+    "crates/nearfar-kernels/src/vectors.rs",
     "crates/nearfar-kernels/src/words.rs",
     "crates/nearfar-measure/src/access/kernels",
     "crates/nearfar-measure/src/probe/kernels.rs",

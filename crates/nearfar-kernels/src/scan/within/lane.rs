@@ -7,7 +7,22 @@ use super::{avx2, avx512};
 /// An unsigned integer of 1, 2, 4 or 8 bytes: what a column can be of.
 pub trait Lane: Copy + Ord + sealed::Vectors {}
 
+/// A signed integer of 4 or 8 bytes, seen as an unsigned one with the same bits.
+pub trait SignedLane: Copy + Ord + sealed::Unsigned {}
+
 pub(super) mod sealed {
+    /// The unsigned integer of the same size.
+    pub trait Unsigned: Copy {
+        /// Its type.
+        type Lane: super::Lane;
+
+        /// The same bits.
+        fn unsigned(self) -> Self::Lane;
+
+        /// The same bits, value by value.
+        fn all_unsigned(column: &[Self]) -> &[Self::Lane];
+    }
+
     /// The loops of one lane's vectors.
     pub trait Vectors: Copy + Ord {
         /// The difference, which wraps around.
@@ -80,3 +95,26 @@ macro_rules! lanes {
     )*};
 }
 lanes!(u8, u16, u32, u64);
+
+macro_rules! signed_lanes {
+    ($($signed:ident as $lane:ident),*) => {$(
+        impl SignedLane for $signed {}
+
+        impl sealed::Unsigned for $signed {
+            type Lane = $lane;
+
+            #[inline(always)]
+            fn unsigned(self) -> $lane {
+                self.cast_unsigned()
+            }
+
+            #[inline(always)]
+            fn all_unsigned(column: &[Self]) -> &[$lane] {
+                // SAFETY: both types have the same size and alignment, and every bit pattern is valid
+                // in both.
+                unsafe { std::slice::from_raw_parts(column.as_ptr().cast(), column.len()) }
+            }
+        }
+    )*};
+}
+signed_lanes!(i32 as u32, i64 as u64);

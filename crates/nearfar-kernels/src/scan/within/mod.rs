@@ -16,7 +16,7 @@ use std::ops::RangeInclusive;
 
 use nearfar_model::Probe;
 
-pub use self::lane::Lane;
+pub use self::lane::{Lane, SignedLane};
 use super::{Scan, check};
 use crate::isa::Isa;
 use crate::selection::{Selection, WORD_BITS};
@@ -74,11 +74,65 @@ impl Scan {
             }
             return;
         }
+        let (low, high) = range.into_inner();
+        self.mark_between(column, low, high, matches, selection, probe);
+    }
+
+    /// As [`Self::within`], of a column of signed integers.
+    ///
+    /// # Panics
+    /// Where the selection is of another number of rows.
+    ///
+    /// ```
+    /// use nearfar_kernels::{Matches, Scan, Selection};
+    /// use nearfar_model::Native;
+    ///
+    /// let mut selection = Selection::all(4);
+    /// Scan::new().within_signed(&[5_i64, -1, 9, -3], -1..=5, Matches::Keep, &mut selection, &Native);
+    /// assert!(selection.rows().eq([0, 1]));
+    /// ```
+    pub fn within_signed<S: SignedLane, P: Probe>(
+        &self,
+        column: &[S],
+        range: RangeInclusive<S>,
+        matches: Matches,
+        selection: &mut Selection,
+        probe: &P,
+    ) {
+        assert_eq!(column.len(), selection.len(), "a selection of other rows");
+        if range.is_empty() {
+            if matches == Matches::Keep {
+                selection.reset_to_none(column.len());
+            }
+            return;
+        }
+        // The difference to the low end wraps around to the same bits in both kinds of integers.
+        let (low, high) = (range.start().unsigned(), range.end().unsigned());
+        self.mark_between(
+            S::all_unsigned(column),
+            low,
+            high,
+            matches,
+            selection,
+            probe,
+        );
+    }
+
+    #[inline(always)]
+    fn mark_between<L: Lane, P: Probe>(
+        &self,
+        column: &[L],
+        low: L,
+        high: L,
+        matches: Matches,
+        selection: &mut Selection,
+        probe: &P,
+    ) {
         let words = selection.words_mut();
         tell!(probe.stream(column.as_ptr().addr(), size_of_val(column)));
         tell!(probe.read(words.as_ptr().addr(), size_of_val(words)));
         tell!(probe.write(words.as_ptr().addr(), size_of_val(words)));
-        let (low, high) = range.into_inner();
+        let _ = probe;
         // One loop for each, without a choice in it.
         match matches {
             Matches::Keep => self.mark(column, low, high, words, Matches::Keep),

@@ -1,0 +1,160 @@
+//! Whole joins.
+
+use nearfar_model::Probe;
+
+use super::filter::BloomFilter;
+use super::partition::Partitions;
+use super::plan::JoinPlan;
+use super::probing::{JoinKind, Matched, ProbeCursor};
+use super::table::{JoinError, JoinTable, check_side};
+use crate::isa::{Isa, UnsupportedIsa};
+use crate::key::Key;
+use crate::line::Line;
+use crate::line_table::NO_ROW;
+use crate::selection::Selection;
+
+/// A join of two columns of keys.
+///
+/// ```
+/// use nearfar_kernels::{HashJoin, JoinKind, JoinPlan};
+/// use nearfar_model::Native;
+///
+/// let join = HashJoin::new(JoinKind::Semi, JoinPlan::default());
+/// let mut rows = Vec::new();
+/// join.run((&[1_i64, 2], None), (&[2_i64, 7, 2], None), &Native, |matched| {
+///     rows.extend_from_slice(&matched.probe_rows);
+/// })?;
+/// assert_eq!(rows, [0, 2]);
+/// # Ok::<(), nearfar_kernels::JoinError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HashJoin {
+    kind: JoinKind,
+    plan: JoinPlan,
+    isa: Isa,
+}
+
+/// Keys of a side, and which of their rows have one; all where that is `None`.
+pub type Side<'a, K> = (&'a [K], Option<&'a Selection>);
+
+impl HashJoin {
+    /// A join that is run in this way, with the widest instructions of the machine.
+    pub fn new(kind: JoinKind, plan: JoinPlan) -> Self {
+        Self {
+            kind,
+            plan,
+            isa: Isa::widest(),
+        }
+    }
+
+    /// With these instructions.
+    ///
+    /// # Errors
+    /// [`UnsupportedIsa`] where the machine lacks them.
+    pub fn with_isa(self, isa: Isa) -> Result<Self, UnsupportedIsa> {
+        if isa.is_available() {
+            Ok(Self { isa, ..self })
+        } else {
+            Err(UnsupportedIsa { isa })
+        }
+    }
+
+    /// Joins the keys of the build side with those of the probe side, and hands `sink` the rows, about
+    /// 8192 of them each time.
+    ///
+    /// # Errors
+    /// [`JoinError::TooManyRows`] and [`JoinError::OtherRows`], before `sink` is called.
+    pub fn run<K: Key, P: Probe>(
+        &self,
+        build: Side<'_, K>,
+        probed: Side<'_, K>,
+        probe: &P,
+        mut sink: impl FnMut(&Matched),
+    ) -> Result<(), JoinError> {
+        check_side(probed.0.len(), probed.1)?;
+        if self.plan.partitions_log2 > 0 {
+            return self.run_partitioned(build, probed, probe, &mut sink);
+        }
+        let (keys, valid) = build;
+        let lines = vec![Line::default(); Line::count_for(keys.len())];
+        let links = vec![0; keys.len()];
+        let mut table = JoinTable::build_with(self.isa, lines, links, keys, valid, probe)?;
+        if self.plan.is_filtered {
+            table = table.with_filter(BloomFilter::of(keys, valid, probe));
+        }
+        self.probe_all(&table, probed, probe, sink)
+    }
+
+    fn probe_all<K: Key, L: AsRef<[Line]>, N: AsRef<[u32]>, P: Probe>(
+        &self,
+        table: &JoinTable<L, N>,
+        (keys, valid): Side<'_, K>,
+        probe: &P,
+        mut sink: impl FnMut(&Matched),
+    ) -> Result<(), JoinError> {
+        let (mut cursor, mut matched) = (ProbeCursor::default(), Matched::default());
+        loop {
+            matched.clear();
+            let is_done = table.probe(
+                self.kind,
+                self.plan.probing,
+                keys,
+                valid,
+                &mut cursor,
+                &mut matched,
+                probe,
+            )?;
+            if !matched.probe_rows.is_empty() {
+                sink(&matched);
+            }
+            if is_done {
+                return Ok(());
+            }
+        }
+    }
+
+    fn run_partitioned<K: Key, P: Probe>(
+        &self,
+        build: Side<'_, K>,
+        probed: Side<'_, K>,
+        probe: &P,
+        sink: &mut impl FnMut(&Matched),
+    ) -> Result<(), JoinError> {
+        let partitions_log2 = self.plan.partitions_log2;
+        let build = Partitions::of(build.0, build.1, partitions_log2, probe)?;
+        let probed = Partitions::of(probed.0, probed.1, partitions_log2, probe)?;
+        let (mut lines, mut links) = (Vec::new(), Vec::new());
+        let mut original = Matched::default();
+        for index in 0..build.len() {
+            let (build_keys, build_rows) = build.partition(index);
+            let (probe_keys, probe_rows) = probed.partition(index);
+            lines.resize(Line::count_for(build_keys.len()), Line::default());
+            links.resize(build_keys.len(), 0);
+            let (lines, links) = (&mut lines[..], &mut links[..]);
+            let table = JoinTable::build_with(self.isa, lines, links, build_keys, None, probe)?;
+            self.probe_all(&table, (probe_keys, None), probe, |matched| {
+                original.clear();
+                let rows = matched.probe_rows.iter();
+                let rows = rows.map(|row| probe_rows[*row as usize]);
+                original.probe_rows.extend(rows);
+                let rows = matched.build_rows.iter();
+                let rows = rows.map(|row| build_rows.get(*row as usize).copied());
+                original
+                    .build_rows
+                    .extend(rows.map(|row| row.unwrap_or(NO_ROW)));
+                sink(&original);
+            })?;
+        }
+        if matches!(self.kind, JoinKind::Anti | JoinKind::Left) && !probed.null_rows().is_empty() {
+            original.clear();
+            original.probe_rows.extend_from_slice(probed.null_rows());
+            if self.kind == JoinKind::Left {
+                original
+                    .build_rows
+                    .resize(original.probe_rows.len(), NO_ROW);
+            }
+            sink(&original);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,249 @@
+//! The build side.
+
+use nearfar_model::Probe;
+
+use super::filter::BloomFilter;
+use crate::isa::{Isa, UnsupportedIsa};
+use crate::key::Key;
+use crate::line::Line;
+use crate::line_table::{LineTable, NO_ROW, hash};
+use crate::selection::Selection;
+use crate::vectors::{self, Kernel, Vectors};
+
+/// Lookups between the prefetch of a line and its use while a table is built.
+const DISTANCE: usize = 24;
+
+/// Why a join was not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// Rows have numbers of four bytes.
+    #[error("{rows} rows on one side of a join, of which {} are possible: join in parts", NO_ROW - 1)]
+    TooManyRows {
+        /// Rows of that side.
+        rows: usize,
+    },
+    /// The memory that the caller gave does not hold the table.
+    #[error(
+        "a build side of {rows} rows needs {lines_needed} lines of 64 bytes, not {lines}, and room for \
+         {rows} links, not {links}: give more memory, or divide the build side"
+    )]
+    NoRoom {
+        /// Rows of the build side.
+        rows: usize,
+        /// Lines that they need.
+        lines_needed: usize,
+        /// Lines that were given.
+        lines: usize,
+        /// Links between rows of equal keys that were given.
+        links: usize,
+    },
+    /// The rows that have a key are of another number.
+    #[error("{keys} keys, but {selected} rows that say which of them are null")]
+    OtherRows {
+        /// Number of keys.
+        keys: usize,
+        /// Rows of the selection.
+        selected: usize,
+    },
+}
+
+/// Rows of a build side by key.
+///
+/// ```
+/// use nearfar_kernels::{JoinKind, JoinTable, Matched, ProbeCursor, Probing};
+/// use nearfar_model::Native;
+///
+/// let table = JoinTable::build(&[10_i64, 20, 30], None, &Native)?;
+/// let mut matched = Matched::default();
+/// let (keys, probing) = ([30_i64, 5, 10], Probing::default());
+/// table.probe(JoinKind::Inner, probing, &keys, None, &mut ProbeCursor::default(), &mut matched, &Native)?;
+/// assert_eq!((&matched.probe_rows[..], &matched.build_rows[..]), (&[0, 2][..], &[2, 0][..]));
+/// # Ok::<(), nearfar_kernels::JoinError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct JoinTable<L = Vec<Line>, N = Vec<u32>> {
+    pub(super) isa: Isa,
+    pub(super) table: LineTable<L>,
+    /// For each row the next one of the same key, or [`NO_ROW`]; unspecified where all keys differ.
+    pub(super) next: N,
+    pub(super) is_unique: bool,
+    pub(super) filter: Option<BloomFilter>,
+    rows: usize,
+}
+
+impl JoinTable {
+    /// A table in memory of its own, near. Rows that are not in `valid` have no key.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn build<K: Key, P: Probe>(
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        let lines = vec![Line::default(); Line::count_for(keys.len())];
+        Self::build_in(lines, vec![0; keys.len()], keys, valid, probe)
+    }
+}
+
+impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable<L, N> {
+    /// A table in memory of the caller's, on any tier: lines as many as [`Line::count_for`] says, and a
+    /// link for each row. Rows that are not in `valid` have no key.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn build_in<K: Key, P: Probe>(
+        lines: L,
+        next: N,
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        Self::build_with(Isa::widest(), lines, next, keys, valid, probe)
+    }
+
+    pub(super) fn build_with<K: Key, P: Probe>(
+        isa: Isa,
+        lines: L,
+        next: N,
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        check_side(keys.len(), valid)?;
+        let (rows, links) = (keys.len(), next.as_ref().len());
+        let (given, lines_needed) = (lines.as_ref().len(), Line::count_for(rows));
+        if given < lines_needed || links < rows {
+            return Err(JoinError::NoRoom {
+                rows,
+                lines_needed,
+                lines: given,
+                links,
+            });
+        }
+        let mut table = Self {
+            isa,
+            table: LineTable::new(lines),
+            next,
+            is_unique: true,
+            filter: None,
+            rows,
+        };
+        let build = Build {
+            table: &mut table,
+            keys,
+            valid,
+            probe,
+        };
+        vectors::run(isa, build);
+        Ok(table)
+    }
+}
+
+impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
+    /// With these instructions for probes.
+    ///
+    /// # Errors
+    /// [`UnsupportedIsa`] where the machine lacks them.
+    pub fn with_isa(self, isa: Isa) -> Result<Self, UnsupportedIsa> {
+        if isa.is_available() {
+            Ok(Self { isa, ..self })
+        } else {
+            Err(UnsupportedIsa { isa })
+        }
+    }
+
+    /// With a filter that probes ask first: worth it where the table is far or larger than the caches
+    /// and many keys find nothing. It is made of the same keys as the table.
+    #[must_use]
+    pub fn with_filter(self, filter: BloomFilter) -> Self {
+        Self {
+            filter: Some(filter),
+            ..self
+        }
+    }
+
+    /// Whether no key has more than one row.
+    pub fn is_unique(&self) -> bool {
+        self.is_unique
+    }
+
+    /// Rows of the build side, those without a key included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of lines and links.
+    pub fn bytes(&self) -> usize {
+        self.table.bytes() + size_of_val(self.next.as_ref())
+    }
+}
+
+/// Refuses what rows cannot be numbered of, or have other nulls.
+pub(super) fn check_side(keys: usize, valid: Option<&Selection>) -> Result<(), JoinError> {
+    if keys >= NO_ROW as usize {
+        return Err(JoinError::TooManyRows { rows: keys });
+    }
+    match valid {
+        Some(valid) if valid.len() != keys => Err(JoinError::OtherRows {
+            keys,
+            selected: valid.len(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+struct Build<'a, L, N, K, P> {
+    table: &'a mut JoinTable<L, N>,
+    keys: &'a [K],
+    valid: Option<&'a Selection>,
+    probe: &'a P,
+}
+
+impl<L, N, K, P> Kernel for Build<'_, L, N, K, P>
+where
+    L: AsRef<[Line]> + AsMut<[Line]>,
+    N: AsRef<[u32]> + AsMut<[u32]>,
+    K: Key,
+    P: Probe,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Vectors>(self) {
+        let Self {
+            table: join,
+            keys,
+            valid,
+            probe,
+        } = self;
+        tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
+        for (row, key) in keys.iter().enumerate() {
+            if let Some(ahead) = keys.get(row + DISTANCE) {
+                let home = join.table.home(hash(ahead.bits()));
+                join.table.prefetch(home, probe);
+            }
+            if valid.is_some_and(|valid| !valid.contains(row)) {
+                continue;
+            }
+            let bits = key.bits();
+            let home = join.table.home(hash(bits));
+            let first = join
+                .table
+                .find_or_insert::<V, P>(bits, home, row as u32, probe);
+            if first != NO_ROW {
+                if join.is_unique {
+                    join.is_unique = false;
+                    join.next.as_mut().fill(NO_ROW);
+                }
+                // Behind the first of the key, so that the line stays as it is.
+                let next = join.next.as_mut();
+                tell!(probe.write(next.as_ptr().addr() + first as usize * 4, 4));
+                tell!(probe.write(next.as_ptr().addr() + row * 4, 4));
+                next[row] = next[first as usize];
+                next[first as usize] = row as u32;
+            }
+        }
+    }
+}
