@@ -4,6 +4,7 @@
 //!   columns: a [`Selection`] of their rows.
 //! * [`Aggregate`] and [`HashGroups`] sum, count and find extremes, over all rows or by group.
 //! * [`HashJoin`] and [`JoinTable`] join rows by their keys; a table may be far.
+//! * [`copy`](mod@copy) moves data between tiers by threads of its own, once for all who read it.
 //! * [`words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
 //! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
@@ -25,6 +26,7 @@ macro_rules! tell {
 }
 
 mod aggregate;
+pub mod copy;
 mod isa;
 mod join;
 mod key;

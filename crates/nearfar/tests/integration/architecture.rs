@@ -122,7 +122,9 @@ const RESERVED: [(&str, &[&str]); 5] = [
 ];
 
 /// Files and folders outside of nearfar-memory and nearfar-index that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 6] = [
+const UNSAFE_PLACES: [&str; 8] = [
+    "crates/nearfar-kernels/src/copy/bytes.rs",
+    "crates/nearfar-kernels/src/copy/stage.rs",
     "crates/nearfar-kernels/src/line.rs",
     "crates/nearfar-kernels/src/scan",
     "crates/nearfar-kernels/src/vectors.rs",

@@ -1,0 +1,60 @@
+//! What can go wrong with copies.
+
+use super::method::MethodUnavailable;
+
+/// Errors of copies between tiers.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// Chunks are whole cache lines.
+    #[error("chunks of {chunk_bytes} bytes: give a multiple of 64 that is not 0")]
+    ChunkBytes {
+        /// What was asked for.
+        chunk_bytes: usize,
+    },
+    /// A ring without chunks, or with one that is too short.
+    #[error(
+        "buffer {buffer} of {buffers} has {bytes} bytes, which is no chunk of {chunk_bytes} bytes: give \
+         at least one, all as long as a chunk"
+    )]
+    Buffer {
+        /// Which buffer, from 0 on.
+        buffer: usize,
+        /// Number of buffers.
+        buffers: usize,
+        /// Its bytes.
+        bytes: usize,
+        /// Bytes of a chunk.
+        chunk_bytes: usize,
+    },
+    /// A copy of other length than its source.
+    #[error(
+        "part {part} is copied from {from_bytes} bytes to {to_bytes} bytes: give the same lengths"
+    )]
+    PartLength {
+        /// Which part, from 0 on.
+        part: usize,
+        /// Bytes of the source.
+        from_bytes: usize,
+        /// Bytes of the destination.
+        to_bytes: usize,
+    },
+    /// Nobody reads.
+    #[error("no consumer: give at least one")]
+    NoConsumer,
+    /// The machine cannot copy in this way.
+    #[error(transparent)]
+    Method(#[from] MethodUnavailable),
+    /// A copier ended in the middle of its work; what it copied is not used.
+    #[error("copier {copier} died: what is not copied yet will not be")]
+    CopierDied {
+        /// Which copier, from 0 on.
+        copier: usize,
+    },
+    /// The caller has cancelled.
+    #[error("the copy was cancelled")]
+    Cancelled,
+    /// The work that the copy was for has ended.
+    #[error("the copy was given up: nobody waits for it")]
+    Abandoned,
+}

@@ -1,0 +1,30 @@
+//! Copies between far and near memory, by threads of their own.
+//!
+//! * [`streamed`] sends far bytes through a ring of near chunks: any number of consumers read every chunk,
+//!   each at its own pace, and every chunk is copied once. It is for pipelines over the same far data that
+//!   run concurrently, with as much near memory as the ring has.
+//! * [`staged`] copies whole buffers in a given order while the caller works: pipelines that run one after
+//!   the other wait only for what is not there yet, and data that they share is copied once. It goes in
+//!   both directions.
+//!
+//! Memory is the caller's, and so are its budgets: regions that were refused are no buffers. Five copiers
+//! copy by default, as in geyer-2023, section 5; [`Copiers::Adaptive`] lets as many of them work as
+//! consumers wait for.
+//!
+//! Nobody waits for ever: copiers that die, and callers that cancel ([`CopyCancel`]), end all waits within
+//! 100 ms, copies of large chunks included.
+
+mod bytes;
+mod error;
+mod method;
+mod options;
+mod ring;
+mod stage;
+mod stream;
+mod sync;
+
+pub use self::error::CopyError;
+pub use self::method::{CopyMethod, MethodUnavailable};
+pub use self::options::{Copier, Copiers, CopyCancel, CopyOptions, MethodCopier};
+pub use self::stage::{StagePart, Staged, staged};
+pub use self::stream::{Chunk, Chunks, streamed};

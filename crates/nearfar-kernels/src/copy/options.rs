@@ -1,0 +1,140 @@
+//! How copies are made, and by whom.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::bytes;
+use super::error::CopyError;
+use super::method::CopyMethod;
+
+/// Threads that copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copiers {
+    /// So many, all the time.
+    Fixed(NonZeroUsize),
+    /// As many as are waited for: one more whenever somebody waits for a chunk, one less whenever a
+    /// copier waits for a free one, between one and this number.
+    Adaptive(NonZeroUsize),
+}
+
+impl Copiers {
+    /// The published number (geyer-2023, section 5).
+    pub const PUBLISHED: Self = Self::Fixed(const { NonZeroUsize::new(5).unwrap() });
+
+    /// Threads that there are, those that rest included.
+    pub const fn threads(self) -> usize {
+        match self {
+            Self::Fixed(count) | Self::Adaptive(count) => count.get(),
+        }
+    }
+
+    /// Threads that work at first.
+    pub(super) const fn active_at_first(self) -> usize {
+        match self {
+            Self::Fixed(count) => count.get(),
+            Self::Adaptive(_) => 1,
+        }
+    }
+}
+
+impl Default for Copiers {
+    fn default() -> Self {
+        Self::PUBLISHED
+    }
+}
+
+/// How copies are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CopyOptions {
+    /// Bytes of a chunk: a multiple of 64. The last chunk of a buffer is as long as what is left.
+    pub chunk_bytes: usize,
+    /// Threads that copy.
+    pub copiers: Copiers,
+}
+
+impl Default for CopyOptions {
+    /// Chunks of 256 KiB, which the second-level cache holds; five copiers.
+    fn default() -> Self {
+        Self {
+            chunk_bytes: 256 << 10,
+            copiers: Copiers::default(),
+        }
+    }
+}
+
+impl CopyOptions {
+    pub(super) fn check(&self) -> Result<(), CopyError> {
+        let chunk_bytes = self.chunk_bytes;
+        if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(64) {
+            return Err(CopyError::ChunkBytes { chunk_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// What a copier does with each piece. It is made on its thread, which it may pin.
+pub trait Copier {
+    /// Copies all of `from` to `to`, which is as long.
+    fn copy(&mut self, from: &[u8], to: &mut [u8]);
+}
+
+/// Copies by one method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MethodCopier {
+    /// Found on this machine.
+    method: CopyMethod,
+}
+
+impl MethodCopier {
+    /// A copier by this method.
+    ///
+    /// # Errors
+    /// [`CopyError::Method`] where the machine does not have it.
+    pub fn new(method: CopyMethod) -> Result<Self, CopyError> {
+        method.check()?;
+        Ok(Self { method })
+    }
+}
+
+impl Copier for MethodCopier {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        bytes::copy(self.method, from, to);
+    }
+}
+
+/// Cancels copies from any thread. Clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct CopyCancel(Arc<AtomicBool>);
+
+impl CopyCancel {
+    /// Ends all copies and waits within 100 ms.
+    pub fn cancel(&self) {
+        // Nothing else is told by it.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Bytes that are copied between two looks at whether to go on: below a millisecond.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Copies piece by piece, as long as nobody has cancelled; whether all was copied.
+pub(super) fn copy_pieces(
+    copier: &mut impl Copier,
+    from: &[u8],
+    to: &mut [u8],
+    cancel: &CopyCancel,
+) -> bool {
+    for (from, to) in from.chunks(PIECE_BYTES).zip(to.chunks_mut(PIECE_BYTES)) {
+        if cancel.is_cancelled() {
+            return false;
+        }
+        copier.copy(from, to);
+    }
+    true
+}

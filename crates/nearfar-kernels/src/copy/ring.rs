@@ -1,0 +1,311 @@
+//! The ring of chunks between copiers and consumers.
+//!
+//! ```text
+//!   chunk       0        1         2         3         4      ...
+//!   slot        0        1         2         0         1           of three
+//!               Free -> Claimed -> Filled -> Free -> ...
+//!                copier takes    copier puts   last consumer of it gives
+//!                the buffer out  it back       the buffer back
+//! ```
+//!
+//! Chunks are claimed in order, and a chunk's slot is that of its number. A slot is filled for all consumers
+//! that there are then, and free again when the last of them has released it: that is the back-pressure.
+//! Every change is made under one lock, whole.
+
+use super::error::CopyError;
+use super::options::Copiers;
+use super::sync::{Arc, Condvar, Mutex, MutexGuard, into_inner, lock, wait};
+
+pub(super) struct Ring<B> {
+    state: Mutex<State<B>>,
+    changed: Condvar,
+}
+
+struct State<B> {
+    slots: Vec<Slot<B>>,
+    /// The next chunk to be claimed.
+    next: usize,
+    chunks: usize,
+    consumers: usize,
+    /// Copiers with a lower number than this work.
+    active: usize,
+    copiers: Copiers,
+    /// Why nobody goes on.
+    stopped: Option<CopyError>,
+}
+
+enum Slot<B> {
+    Free(B),
+    Claimed,
+    Filled {
+        chunk: usize,
+        buffer: Arc<B>,
+        readers: usize,
+    },
+}
+
+impl<B> Ring<B> {
+    /// A ring of these buffers, of which there is one, for so many chunks and consumers.
+    pub(super) fn new(
+        buffers: impl IntoIterator<Item = B>,
+        chunks: usize,
+        consumers: usize,
+        copiers: Copiers,
+    ) -> Self {
+        let state = State {
+            slots: buffers.into_iter().map(Slot::Free).collect(),
+            next: 0,
+            chunks,
+            consumers,
+            active: copiers.active_at_first(),
+            copiers,
+            stopped: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The next chunk and a buffer for it; `None` when there is none left, or all have stopped.
+    pub(super) fn claim(
+        &self,
+        copier: usize,
+        is_cancelled: impl Fn() -> bool,
+    ) -> Option<(usize, B)> {
+        let mut state = lock(&self.state);
+        loop {
+            if is_cancelled() {
+                self.stop_locked(&mut state, CopyError::Cancelled);
+            }
+            if state.stopped.is_some() || state.next == state.chunks {
+                return None;
+            }
+            let at = state.next % state.slots.len();
+            let is_active = copier < state.active;
+            if is_active {
+                match std::mem::replace(&mut state.slots[at], Slot::Claimed) {
+                    Slot::Free(buffer) => {
+                        state.next += 1;
+                        if state.next == state.chunks {
+                            self.changed.notify_all();
+                        }
+                        return Some((state.next - 1, buffer));
+                    }
+                    other => state.slots[at] = other,
+                }
+                if matches!(state.copiers, Copiers::Adaptive(_)) && state.active > 1 {
+                    state.active -= 1;
+                }
+            }
+            state = wait(&self.changed, state);
+        }
+    }
+
+    /// A claimed chunk is in its buffer.
+    pub(super) fn fill(&self, chunk: usize, buffer: B) {
+        let mut state = lock(&self.state);
+        let (at, readers) = (chunk % state.slots.len(), state.consumers);
+        state.slots[at] = match readers {
+            0 => Slot::Free(buffer),
+            _ => Slot::Filled {
+                chunk,
+                buffer: Arc::new(buffer),
+                readers,
+            },
+        };
+        self.changed.notify_all();
+    }
+
+    /// Nobody goes on; the first reason counts.
+    pub(super) fn stop(&self, reason: CopyError) {
+        self.stop_locked(&mut lock(&self.state), reason);
+    }
+
+    fn stop_locked(&self, state: &mut MutexGuard<'_, State<B>>, reason: CopyError) {
+        state.stopped.get_or_insert(reason);
+        self.changed.notify_all();
+    }
+
+    /// The buffer of a chunk, once it is there. `None` behind the last chunk.
+    pub(super) fn read(
+        &self,
+        chunk: usize,
+        is_cancelled: impl Fn() -> bool,
+    ) -> Result<Option<Arc<B>>, CopyError> {
+        let mut state = lock(&self.state);
+        let mut is_first_turn = true;
+        loop {
+            if chunk == state.chunks {
+                return Ok(None);
+            }
+            if is_cancelled() {
+                self.stop_locked(&mut state, CopyError::Cancelled);
+            }
+            if let Some(reason) = &state.stopped {
+                return Err(reason.clone());
+            }
+            match &state.slots[chunk % state.slots.len()] {
+                Slot::Filled {
+                    chunk: filled,
+                    buffer,
+                    ..
+                } if *filled == chunk => return Ok(Some(Arc::clone(buffer))),
+                _ => {}
+            }
+            if std::mem::take(&mut is_first_turn) && state.active < state.copiers.threads() {
+                state.active += 1;
+                self.changed.notify_all();
+            }
+            state = wait(&self.changed, state);
+        }
+    }
+
+    /// A consumer does not need a chunk any more that it has read.
+    pub(super) fn release(&self, chunk: usize, buffer: Arc<B>) {
+        // The last one to release it is its only owner then.
+        drop(buffer);
+        self.released(&mut lock(&self.state), chunk);
+    }
+
+    /// A consumer has read all chunks before `chunk` and reads no other.
+    pub(super) fn leave(&self, chunk: usize) {
+        let mut state = lock(&self.state);
+        state.consumers -= 1;
+        let unread: Vec<usize> = state
+            .slots
+            .iter()
+            .filter_map(|slot| match slot {
+                Slot::Filled { chunk: filled, .. } if *filled >= chunk => Some(*filled),
+                _ => None,
+            })
+            .collect();
+        for chunk in unread {
+            self.released(&mut state, chunk);
+        }
+        if state.consumers == 0 && state.next < state.chunks {
+            self.stop_locked(&mut state, CopyError::Abandoned);
+        }
+    }
+
+    fn released(&self, state: &mut MutexGuard<'_, State<B>>, chunk: usize) {
+        let at = chunk % state.slots.len();
+        let Slot::Filled { readers, .. } = &mut state.slots[at] else {
+            return;
+        };
+        *readers -= 1;
+        if *readers == 0
+            && let Slot::Filled { buffer, .. } =
+                std::mem::replace(&mut state.slots[at], Slot::Claimed)
+        {
+            let buffer = into_inner(buffer).expect("all readers have released it");
+            state.slots[at] = Slot::Free(buffer);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Copiers that work now.
+    pub(super) fn active(&self) -> usize {
+        lock(&self.state).active
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use std::num::NonZeroUsize;
+
+    fn copiers(count: usize) -> Copiers {
+        Copiers::Fixed(NonZeroUsize::new(count).unwrap())
+    }
+
+    fn copy_all(ring: &Ring<usize>, copier: usize) {
+        while let Some((chunk, _)) = ring.claim(copier, || false) {
+            ring.fill(chunk, chunk + 100);
+        }
+    }
+
+    fn read_all(ring: &Ring<usize>) -> usize {
+        let mut chunk = 0;
+        while let Some(buffer) = ring.read(chunk, || false).unwrap() {
+            assert_eq!(*buffer, chunk + 100);
+            ring.release(chunk, buffer);
+            chunk += 1;
+        }
+        ring.leave(chunk);
+        chunk
+    }
+
+    fn check(model: impl Fn() + Send + Sync + 'static) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(2);
+        builder.check(model);
+    }
+
+    #[test]
+    fn two_copiers_one_consumer_one_slot() {
+        check(|| {
+            let ring = Arc::new(Ring::new([0], 2, 1, copiers(2)));
+            let threads = [0, 1].map(|copier| {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || copy_all(&ring, copier))
+            });
+            assert_eq!(read_all(&ring), 2);
+            threads.map(|thread| thread.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn one_copier_two_consumers_share_every_chunk() {
+        check(|| {
+            let ring = Arc::new(Ring::new([0], 2, 2, copiers(1)));
+            let copier = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || copy_all(&ring, 0))
+            };
+            let other = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || read_all(&ring))
+            };
+            assert_eq!(read_all(&ring), 2);
+            assert_eq!(other.join().unwrap(), 2);
+            copier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_copier_that_stops_the_ring_leaves_nobody_waiting() {
+        check(|| {
+            let ring = Arc::new(Ring::new([0], 2, 1, copiers(1)));
+            let copier = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || {
+                    if ring.claim(0, || false).is_some() {
+                        ring.stop(CopyError::CopierDied { copier: 0 });
+                    }
+                })
+            };
+            let read = ring.read(0, || false);
+            assert_eq!(read.err(), Some(CopyError::CopierDied { copier: 0 }));
+            copier.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_consumer_that_leaves_early_keeps_no_slot() {
+        check(|| {
+            let ring = Arc::new(Ring::new([0], 2, 2, copiers(1)));
+            let copier = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || copy_all(&ring, 0))
+            };
+            let other = {
+                let ring = Arc::clone(&ring);
+                loom::thread::spawn(move || ring.leave(0))
+            };
+            assert_eq!(read_all(&ring), 2);
+            other.join().unwrap();
+            copier.join().unwrap();
+        });
+    }
+}

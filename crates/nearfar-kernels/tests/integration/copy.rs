@@ -1,0 +1,301 @@
+//! Copies between tiers: every byte once, in order, and nobody waits for ever.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nearfar_kernels::copy::{
+    Chunks, Copier, Copiers, CopyCancel, CopyError, CopyMethod, CopyOptions, MethodCopier,
+    StagePart, staged, streamed,
+};
+use proptest::prelude::*;
+
+type Buffer = Vec<u8>;
+
+fn options(chunk_bytes: usize, copiers: usize) -> CopyOptions {
+    CopyOptions {
+        chunk_bytes,
+        copiers: Copiers::Fixed(NonZeroUsize::new(copiers).unwrap()),
+    }
+}
+
+fn bytes(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|byte| (byte * 31) as u8 ^ (byte >> 5) as u8)
+        .collect()
+}
+
+fn native(_: usize) -> MethodCopier {
+    MethodCopier::new(CopyMethod::NonTemporal).unwrap()
+}
+
+/// Counts what it copies.
+struct Counting<'a>(&'a AtomicUsize);
+
+impl Copier for Counting<'_> {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        self.0.fetch_add(from.len(), Ordering::Relaxed);
+        to.copy_from_slice(from);
+    }
+}
+
+/// Panics at its first piece, or takes long for it.
+enum Bad {
+    Dies,
+    TakesLong,
+}
+
+impl Copier for Bad {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        match self {
+            Self::Dies => panic!("a copier that dies"),
+            Self::TakesLong => thread::sleep(Duration::from_millis(5)),
+        }
+        to.copy_from_slice(from);
+    }
+}
+
+fn collect(chunks: &mut Chunks<'_, Buffer>) -> Result<Vec<u8>, CopyError> {
+    let mut all = Vec::new();
+    while let Some(chunk) = chunks.next_chunk()? {
+        all.extend_from_slice(&chunk);
+    }
+    Ok(all)
+}
+
+fn assert_streamed(length: usize, options: CopyOptions, depth: usize, consumers: usize) {
+    let far = bytes(length);
+    let copied = AtomicUsize::new(0);
+    let buffers = vec![vec![0; options.chunk_bytes]; depth];
+    let cancel = CopyCancel::default();
+    let found = streamed(
+        &far,
+        buffers,
+        options,
+        &cancel,
+        |_| Counting(&copied),
+        vec![collect; consumers],
+    );
+    for found in found.unwrap() {
+        assert!(found.unwrap() == far);
+    }
+    assert_eq!(copied.into_inner(), length, "shared chunks are copied once");
+}
+
+#[test]
+fn chunks_that_do_not_divide_and_one_slot() {
+    for length in [0, 1, 63, 64, 65, 1000, 4096] {
+        for (copiers, depth, consumers) in [(1, 1, 1), (3, 1, 2), (1, 4, 3), (5, 2, 4)] {
+            assert_streamed(length, options(64, copiers), depth, consumers);
+        }
+    }
+}
+
+#[test]
+fn a_consumer_that_leaves_early_holds_nobody_up() {
+    let far = bytes(10_000);
+    let buffers = vec![vec![0; 64]; 2];
+    let leaves = |chunks: &mut Chunks<'_, Buffer>, after: usize| {
+        let mut read = 0;
+        while read < after
+            && let Some(_chunk) = chunks.next_chunk().unwrap()
+        {
+            read += 1;
+        }
+        read
+    };
+    let consumers: Vec<_> = [3, usize::MAX, 0]
+        .into_iter()
+        .map(|after| move |chunks: &mut Chunks<'_, Buffer>| leaves(chunks, after))
+        .collect();
+    let cancel = CopyCancel::default();
+    let read = streamed(
+        &far,
+        buffers.clone(),
+        options(64, 2),
+        &cancel,
+        native,
+        consumers,
+    )
+    .unwrap();
+    assert_eq!(read, [3, 157, 0]);
+    let all_leave = vec![|chunks: &mut Chunks<'_, Buffer>| leaves(chunks, 2)];
+    let read = streamed(&far, buffers, options(64, 2), &cancel, native, all_leave);
+    assert_eq!(read, Ok(vec![2]));
+}
+
+#[test]
+fn copiers_that_die_are_told_of_and_nobody_hangs() {
+    let far = bytes(10_000);
+    let began = Instant::now();
+    let buffers = vec![vec![0; 64]; 2];
+    let cancel = CopyCancel::default();
+    let dies = |index| {
+        if index == 1 {
+            Bad::Dies
+        } else {
+            Bad::TakesLong
+        }
+    };
+    let found = streamed(
+        &far,
+        buffers,
+        options(64, 2),
+        &cancel,
+        dies,
+        vec![collect; 2],
+    );
+    let died = Err(CopyError::CopierDied { copier: 1 });
+    assert_eq!(found, Ok(vec![died.clone(), died]));
+    let mut near = vec![0; 10_000];
+    let parts = vec![StagePart {
+        from: &far,
+        to: &mut near,
+    }];
+    let found = staged(parts, options(64, 2), &cancel, dies, |staged| {
+        staged.wait(0).map(<[u8]>::len)
+    });
+    assert_eq!(found, Ok(Err(CopyError::CopierDied { copier: 1 })));
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn cancelling_ends_waits_and_copies() {
+    // 4 MiB in one chunk take 80 ms here, piece by piece, and all of it would take minutes.
+    let far = vec![0; 64 << 20];
+    let cancel = CopyCancel::default();
+    let cancels = cancel.clone();
+    let canceller = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(30));
+        let cancelled = Instant::now();
+        cancels.cancel();
+        cancelled
+    });
+    let buffers = vec![vec![0; 4 << 20]; 2];
+    let slow = |_| Bad::TakesLong;
+    let found = streamed(
+        &far,
+        buffers,
+        options(4 << 20, 1),
+        &cancel,
+        slow,
+        vec![collect],
+    );
+    let cancelled = canceller.join().unwrap();
+    assert_eq!(found, Ok(vec![Err(CopyError::Cancelled)]));
+    assert!(
+        cancelled.elapsed() < Duration::from_secs(2),
+        "it took {:?}",
+        cancelled.elapsed()
+    );
+    let mut near = vec![0; far.len()];
+    let parts = vec![StagePart {
+        from: &far,
+        to: &mut near,
+    }];
+    let found = staged(parts, options(64, 1), &cancel, slow, |staged| {
+        staged.wait(0).map(<[u8]>::len)
+    });
+    assert_eq!(found, Ok(Err(CopyError::Cancelled)));
+}
+
+#[test]
+fn adaptive_copiers_work_as_many_as_are_waited_for() {
+    let far = bytes(100_000);
+    let adaptive = CopyOptions {
+        chunk_bytes: 64,
+        copiers: Copiers::Adaptive(NonZeroUsize::new(4).unwrap()),
+    };
+    let run = |pause: Duration, copier: fn(usize) -> Bad| {
+        let consumer = move |chunks: &mut Chunks<'_, Buffer>| {
+            let (mut active_max, mut read) = (0, 0);
+            while read < 40 && chunks.next_chunk().unwrap().is_some() {
+                read += 1;
+                thread::sleep(pause);
+                active_max = active_max.max(chunks.active_copiers());
+            }
+            (active_max, chunks.active_copiers())
+        };
+        let buffers = vec![vec![0; 64]; 8];
+        let cancel = CopyCancel::default();
+        streamed(&far, buffers, adaptive, &cancel, copier, vec![consumer]).unwrap()[0]
+    };
+    let (waited_for, _) = run(Duration::ZERO, |_| Bad::TakesLong);
+    assert!(waited_for > 1, "{waited_for}");
+    assert_streamed(50_000, adaptive, 3, 2);
+}
+
+#[test]
+fn parts_are_there_in_their_order_and_in_both_directions() {
+    let sources: Vec<Vec<u8>> = [0, 1, 700, 64, 5000].map(bytes).into();
+    for copiers in [1, 3] {
+        let mut copies: Vec<Vec<u8>> = sources.iter().map(|from| vec![0; from.len()]).collect();
+        let parts = sources.iter().zip(&mut copies);
+        let parts = parts.map(|(from, to)| StagePart { from, to }).collect();
+        let cancel = CopyCancel::default();
+        let all = staged(parts, options(64, copiers), &cancel, native, |staged| {
+            (0..sources.len()).all(|part| staged.wait(part) == Ok(&sources[part][..]))
+        });
+        assert_eq!(all, Ok(true));
+        assert_eq!(copies, sources);
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused_before_anything_is() {
+    let cancel = CopyCancel::default();
+    let refused = |chunk_bytes, buffers: Vec<Buffer>, consumers: usize| {
+        let consumers = vec![collect; consumers];
+        streamed(
+            &[1; 100],
+            buffers,
+            options(chunk_bytes, 1),
+            &cancel,
+            native,
+            consumers,
+        )
+        .unwrap_err()
+    };
+    let chunk = || vec![vec![0; 64]; 2];
+    assert_eq!(
+        refused(0, chunk(), 1),
+        CopyError::ChunkBytes { chunk_bytes: 0 }
+    );
+    assert_eq!(
+        refused(100, chunk(), 1),
+        CopyError::ChunkBytes { chunk_bytes: 100 }
+    );
+    assert_eq!(refused(64, chunk(), 0), CopyError::NoConsumer);
+    assert!(matches!(
+        refused(64, vec![], 1),
+        CopyError::Buffer { buffers: 0, .. }
+    ));
+    assert!(matches!(
+        refused(128, chunk(), 1),
+        CopyError::Buffer { bytes: 64, .. }
+    ));
+    let mut near = vec![0; 99];
+    let parts = vec![StagePart {
+        from: &[1; 100],
+        to: &mut near,
+    }];
+    let refused = staged(parts, options(64, 1), &cancel, native, |_| ());
+    assert!(matches!(
+        refused,
+        Err(CopyError::PartLength { part: 0, .. })
+    ));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn every_byte_is_copied_once_in_order(
+        length in 0..20_000_usize,
+        lines in 1..40_usize,
+        (copiers, depth, consumers) in (1..6_usize, 1..6_usize, 1..4_usize),
+    ) {
+        assert_streamed(length, options(lines * 64, copiers), depth, consumers);
+    }
+}
