@@ -1,4 +1,4 @@
-//! End-to-end workloads and comparisons: TPC-H under placements, rivals, restarts.
+//! End-to-end workloads and comparisons: TPC-H under placements, TPC-C, rivals, restarts.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -12,4 +12,5 @@ pub mod oltp;
 pub mod restart;
 pub mod scan;
 pub mod server_process;
+pub mod tpcc;
 pub mod tpch;

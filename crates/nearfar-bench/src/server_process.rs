@@ -27,15 +27,20 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts `program` with `threads` threads for each kind of query, and waits until it is ready.
+    /// Starts `program` with `threads` threads for each kind of query, and waits until it is ready. With a data
+    /// directory, commits are acknowledged when they are on disk.
     ///
     /// # Errors
     /// A server that does not start.
-    pub fn start(program: &Path, threads: usize) -> Result<Self, ServerError> {
+    pub fn start(program: &Path, threads: usize, data: Option<&Path>) -> Result<Self, ServerError> {
         let failed = |reason: String| ServerError { reason };
-        let mut process = Command::new(program)
-            .args(["serve", "--port", "0", "--no-http", "--threads"])
-            .arg(threads.to_string())
+        let mut command = Command::new(program);
+        command.args(["serve", "--port", "0", "--no-http", "--threads"]);
+        command.arg(threads.to_string());
+        if let Some(data) = data {
+            command.args(["--log-sync", "on", "--data"]).arg(data);
+        }
+        let mut process = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -71,12 +76,17 @@ impl ServerProcess {
             _ => Err(failed(last)),
         }
     }
+
+    /// Ends it without a warning, as `kill -9` does.
+    pub fn kill(&mut self) {
+        // One that has ended by itself can't be killed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
 }
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It has nothing to keep.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.kill();
     }
 }

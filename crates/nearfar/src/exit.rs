@@ -10,6 +10,7 @@ use nearfar_bench::insert::InsertBenchError;
 use nearfar_bench::merge::MergeBenchError;
 use nearfar_bench::restart::RestartBenchError;
 use nearfar_bench::scan::ScanBenchError;
+use nearfar_bench::tpcc::TpccError;
 use nearfar_bench::tpch::TpchError;
 use nearfar_durable::error::DurabilityError;
 use nearfar_index_bench::bench::IndexBenchError;
@@ -180,6 +181,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     }
     if let Some(error) = error.downcast_ref::<InsertBenchError>() {
         return of_insert_bench(error);
+    }
+    if let Some(TpccError::Options { .. }) = error.downcast_ref::<TpccError>() {
+        return Some(Exit::Usage);
     }
     if let Some(error) = error.downcast_ref::<RestartBenchError>() {
         return of_restart_bench(error);

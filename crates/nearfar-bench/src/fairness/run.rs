@@ -56,7 +56,7 @@ pub fn measure_fairness(
     options: &FairnessOptions,
     mut follow: impl FnMut(Hostile),
 ) -> Result<FairnessOutcome, FairnessError> {
-    let server = ServerProcess::start(&options.program, options.threads)?;
+    let server = ServerProcess::start(&options.program, options.threads, None)?;
     let mut client = Client::connect(server.address)?;
     for table in TABLES {
         client.must(table)?;

@@ -7,7 +7,7 @@
 mod error;
 mod metrics;
 mod pgbench;
-mod postgres;
+pub(crate) mod postgres;
 mod programs;
 mod run;
 mod workload;

@@ -12,11 +12,29 @@ use nearfar_sql::scratch::ScratchFolder;
 use super::error::OltpError;
 use super::programs::{find, run};
 
-/// Commits are not waited for, as Nearfar's in memory are not, and all tables fit.
-const SETTINGS: &str = "-c listen_addresses=127.0.0.1 -c fsync=off -c synchronous_commit=off \
-                        -c full_page_writes=off -c shared_buffers=1GB";
+/// All tables fit, and checkpoints are as rare as they can be.
+const SETTINGS: &str = "-c listen_addresses=127.0.0.1 -c shared_buffers=1GB -c max_wal_size=8GB \
+                        -c checkpoint_timeout=30min";
 /// Connections beside those of clients: PostgreSQL keeps some for its superuser.
 const SPARE_CONNECTIONS: usize = 10;
+
+/// What a commit waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Upkeep {
+    /// Nothing, as Nearfar's in memory.
+    InMemory,
+    /// The disk.
+    Durable,
+}
+
+impl Upkeep {
+    fn settings(self) -> &'static str {
+        match self {
+            Self::InMemory => "-c fsync=off -c synchronous_commit=off -c full_page_writes=off",
+            Self::Durable => "-c fsync=on -c synchronous_commit=on",
+        }
+    }
+}
 
 /// A server with a new database, which ends when this is dropped.
 #[derive(Debug)]
@@ -38,7 +56,7 @@ struct User {
 
 impl Postgres {
     /// Starts one with its files below `parent`, for so many clients.
-    pub fn start(parent: &Path, clients: usize) -> Result<Self, OltpError> {
+    pub fn start(parent: &Path, clients: usize, upkeep: Upkeep) -> Result<Self, OltpError> {
         let unwritable = |source| OltpError::Run {
             program: "initdb".to_owned(),
             source,
@@ -60,7 +78,8 @@ impl Postgres {
             .program("initdb")?
             .args(["-U", "nearfar", "-A", "trust", "-N"]))?;
         let options = format!(
-            "{SETTINGS} -p {} -k {} -c max_connections={}",
+            "{SETTINGS} {} -p {} -k {} -c max_connections={}",
+            upkeep.settings(),
             server.address.port(),
             server.folder.path().display(),
             clients + SPARE_CONNECTIONS

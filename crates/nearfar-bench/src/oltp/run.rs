@@ -7,7 +7,7 @@ use nearfar_sql::scratch::ScratchFolder;
 
 use super::error::OltpError;
 use super::pgbench::Filled;
-use super::postgres::Postgres;
+use super::postgres::{Postgres, Upkeep};
 use super::workload::Workload;
 use crate::server_process::ServerProcess;
 
@@ -68,9 +68,12 @@ pub fn measure_oltp(
         source,
     })?;
     let most = options.clients.iter().max().copied().unwrap_or(1);
-    let server = ServerProcess::start(&options.program, options.threads)?;
+    let server = ServerProcess::start(&options.program, options.threads, None)?;
     let postgres = match options.beside_postgres {
-        true => Some(Postgres::start(&options.directory, most)?),
+        true => {
+            let upkeep = Upkeep::InMemory;
+            Some(Postgres::start(&options.directory, most, upkeep)?)
+        }
         false => None,
     };
     follow(format!("filling tables of scale {}", options.scale));

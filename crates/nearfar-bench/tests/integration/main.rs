@@ -8,3 +8,4 @@ mod inserts;
 mod machine;
 mod placements;
 mod report;
+mod tpcc;

@@ -8,7 +8,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
-use super::{BenchIndexArgs, FigureArgs, MachineArgs, QueryList, ScaleArgs, ThreadArgs};
+use super::{
+    BenchIndexArgs, BenchTpccArgs, FigureArgs, MachineArgs, QueryList, ScaleArgs, ThreadArgs,
+};
 use crate::human::ByteSize;
 
 /// Compare Nearfar with other engines, in one run over the same data.
@@ -30,6 +32,7 @@ pub enum BenchArea {
     Restart(BenchRestartArgs),
     Fairness(BenchFairnessArgs),
     Oltp(BenchOltpArgs),
+    Tpcc(BenchTpccArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
     #[command(hide = true)]

@@ -14,6 +14,7 @@ mod serve;
 mod shared;
 mod sql;
 mod tiers;
+mod tpcc;
 mod tpch;
 
 use std::num::NonZeroU32;
@@ -37,6 +38,7 @@ pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserActi
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
+pub use self::tpcc::BenchTpccArgs;
 pub use self::tpch::TpchArgs;
 use crate::exit::Exit;
 

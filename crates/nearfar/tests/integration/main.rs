@@ -20,4 +20,5 @@ mod sql;
 mod support;
 mod testbed;
 mod tiers;
+mod tpcc;
 mod tpch;

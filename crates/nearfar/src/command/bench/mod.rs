@@ -11,6 +11,7 @@ mod oltp;
 mod restart;
 mod scan;
 mod table;
+mod tpcc;
 
 use std::io;
 
@@ -38,6 +39,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Restart(args) => restart::run(args),
         BenchArea::Fairness(args) => fairness::run(args),
         BenchArea::Oltp(args) => oltp::run(args),
+        BenchArea::Tpcc(args) => tpcc::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
             Ok(nearfar_bench::restart::start(order, io::stdout().lock())?)

@@ -1,0 +1,91 @@
+//! `nearfar bench tpcc`.
+
+use anyhow::Context;
+use nearfar_bench::tpcc::{TpccOptions, measure_tpcc};
+use nearfar_measure::results::Metric;
+use nearfar_sql::engine::EngineOptions;
+use nearfar_topology::Topology;
+
+use super::figures_table::FiguresTable;
+use crate::args::BenchTpccArgs;
+use crate::exit::{Exit, Failed};
+use crate::interrupt::run_shown;
+use crate::machine;
+use crate::output::figures::{self, dimension};
+use crate::output::grid::Align;
+
+/// Runs the command.
+pub fn run(args: &BenchTpccArgs) -> anyhow::Result<()> {
+    let directory = args.directory.clone();
+    let options = TpccOptions {
+        program: std::env::current_exe().context("cannot find this program's file")?,
+        threads: args.threads.count(),
+        warehouses: args.warehouses.get(),
+        shrink: args.shrink.get(),
+        terminals: args.terminals.get(),
+        rounds: args.rounds.get(),
+        turn: args.seconds,
+        warmup: args.warmup,
+        thinks: args.think_times,
+        ways: args.ways.iter().map(|way| (*way).into()).collect(),
+        beside_postgres: args.rival.is_some(),
+        durable: args.durable,
+        kills: args.kills,
+        seed: args.seed,
+        directory: directory.unwrap_or_else(std::env::temp_dir),
+    };
+    let engine = EngineOptions {
+        threads: options.threads,
+        ..EngineOptions::new(Topology::this_machine()?)
+    };
+    let outcome = run_shown(move |live| {
+        let runtime = machine::many_threads(options.threads)?;
+        let with = |data| {
+            let engine = engine.clone();
+            machine::one_of_several(EngineOptions { data, ..engine })
+        };
+        let measured = measure_tpcc(&options, with, |step| live.say(step));
+        Ok(runtime.block_on(measured)?)
+    })?;
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(
+        args.figures.format,
+        configuration,
+        &metrics,
+        |metrics, out| TABLE.write(metrics, out),
+    )?;
+    match outcome.failures() {
+        0 => Ok(()),
+        count => {
+            let message = format!(
+                "{count} consistency conditions do not hold, or orders that were acknowledged are lost"
+            );
+            Err(Failed::new(Exit::WrongResult, message).into())
+        }
+    }
+}
+
+const TABLE: FiguresTable = FiguresTable {
+    dimensions: &[
+        ("system", Align::Left, |metric| dimension(metric, "system")),
+        ("way", Align::Left, |metric| dimension(metric, "way")),
+        ("of", Align::Left, detail),
+    ],
+    range_title: "over the rounds",
+    text: |unit, value| match unit {
+        "s" => format!("{:.2} ms", value * 1e3),
+        "1/min" => format!("{value:.0}/min"),
+        "%" => format!("{value:.2} %"),
+        "ratio" => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    },
+};
+
+/// The transaction, and why it was given up.
+fn detail(metric: &Metric) -> String {
+    let parts = [
+        dimension(metric, "transaction"),
+        dimension(metric, "reason"),
+    ];
+    parts.join(" ").trim().to_owned()
+}
