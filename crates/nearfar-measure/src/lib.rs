@@ -12,6 +12,7 @@
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod interference;
 mod known;
 mod machine;
 pub mod probe;

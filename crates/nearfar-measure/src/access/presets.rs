@@ -1,4 +1,4 @@
-//! The experiments of weisgut-2025, section 4, as specifications.
+//! The experiments of weisgut-2025, section 4, and of mao-2025, section III, as specifications.
 
 /// A specification that is built in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self {
             name: "heatmap",
             about: "throughput by access size and threads (weisgut-2025, section 4.2)",
@@ -38,6 +38,11 @@ impl Preset {
             name: "loaded",
             about: "latency by bandwidth, for several mixes of reads and writes",
             text: include_str!("presets/loaded.toml"),
+        },
+        Self {
+            name: "interference",
+            about: "throughput beside others on the same or another tier (mao-2025, section III-B)",
+            text: include_str!("presets/interference.toml"),
         },
     ];
 

@@ -8,6 +8,7 @@
 mod chart;
 mod error;
 mod figures;
+mod interplay;
 mod metrics;
 mod outcome;
 mod points;
@@ -17,6 +18,10 @@ mod trees;
 
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
+pub use self::interplay::{
+    InterplayCell, InterplayTable, RegulatedPoint, RegulatorFigure, Regulators, System,
+    reproduce_interplay, reproduce_regulators,
+};
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};
 pub use self::points::{
     AccessOp, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points, ScanPlacement,

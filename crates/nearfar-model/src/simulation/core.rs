@@ -49,6 +49,7 @@ struct Limits {
     l1_hit: Ps,
     l2_hit: Ps,
     l3_hit: Ps,
+    write_backs_in_table: bool,
 }
 
 /// What a core has done.
@@ -105,6 +106,7 @@ impl VirtualCore {
             l1_hit: ps(parameters.l1_hit_ns),
             l2_hit: ps(parameters.l2_hit_ns),
             l3_hit: ps(parameters.l3_hit_ns),
+            write_backs_in_table: parameters.write_backs_in_table,
         };
         // Streams are held back by fill buffers before.
         let reorder_window = match &caches {
@@ -190,7 +192,9 @@ impl VirtualCore {
         let mine = requests.range(self.first_request..end);
         for (index, request) in mine.iter().enumerate() {
             match request.purpose {
-                Purpose::Write => continue,
+                Purpose::Write | Purpose::Post => continue,
+                // Its place in the L2 queue is all that it holds.
+                Purpose::WriteBack => {}
                 Purpose::Demand { .. } => {
                     self.all_done = self.all_done.max(request.time);
                     let release = request.time + self.limits.turnaround;
@@ -401,8 +405,16 @@ impl VirtualCore {
             Action::Write => {
                 let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
                 let target = Target::new(slot.line, device);
-                let done = self.ask(now, target, Purpose::Write, shared);
-                self.wait(now, done, slot.flags)
+                // Who waits for a write waits for its acknowledgement.
+                let is_awaited = slot.flags & (flags::SAMPLED | flags::FENCED) != 0;
+                let purpose = if slot.flags & flags::STORED == 0 || is_awaited {
+                    Purpose::Write
+                } else {
+                    Purpose::Post
+                };
+                let done = self.ask(now, target, purpose, shared);
+                let posted = u8::from(purpose == Purpose::Post) * flags::POSTED;
+                self.wait(now, done, slot.flags | posted)
             }
         };
         if slot.flags & flags::FILL_BUFFER != 0 {
@@ -449,7 +461,19 @@ impl VirtualCore {
     fn write_evicted(&mut self, now: Ps, shared: &mut Shared) {
         while let Some(line) = self.evicted.pop() {
             let device = shared.map.device(line >> PAGE_LINES_LOG2);
-            self.ask(now, Target::new(line, device), Purpose::Write, shared);
+            self.write_back(now, Target::new(line, device), shared);
+        }
+    }
+
+    /// Sends a modified line to memory. One that waits in the last level keeps its place in the L2
+    /// queue until memory has taken it.
+    #[inline]
+    fn write_back(&mut self, now: Ps, target: Target, shared: &mut Shared) {
+        if self.limits.write_backs_in_table {
+            self.ask(now, target, Purpose::Write, shared);
+        } else {
+            self.l2_taken += 1;
+            self.ask(now, target, Purpose::WriteBack, shared);
         }
     }
 
@@ -490,7 +514,7 @@ impl VirtualCore {
         if store {
             let random = mix(slot.line ^ self.counts.lines);
             if let Some(evicted) = self.caches.modify(target, random) {
-                self.ask(now, evicted, Purpose::Write, shared);
+                self.write_back(now, evicted, shared);
             }
         }
         Some(done)
@@ -520,6 +544,8 @@ impl VirtualCore {
             // replayed.
             if done <= issued_at + self.limits.l2_hit {
                 self.fill_buffers.release_hit(done);
+            } else if flags & flags::POSTED != 0 {
+                self.fill_buffers.release_fill(done);
             } else {
                 self.fill_buffers
                     .release_fill(done + self.limits.turnaround);

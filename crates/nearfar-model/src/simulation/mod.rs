@@ -8,6 +8,7 @@
 //!
 //! What is simulated, and what each part stands on, is told in `docs/model-virtual.md`.
 
+mod beside;
 mod cache;
 mod core;
 mod filter;
@@ -26,6 +27,7 @@ mod time;
 mod times;
 mod window;
 
+pub use self::beside::{Group, Span, run_beside};
 pub use self::filter::FilterProbe;
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
 pub use self::network::{DeviceIndex, TableVisit};

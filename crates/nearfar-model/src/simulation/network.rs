@@ -19,6 +19,8 @@ struct Channel {
     refresh_at: Ps,
     reads: u64,
     writes: u64,
+    /// Requests that had an entry of the table.
+    admitted: u64,
     /// When its requests give back their entries, in order: a ring.
     releases: Box<[Ps]>,
     head: usize,
@@ -78,6 +80,10 @@ pub(crate) enum Asked {
     /// A line to be modified.
     Ownership,
     Write,
+    /// A write that is answered when the table has it.
+    Post,
+    /// A write that waits in the last level and not in the table.
+    WriteBack,
 }
 
 /// Picoseconds of one tier.
@@ -127,6 +133,8 @@ pub struct TableVisit {
 #[derive(Debug)]
 pub(crate) struct Network {
     entries: u32,
+    /// No request is answered earlier.
+    shortest_answer: Ps,
     /// Entries in use, but for those that were given back since the table was full.
     in_use: u32,
     admitted_at: Ps,
@@ -163,7 +171,11 @@ impl Network {
                 }));
             }
         }
+        let ways = channels.iter().flat_map(|channel: &Channel| {
+            [&channel.times.read, &channel.times.write].map(|way| way.out + way.back)
+        });
         Self {
+            shortest_answer: ways.min().unwrap_or(0),
             entries,
             in_use: 0,
             admitted_at: 0,
@@ -179,10 +191,7 @@ impl Network {
 
     /// No request is answered earlier.
     pub(crate) fn shortest_answer(&self) -> Ps {
-        let ways = self.channels.iter().flat_map(|channel| {
-            [&channel.times.read, &channel.times.write].map(|way| way.out + way.back)
-        });
-        ways.min().unwrap_or(0)
+        self.shortest_answer
     }
 
     /// Sends a request that is ready at `now` and returns when its answer is back at the core.
@@ -191,7 +200,9 @@ impl Network {
     /// served.
     #[inline]
     pub(crate) fn request(&mut self, now: Ps, target: Target, asked: Asked) -> Ps {
-        let admitted = self.admit(now);
+        // A write-back waits in the last level and has no entry.
+        let in_table = asked != Asked::WriteBack;
+        let admitted = if in_table { self.admit(now) } else { now };
         let line = target.line();
         let device = &self.devices[usize::from(target.device())];
         let mut index = device.first_channel as usize;
@@ -202,6 +213,9 @@ impl Network {
         let channel = &mut self.channels[index];
         let hash = mix(line);
         let (done, release) = channel.serve(admitted, asked, hash);
+        if !in_table {
+            return done.max(now + self.shortest_answer);
+        }
         let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
         if channel.push(release) {
             self.first_release(index, release);
@@ -215,6 +229,10 @@ impl Network {
                 admitted_ns: ns(admitted),
                 released_ns: ns(release),
             });
+        }
+        if asked == Asked::Post {
+            // The core hears as early of it as of the nearest memory.
+            return admitted + self.shortest_answer;
         }
         // The way from the table's slice to the core does not hold the entry.
         done + spread
@@ -237,10 +255,7 @@ impl Network {
     pub(crate) fn table_counts(&self) -> TableCounts {
         let channels = self.channels.iter();
         TableCounts {
-            admitted: channels
-                .clone()
-                .map(|channel| channel.reads + channel.writes)
-                .sum(),
+            admitted: channels.clone().map(|channel| channel.admitted).sum(),
             occupancy_ns: ns(self.occupancy_ps),
             span_ns: ns(channels
                 .map(|channel| channel.last_release)
@@ -304,6 +319,7 @@ impl Channel {
             refresh_at,
             reads: 0,
             writes: 0,
+            admitted: 0,
             releases: vec![0; entries.next_power_of_two()].into(),
             head: 0,
             tail: 0,
@@ -316,10 +332,11 @@ impl Channel {
     fn serve(&mut self, admitted: Ps, asked: Asked, hash: u64) -> (Ps, Ps) {
         let way = match asked {
             Asked::Read | Asked::Ownership => &self.times.read,
-            Asked::Write => &self.times.write,
+            Asked::Write | Asked::Post | Asked::WriteBack => &self.times.write,
         };
         let arrival = admitted + way.out;
         let queued = arrival.max(self.free_at);
+        let is_write = matches!(asked, Asked::Write | Asked::Post | Asked::WriteBack);
         let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
         let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
         let service = scaled(slowed, share, SHARE_LOG2);
@@ -335,15 +352,18 @@ impl Channel {
         // A write's data have left the table once the device takes them, and a read gives its entry
         // back with the data.
         let (done, release) = match asked {
-            Asked::Write => (acknowledged, self.free_at),
+            Asked::Write | Asked::Post => (acknowledged, self.free_at),
+            // Its line has room in the last level once the device has taken it.
+            Asked::WriteBack => (self.free_at, self.free_at),
             Asked::Read => (self.free_at + back, self.free_at + back),
             Asked::Ownership => {
                 let there = self.free_at + back;
                 (there + self.times.ownership, there)
             }
         };
-        self.writes += u64::from(asked == Asked::Write);
-        self.reads += u64::from(asked != Asked::Write);
+        self.writes += u64::from(is_write);
+        self.reads += u64::from(!is_write);
+        self.admitted += u64::from(asked != Asked::WriteBack);
         self.last_release = self.last_release.max(release);
         (done, self.last_release)
     }

@@ -48,6 +48,10 @@ pub(crate) enum Purpose {
         own: bool,
     },
     Write,
+    /// A non-temporal store, which gives its fill buffer back when the request table has it.
+    Post,
+    /// A modified line that leaves the caches.
+    WriteBack,
 }
 
 impl Purpose {
@@ -56,6 +60,8 @@ impl Purpose {
     pub(crate) fn asked(self) -> Asked {
         match self {
             Self::Write => Asked::Write,
+            Self::Post => Asked::Post,
+            Self::WriteBack => Asked::WriteBack,
             Self::Demand { own: true } | Self::Prefetch { own: true, .. } => Asked::Ownership,
             Self::Demand { own: false } | Self::Prefetch { own: false, .. } => Asked::Read,
         }

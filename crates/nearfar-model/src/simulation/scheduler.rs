@@ -163,6 +163,12 @@ impl Simulation {
         self.cores.iter().map(|core| core.counts.lines).sum()
     }
 
+    /// Bytes that programs have loaded and stored so far, core by core.
+    pub fn bytes_by_core(&self) -> Vec<u64> {
+        let counts = self.cores.iter().map(|core| core.counts.bytes);
+        counts.map(|[loaded, stored]| loaded + stored).collect()
+    }
+
     /// Lines read from each device so far, and lines written.
     pub fn memory_lines(&self) -> (Vec<u64>, Vec<u64>) {
         self.network.lines()

@@ -39,6 +39,8 @@ pub(crate) mod flags {
     pub const FILL_BUFFER: u8 = 1 << 5;
     /// Nothing waits for it.
     pub const PREFETCH: u8 = 1 << 6;
+    /// Its fill buffer is free when the request table has it.
+    pub const POSTED: u8 = 1 << 7;
 }
 
 /// Where a line is in its way through the core.

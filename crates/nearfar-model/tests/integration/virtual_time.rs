@@ -3,8 +3,8 @@
 use nearfar_model::Probe;
 use nearfar_model::simulation::pattern::{Order, Pattern};
 use nearfar_model::simulation::{
-    Access, AddressMap, Caches, Machine, MachineError, Operation, Outcome, PlacedBuffer, Program,
-    Simulation, TableVisit, TierName, VirtualProbe,
+    Access, AddressMap, Caches, Group, Machine, MachineError, Operation, Outcome, PlacedBuffer,
+    Program, Simulation, Span, TableVisit, TierName, VirtualProbe, run_beside,
 };
 use nearfar_topology::Profile;
 use proptest::prelude::*;
@@ -317,6 +317,51 @@ fn a_slow_tier_that_fills_the_request_table_starves_the_fast_one() {
     // A table large enough for both keeps the fast tier fast (mao-2025, section III-C).
     machine.core.request_table_entries = 4_096;
     assert!(share(&machine, 20) > 0.8 * alone);
+}
+
+#[test]
+fn posted_stores_to_a_slow_device_take_the_table_from_loads_and_slower_ones_do_not() {
+    let machine = Machine::new(&Profile::builtin("cxl-agilex").unwrap()).unwrap();
+    let span = Span {
+        warm_ns: 40_000.0,
+        measured_ns: 20_000.0,
+    };
+    let loads = Group::new(TierName::Near, Access::Load, 8);
+    let stores = Group::new(TierName::Far, Access::NonTemporalStore, 8);
+    let alone = run_beside(&machine, &[loads], span).unwrap()[0];
+    let both = run_beside(&machine, &[loads, stores], span).unwrap();
+    // mao-2025, table III: -93 %.
+    assert!(both[0] < 0.4 * alone, "{both:?} instead of {alone}");
+    // At half of what the device takes, nothing waits for it (section V-C).
+    let paced = stores.pausing(64.0 * 8.0 / (0.5 * both[1]));
+    let both = run_beside(&machine, &[loads, paced], span).unwrap();
+    assert!(both[0] > 0.97 * alone, "{both:?} instead of {alone}");
+}
+
+#[test]
+fn write_backs_that_wait_in_the_last_level_leave_the_table_to_others() {
+    let admitted = |write_backs_in_table| {
+        let mut machine = machine();
+        machine.core.write_backs_in_table = write_backs_in_table;
+        let run = Run {
+            access: Access::Store,
+            order: Order::Sequential,
+            bytes: 64,
+            threads: 8,
+            devices: 1,
+            seed: 1,
+        };
+        let outcome = run.on(&machine);
+        assert!(outcome.lines_written.iter().sum::<u64>() > 1_000);
+        (outcome.table.admitted, outcome.requests())
+    };
+    let (admitted_with, requests) = admitted(true);
+    assert_eq!(admitted_with, requests);
+    let (admitted_without, requests) = admitted(false);
+    assert!(
+        admitted_without < requests * 6 / 10,
+        "{admitted_without} of {requests}"
+    );
 }
 
 #[test]

@@ -31,7 +31,7 @@ use crate::names::FAR;
 use crate::topology::Performance;
 
 /// Built-in profiles: name and file.
-const BUILTIN: [(&str, &str); 9] = [
+const BUILTIN: [(&str, &str); 11] = [
     (
         "cxl-blades-1",
         include_str!("../../profiles/cxl-blades-1.toml"),
@@ -56,6 +56,8 @@ const BUILTIN: [(&str, &str); 9] = [
         "cxl-commercial",
         include_str!("../../profiles/cxl-commercial.toml"),
     ),
+    ("cxl-asic", include_str!("../../profiles/cxl-asic.toml")),
+    ("cxl-agilex", include_str!("../../profiles/cxl-agilex.toml")),
     ("cxl-card", include_str!("../../profiles/cxl-card.toml")),
     ("cxl-fpga", include_str!("../../profiles/cxl-fpga.toml")),
     (

@@ -9,7 +9,7 @@ use super::raw::RawNumber;
 use super::validate::{Range, Reader};
 
 /// Built-in parameter sets: name and file.
-const BUILTIN: [(&str, &str); 2] = [
+const BUILTIN: [(&str, &str); 4] = [
     (
         "emerald-rapids-cma",
         include_str!("../../profiles/simulation/emerald-rapids-cma.toml"),
@@ -17,6 +17,14 @@ const BUILTIN: [(&str, &str); 2] = [
     (
         "sapphire-rapids-card",
         include_str!("../../profiles/simulation/sapphire-rapids-card.toml"),
+    ),
+    (
+        "sapphire-rapids-asic",
+        include_str!("../../profiles/simulation/sapphire-rapids-asic.toml"),
+    ),
+    (
+        "sapphire-rapids-fpga",
+        include_str!("../../profiles/simulation/sapphire-rapids-fpga.toml"),
     ),
 ];
 
@@ -60,6 +68,9 @@ pub struct SimulatedCores {
     pub l3_hit_ns: f64,
     /// Entries of the request table between all cores and memory (mao-2025, section III-C).
     pub request_table_entries: u32,
+    /// Whether a modified line that leaves the caches has an entry of the request table while it waits
+    /// for memory. Where not, it waits in the last level, and keeps its core's place in the L2 queue.
+    pub write_backs_in_table: bool,
     /// What a latency benchmark's timer and fence add to every sample.
     pub timer_ns: f64,
 }
@@ -129,6 +140,7 @@ pub(super) struct RawSections {
 
 const COUNT: Range = Range::whole(1.0, 65_536.0, "entries");
 const WINDOW: Range = Range::whole(1.0, 128.0, "lines");
+const YES_OR_NO: Range = Range::whole(0.0, 1.0, "1 for yes");
 const BYTES: Range = Range::whole(1_024.0, 68_719_476_736.0, "bytes");
 const TIME: Range = Range::real(0.0, 1_000_000.0, "ns");
 const LATENCY: Range = Range::real(1.0, 1_000_000.0, "ns");
@@ -190,6 +202,7 @@ fn cores(reader: &mut Reader<'_>, numbers: Section) -> Result<SimulatedCores, Pr
         l3_ways: section.count("l3_ways", &COUNT)?,
         l3_hit_ns: section.real("l3_hit_ns", &TIME)?,
         request_table_entries: section.count("request_table_entries", &COUNT)?,
+        write_backs_in_table: section.count("write_backs_in_table", &YES_OR_NO)? == 1,
         timer_ns: section.real("timer_ns", &TIME)?,
     };
     section.finish()?;

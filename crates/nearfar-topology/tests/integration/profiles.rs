@@ -42,7 +42,7 @@ fn numbers(prefix: &str, json: &serde_json::Value) -> Vec<String> {
         .iter()
         .filter(|(key, _)| *key != "sources");
     let keys = fields.flat_map(|(key, value)| match value {
-        serde_json::Value::Number(_) => vec![format!("{prefix}{key}")],
+        serde_json::Value::Number(_) | serde_json::Value::Bool(_) => vec![format!("{prefix}{key}")],
         serde_json::Value::Object(_) => numbers(&format!("{prefix}{key}."), value),
         _ => Vec::new(),
     });
@@ -52,7 +52,7 @@ fn numbers(prefix: &str, json: &serde_json::Value) -> Vec<String> {
 #[test]
 fn every_builtin_profile_is_valid_and_every_number_has_a_source() {
     let names: Vec<&str> = Profile::builtin_names().collect();
-    assert_eq!(names.len(), 9);
+    assert_eq!(names.len(), 11);
     for name in names {
         let profile = Profile::builtin(name).unwrap();
         assert_eq!(profile.name, name);

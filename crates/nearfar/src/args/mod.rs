@@ -33,7 +33,7 @@ pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
-pub use self::reproduce::{FigureName, ReproduceArgs};
+pub use self::reproduce::{FigureName, InterplayFigure, ReproduceArgs};
 pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};

@@ -17,17 +17,19 @@ Examples:
   nearfar reproduce fig4
   nearfar reproduce all --report reproduction.html
   nearfar reproduce fig5 --format json
+  nearfar reproduce mao-table3 --report interference.html
   nearfar reproduce --points my-points.csv --profile cxl-blades-4")]
 pub struct ReproduceArgs {
-    /// The figure of weisgut-2025 [default: all].
+    /// The figure of weisgut-2025, or table or figure of mao-2025 [default: all].
     #[arg(value_enum, conflicts_with = "points")]
     pub figure: Option<FigureName>,
     /// Points of your own: CSV with the columns of a published experiment (docs/reproduction.md).
     #[arg(long, value_name = "FILE")]
     pub points: Option<PathBuf>,
-    /// The machine to model: a built-in profile or a TOML file.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-4")]
-    pub profile: String,
+    /// The machine to model: a built-in profile or a TOML file; those of mao-2025 are given [default:
+    /// cxl-blades-4].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
     /// Write both curves of every series to this HTML page.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -54,12 +56,47 @@ pub enum FigureName {
     Fig10,
     /// B+tree node sizes.
     Fig11,
-    /// Every figure.
+    /// What memory tiers and storage take from each other.
+    MaoTable3,
+    /// CPU quotas that give a victim its bandwidth back.
+    MaoFig7,
+    /// Quotas, frequency and bandwidth allocation.
+    MaoFig8,
+    /// Every figure of weisgut-2025.
     All,
 }
 
+/// A table or figure of mao-2025.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InterplayFigure {
+    Table3,
+    Fig7,
+    Fig8,
+}
+
+impl InterplayFigure {
+    /// Its word in commands and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table3 => "mao-table3",
+            Self::Fig7 => "mao-fig7",
+            Self::Fig8 => "mao-fig8",
+        }
+    }
+}
+
 impl FigureName {
-    /// The figures it stands for.
+    /// The table or figure of mao-2025 that it stands for.
+    pub fn interplay(self) -> Option<InterplayFigure> {
+        match self {
+            Self::MaoTable3 => Some(InterplayFigure::Table3),
+            Self::MaoFig7 => Some(InterplayFigure::Fig7),
+            Self::MaoFig8 => Some(InterplayFigure::Fig8),
+            _ => None,
+        }
+    }
+
+    /// The figures of weisgut-2025 that it stands for.
     pub fn figures(self) -> Vec<Figure> {
         match self {
             Self::Fig4 => vec![Figure::Fig4],
@@ -70,6 +107,7 @@ impl FigureName {
             Self::Fig9 => vec![Figure::Fig9],
             Self::Fig10 => vec![Figure::Fig10],
             Self::Fig11 => vec![Figure::Fig11],
+            Self::MaoTable3 | Self::MaoFig7 | Self::MaoFig8 => Vec::new(),
             Self::All => Figure::ALL.to_vec(),
         }
     }

@@ -271,7 +271,14 @@ fn ctrl_c_keeps_what_is_done() {
 #[test]
 fn presets_are_listed_and_printed() {
     let list = run(["measure", "presets"]).succeeded();
-    for name in ["heatmap", "devices", "latency", "split", "loaded"] {
+    for name in [
+        "heatmap",
+        "devices",
+        "latency",
+        "split",
+        "loaded",
+        "interference",
+    ] {
         assert!(list.contains(name), "{name}");
         assert!(
             run(["measure", "presets", name])

@@ -1,5 +1,6 @@
 //! `nearfar reproduce`: the model against published points.
 
+mod interplay;
 mod table;
 
 use std::fs::File;
@@ -21,9 +22,15 @@ use crate::message;
 use crate::output::figures;
 use crate::output::file::save_page;
 
+/// The machine of weisgut-2025.
+const DEFAULT_PROFILE: &str = "cxl-blades-4";
+
 /// Runs the command.
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
-    let profile = Profile::resolve(&args.profile)?;
+    if let Some(figure) = args.figure.and_then(FigureName::interplay) {
+        return interplay::run(args, figure);
+    }
+    let profile = Profile::resolve(args.profile.as_deref().unwrap_or(DEFAULT_PROFILE))?;
     let experiments = experiments(args, &profile)?;
     let header = header(args, &profile);
     let outcomes = run_shown(move |live| {

@@ -1,0 +1,5 @@
+//! Interference: what one task takes from another that shares the machine's memory.
+
+mod effect;
+
+pub use self::effect::Effect;

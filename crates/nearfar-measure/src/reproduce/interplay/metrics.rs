@@ -1,0 +1,88 @@
+//! The table and the regulators as results for programs.
+
+use super::matrix::{InterplayCell, InterplayTable};
+use super::regulators::{RegulatedPoint, RegulatorFigure, Regulators};
+use super::system::System;
+use crate::results::{Kind, Metric};
+
+impl InterplayTable {
+    /// `class_right_percent` of all cells and by `system`, then `change_percent` of every cell,
+    /// published and modelled, with its class as `effect`.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let share = |system| {
+            let value = self.right_percent(system);
+            Metric::new("class_right_percent", value, "%", Kind::Modelled)
+                .with("figure", "mao-table3")
+        };
+        let mut metrics = vec![share(None).with("cells", self.cells.len())];
+        let systems = System::ALL.into_iter();
+        metrics.extend(systems.map(|system| {
+            let metric = share(Some(system)).with("profile", system.profile());
+            metric.with("system", system.name())
+        }));
+        metrics.extend(self.cells.iter().flat_map(changes));
+        metrics
+    }
+}
+
+fn changes(cell: &InterplayCell) -> [Metric; 2] {
+    let label = |value: f64, kind, effect: &str| {
+        Metric::new("change_percent", value, "%", kind)
+            .with("figure", "mao-table3")
+            .with("system", cell.system.name())
+            .with("device", &*cell.device)
+            .with("operation", &*cell.operation)
+            .with("background", &*cell.background)
+            .with("background_operation", &*cell.background_operation)
+            .with("effect", effect)
+    };
+    let published = cell.published_percent;
+    [
+        label(published, Kind::Published, cell.published().name()),
+        label(
+            cell.modelled_percent,
+            Kind::Modelled,
+            cell.modelled().name(),
+        )
+        .with("threads", cell.threads)
+        .with("background_threads", cell.background_threads),
+    ]
+}
+
+impl Regulators {
+    /// `recovered_percent`, `aggressor_gb_per_s` and `near_latency_ns` of every setting, and what was
+    /// published of it.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.points
+            .iter()
+            .flat_map(|point| of_point(self.figure, point))
+            .collect()
+    }
+}
+
+fn of_point(figure: RegulatorFigure, point: &RegulatedPoint) -> Vec<Metric> {
+    let label = |metric: Metric| {
+        metric
+            .with("figure", figure.name())
+            .with("knob", point.knob)
+            .with("setting", point.setting)
+    };
+    let modelled =
+        |name: &str, value: f64, unit: &str| label(Metric::new(name, value, unit, Kind::Modelled));
+    let mut metrics = vec![
+        modelled("recovered_percent", point.recovered_percent, "%"),
+        modelled("victim_gb_per_s", point.victim_gb_per_s, "GB/s"),
+        modelled("aggressor_gb_per_s", point.aggressor_gb_per_s, "GB/s"),
+        modelled("near_latency_ns", point.near_latency_ns, "ns"),
+    ];
+    for (name, value) in [
+        ("lowest", point.published.0),
+        ("highest", point.published.1),
+    ] {
+        if let Some(value) = value {
+            let metric = Metric::new("recovered_percent", value, "%", Kind::Published);
+            metrics.push(label(metric).with("bound", name));
+        }
+    }
+    metrics
+}

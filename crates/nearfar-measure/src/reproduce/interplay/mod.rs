@@ -1,0 +1,15 @@
+//! mao-2025: what CXL memory, local memory and storage take from each other, in virtual time.
+//!
+//! Everything comes out of one mechanism, the request table that all cores share: a request holds its
+//! entry until its device has served it, so that slow requests leave no entries to fast ones. The
+//! profiles `cxl-asic` and `cxl-agilex` are the paper's systems A and B.
+
+mod chart;
+mod matrix;
+mod metrics;
+mod regulators;
+mod system;
+
+pub use self::matrix::{InterplayCell, InterplayTable, reproduce_interplay};
+pub use self::regulators::{RegulatedPoint, RegulatorFigure, Regulators, reproduce_regulators};
+pub use self::system::System;

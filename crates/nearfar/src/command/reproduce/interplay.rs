@@ -1,0 +1,152 @@
+//! `nearfar reproduce mao-…`: interference and its regulation.
+
+use std::io::{self, Write};
+
+use nearfar_measure::Kind;
+use nearfar_measure::report::Report;
+use nearfar_measure::reproduce::{
+    InterplayTable, RegulatorFigure, Regulators, System, reproduce_interplay, reproduce_regulators,
+};
+use nearfar_measure::results::{Header, Metric};
+
+use crate::args::{InterplayFigure, ReproduceArgs};
+use crate::exit::{Exit, Failed};
+use crate::interrupt::run_shown;
+use crate::message;
+use crate::output::figures;
+use crate::output::file::save_page;
+use crate::output::grid::{Align, Grid};
+
+/// Runs one figure on the profiles of its machines.
+pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> {
+    if args.profile.is_some() {
+        let message = format!(
+            "{} runs on the profiles cxl-asic and cxl-agilex",
+            figure.name()
+        );
+        return Err(Failed::new(Exit::Usage, message).into());
+    }
+    let outcome = run_shown(move |live| {
+        Ok(match figure {
+            InterplayFigure::Table3 => Outcome::Table(reproduce_interplay(|done, of| {
+                live.say(format!("mao-table3: {done} of {of} cells"));
+            })?),
+            InterplayFigure::Fig7 => Outcome::Knobs(reproduce_regulators(RegulatorFigure::Fig7)?),
+            InterplayFigure::Fig8 => Outcome::Knobs(reproduce_regulators(RegulatorFigure::Fig8)?),
+        })
+    })?;
+    let header = figures::header(serde_json::json!({ "figure": figure.name() }));
+    let metrics = outcome.metrics();
+    figures::print(args.figures.format, &header, &metrics, |_, out| {
+        outcome.write(out)
+    })?;
+    if let Some(path) = &args.report {
+        save_page(&outcome.page(&header), path)?;
+        message::print(&format!("The report is in {}.", path.display()));
+    }
+    Ok(())
+}
+
+enum Outcome {
+    Table(InterplayTable),
+    Knobs(Regulators),
+}
+
+impl Outcome {
+    fn metrics(&self) -> Vec<Metric> {
+        match self {
+            Self::Table(table) => table.metrics(),
+            Self::Knobs(knobs) => knobs.metrics(),
+        }
+    }
+
+    fn page(&self, header: &Header) -> Report {
+        let mut report = Report::new("The model against published interference");
+        report.legend([Kind::Published, Kind::Modelled]);
+        match self {
+            Self::Table(table) => table.add_to(&mut report),
+            Self::Knobs(knobs) => knobs.add_to(&mut report),
+        }
+        report.heading("Machine and configuration").header(header);
+        report
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Self::Table(table) => write_table(table, out),
+            Self::Knobs(knobs) => write_knobs(knobs, out),
+        }
+    }
+}
+
+fn write_table(table: &InterplayTable, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("system", Align::Left),
+        ("under test", Align::Left),
+        ("beside", Align::Left),
+        ("published", Align::Right),
+        ("class", Align::Left),
+        ("modelled", Align::Right),
+        ("class", Align::Left),
+        ("right", Align::Left),
+        ("threads", Align::Right),
+    ]);
+    for cell in &table.cells {
+        grid.row([
+            cell.system.name().to_owned(),
+            format!("{} {}", cell.device, cell.operation),
+            format!("{} {}", cell.background, cell.background_operation),
+            format!("{:+.1} %", cell.published_percent),
+            cell.published().name().to_owned(),
+            format!("{:+.1} %", cell.modelled_percent),
+            cell.modelled().name().to_owned(),
+            if cell.is_right() { "yes" } else { "no" }.to_owned(),
+            format!("{} + {}", cell.threads, cell.background_threads),
+        ]);
+    }
+    grid.write_page(out)?;
+    let right = |system| table.right_percent(system);
+    writeln!(
+        out,
+        "\nsign and class right in {:.1} % of {} cells: system A {:.1} %, system B {:.1} %",
+        right(None),
+        table.cells.len(),
+        right(Some(System::A)),
+        right(Some(System::B)),
+    )
+}
+
+fn write_knobs(knobs: &Regulators, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("knob", Align::Left),
+        ("setting", Align::Right),
+        ("victim", Align::Right),
+        ("of alone", Align::Right),
+        ("published", Align::Right),
+        ("aggressor", Align::Right),
+        ("latency", Align::Right),
+    ]);
+    for point in &knobs.points {
+        let published = match point.published {
+            (Some(low), Some(high)) if low < high => format!("{low:.0} to {high:.0} %"),
+            (Some(low), _) => format!("{low:.0} %"),
+            (None, _) => String::new(),
+        };
+        grid.row([
+            point.knob.to_owned(),
+            format!("{}", point.setting),
+            format!("{:.1} GB/s", point.victim_gb_per_s),
+            format!("{:.1} %", point.recovered_percent),
+            published,
+            format!("{:.1} GB/s", point.aggressor_gb_per_s),
+            format!("{:.0} ns", point.near_latency_ns),
+        ]);
+    }
+    grid.write_page(out)?;
+    writeln!(
+        out,
+        "\nsystem {}; the victim alone has {:.1} GB/s",
+        knobs.system.name(),
+        knobs.alone_gb_per_s
+    )
+}
