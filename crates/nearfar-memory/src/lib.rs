@@ -40,7 +40,7 @@ pub use heap::{
 pub use machine::{CgroupLimit, MachineRoots};
 pub use nearfar_topology::{TierKind, UnknownTier};
 pub use placement::{OverBudget, PageSize, PlaceError, Placement, PlacementError, RegionOptions};
-pub use region::{Region, RegionError, Shelf, ShelfBlock, Verification};
+pub use region::{AppendArea, AppendedBytes, Region, RegionError, Shelf, ShelfBlock, Verification};
 pub use spec::{PlaceName, PlacementSpec, SpecError, SpecProblem};
 pub use system::{Budgets, MemorySystem, SystemError, TierUsage};
 pub use tier::{MAX_TIERS, TierBackend, TierBytes, TierId, TierInfo, TierSpec};

@@ -1,5 +1,6 @@
 //! Regions: memory with a placement that is populated, checked and accounted.
 
+mod append;
 mod buffer;
 mod dax;
 mod error;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 
+pub use append::{AppendArea, AppendedBytes};
 pub use error::RegionError;
 pub use shelf::{Shelf, ShelfBlock};
 pub use verify::Verification;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use arrow_buffer::Buffer;
 use parking_lot::Mutex;
 
-use super::{Region, RegionError};
+use super::{AppendArea, Region, RegionError};
 use crate::placement::{PageSize, Placement, RegionOptions};
 use crate::system::MemorySystem;
 use crate::tier::{TierBytes, TierId};
@@ -74,6 +74,36 @@ impl Shelf {
         Ok(block)
     }
 
+    /// Areas of so many bytes in near memory, all in one region, for what is written little by little.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn areas(
+        &self,
+        system: &Arc<MemorySystem>,
+        options: RegionOptions,
+        sizes: &[usize],
+    ) -> Result<Vec<AppendArea>, RegionError> {
+        let mut end = 0;
+        let parts = sizes.iter().map(|bytes| {
+            let start = usize::next_multiple_of(end, ALIGNMENT_BYTES);
+            end = start + bytes;
+            start..end
+        });
+        let parts: Vec<Range<usize>> = parts.collect();
+        let (region, first) = match end <= Self::BLOCK_BYTES_MAX {
+            true => {
+                let block = self.reserve(system, options, end)?;
+                (block.region, block.range.start)
+            }
+            false => (near_region(system, options, end)?, 0),
+        };
+        let area = |part: Range<usize>| {
+            AppendArea::new(Arc::clone(&region), first + part.start..first + part.end)
+        };
+        Ok(parts.into_iter().map(area).collect())
+    }
+
     /// Bytes that nobody else has been given.
     fn reserve(
         &self,
@@ -89,12 +119,7 @@ impl Shelf {
             open.used_bytes = range.end;
             return Ok(ShelfBlock { region, range });
         }
-        let options = RegionOptions {
-            page_size: PageSize::Base,
-            ..options
-        };
-        let near = Placement::Bind(TierId::NEAR);
-        let region = Arc::new(Region::allocate(system, REGION_BYTES, &near, options)?);
+        let region = near_region(system, options, REGION_BYTES)?;
         *open = Open {
             region: Arc::downgrade(&region),
             used_bytes: bytes,
@@ -104,6 +129,19 @@ impl Shelf {
             range: 0..bytes,
         })
     }
+}
+
+fn near_region(
+    system: &Arc<MemorySystem>,
+    options: RegionOptions,
+    bytes: usize,
+) -> Result<Arc<Region>, RegionError> {
+    let options = RegionOptions {
+        page_size: PageSize::Base,
+        ..options
+    };
+    let near = Placement::Bind(TierId::NEAR);
+    Ok(Arc::new(Region::allocate(system, bytes, &near, options)?))
 }
 
 /// A block of a [`Shelf`]. Cloned cheaply; never changed.
