@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, StringArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer};
-use nearfar_memory::{Placement, TierBytes};
+use nearfar_memory::{Placement, TierBytes, TierId};
 use std::ops::Range;
 
 use super::codes::Codes;
@@ -77,6 +77,8 @@ pub struct ColumnSegment {
     memory: SegmentMemory,
     /// The bytes of the memory that are the column's.
     part: Range<usize>,
+    /// Near bytes of its values that lie elsewhere.
+    beside_bytes: usize,
     encoding: Encoding,
     nulls: Option<NullBuffer>,
     zones: Zones,
@@ -91,6 +93,7 @@ impl ColumnSegment {
     ) -> Self {
         Self {
             part: 0..memory.len(),
+            beside_bytes: 0,
             memory,
             encoding,
             nulls,
@@ -101,6 +104,14 @@ impl ColumnSegment {
     /// The same column, which shares its memory with others and has these bytes of it.
     pub(super) fn within(self, part: Range<usize>) -> Self {
         Self { part, ..self }
+    }
+
+    /// The same column, whose values have so many more bytes near that lie elsewhere.
+    pub(super) fn with_bytes_beside(self, beside_bytes: usize) -> Self {
+        Self {
+            beside_bytes,
+            ..self
+        }
     }
 
     /// How the values are stored.
@@ -157,7 +168,7 @@ impl ColumnSegment {
 
     /// Bytes that the segment takes of its memory.
     pub fn bytes(&self) -> usize {
-        self.part.len()
+        self.part.len() + self.beside_bytes
     }
 
     /// Where the pages of its memory are.
@@ -167,7 +178,9 @@ impl ColumnSegment {
 
     /// Bytes per tier of the whole segment.
     pub fn tier_bytes(&self) -> TierBytes {
-        self.memory.tier_bytes(self.part.clone())
+        let mut on = self.memory.tier_bytes(self.part.clone());
+        on[TierId::NEAR] += self.beside_bytes as u64;
+        on
     }
 
     /// Bytes per tier of those of its memory that lie at `addresses`.

@@ -2,7 +2,9 @@
 
 use arrow::buffer::Buffer;
 use nearfar_memory::pool::{ExtentHandle, PoolError};
-use nearfar_memory::{MemorySystem, Placement, Region, ShelfBlock, TierBytes, TierId};
+use nearfar_memory::{
+    AppendedBytes, MemorySystem, Placement, Region, ShelfBlock, TierBytes, TierId,
+};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ pub enum SegmentMemory {
     Region(Arc<Region>),
     /// A part of such a region, for a few rows.
     Shelf(ShelfBlock),
+    /// The first bytes of a part of such a region, behind which more are written.
+    Appended(AppendedBytes),
     /// An extent of a pool, which outlives the process.
     Pool(PoolBytes),
 }
@@ -58,6 +62,7 @@ impl SegmentMemory {
         match self {
             Self::Region(region) => region.len(),
             Self::Shelf(block) => block.len(),
+            Self::Appended(bytes) => bytes.len(),
             Self::Pool(bytes) => bytes.all.len(),
         }
     }
@@ -72,6 +77,7 @@ impl SegmentMemory {
         match self {
             Self::Region(region) => region.as_slice(),
             Self::Shelf(block) => block.as_slice(),
+            Self::Appended(bytes) => bytes.as_slice(),
             Self::Pool(bytes) => &bytes.all,
         }
     }
@@ -81,6 +87,7 @@ impl SegmentMemory {
         match self {
             Self::Region(region) => region.buffer(range),
             Self::Shelf(block) => block.buffer(range),
+            Self::Appended(bytes) => bytes.buffer(range),
             Self::Pool(bytes) => bytes.buffer(range),
         }
     }
@@ -90,6 +97,7 @@ impl SegmentMemory {
         match self {
             Self::Region(region) => region.placement(),
             Self::Shelf(block) => block.placement(),
+            Self::Appended(bytes) => bytes.placement(),
             Self::Pool(bytes) => Placement::Bind(bytes.tier),
         }
     }
@@ -99,6 +107,7 @@ impl SegmentMemory {
         match self {
             Self::Region(region) => region.tier_bytes(range),
             Self::Shelf(block) => block.tier_bytes(range),
+            Self::Appended(bytes) => bytes.tier_bytes(range),
             Self::Pool(bytes) => {
                 let mut on = TierBytes::ZERO;
                 on[bytes.tier] = range.len() as u64;
@@ -110,7 +119,7 @@ impl SegmentMemory {
     /// The extent of a pool that they are; nothing where they are in a region.
     pub fn extent(&self) -> Option<&Arc<ExtentHandle>> {
         match self {
-            Self::Region(_) | Self::Shelf(_) => None,
+            Self::Region(_) | Self::Shelf(_) | Self::Appended(_) => None,
             Self::Pool(bytes) => Some(bytes.extent()),
         }
     }

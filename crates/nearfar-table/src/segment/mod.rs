@@ -28,6 +28,7 @@ mod ranges;
 mod rows;
 mod selector;
 mod strings;
+mod tail;
 mod zones;
 
 pub use codes::{Code, CodeRange, Codes, with_codes};
@@ -42,6 +43,7 @@ pub use pool::ColumnPool;
 pub use ranges::Ranges;
 pub use rows::RowSet;
 pub use selector::Selector;
+pub use tail::{NewValues, Tail, TailRows};
 pub use zones::{Verdict, ZONE_ROWS, Zones};
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! [`Snapshot`], which shares what stays; readers keep the one that they began with:
 //!
 //! * rows that are written come as parts of the **delta**: plain, near, with all columns in one region
-//!   ([`delta_segment`]). Small parts are put together as they come ([`join_small`]);
+//!   ([`delta_segment`]). Small parts are put together as they come ([`join_small`]): single rows go behind those
+//!   before them, into memory that was set aside for them ([`Tail`](crate::segment::Tail));
 //! * which rows are deleted is in a **delete vector** ([`DeleteVector`]): one bitmap for each zone with such rows;
 //! * a **merge** (`transaction/merge.rs`) makes segments of the delta, and of segments with deleted rows.
 //!
@@ -35,6 +36,7 @@ pub use batch::batch_bytes;
 pub use builder::{SEGMENT_ROWS, TableBuilder, stored_schema, stored_type};
 pub use counters::{AccessCounters, AccessCounts, AccessPattern};
 pub use delete_vector::{DeleteVector, WORDS as DELETE_VECTOR_WORDS};
+pub(crate) use delta::join_own;
 pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
@@ -300,7 +302,7 @@ impl Table {
     pub(crate) fn install(&self, snapshot: Snapshot) -> Snapshot {
         let before = std::mem::replace(&mut *self.snapshot.write(), snapshot.clone());
         for segment in gone(before.parts(), snapshot.parts()) {
-            for (past, slot) in self.past_reads.iter().zip(segment.columns()) {
+            for (past, slot) in self.past_reads.iter().zip(segment.known_columns()) {
                 past.add(slot.counters().read());
             }
         }

@@ -7,7 +7,7 @@ use crate::segment::RowSet;
 pub type RowId = u64;
 
 /// The identities of the rows of one segment, as runs of consecutive ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowIds {
     /// In the order of the rows; the first begins at row 0.
     runs: Vec<Run>,
@@ -45,6 +45,31 @@ impl RowIds {
     pub fn id(&self, row: usize) -> RowId {
         let run = self.runs.partition_point(|run| run.row as usize <= row) - 1;
         self.id_in(run, row)
+    }
+
+    /// The same with those of `other` behind them.
+    #[must_use]
+    pub fn appended(&self, other: &Self) -> Self {
+        let mut runs = Vec::with_capacity(self.runs.len() + other.runs.len());
+        runs.extend_from_slice(&self.runs);
+        let mut builder = RowIdsBuilder {
+            runs,
+            rows: self.rows,
+        };
+        other
+            .runs()
+            .for_each(|(first, rows)| builder.push(first, rows));
+        let (mut by_id, runs) = (self.by_id.clone(), builder.runs);
+        for run in self.runs.len()..runs.len() {
+            let first = runs[run].first;
+            let at = by_id.partition_point(|before| runs[*before as usize].first < first);
+            by_id.insert(at, run as u32);
+        }
+        Self {
+            runs,
+            by_id,
+            rows: builder.rows,
+        }
     }
 
     fn id_in(&self, run: usize, row: usize) -> RowId {
@@ -173,6 +198,12 @@ mod tests {
             }
             let at = cut.index(plain.len());
             let (head, tail) = (builder.take(at), builder.finish());
+            let again = head.appended(&tail);
+            prop_assert_eq!(again.ids(RowSet::Run { start: 0, len: plain.len() }), plain.clone());
+            for id in 0..500 {
+                let row = plain.iter().position(|known| *known == id);
+                prop_assert_eq!(again.find(id), row);
+            }
             prop_assert_eq!(head.ids(RowSet::Run { start: 0, len: at }), plain[..at].to_vec());
             prop_assert_eq!(tail.rows(), plain.len() - at);
             for (row, id) in plain[at..].iter().enumerate() {

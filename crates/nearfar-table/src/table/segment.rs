@@ -8,17 +8,22 @@ use std::sync::{Arc, OnceLock};
 
 use super::counters::{AccessCounters, AccessPattern};
 use super::facts::ColumnFacts;
-use super::sketches::SegmentSketches;
+use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use crate::error::{TableError, TemporaryLimit};
 use crate::placement::{TemporaryBudget, TemporaryBytes};
-use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet};
+use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet, TailRows};
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
 pub struct Segment {
     rows: usize,
-    columns: Vec<ColumnSlot>,
+    /// Made when somebody first asks, of rows that are written one after the other.
+    columns: OnceLock<Vec<ColumnSlot>>,
+    /// The rows, where they are written one after the other.
+    tail: Option<TailRows>,
     sketches: SegmentSketches,
+    /// Of parts of the delta, whose columns never move.
+    delta_bytes: OnceLock<u64>,
     /// What it takes of a session's budget.
     charged: Option<TemporaryBytes>,
     /// Where the layers above keep it, one value of each type.
@@ -30,11 +35,31 @@ impl Segment {
     pub fn new(rows: usize, columns: Vec<ColumnSlot>, sketches: SegmentSketches) -> Self {
         Self {
             rows,
-            columns,
+            columns: OnceLock::from(columns),
+            tail: None,
             sketches,
+            delta_bytes: OnceLock::new(),
             charged: None,
             copies: Mutex::default(),
         }
+    }
+
+    /// A segment of rows that are written one after the other.
+    pub(super) fn of_tail(rows: TailRows) -> Self {
+        Self {
+            rows: rows.rows(),
+            columns: OnceLock::new(),
+            sketches: SegmentSketches::stored(Arc::new(TailSketches(rows.clone()))),
+            delta_bytes: OnceLock::from(rows.bytes()),
+            tail: Some(rows),
+            charged: None,
+            copies: Mutex::default(),
+        }
+    }
+
+    /// Its rows, where they are written one after the other.
+    pub fn tail(&self) -> Option<&TailRows> {
+        self.tail.as_ref()
     }
 
     /// The same segment, charged to a session's budget if one is given.
@@ -64,12 +89,28 @@ impl Segment {
 
     /// Bytes that its columns take.
     pub fn bytes(&self) -> u64 {
-        self.columns.iter().map(|c| c.bytes() as u64).sum()
+        match &self.tail {
+            Some(rows) => rows.bytes(),
+            None => self.columns().iter().map(|c| c.bytes() as u64).sum(),
+        }
+    }
+
+    /// The same of a part of the delta, which is not counted again.
+    pub(crate) fn delta_bytes(&self) -> u64 {
+        *self.delta_bytes.get_or_init(|| self.bytes())
     }
 
     /// Its columns, in the order of the table's schema.
     pub fn columns(&self) -> &[ColumnSlot] {
-        &self.columns
+        self.columns.get_or_init(|| {
+            let columns = self.tail.iter().flat_map(TailRows::columns);
+            columns.map(ColumnSlot::unread).collect()
+        })
+    }
+
+    /// Its columns, if somebody has asked for them.
+    pub(super) fn known_columns(&self) -> &[ColumnSlot] {
+        self.columns.get().map_or(&[], Vec::as_slice)
     }
 
     /// What numbers of distinct values come from, column by column.
@@ -90,6 +131,17 @@ impl Segment {
         let mut copies = self.copies.lock();
         copies.retain(|known| !known.as_ref().is::<T>());
         copies.push(copy);
+    }
+}
+
+/// Sketches of rows that are written one after the other, looked at when somebody first asks.
+#[derive(Debug)]
+struct TailSketches(TailRows);
+
+impl StoredSketches for TailSketches {
+    fn load(&self) -> Result<ColumnSketches, TableError> {
+        let columns = self.0.columns();
+        Ok(columns.map(|column| ColumnFacts::of(&column).1).collect())
     }
 }
 

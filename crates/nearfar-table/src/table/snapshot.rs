@@ -95,6 +95,13 @@ struct Contents {
     summary: OnceLock<Arc<TableSummary>>,
 }
 
+fn locate(parts: &[Part], id: RowId) -> Option<(usize, usize)> {
+    parts.iter().enumerate().find_map(|(index, part)| {
+        let row = part.ids.find(id)?;
+        part.has(row).then_some((index, row))
+    })
+}
+
 /// A row that was to be deleted is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowIsGone;
@@ -230,10 +237,7 @@ impl Snapshot {
 
     /// Where the row of this identity is, part and row in it, unless it is not there or deleted.
     pub fn locate(&self, id: RowId) -> Option<(usize, usize)> {
-        self.parts().iter().enumerate().find_map(|(index, part)| {
-            let row = part.ids.find(id)?;
-            part.has(row).then_some((index, row))
-        })
+        locate(self.parts(), id)
     }
 
     /// Whether `other`, an earlier version of the same table, has the same rows.
@@ -300,11 +304,27 @@ impl Snapshot {
         start..end
     }
 
-    /// With the parts `joined` of the delta, which are its last, replaced by one.
+    /// The first part of the delta that is not being merged.
+    pub(super) fn first_open(&self) -> usize {
+        self.0.main + self.0.merging
+    }
+
+    /// With the parts `joined` of the delta replaced by one that has their rows.
     #[must_use]
-    pub fn joined(&self, joined: Range<usize>, part: Part) -> Self {
-        let parts = [&self.parts()[..joined.start], &[part]].concat();
-        self.with_parts(parts, self.0.main, self.0.merging, 0)
+    pub fn joined(self, joined: Range<usize>, part: Part) -> Self {
+        let (main, merging) = (self.0.main, self.0.merging);
+        match Arc::try_unwrap(self.0) {
+            // Nobody else has it.
+            Ok(mut contents) => {
+                contents.parts.splice(joined, [part]);
+                Self(Arc::new(contents))
+            }
+            Err(shared) => {
+                let mut parts = shared.parts.clone();
+                parts.splice(joined, [part]);
+                Self(shared).with_parts(parts, main, merging, 0)
+            }
+        }
     }
 
     /// Without the rows of these identities. Parts of which nothing is left are gone immediately.
@@ -312,26 +332,45 @@ impl Snapshot {
     /// # Errors
     /// A row that is not there.
     pub fn without(&self, ids: &[RowId]) -> Result<Self, RowIsGone> {
-        let mut found = vec![Vec::new(); self.parts().len()];
-        for id in ids {
-            let (index, row) = self.locate(*id).ok_or(RowIsGone)?;
-            found[index].push(row as u32);
+        self.changed(&[], &[], ids)
+    }
+
+    /// As [`Self::appended`], and [without](Self::without) rows that were there or are among the new ones.
+    ///
+    /// # Errors
+    /// A row that is not there.
+    pub fn changed(
+        &self,
+        new_main: &[Part],
+        new_delta: &[Part],
+        deleted: &[RowId],
+    ) -> Result<Self, RowIsGone> {
+        let capacity = self.parts().len() + new_main.len() + new_delta.len();
+        let mut parts = Vec::with_capacity(capacity);
+        for some in [self.main(), new_main, self.delta(), new_delta] {
+            parts.extend_from_slice(some);
         }
-        let mut main = 0;
-        let mut parts = Vec::with_capacity(self.parts().len());
-        let mut merging = 0;
-        for (index, (part, rows)) in self.parts().iter().zip(found).enumerate() {
-            let part = match rows.is_empty() {
-                true => part.clone(),
-                false => part.without(rows),
-            };
-            if part.rows() == 0 {
-                continue;
+        let (mut main, mut merging) = (self.0.main + new_main.len(), self.0.merging);
+        let mut found = Vec::with_capacity(deleted.len());
+        for id in deleted {
+            found.push(locate(&parts, *id).ok_or(RowIsGone)?);
+        }
+        found.sort_unstable();
+        let mut emptied = HashSet::new();
+        for places in found.chunk_by(|one, next| one.0 == next.0) {
+            let index = places[0].0;
+            let rows = places.iter().map(|(_, row)| *row as u32);
+            parts[index] = parts[index].without(rows);
+            if parts[index].rows() == 0 {
+                emptied.insert(index);
             }
-            main += usize::from(index < self.0.main);
-            let is_merging = index >= self.0.main && index < self.0.main + self.0.merging;
-            merging += usize::from(is_merging);
-            parts.push(part);
+        }
+        if !emptied.is_empty() {
+            let gone = |range: Range<usize>| range.filter(|index| emptied.contains(index)).count();
+            let (gone_main, gone_merging) = (gone(0..main), gone(main..main + merging));
+            (main, merging) = (main - gone_main, merging - gone_merging);
+            let mut index = 0..;
+            parts.retain(|_| !index.next().is_some_and(|index| emptied.contains(&index)));
         }
         Ok(self.with_parts(parts, main, merging, 1))
     }

@@ -146,7 +146,7 @@ impl Transaction {
         }
         let newest = self.database.open();
         let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
-        let rebased = changed.try_for_each(|change| change.rebase(&newest, &self.database));
+        let rebased = changed.try_for_each(|change| change.rebase(&newest));
         let before = std::mem::replace(&mut *read, newest);
         drop(read);
         self.database.close(&before);
@@ -234,7 +234,7 @@ impl Transaction {
         *changes = before;
         let read = Arc::clone(&self.read.lock());
         let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
-        changed.try_for_each(|change| change.rebase(&read, &self.database))?;
+        changed.try_for_each(|change| change.rebase(&read))?;
         self.has_failed.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -284,10 +284,10 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError::TooNew`].
     pub fn snapshot(&self, table: &Table) -> Result<Snapshot, TransactionError> {
-        if let Some(changes) = self.changes.lock().as_ref()
-            && let Some(change) = changes.get(&table.id())
+        if let Some(changes) = self.changes.lock().as_mut()
+            && let Some(change) = changes.get_mut(&table.id())
         {
-            return Ok(change.view.clone());
+            return change.view();
         }
         self.base(table)
     }
@@ -319,16 +319,17 @@ impl Transaction {
         range: &KeyRange,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
-        let changes = self.changes.lock();
-        let change = changes.as_ref().and_then(|all| all.get(&table.id()));
-        let Some(change) = change else {
+        let mut changes = self.changes.lock();
+        let change = changes.as_mut();
+        let Some(change) = change.and_then(|all| all.get_mut(&table.id())) else {
             let snapshot = self.base(table)?;
             return index.find(&snapshot, range, std::iter::empty(), rows_max);
         };
         // The rows that are entered are those of what was read first.
         index.entries(&change.base)?;
+        let view = change.view()?;
         let own = change.indexes.entries_from(index, range.from());
-        index.find(&change.view, range, own, rows_max)
+        index.find(&view, range, own, rows_max)
     }
 
     /// Adds rows to a table.
@@ -555,8 +556,8 @@ impl PendingCommit {
         let onto = onto.map(|change| change.onto(&newest, database));
         let results = onto.collect::<Result<Vec<_>, TableError>>()?;
         let mut entries = AddedEntries::default();
-        for (change, result) in self.changes.values().zip(&results) {
-            entries.add(&change.indexes, result, !result.is(&change.view))?;
+        for (change, (result, is_late)) in self.changes.values().zip(&results) {
+            entries.add(&change.indexes, result, *is_late)?;
         }
         gate.pass()?;
         // Who changes nothing that is kept must not be seen before those that wait.
@@ -569,6 +570,7 @@ impl PendingCommit {
         entries.keep();
         let tables = self.changes.values();
         let tables = tables.map(|change| change.table.as_ref());
+        let results = results.into_iter().map(|(result, _)| result);
         commits.install_at(self.position, tables.zip(results).collect());
         commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
         Ok(())

@@ -1,6 +1,6 @@
 //! What a transaction does to the indexes of a table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -37,12 +37,18 @@ struct Step {
 pub(super) struct ChangedRows<'a> {
     /// What was there before the statement.
     pub before: &'a Snapshot,
-    /// What is there after it.
-    pub after: &'a Snapshot,
     /// The rows of `before` that it deletes.
     pub deleted: &'a [RowId],
     /// Its new rows.
     pub new: &'a [Part],
+}
+
+impl ChangedRows<'_> {
+    /// Which of the rows that were there before the statement are there after it.
+    fn left(&self) -> impl Fn(RowId) -> bool + '_ {
+        let deleted: HashSet<RowId> = self.deleted.iter().copied().collect();
+        move |row| !deleted.contains(&row) && self.before.locate(row).is_some()
+    }
 }
 
 impl IndexChange {
@@ -62,13 +68,14 @@ impl IndexChange {
             removed: entries_of(index, rows.before, rows.deleted)?,
             added: Entries::new(),
         };
+        let is_left = rows.left();
         for part in rows.new {
             index.for_each_key(part, |key, has_null, row| {
                 let entry = index.entry(key, has_null, row);
                 if index.is_alone(has_null) {
                     let own = self.added.get(&entry).copied();
                     let mut others = known.get(&entry).chain(own);
-                    let is_there = others.any(|row| rows.after.locate(row).is_some());
+                    let is_there = others.any(&is_left);
                     if is_there || step.added.contains_key(&entry) {
                         return Err(index.duplicate(key).into());
                     }

@@ -56,7 +56,7 @@ impl MergeLimits {
         let worthwhile = |part: &&crate::table::Part| MergeScope::Worthwhile.takes(part);
         let main = snapshot.main().iter().filter(worthwhile);
         let deleted: usize = main.map(crate::table::Part::deleted_rows).sum();
-        let bytes: u64 = delta.map(|part| part.segment.bytes()).sum();
+        let bytes: u64 = delta.map(|part| part.segment.delta_bytes()).sum();
         (written + deleted) as u64 >= self.rows() || bytes >= self.bytes()
     }
 }

@@ -8,7 +8,9 @@ use super::keys::{ChangedRows, IndexChanges};
 use super::rows::NewRows;
 use crate::error::{TableError, TransactionError};
 use crate::placement::ColumnPlacements;
-use crate::table::{Part, RowId, RowIds, Segment, Snapshot, Table, delta_segment, join_small};
+use crate::table::{
+    Part, RowId, RowIds, Segment, Snapshot, Table, delta_segment, join_own, join_small,
+};
 
 /// Rows that are changed by a small transaction at most.
 const SMALL_ROWS: usize = 1 << 10;
@@ -19,12 +21,14 @@ pub(super) struct Change {
     pub table: Arc<Table>,
     /// What it read first.
     pub base: Snapshot,
-    /// What it reads now.
-    pub view: Snapshot,
+    /// What its changes are put onto: the base, or nothing where it has truncated the table.
+    ground: Snapshot,
+    /// What it reads now, once somebody has asked.
+    view: Option<Snapshot>,
     /// Segments that it added, and where their columns are.
     pub main: Vec<Part>,
     pub placed: ColumnPlacements,
-    /// What it added to the delta, as one snapshot for as long as small parts are put together.
+    /// What it added to the delta.
     pub delta: Vec<Part>,
     pub deleted: Vec<RowId>,
     pub is_truncated: bool,
@@ -36,7 +40,8 @@ impl Change {
         let indexes = IndexChanges::of(&base);
         Self {
             table: Arc::clone(table),
-            view: base.clone(),
+            ground: base.clone(),
+            view: Some(base.clone()),
             base,
             main: Vec::new(),
             placed: table.placements(),
@@ -72,34 +77,51 @@ impl Change {
         if !main.is_empty() && rows.placed != self.placed {
             table.place(&main, &self.placed, storage)?;
         }
-        let gone = |_| TransactionError::Conflict {
-            table: table.name().to_owned(),
-        };
-        let view = self.view.without(&ids).map_err(gone)?;
         let new = [&main[..], delta.as_slice()].concat();
-        let view = join_small(view.appended(&main, delta.as_slice()), storage)?;
+        let before = self.view()?;
+        if !ids.iter().all(|id| before.locate(*id).is_some()) {
+            return Err(self.conflict().into());
+        }
         let rows = ChangedRows {
-            before: &self.view,
-            after: &view,
+            before: &before,
             deleted: &ids,
             new: &new,
         };
         self.indexes.add(&rows)?;
-        let own = Snapshot::of_main(Arc::clone(table.schema()), Vec::new());
-        let own = join_small(
-            own.appended(&[], &[&self.delta[..], delta.as_slice()].concat()),
-            storage,
-        )?;
-        self.delta = own.delta().to_vec();
+        self.delta.extend(delta);
+        let own = std::mem::take(&mut self.delta);
+        self.delta = join_own(self.table.schema(), own, storage)?;
         self.main.extend(main);
         self.deleted.extend(ids);
-        self.view = view;
+        self.view = None;
         Ok(())
     }
 
+    /// What it reads now.
+    pub fn view(&mut self) -> Result<Snapshot, TransactionError> {
+        if let Some(view) = &self.view {
+            return Ok(view.clone());
+        }
+        let view = self.put_onto(&self.ground)?;
+        Ok(self.view.insert(view).clone())
+    }
+
+    /// `snapshot` with the rows that it has added and without those that it has deleted.
+    fn put_onto(&self, snapshot: &Snapshot) -> Result<Snapshot, TransactionError> {
+        let changed = snapshot.changed(&self.main, &self.delta, &self.deleted);
+        changed.map_err(|_| self.conflict())
+    }
+
+    fn conflict(&self) -> TransactionError {
+        TransactionError::Conflict {
+            table: self.table.name().to_owned(),
+        }
+    }
+
     pub fn truncate(&mut self) -> Result<(), TableError> {
-        self.view = self.view.truncated()?;
-        self.indexes = IndexChanges::of(&self.view);
+        self.ground = self.ground.truncated()?;
+        self.view = Some(self.ground.clone());
+        self.indexes = IndexChanges::of(&self.ground);
         self.main.clear();
         self.delta.clear();
         self.deleted.clear();
@@ -126,54 +148,50 @@ impl Change {
         Ok(())
     }
 
-    /// The table's newest snapshot with this change.
+    /// The table's newest snapshot with this change, and whether another transaction has changed the table
+    /// since it was read.
     pub fn onto(
         &mut self,
         newest: &DatabaseSnapshot,
         database: &Database,
-    ) -> Result<Snapshot, TableError> {
+    ) -> Result<(Snapshot, bool), TableError> {
         let table = || self.table.name().to_owned();
         let known = newest.table(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
-        if current.is(&self.base) {
-            return Ok(self.view.clone());
+        let is_late = !current.is(&self.base);
+        if is_late && self.is_truncated && !current.has_rows_of(&self.base) {
+            return Err(TransactionError::TruncateConflict { table: table() }.into());
         }
-        if self.is_truncated {
-            return match current.has_rows_of(&self.base) {
-                true => Ok(self.view.clone()),
-                false => Err(TransactionError::TruncateConflict { table: table() }.into()),
-            };
-        }
-        self.over(current, database)
+        let (changed, is_late) = match is_late && !self.is_truncated {
+            true => (self.over(current)?, true),
+            false => (self.view()?, false),
+        };
+        // Nobody else is to have it, so that it is changed in place.
+        self.view = None;
+        let storage = self.table.storage(database.storage());
+        Ok((join_small(changed, &storage)?, is_late))
     }
 
     /// Has the transaction read what `newest` has of the table, under what it has done itself. A table that
     /// it has truncated stays as it is, and so does one that is gone, which its commit finds out.
-    pub fn rebase(
-        &mut self,
-        newest: &DatabaseSnapshot,
-        database: &Database,
-    ) -> Result<(), TableError> {
+    pub fn rebase(&mut self, newest: &DatabaseSnapshot) -> Result<(), TableError> {
         let current = newest.table(&self.table);
         let current = current.filter(|current| !self.is_truncated && !current.is(&self.base));
         if let Some(current) = current {
-            self.view = self.over(current, database)?;
+            self.view = Some(self.over(current)?);
             self.base = current.clone();
+            self.ground = current.clone();
         }
         Ok(())
     }
 
     /// `current` with this change.
-    fn over(&mut self, current: &Snapshot, database: &Database) -> Result<Snapshot, TableError> {
-        let conflict = |_| TransactionError::Conflict {
-            table: self.table.name().to_owned(),
-        };
-        let appended = current.appended(&self.main, &self.delta);
-        let changed = appended.without(&self.deleted).map_err(conflict)?;
+    fn over(&mut self, current: &Snapshot) -> Result<Snapshot, TableError> {
+        let changed = self.put_onto(current)?;
         let own = [&self.main[..], &self.delta[..]].concat();
         self.indexes
             .meet((current, &changed), &own, &self.deleted)?;
-        join_small(changed, &self.table.storage(database.storage()))
+        Ok(changed)
     }
 
     /// The entries of the rows that it has deleted, once it is committed.

@@ -3,3 +3,4 @@
 mod concurrent;
 mod indexes;
 mod support;
+mod tails;
