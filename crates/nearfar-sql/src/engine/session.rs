@@ -242,6 +242,14 @@ impl Session {
         Arc::clone(self.context.state_ref().read().config().options())
     }
 
+    /// Whether reads of columns are counted.
+    pub(super) fn counts_accesses(&self) -> bool {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let own = state.config_options().extensions.get::<Settings>();
+        own.is_none_or(Settings::count_accesses)
+    }
+
     /// What has been set.
     pub fn settings(&self) -> Settings {
         self.settings_in(&self.context.state_ref().read())

@@ -107,6 +107,15 @@ fn with_type(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
     }
 }
 
+/// The column that an expression is, whatever its name.
+fn column_of(expr: &Expr) -> Option<&Column> {
+    match expr {
+        Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => column_of(&alias.expr),
+        _ => None,
+    }
+}
+
 /// Expressions over columns and parameters.
 #[derive(Debug)]
 pub struct RowValues {
@@ -118,6 +127,8 @@ pub struct RowValues {
     parameters: Vec<(usize, DataType)>,
     takes_time: bool,
     exprs: Vec<Arc<dyn PhysicalExpr>>,
+    /// Where each expression is among the columns that are taken, if all are nothing but columns.
+    plain: Option<Vec<usize>>,
 }
 
 /// What expressions take, while it is collected.
@@ -142,6 +153,11 @@ impl RowValues {
             Some(taken.ok()?.data)
         });
         let exprs = exprs.collect::<Option<Vec<Expr>>>()?;
+        let plain = exprs.iter().map(|expr| {
+            let at = schema.index_of_column(column_of(expr)?).ok()?;
+            taken.columns.iter().position(|column| *column == at)
+        });
+        let plain = plain.collect();
         let schema = taken.schema(schema)?;
         let (properties, context) = (state.execution_props(), PhysicalPlanningContext::default());
         let exprs = exprs.iter();
@@ -153,6 +169,7 @@ impl RowValues {
             columns: taken.columns.into_iter().collect(),
             parameters: taken.parameters.into_iter().collect(),
             takes_time: taken.time.is_some(),
+            plain,
         })
     }
 
@@ -191,6 +208,9 @@ impl RowValues {
         (columns, rows): (&[ArrayRef], usize),
         parameters: &[ScalarValue],
     ) -> Result<Vec<ArrayRef>> {
+        if let Some(plain) = &self.plain {
+            return Ok(plain.iter().map(|at| Arc::clone(&columns[*at])).collect());
+        }
         let batch = self.taken((columns, rows), parameters)?;
         let value = |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(&batch)?.into_array(rows);
         self.exprs.iter().map(value).collect()

@@ -7,6 +7,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Values};
 use datafusion::scalar::ScalarValue;
+use std::sync::Arc;
 
 use super::expressions::{RowValues, is_plain, with_types};
 use super::key::NamedTable;
@@ -83,7 +84,10 @@ impl GivenRows {
         let column = |at: &usize| -> Result<ArrayRef, EngineError> {
             let values = given.iter().skip(*at).step_by(self.width);
             let values: Vec<&dyn Array> = values.map(AsRef::as_ref).collect();
-            Ok(concat(&values)?)
+            match rows {
+                1 => Ok(Arc::clone(&given[*at])),
+                _ => Ok(concat(&values)?),
+            }
         };
         let columns = self.columns.columns().iter().map(column);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;

@@ -6,15 +6,14 @@ use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::expressions::parameter_of;
 use crate::engine::catalog::{PUBLIC, TEMPORARY};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::scan::{PartitionCosts, is_read, provider_of, table_of};
+use crate::scan::{is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{IndexDefinition, RowId, Snapshot, Table, TableIndex};
@@ -23,8 +22,10 @@ use nearfar_table::transaction::Transaction;
 /// A table, by the name that a statement has for it.
 #[derive(Debug)]
 pub struct NamedTable {
-    pub name: TableReference,
-    pub table: Weak<Table>,
+    name: TableReference,
+    table: Weak<Table>,
+    /// Schema and name with the settings that the statement was planned with, once they are known.
+    resolved: OnceLock<(String, String)>,
 }
 
 impl NamedTable {
@@ -33,6 +34,7 @@ impl NamedTable {
         Self {
             name: name.clone(),
             table: Arc::downgrade(table),
+            resolved: OnceLock::new(),
         }
     }
 }
@@ -85,19 +87,27 @@ impl Place {
         session: &Session,
         columns: &[usize],
     ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
-        let metrics = ExecutionPlanMetricsSet::new();
-        let counts = session.settings().count_accesses();
-        let mut costs = PartitionCosts::new(session.engine().costs(), counts, &metrics, 0);
+        if columns.is_empty() {
+            return Ok(Some(Vec::new()));
+        }
         let segment = &self.snapshot.parts()[self.part].segment;
         let at = [self.row as u32];
         let rows = RowSet::Positions(&at);
+        if let Some(written) = segment.tail() {
+            let values = columns.iter().map(|column| written.read(*column, rows));
+            return Ok(Some(values.collect()));
+        }
+        let counts = session.counts_accesses();
         let mut values = Vec::with_capacity(columns.len());
         for column in columns {
             let slot = &segment.columns()[*column];
             let Some(in_memory) = slot.in_memory() else {
                 return Ok(None);
             };
-            costs.read(slot, &in_memory, rows);
+            // Nothing is emulated where statements are carried out so, and there is nobody to delay.
+            if counts {
+                slot.record(rows);
+            }
             let data_type = self.snapshot.schema().field(*column).data_type();
             values.push(in_memory.read(rows, data_type)?);
         }
@@ -256,19 +266,29 @@ fn comparable(value: &ScalarValue, column: &DataType) -> Option<ArrayRef> {
     if value.is_null() || !is_like || column.is_floating() {
         return None;
     }
-    value.cast_to(column).ok()?.to_array().ok()
+    match given == *column {
+        true => value.to_array().ok(),
+        false => value.cast_to(column).ok()?.to_array().ok(),
+    }
 }
 
 impl Session {
-    /// The table of a name, if it is still the same one.
+    /// The table of a name, if it is still the same one. For a statement with the settings that it was
+    /// planned with, by which names are resolved.
     pub(super) fn same_table(&self, named: &NamedTable) -> Option<Arc<Table>> {
         let table = named.table.upgrade()?;
-        let (schema, name) = self.resolve(&named.name).ok()?;
+        let (schema, name) = match named.resolved.get() {
+            Some(known) => known,
+            None => {
+                let resolved = self.resolve(&named.name).ok()?;
+                named.resolved.get_or_init(|| resolved)
+            }
+        };
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        let own = self.temporary.get(&name).filter(|_| is_own);
+        let own = self.temporary.get(name).filter(|_| is_own);
         let provider = match own {
             Some(own) => own,
-            None => self.engine().catalog().schema(&schema)?.get(&name)?,
+            None => self.engine().catalog().schema(schema)?.get(name)?,
         };
         table_of(provider.as_ref())
             .is_some_and(|known| Arc::ptr_eq(known, &table))
