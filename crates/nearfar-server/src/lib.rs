@@ -10,6 +10,7 @@
 #![deny(missing_docs)]
 
 mod admission;
+mod attention;
 mod auth;
 mod cancel;
 mod catalog;

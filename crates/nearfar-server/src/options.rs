@@ -43,6 +43,9 @@ pub struct ServerOptions {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// Within which a client must have said who it is.
     pub authentication_timeout: Duration,
+    /// For how long a connection looks for its client's next message before its thread sleeps, where
+    /// processors are free.
+    pub busy_poll: Duration,
     /// What running statements get to end by themselves when the server stops.
     pub grace: Duration,
 }
@@ -116,6 +119,12 @@ pub struct TlsOptions {
 /// PostgreSQL's port.
 const PORT: u16 = 5432;
 
+impl ServerOptions {
+    /// For how long connections look for messages, where nothing else is said: about as long as a thread
+    /// takes to be woken.
+    pub const BUSY_POLL: Duration = Duration::from_micros(50);
+}
+
 /// Loopback only, no encryption, no users, no health.
 impl Default for ServerOptions {
     fn default() -> Self {
@@ -134,6 +143,7 @@ impl Default for ServerOptions {
             idle_session_timeout: None,
             idle_in_transaction_timeout: None,
             authentication_timeout: Duration::from_secs(30),
+            busy_poll: Self::BUSY_POLL,
             grace: Duration::from_secs(30),
         }
     }

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::admission::{Origin, Sessions, Strangers};
+use crate::attention::Watch;
 use crate::auth::Throttle;
 use crate::client;
 use crate::error::ServerError;
@@ -102,6 +103,7 @@ impl Server {
             threads: threads.map_err(|source| ServerError::Threads { source })?,
             engine,
             lanes,
+            watch: Watch::new(options.busy_poll),
             throttle: Throttle::default(),
             strangers: Strangers::new(options.max_unauthenticated),
             sessions: Sessions::new(options.max_connections),

@@ -8,6 +8,7 @@ use pgwire::tokio::TlsAcceptor;
 use tokio::sync::Notify;
 
 use crate::admission::{Sessions, Strangers};
+use crate::attention::Watch;
 use crate::auth::Throttle;
 use crate::cancel::CancelKeys;
 use crate::halt::Halt;
@@ -22,6 +23,8 @@ pub struct Shared {
     pub engine: Arc<OnceLock<Arc<Engine>>>,
     /// Where the tasks of statements run.
     pub lanes: Lanes,
+    /// The one connection that waits awake.
+    pub watch: Watch,
     /// Where statements are read and planned.
     pub threads: StatementThreads,
     pub options: ServerOptions,

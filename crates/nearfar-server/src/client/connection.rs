@@ -1,7 +1,10 @@
 //! One connection: its messages, one after another.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use nearfar_sql::engine::{Session, TransactionState};
@@ -11,6 +14,7 @@ use pgwire::tokio::server::MaybeTls;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::extended::{Portal, Prepared};
@@ -22,6 +26,7 @@ use super::settings::Settings;
 use super::simple::Known;
 use super::statement::Read;
 use crate::admission::{Place, Stranger};
+use crate::attention::Punctuality;
 use crate::cancel::CancelKey;
 use crate::shared::Shared;
 use crate::state::ServerState;
@@ -52,6 +57,8 @@ pub struct Connection {
     pub place: Option<Place>,
     /// Held by the statement that runs, also by one that was given up and has not noticed yet.
     pub working: Arc<Mutex<()>>,
+    /// How often the client's messages come soon.
+    pub punctuality: Punctuality,
     /// Whether a statement was committed within the series of messages that has not ended yet.
     pub is_unconfirmed: bool,
 }
@@ -149,8 +156,40 @@ impl Connection {
         Ok(())
     }
 
+    /// The next message, if it has come, or comes soon and there is a processor to look for it.
+    async fn soon(&mut self) -> Option<Result<Request, ReadError>> {
+        let shared = Arc::clone(&self.shared);
+        if shared.state.get() == ServerState::Stopping {
+            return None;
+        }
+        if let Some(next) = self.reader.take().transpose() {
+            return Some(next);
+        }
+        if shared.metrics.busy.get() > 0 {
+            return None;
+        }
+        let turn = shared.watch.begin(&mut self.punctuality)?;
+        loop {
+            let mut next = pin!(self.reader.next());
+            let polled = poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await;
+            let is_over = !turn.goes_on();
+            if polled.is_ready() || is_over {
+                self.punctuality.note(polled.is_ready());
+                return match polled {
+                    Poll::Ready(next) => Some(next),
+                    Poll::Pending => None,
+                };
+            }
+            // Others of this thread go on, and it asks the kernel what has come.
+            yield_now().await;
+        }
+    }
+
     /// Waits for the next message, for as long as the connection may be silent.
     async fn next(&mut self) -> Result<Incoming, Ended> {
+        if let Some(next) = self.soon().await {
+            return incoming(next);
+        }
         let in_transaction = self.session.transaction_state() != TransactionState::Idle;
         let silence = self.settings.idle_timeout(in_transaction);
         let shared = Arc::clone(&self.shared);
@@ -178,18 +217,7 @@ impl Connection {
         tokio::select! {
             biased;
             () = stopped => Err(ended(stopping(&shared.halt))),
-            next = self.reader.next() => match next {
-                Ok(request) => Ok(Incoming::Request(request)),
-                // What is left of a COPY that has failed, whatever its length.
-                Err(ReadError::TooLong { kind: RequestKind::CopyData, .. }) => {
-                    Ok(Incoming::Request(Request::CopyDone))
-                }
-                Err(ReadError::TooLong { kind, bytes, bytes_max }) => {
-                    let failure = too_long(kind, bytes, bytes_max);
-                    Ok(Incoming::TooLong { kind, failure })
-                }
-                Err(error) => Err(unreadable(error)),
-            },
+            next = self.reader.next() => incoming(next),
             () = silent => Err(ended(idle(in_transaction))),
         }
     }
@@ -255,6 +283,26 @@ enum Incoming {
         /// What the client is told.
         failure: Failure,
     },
+}
+
+fn incoming(next: Result<Request, ReadError>) -> Result<Incoming, Ended> {
+    match next {
+        Ok(request) => Ok(Incoming::Request(request)),
+        // What is left of a COPY that has failed, whatever its length.
+        Err(ReadError::TooLong {
+            kind: RequestKind::CopyData,
+            ..
+        }) => Ok(Incoming::Request(Request::CopyDone)),
+        Err(ReadError::TooLong {
+            kind,
+            bytes,
+            bytes_max,
+        }) => {
+            let failure = too_long(kind, bytes, bytes_max);
+            Ok(Incoming::TooLong { kind, failure })
+        }
+        Err(error) => Err(unreadable(error)),
+    }
 }
 
 pub fn unreadable(error: ReadError) -> Ended {

@@ -23,6 +23,7 @@ use super::recent::Recent;
 use super::session::begin_settings;
 use super::settings::Settings;
 use crate::admission::{Origin, Place};
+use crate::attention::Punctuality;
 use crate::auth::{ClientFirst, Exchange, Role, ScramError, TooMany, Users, random};
 use crate::catalog;
 use crate::shared::Shared;
@@ -311,6 +312,7 @@ impl Login<'_> {
             shapes: Recent::default(),
             place: Some(place),
             working: Arc::default(),
+            punctuality: Punctuality::default(),
             is_unconfirmed: false,
             shared,
         })

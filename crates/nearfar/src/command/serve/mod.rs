@@ -68,6 +68,7 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         idle_session_timeout: limit(args.idle_timeout),
         idle_in_transaction_timeout: limit(args.idle_in_transaction_timeout),
         authentication_timeout: args.authentication_timeout,
+        busy_poll: args.busy_poll,
         grace: args.grace,
     })
 }
