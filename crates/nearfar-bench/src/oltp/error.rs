@@ -2,6 +2,8 @@
 
 use std::io;
 
+use nearfar_sql::error::EngineError;
+
 use crate::server_process::ServerError;
 
 /// Errors of the benchmark of small transactions.
@@ -11,6 +13,16 @@ pub enum OltpError {
     /// Nearfar's server does not start.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// A statement in this process that failed.
+    #[error("a statement failed in this process")]
+    Engine {
+        /// Why.
+        #[source]
+        source: Box<EngineError>,
+    },
+    /// A statement in this process that was planned again.
+    #[error("a prepared statement was planned again")]
+    Planned,
     /// A program of PostgreSQL's that is not there.
     #[error(
         "{program} is neither in PATH nor below /usr/lib/postgresql: install PostgreSQL \

@@ -5,14 +5,17 @@
 //! | `oltp_WORKLOAD_per_s` | 1/s | transactions per second, none of which failed |
 //! | `oltp_WORKLOAD_postgres_per_s` | 1/s | PostgreSQL's in the same rounds |
 //! | `oltp_WORKLOAD_ratio_postgres` | ratio | the first over the second, round by round: above 1, Nearfar is faster |
+//! | `oltp_in_process_reads_per_s` | 1/s | queries of a row by its key through the library, on one thread |
+//! | `oltp_in_process_inserts_per_s` | 1/s | new rows through the library, each a transaction, on one thread |
 //!
-//! Workloads are `select1`, `select`, `insert`, `update` and `tpcb`. All figures have `clients` and
-//! `threads`; values are medians over the rounds. The last two are there with PostgreSQL alone.
+//! Workloads are `select1`, `select`, `insert`, `update` and `tpcb`. Figures over the wire have
+//! `clients` and `threads`; values are medians over the rounds. Those of PostgreSQL are there with it alone.
 
 use nearfar_measure::results::Metric;
 use nearfar_measure::{Kind, Summary};
 use serde_json::{Value, json};
 
+use super::in_process::InProcess;
 use super::run::{OltpOutcome, OltpRounds};
 
 impl OltpOutcome {
@@ -31,8 +34,20 @@ impl OltpOutcome {
     /// All figures.
     pub fn metrics(&self) -> Vec<Metric> {
         let of = |rounds| figures(rounds).map(|m| m.with("threads", self.options.threads));
-        self.rounds.iter().flat_map(of).collect()
+        let over_the_wire = self.rounds.iter().flat_map(of);
+        over_the_wire.chain(in_process(&self.in_process)).collect()
     }
+}
+
+fn in_process(rates: &InProcess) -> impl Iterator<Item = Metric> {
+    let figures = [
+        ("oltp_in_process_reads_per_s", &rates.reads_per_s),
+        ("oltp_in_process_inserts_per_s", &rates.inserts_per_s),
+    ];
+    figures.into_iter().filter_map(|(name, per_s)| {
+        let values = Summary::of(per_s.iter().copied())?;
+        Some(Metric::of_runs(name, &values, "1/s", Kind::Measured))
+    })
 }
 
 fn figures(rounds: &OltpRounds) -> impl Iterator<Item = Metric> {
@@ -74,6 +89,18 @@ mod tests {
             (metric.metric, metric.value.get())
         });
         figures.collect()
+    }
+
+    #[test]
+    fn rates_of_this_process_are_medians_over_the_rounds() {
+        let rates = InProcess {
+            reads_per_s: vec![3.0, 1.0, 2.0],
+            inserts_per_s: Vec::new(),
+        };
+        let metrics: Vec<Metric> = in_process(&rates).collect();
+        assert_eq!(metrics.len(), 1);
+        assert_eq!(metrics[0].metric, "oltp_in_process_reads_per_s");
+        assert_eq!(metrics[0].value.get(), Some(2.0));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Small transactions over the wire, beside PostgreSQL.
+//! Small transactions over the wire, beside PostgreSQL, and in this process.
 //!
 //! `pgbench` is the client of both: it fills its tables, and runs scripts of one statement each, prepared,
 //! and its own TPC-B. Nearfar's server and PostgreSQL's run on the same machine and take turns, so that
 //! a busy machine disturbs both.
 
 mod error;
+mod in_process;
 mod metrics;
 mod pgbench;
 pub(crate) mod postgres;
@@ -13,5 +14,6 @@ mod run;
 mod workload;
 
 pub use error::OltpError;
+pub use in_process::{InProcess, measure_in_process};
 pub use run::{OltpOptions, OltpOutcome, OltpRounds, measure_oltp};
 pub use workload::Workload;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nearfar_sql::scratch::ScratchFolder;
 
 use super::error::OltpError;
+use super::in_process::InProcess;
 use super::pgbench::Filled;
 use super::postgres::{Postgres, Upkeep};
 use super::workload::Workload;
@@ -39,6 +40,8 @@ pub struct OltpOutcome {
     pub options: OltpOptions,
     /// Every workload with every number of clients.
     pub rounds: Vec<OltpRounds>,
+    /// Statements without a connection.
+    pub in_process: InProcess,
 }
 
 /// The rounds of a workload with a number of clients.
@@ -54,12 +57,14 @@ pub struct OltpRounds {
     pub postgres_per_s: Vec<f64>,
 }
 
-/// Measures all. `follow` is told what is next.
+/// Measures all that goes over the wire, beside `in_process`, which was measured before. `follow` is told what
+/// is next.
 ///
 /// # Errors
 /// Programs that are not installed or fail, and transactions that fail.
 pub fn measure_oltp(
     options: &OltpOptions,
+    in_process: InProcess,
     mut follow: impl FnMut(String),
 ) -> Result<OltpOutcome, OltpError> {
     let scripts = ScratchFolder::make(&options.directory, "pgbench");
@@ -107,5 +112,6 @@ pub fn measure_oltp(
     Ok(OltpOutcome {
         options: options.clone(),
         rounds,
+        in_process,
     })
 }

@@ -1,11 +1,14 @@
 //! `nearfar bench oltp`.
 
 use anyhow::Context;
-use nearfar_bench::oltp::{OltpOptions, measure_oltp};
+use nearfar_bench::oltp::{OltpOptions, measure_in_process, measure_oltp};
+use nearfar_sql::engine::EngineOptions;
+use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;
 use crate::args::BenchOltpArgs;
 use crate::interrupt::run_shown;
+use crate::machine;
 use crate::output::figures::{self, dimension};
 use crate::output::grid::Align;
 
@@ -22,7 +25,18 @@ pub fn run(args: &BenchOltpArgs) -> anyhow::Result<()> {
         beside_postgres: args.rival.is_some(),
         directory: directory.unwrap_or_else(std::env::temp_dir),
     };
-    let outcome = run_shown(move |live| Ok(measure_oltp(&options, |step| live.say(step))?))?;
+    let engine = EngineOptions {
+        threads: options.threads,
+        ..EngineOptions::new(Topology::this_machine()?)
+    };
+    let outcome = run_shown(move |live| {
+        live.say("statements in this process".to_owned());
+        let runtime = machine::many_threads(engine.threads)?;
+        let engine = machine::one_of_several(engine)?;
+        let measured = measure_in_process(&engine, options.rounds, options.turn);
+        let in_process = runtime.block_on(measured)?;
+        Ok(measure_oltp(&options, in_process, |step| live.say(step))?)
+    })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
     figures::print_measured(
         args.figures.format,
