@@ -24,6 +24,7 @@ use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
+use nearfar_regulate::error::RegulateError;
 use nearfar_server::{ServerError, UserError};
 use nearfar_sql::error::{EngineError, is_disk_full};
 use nearfar_sql::sql::SqlError;
@@ -211,6 +212,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
         .or_else(|| is(error.is::<PointsError>(), Exit::Input))
         .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
+        .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
         .or_else(|| is(error.is::<WriteError>(), Exit::Output))
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
@@ -433,6 +435,17 @@ fn of_datafusion(error: &DataFusionError) -> Exit {
             Exit::Statement
         }
         _ => Exit::Statement,
+    }
+}
+
+fn of_regulation(error: &RegulateError) -> Exit {
+    match error {
+        RegulateError::Unavailable { .. } | RegulateError::Machine(_) => Exit::Unavailable,
+        RegulateError::Vanished { .. } | RegulateError::Group { .. } => Exit::Name,
+        RegulateError::Goal { .. } => Exit::Usage,
+        RegulateError::Garbled { .. } | RegulateError::Trace { .. } => Exit::Input,
+        RegulateError::Journal { .. } => Exit::Output,
+        _ => Exit::Failure,
     }
 }
 

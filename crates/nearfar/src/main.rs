@@ -63,6 +63,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Bench(args) => command::bench::run(args),
         Command::Index(args) => command::bench::run_index(args),
         Command::Measure(args) => command::measure::run(args),
+        Command::Regulate(args) => command::regulate::run(args),
         Command::Reproduce(args) => command::reproduce::run(args),
     }
 }

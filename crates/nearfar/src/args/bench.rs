@@ -9,7 +9,8 @@ use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
 use super::{
-    BenchIndexArgs, BenchTpccArgs, FigureArgs, MachineArgs, QueryList, ScaleArgs, ThreadArgs,
+    BenchIndexArgs, BenchRegulateArgs, BenchTpccArgs, FigureArgs, MachineArgs, QueryList,
+    ScaleArgs, ThreadArgs,
 };
 use crate::human::ByteSize;
 
@@ -33,6 +34,7 @@ pub enum BenchArea {
     Fairness(BenchFairnessArgs),
     Oltp(BenchOltpArgs),
     Tpcc(BenchTpccArgs),
+    Regulate(BenchRegulateArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.
     #[command(hide = true)]

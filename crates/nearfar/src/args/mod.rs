@@ -9,6 +9,7 @@ mod measure;
 mod pool;
 mod profiles;
 mod queries;
+mod regulate;
 mod reproduce;
 mod serve;
 mod shared;
@@ -33,6 +34,10 @@ pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
+pub use self::regulate::{
+    BenchRegulateArgs, ControllerName, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs,
+    WatchName,
+};
 pub use self::reproduce::{FigureName, InterplayFigure, ReproduceArgs};
 pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
@@ -72,6 +77,7 @@ pub enum Command {
     Bench(BenchArgs),
     Index(IndexArgs),
     Measure(Box<MeasureArgs>),
+    Regulate(Box<RegulateArgs>),
     Reproduce(ReproduceArgs),
 }
 

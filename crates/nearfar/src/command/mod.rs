@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod measure;
 pub mod profiles;
+pub mod regulate;
 pub mod reproduce;
 pub mod serve;
 pub mod tiers;

@@ -12,7 +12,7 @@ mod modules;
 mod words;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
@@ -41,6 +41,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "nearfar-measure",
         ],
     ),
+    ("nearfar-regulate", &["nearfar-topology", "nearfar-model"]),
     (
         "nearfar-table",
         &[
@@ -104,6 +105,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
             "nearfar-bench",
             "nearfar-index",
             "nearfar-index-bench",
+            "nearfar-regulate",
             "nearfar-server",
         ],
     ),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 21] = [
+const COMMANDS: [&[&str]; 24] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -19,6 +19,7 @@ const COMMANDS: [&[&str]; 21] = [
     &["bench", "insert"],
     &["bench", "restart"],
     &["bench", "fairness"],
+    &["bench", "regulate"],
     &["bench", "index"],
     &["index", "bench"],
     &["bench"],
@@ -26,6 +27,8 @@ const COMMANDS: [&[&str]; 21] = [
     &["measure", "report"],
     &["measure", "compare"],
     &["measure", "presets"],
+    &["regulate"],
+    &["regulate", "restore"],
     &["reproduce"],
 ];
 

@@ -15,6 +15,7 @@ mod measure;
 mod memory;
 mod node;
 mod private;
+mod regulate;
 mod serve;
 mod sql;
 mod support;

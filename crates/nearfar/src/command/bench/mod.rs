@@ -8,6 +8,7 @@ mod index;
 mod insert;
 mod merge;
 mod oltp;
+mod regulate;
 mod restart;
 mod scan;
 mod table;
@@ -40,6 +41,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Fairness(args) => fairness::run(args),
         BenchArea::Oltp(args) => oltp::run(args),
         BenchArea::Tpcc(args) => tpcc::run(args),
+        BenchArea::Regulate(args) => regulate::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {
             Ok(nearfar_bench::restart::start(order, io::stdout().lock())?)

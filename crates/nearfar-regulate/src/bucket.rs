@@ -1,0 +1,83 @@
+//! The cooperative knob: a token bucket that those ask who may wait.
+
+/// Grants bytes at a rate, with bursts of a bounded size. Time is the caller's, so that it runs in
+/// virtual time too.
+///
+/// ```
+/// use nearfar_regulate::bucket::TokenBucket;
+///
+/// let mut bucket = TokenBucket::new(1e9, 1e6);
+/// assert_eq!(bucket.take(0.0, 1_000_000), 0.0);
+/// // The next megabyte is there after a millisecond.
+/// assert_eq!(bucket.take(0.0, 1_000_000), 0.001);
+/// ```
+#[derive(Debug, Clone)]
+pub struct TokenBucket {
+    bytes_per_s: f64,
+    burst_bytes: f64,
+    /// What may be taken; below zero what was granted before its time.
+    level_bytes: f64,
+    at_s: f64,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub fn new(bytes_per_s: f64, burst_bytes: f64) -> Self {
+        Self {
+            bytes_per_s,
+            burst_bytes,
+            level_bytes: burst_bytes,
+            at_s: 0.0,
+        }
+    }
+
+    /// Changes the rate from `now_s` on.
+    pub fn set_rate(&mut self, now_s: f64, bytes_per_s: f64) {
+        self.fill(now_s);
+        self.bytes_per_s = bytes_per_s;
+    }
+
+    /// Takes `bytes`, and returns for how many seconds the caller waits before it uses them: turns are
+    /// granted in the order of asking. A rate of zero is never, which is infinite.
+    pub fn take(&mut self, now_s: f64, bytes: u64) -> f64 {
+        self.fill(now_s);
+        self.level_bytes -= bytes as f64;
+        if self.level_bytes >= 0.0 {
+            return 0.0;
+        }
+        -self.level_bytes / self.bytes_per_s
+    }
+
+    /// A clock that jumps back fills nothing.
+    fn fill(&mut self, now_s: f64) {
+        let passed_s = (now_s - self.at_s).max(0.0);
+        self.at_s = self.at_s.max(now_s);
+        let level = self.level_bytes + passed_s * self.bytes_per_s;
+        self.level_bytes = level.min(self.burst_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_than_rate_and_burst_are_granted() {
+        let mut bucket = TokenBucket::new(1e6, 1e5);
+        let mut now_s = 0.0;
+        let mut taken = 0.0_f64;
+        while now_s < 10.0 {
+            now_s += bucket.take(now_s, 4_096) + 1e-4;
+            taken += 4_096.0;
+        }
+        assert!((taken - (10.0 * 1e6 + 1e5)).abs() < 1e4, "{taken}");
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_grants_nothing_twice() {
+        let mut bucket = TokenBucket::new(1e3, 1e3);
+        assert_eq!(bucket.take(5.0, 1_000), 0.0);
+        assert_eq!(bucket.take(1.0, 1_000), 1.0);
+        assert_eq!(bucket.take(5.0, 1_000), 2.0);
+    }
+}

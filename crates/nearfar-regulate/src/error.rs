@@ -1,0 +1,91 @@
+//! What can go wrong while a machine is regulated.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why nothing was, or is no longer, regulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegulateError {
+    /// The machine does not have a knob.
+    #[error("{knob} is unavailable: {reason}")]
+    Unavailable {
+        /// The knob or observer.
+        knob: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// A group or processor is gone, or never was.
+    #[error("{} is not there: has its group ended?", path.display())]
+    Vanished {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file may not be read or written.
+    #[error("no right to {right} {}: run as its owner, or have the group delegated", path.display())]
+    Denied {
+        /// The file.
+        path: PathBuf,
+        /// `read` or `write`.
+        right: &'static str,
+    },
+    /// A file holds what it should not.
+    #[error("{}: {content:?} is not {expected}", path.display())]
+    Garbled {
+        /// The file.
+        path: PathBuf,
+        /// What it holds.
+        content: String,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// Another regulator runs with the same journal.
+    #[error("another regulator holds {}: end it first", path.display())]
+    Busy {
+        /// Its lock.
+        path: PathBuf,
+    },
+    /// The journal cannot be written, so that nothing may be changed.
+    #[error("cannot write the journal {}, so nothing is changed: {source}", path.display())]
+    Journal {
+        /// The journal.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A name that is no name of a group.
+    #[error("{name:?} is no group: give a path below the root of the groups, without ..")]
+    Group {
+        /// The name.
+        name: String,
+    },
+    /// A goal that cannot be met.
+    #[error("{what} of {value}: {allowed}")]
+    Goal {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// A line of a trace.
+    #[error("trace, line {line}: {problem}")]
+    Trace {
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The machine of a profile cannot be simulated.
+    #[error(transparent)]
+    Machine(#[from] nearfar_model::simulation::MachineError),
+    /// Anything else about a file.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}

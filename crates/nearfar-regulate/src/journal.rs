@@ -1,0 +1,166 @@
+//! The journal: what was there before each change, so that it comes back however a regulator ends.
+//!
+//! A folder with two files. `lock` is held by the regulator that runs. `changes` has a line for each
+//! file that was changed, written and synchronised before the change: its path and its content. A line
+//! without its end belongs to a change that was not made. Restoring writes every file back and removes
+//! `changes` last, so that restoring can be interrupted and repeated.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::RegulateError;
+use crate::machine::{overwrite, read};
+
+/// One file as it was.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Before {
+    file: PathBuf,
+    content: String,
+}
+
+/// What restoring did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Files that have their content again.
+    pub files: Vec<PathBuf>,
+    /// Files that are gone, and with them what was changed: groups that ended, or a reboot.
+    pub vanished: Vec<PathBuf>,
+}
+
+/// The journal of the one regulator that runs with it.
+#[derive(Debug)]
+pub struct Journal {
+    changes: PathBuf,
+    file: Option<File>,
+    noted: BTreeSet<PathBuf>,
+    /// Held as long as the journal is open.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the journal in a folder, which is made if it is not there, and restores what an earlier
+    /// regulator has left.
+    ///
+    /// # Errors
+    /// [`RegulateError::Busy`] while another regulator runs, [`RegulateError::Journal`] where the folder
+    /// cannot be written, and what keeps files from being restored.
+    pub fn recover(folder: &Path) -> Result<(Self, Restored), RegulateError> {
+        let of = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RegulateError::Journal { path, source }
+        };
+        fs::create_dir_all(folder).map_err(of(folder))?;
+        let path = folder.join("lock");
+        let options = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let lock = options.map_err(of(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(RegulateError::Busy { path }),
+            Err(TryLockError::Error(source)) => {
+                return Err(RegulateError::Journal { path, source });
+            }
+        }
+        let mut journal = Self {
+            changes: folder.join("changes"),
+            file: None,
+            noted: BTreeSet::new(),
+            _lock: lock,
+        };
+        let restored = journal.restore()?;
+        Ok((journal, restored))
+    }
+
+    /// Writes `content` to a file of the machine, after its present content is in the journal.
+    ///
+    /// # Errors
+    /// [`RegulateError::Journal`], after which nothing was changed; what keeps the file from being read or
+    /// written.
+    pub fn change(&mut self, path: &Path, content: &str) -> Result<(), RegulateError> {
+        if !self.noted.contains(path) {
+            let before = read(path)?;
+            self.note(path, before)?;
+        }
+        overwrite(path, content)
+    }
+
+    fn note(&mut self, path: &Path, content: String) -> Result<(), RegulateError> {
+        let of = |source| RegulateError::Journal {
+            path: self.changes.clone(),
+            source,
+        };
+        let before = Before {
+            file: path.to_owned(),
+            content,
+        };
+        let mut line = serde_json::to_vec(&before).map_err(|error| of(error.into()))?;
+        line.push(b'\n');
+        let file = match &mut self.file {
+            Some(file) => file,
+            empty => {
+                let opened = OpenOptions::new()
+                    .create(true)
+                    .append(true)
+                    .open(&self.changes);
+                empty.insert(opened.map_err(of)?)
+            }
+        };
+        file.write_all(&line)
+            .and_then(|()| file.sync_data())
+            .map_err(of)?;
+        self.noted.insert(path.to_owned());
+        Ok(())
+    }
+
+    /// Gives every file its content back.
+    ///
+    /// # Errors
+    /// What keeps a file from being written; the journal keeps all of them then.
+    pub fn restore(&mut self) -> Result<Restored, RegulateError> {
+        let mut restored = Restored::default();
+        let text = match fs::read_to_string(&self.changes) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(restored),
+            Err(source) => {
+                let path = self.changes.clone();
+                return Err(RegulateError::Journal { path, source });
+            }
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in whole.lines().rev() {
+            let before: Before =
+                serde_json::from_str(line).map_err(|_| RegulateError::Garbled {
+                    path: self.changes.clone(),
+                    content: line.chars().take(120).collect(),
+                    expected: "a line of a journal",
+                })?;
+            match overwrite(&before.file, &before.content) {
+                Ok(()) => restored.files.push(before.file),
+                Err(RegulateError::Vanished { path }) => restored.vanished.push(path),
+                Err(error) => return Err(error),
+            }
+        }
+        fs::remove_file(&self.changes).map_err(|source| RegulateError::Journal {
+            path: self.changes.clone(),
+            source,
+        })?;
+        self.file = None;
+        self.noted.clear();
+        Ok(restored)
+    }
+}
+
+impl Drop for Journal {
+    /// What could not be restored stays in the journal for the next one.
+    fn drop(&mut self) {
+        drop(self.restore());
+    }
+}

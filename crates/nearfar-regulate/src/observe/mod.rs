@@ -1,0 +1,23 @@
+//! Observers: how much of its undisturbed speed a victim has.
+
+mod pressure;
+mod probe;
+mod resctrl;
+
+pub use self::pressure::Pressure;
+pub use self::probe::NearProbe;
+pub use self::resctrl::Traffic;
+use crate::error::RegulateError;
+
+/// Looks at a victim.
+pub trait Observer {
+    /// What it looks at, and how sure that is: for people.
+    fn tells(&self) -> &'static str;
+
+    /// Share of its undisturbed speed that the victim had since the last call, taken at `now_ms`. What is
+    /// no number says nothing.
+    ///
+    /// # Errors
+    /// What keeps it from looking.
+    fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError>;
+}

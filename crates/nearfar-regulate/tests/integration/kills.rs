@@ -1,0 +1,71 @@
+//! Regulators that are killed at random points leave nothing behind.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nearfar_regulate::journal::Journal;
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::machine::MachineFiles;
+
+use crate::machines::{captured, content};
+
+const KILLS: u64 = 200;
+/// Names the tree to the process that is killed.
+const VICTIM: &str = "NEARFAR_REGULATE_TREE";
+
+/// What is killed: it changes three knobs again and again, and ends now and then.
+#[test]
+#[ignore = "started by the test below"]
+fn changes_until_it_is_killed() {
+    let Ok(root) = env::var(VICTIM) else { return };
+    let root = Path::new(&root);
+    let machine = MachineFiles::below(root);
+    let knobs: [Box<dyn Knob>; 3] = [
+        Box::new(Quota::find(&machine, "batch", 16).unwrap()),
+        Box::new(Frequency::find(&machine, &[3]).unwrap()),
+        Box::new(Bandwidth::find(&machine, "batch").unwrap()),
+    ];
+    loop {
+        let (mut journal, _) = Journal::recover(&root.join("journal")).unwrap();
+        for granted in [0.5, 0.25, 0.75, 0.1, 1.0] {
+            for knob in &knobs {
+                for (path, content) in knob.changes(&machine, granted).unwrap() {
+                    journal.change(&path, &content).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn killed_at_random_points_it_leaves_the_machine_as_it_was() {
+    let (folder, _) = captured();
+    let root = folder.path();
+    let before = content(root);
+    let mut random = 0x1234_5678_9abc_def0_u64;
+    let mut restored = 0;
+    for kill in 0..KILLS {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "kills::changes_until_it_is_killed", "--ignored"])
+            .env(VICTIM, root)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        random = random
+            .wrapping_mul(0xd134_2543_de82_ef95)
+            .wrapping_add(kill | 1);
+        thread::sleep(Duration::from_micros(2_000 + (random >> 33) % 20_000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (journal, found) = Journal::recover(&root.join("journal")).unwrap();
+        restored += usize::from(!found.files.is_empty());
+        assert_eq!(content(root), before, "kill {kill}");
+        drop(journal);
+    }
+    // Most must have met it in the midst of its changes.
+    assert!(restored > 20, "{restored} of {KILLS}");
+}

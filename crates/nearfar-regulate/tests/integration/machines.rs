@@ -1,0 +1,329 @@
+//! Knobs, observers and the journal on captured trees.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use nearfar_regulate::control::{Controller, Goal, TierAware};
+use nearfar_regulate::error::RegulateError;
+use nearfar_regulate::journal::{Journal, Restored};
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::machine::MachineFiles;
+use nearfar_regulate::observe::{Observer, Pressure, Traffic};
+use nearfar_regulate::regulator::Regulator;
+use tempfile::TempDir;
+
+/// Files of a machine with everything, as the kernel writes them.
+const TREE: [(&str, &str); 13] = [
+    ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n"),
+    ("sys/fs/cgroup/batch/cgroup.controllers", "cpu memory\n"),
+    ("sys/fs/cgroup/batch/cpu.max", "max 100000\n"),
+    ("sys/fs/cgroup/plain/cgroup.controllers", "memory\n"),
+    (
+        "sys/fs/cgroup/service/memory.pressure",
+        "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu3/cpufreq/cpuinfo_min_freq",
+        "800000\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu3/cpufreq/scaling_max_freq",
+        "3900000\n",
+    ),
+    ("sys/fs/resctrl/info/MB/min_bandwidth", "10\n"),
+    ("sys/fs/resctrl/info/MB/bandwidth_gran", "10\n"),
+    (
+        "sys/fs/resctrl/batch/schemata",
+        "    MB:0=100;1=100\n    L3:0=7fff;1=7fff\n",
+    ),
+    (
+        "sys/fs/resctrl/service/mon_data/mon_L3_00/mbm_total_bytes",
+        "1000\n",
+    ),
+    (
+        "sys/fs/resctrl/service/mon_data/mon_L3_01/mbm_total_bytes",
+        "500\n",
+    ),
+    (
+        "sys/fs/resctrl/mute/mon_data/mon_L3_00/mbm_total_bytes",
+        "Unavailable\n",
+    ),
+];
+
+/// A captured tree in a folder of its own.
+pub fn captured() -> (TempDir, MachineFiles) {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, content) in TREE {
+        put(folder.path(), file, content);
+    }
+    let machine = MachineFiles::below(folder.path());
+    (folder, machine)
+}
+
+fn put(root: &Path, file: &str, content: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, content).unwrap();
+}
+
+/// All files of the tree with their content.
+pub fn content(root: &Path) -> Vec<String> {
+    TREE.map(|(file, _)| fs::read_to_string(root.join(file)).unwrap())
+        .into()
+}
+
+#[test]
+fn knobs_write_what_the_kernel_reads() {
+    let (folder, machine) = captured();
+    let quota = Quota::find(&machine, "batch", 16).unwrap();
+    let frequency = Frequency::find(&machine, &[3]).unwrap();
+    let bandwidth = Bandwidth::find(&machine, "batch").unwrap();
+    let cases: [(&dyn Knob, f64, &str); 7] = [
+        (&quota, 0.0625, "100000 100000\n"),
+        (&quota, 1.0, "1600000 100000\n"),
+        (&quota, 0.0, "1000 100000\n"),
+        (&frequency, 0.5, "1950000\n"),
+        (&frequency, 0.1, "800000\n"),
+        (&bandwidth, 0.55, "MB:0=50;1=50\n    L3:0=7fff;1=7fff\n"),
+        (&bandwidth, 0.01, "MB:0=10;1=10\n    L3:0=7fff;1=7fff\n"),
+    ];
+    for (knob, granted, expected) in cases {
+        let changes = knob.changes(&machine, granted).unwrap();
+        assert_eq!(changes[0].1, expected, "{} {granted}", knob.name());
+    }
+    // A quota that is there already is what the group has.
+    put(
+        folder.path(),
+        "sys/fs/cgroup/batch/cpu.max",
+        "200000 100000\n",
+    );
+    let quota = Quota::find(&machine, "batch", 16).unwrap();
+    assert_eq!(
+        quota.changes(&machine, 0.5).unwrap()[0].1,
+        "100000 100000\n"
+    );
+}
+
+#[test]
+fn what_a_machine_lacks_is_told_with_the_reason() {
+    let (folder, machine) = captured();
+    let message = |error: RegulateError| error.to_string();
+    let cases = [
+        (
+            message(Quota::find(&machine, "plain", 1).unwrap_err()),
+            "cpu is not delegated to plain",
+        ),
+        (
+            message(Quota::find(&machine, "../etc", 1).unwrap_err()),
+            "is no group",
+        ),
+        (
+            message(Quota::find(&machine, "", 1).unwrap_err()),
+            "is no group",
+        ),
+        (
+            message(Quota::find(&machine, "gone", 1).unwrap_err()),
+            "is not there",
+        ),
+        (
+            message(Frequency::find(&machine, &[9]).unwrap_err()),
+            "core frequency is unavailable",
+        ),
+        (
+            message(Bandwidth::find(&machine, "gone").unwrap_err()),
+            "is not there",
+        ),
+        (
+            message(Pressure::find(&machine, "batch").unwrap_err()),
+            "unavailable",
+        ),
+        (
+            message(Traffic::find(&machine, "batch").unwrap_err()),
+            "unavailable",
+        ),
+    ];
+    for (message, expected) in cases {
+        assert!(message.contains(expected), "{message}");
+    }
+    let mut mute = Traffic::find(&machine, "mute").unwrap();
+    assert!(
+        mute.victim(0.0)
+            .unwrap_err()
+            .to_string()
+            .contains("the counter is not there")
+    );
+    // cgroup v1, and no resctrl.
+    fs::remove_file(folder.path().join("sys/fs/cgroup/cgroup.controllers")).unwrap();
+    fs::remove_dir_all(folder.path().join("sys/fs/resctrl")).unwrap();
+    let v1 = Quota::find(&machine, "batch", 1).unwrap_err().to_string();
+    assert!(v1.contains("cgroup v1 or not mounted"), "{v1}");
+    let none = Bandwidth::find(&machine, "batch").unwrap_err().to_string();
+    assert!(none.contains("resctrl is not mounted"), "{none}");
+    put(folder.path(), "sys/fs/cgroup/cgroup.controllers", "cpu\n");
+    put(folder.path(), "sys/fs/cgroup/batch/cpu.max", "lots\n");
+    let garbled = Quota::find(&machine, "batch", 1).unwrap_err().to_string();
+    assert!(garbled.contains("is not a quota or max"), "{garbled}");
+}
+
+#[test]
+fn observers_say_nothing_when_clocks_or_counters_jump_back() {
+    let (folder, machine) = captured();
+    let mut traffic = Traffic::find(&machine, "service").unwrap();
+    let counter = "sys/fs/resctrl/service/mon_data/mon_L3_00/mbm_total_bytes";
+    assert!(traffic.victim(0.0).unwrap().is_nan());
+    put(folder.path(), counter, "11000\n");
+    assert_eq!(traffic.victim(100.0).unwrap(), 1.0);
+    put(folder.path(), counter, "16000\n");
+    assert_eq!(traffic.victim(200.0).unwrap(), 0.5);
+    put(folder.path(), counter, "10\n");
+    assert!(traffic.victim(300.0).unwrap().is_nan());
+    assert!(traffic.victim(250.0).unwrap().is_nan());
+    let mut pressure = Pressure::find(&machine, "service").unwrap();
+    assert!(pressure.victim(0.0).unwrap().is_nan());
+    let file = "sys/fs/cgroup/service/memory.pressure";
+    put(
+        folder.path(),
+        file,
+        "some avg10=1 avg60=0 avg300=0 total=26000\n",
+    );
+    assert_eq!(pressure.victim(100.0).unwrap(), 0.75);
+    assert!(pressure.victim(50.0).unwrap().is_nan());
+    put(folder.path(), file, "nothing\n");
+    assert!(pressure.victim(200.0).is_err());
+}
+
+/// Opens a journal. A process that another test starts holds all locks of this one until it runs its own
+/// program, so that one that was just given back is waited for.
+fn recover(folder: &Path) -> Result<(Journal, Restored), RegulateError> {
+    for _ in 0..200 {
+        match Journal::recover(folder) {
+            Err(RegulateError::Busy { .. }) => thread::sleep(Duration::from_millis(10)),
+            found => return found,
+        }
+    }
+    Journal::recover(folder)
+}
+
+/// A victim that always has the same share.
+struct Always(f64);
+
+impl Observer for Always {
+    fn tells(&self) -> &'static str {
+        "always the same"
+    }
+
+    fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
+        Ok(self.0)
+    }
+}
+
+fn regulator(machine: &MachineFiles, journal: Option<Journal>) -> Regulator<'static> {
+    Regulator::new(
+        machine.clone(),
+        Box::new(Always(0.2)),
+        Box::new(TierAware::new(Goal::default())),
+        Box::new(Quota::find(machine, "batch", 16).unwrap()),
+        journal,
+    )
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
+    let (folder, machine) = captured();
+    let before = content(folder.path());
+    let decision = regulator(&machine, None).step(0.0).unwrap();
+    assert!(decision.granted < 1.0);
+    assert_eq!(decision.changes[0].1, "960000 100000\n");
+    assert_eq!(content(folder.path()), before);
+}
+
+#[test]
+fn everything_is_as_it_was_after_the_end_and_after_an_error() {
+    let (folder, machine) = captured();
+    let before = content(folder.path());
+    let journal = || recover(&folder.path().join("journal")).unwrap().0;
+    let mut first = regulator(&machine, Some(journal()));
+    for step in 0..5 {
+        first.step(f64::from(step) * 50.0).unwrap();
+    }
+    assert_ne!(content(folder.path()), before);
+    assert_eq!(first.end().unwrap().files.len(), 1);
+    assert_eq!(content(folder.path()), before);
+    let mut second = regulator(&machine, Some(journal()));
+    second.step(0.0).unwrap();
+    assert_ne!(content(folder.path()), before);
+    drop(second);
+    assert_eq!(content(folder.path()), before);
+    // A group that ends while it is slowed leaves nothing to restore.
+    let mut third = regulator(&machine, Some(journal()));
+    third.step(0.0).unwrap();
+    fs::remove_dir_all(folder.path().join("sys/fs/cgroup/batch")).unwrap();
+    assert!(matches!(
+        third.step(50.0),
+        Err(RegulateError::Vanished { .. })
+    ));
+    assert_eq!(third.end().unwrap().vanished.len(), 1);
+}
+
+#[test]
+fn a_second_regulator_is_refused_and_a_garbled_journal_is_named() {
+    let (folder, _) = captured();
+    let journal = folder.path().join("journal");
+    let (first, _) = Journal::recover(&journal).unwrap();
+    assert!(matches!(
+        Journal::recover(&journal),
+        Err(RegulateError::Busy { .. })
+    ));
+    drop(first);
+    fs::write(journal.join("changes"), "not a journal\n").unwrap();
+    assert!(matches!(
+        recover(&journal),
+        Err(RegulateError::Garbled { .. })
+    ));
+    // A line without its end belongs to a change that was not made.
+    fs::write(journal.join("changes"), "{\"file\":\"/no").unwrap();
+    assert!(recover(&journal).unwrap().1.files.is_empty());
+}
+
+#[test]
+fn nothing_is_changed_that_cannot_be_noted() {
+    let (folder, _) = captured();
+    let path = folder.path().join("sys/fs/cgroup/batch/cpu.max");
+    let place = folder.path().join("journal");
+    let (mut journal, _) = Journal::recover(&place).unwrap();
+    // A folder where the journal should be: as on a disk that takes nothing.
+    fs::create_dir(place.join("changes")).unwrap();
+    let changed = journal.change(&path, "1000 100000\n");
+    assert!(
+        matches!(changed, Err(RegulateError::Journal { .. })),
+        "{changed:?}"
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), "max 100000\n");
+}
+
+#[test]
+fn controllers_keep_to_their_floor() {
+    let mut controller = TierAware::new(Goal::default());
+    for period in 0..100 {
+        controller.decide(f64::from(period) * 50.0, 0.0);
+    }
+    assert_eq!(controller.decide(5_000.0, 0.0), Goal::default().floor);
+    assert!(
+        Goal {
+            victim: 1.5,
+            floor: 0.1
+        }
+        .check()
+        .is_err()
+    );
+    assert!(
+        Goal {
+            victim: 0.9,
+            floor: f64::NAN
+        }
+        .check()
+        .is_err()
+    );
+}

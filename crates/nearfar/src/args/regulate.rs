@@ -1,0 +1,146 @@
+//! `nearfar regulate` and `nearfar bench regulate`.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::FigureArgs;
+
+/// Slow a group of tasks that takes memory bandwidth from others, and undo it.
+///
+/// A victim is watched and the group slowed until the victim has its goal. Every change is noted before
+/// it is made, and undone when the command ends; after a kill, by the next start or by `restore`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    after_help = "\
+Examples:
+  nearfar regulate --group batch --threads 16 --dry-run
+  nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
+  nearfar regulate --replay trace.csv --profile cxl-asic
+  nearfar regulate restore"
+)]
+pub struct RegulateArgs {
+    /// What to do instead of regulating.
+    #[command(subcommand)]
+    pub action: Option<RegulateAction>,
+    #[command(flatten)]
+    pub run: RegulateRunArgs,
+}
+
+/// What can be done but regulating.
+#[derive(Debug, Subcommand)]
+pub enum RegulateAction {
+    /// Give every file its content back that a regulator has changed and not restored.
+    Restore {
+        /// Where the regulator has its journal.
+        #[arg(long, value_name = "FOLDER", default_value = JOURNAL)]
+        journal: PathBuf,
+    },
+}
+
+/// Where the journal is by default: gone after a reboot, as what it restores is.
+const JOURNAL: &str = "/run/nearfar-regulate";
+
+/// How to regulate.
+#[derive(Debug, Args)]
+pub struct RegulateRunArgs {
+    /// The group to slow, below the root of the cgroups or of resctrl.
+    #[arg(long, value_name = "NAME", required_unless_present = "replay")]
+    pub group: Option<String>,
+    /// What slows it.
+    #[arg(long, value_enum, default_value_t = KnobName::Quota)]
+    pub knob: KnobName,
+    /// Processors that the group's tasks keep busy, for a quota.
+    #[arg(long, value_name = "N", value_parser = super::threads, default_value = "1")]
+    pub threads: NonZeroU32,
+    /// Processors of the group's tasks, for the frequency, such as 3,4.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub processors: Vec<u32>,
+    /// How the victim is watched.
+    #[arg(long, value_enum, default_value_t = WatchName::Latency)]
+    pub watch: WatchName,
+    /// The victim's group, to watch its traffic or pressure.
+    #[arg(long, value_name = "NAME")]
+    pub victim: Option<String>,
+    /// Who decides.
+    #[arg(long, value_enum, default_value_t = ControllerName::TierAware)]
+    pub controller: ControllerName,
+    /// What the victim shall have of its undisturbed speed, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 95.0)]
+    pub goal: f64,
+    /// What the group keeps of its speed whatever happens, in percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub floor: f64,
+    /// Seconds until the end [default: until Ctrl-C].
+    #[arg(long, value_name = "N", value_parser = super::seconds)]
+    pub seconds: Option<std::time::Duration>,
+    /// Say what would be changed, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Regulate the machine whose files are below this folder.
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    pub root: PathBuf,
+    /// Where changes are noted.
+    #[arg(long, value_name = "FOLDER", default_value = JOURNAL)]
+    pub journal: PathBuf,
+    /// Regulate in virtual time what this trace of `ms,share` asks for.
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub replay: Option<PathBuf>,
+    /// The machine of a replay: a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", requires = "replay")]
+    pub profile: Option<String>,
+}
+
+/// What slows a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KnobName {
+    /// `cpu.max` of cgroup v2.
+    Quota,
+    /// `scaling_max_freq` of its processors.
+    Frequency,
+    /// `MB` of resctrl.
+    Bandwidth,
+}
+
+/// How a victim is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WatchName {
+    /// Latency of near memory, by a chain of dependent reads.
+    Latency,
+    /// Bytes of the victim's group, by resctrl.
+    Traffic,
+    /// Memory pressure of the victim's group.
+    Pressure,
+}
+
+/// Who decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ControllerName {
+    /// Cuts as soon as the goal is missed, and finds the limit from below.
+    TierAware,
+    /// The loop of mao-2025.
+    Published,
+}
+
+/// Controllers in virtual time.
+///
+/// A victim of near memory is disturbed by non-temporal stores to far memory after a second. What the
+/// victim gets back, what that costs and how soon it comes are set beside what was published.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench regulate --virtual
+  nearfar bench regulate --virtual --profile cxl-agilex --format json")]
+pub struct BenchRegulateArgs {
+    /// In virtual time, which is the only one that there is.
+    #[arg(long = "virtual", required = true)]
+    pub virtual_time: bool,
+    /// The machine: a built-in profile or a TOML file.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-asic")]
+    pub profile: String,
+    #[command(flatten)]
+    pub figures: FigureArgs,
+}

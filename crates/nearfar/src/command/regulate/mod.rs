@@ -1,0 +1,151 @@
+//! `nearfar regulate`.
+
+mod replay;
+
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
+use nearfar_regulate::journal::{Journal, Restored};
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::machine::MachineFiles;
+use nearfar_regulate::observe::{NearProbe, Observer, Pressure, Traffic};
+use nearfar_regulate::regulator::{Decision, Regulator};
+
+use crate::args::{
+    ControllerName, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs, WatchName,
+};
+use crate::exit::{Exit, Failed};
+use crate::interrupt::Interrupts;
+use crate::machine;
+use crate::message;
+use crate::output::file::Output;
+
+/// Runs the command.
+pub fn run(args: &RegulateArgs) -> anyhow::Result<()> {
+    if let Some(RegulateAction::Restore { journal }) = &args.action {
+        let (_, restored) = Journal::recover(journal)?;
+        say(&restored, "nothing was left to restore");
+        return Ok(());
+    }
+    if let Some(trace) = &args.run.replay {
+        return replay::run(&args.run, trace);
+    }
+    regulate(&args.run)
+}
+
+/// The controller that was asked for.
+fn controller(args: &RegulateRunArgs) -> anyhow::Result<Box<dyn Controller>> {
+    let goal = Goal {
+        victim: args.goal / 100.0,
+        floor: args.floor / 100.0,
+    };
+    let goal = goal.check()?;
+    Ok(match args.controller {
+        ControllerName::TierAware => Box::new(TierAware::new(goal)),
+        ControllerName::Published => Box::new(Published::new(goal)),
+    })
+}
+
+fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
+    let controller = controller(args)?;
+    let machine = MachineFiles::below(&args.root);
+    // What an earlier regulator has left is restored before anything is read.
+    let journal = match args.dry_run {
+        true => None,
+        false => Some(recover(&args.journal)?),
+    };
+    let knob = knob(args, &machine)?;
+    let observer = observer(args, &machine)?;
+    message::print(&format!("watching: {}", observer.tells()));
+    let mut regulator = Regulator::new(machine, observer, controller, knob, journal);
+    let outcome = steps(&mut regulator, args.seconds);
+    let restored = regulator.end()?;
+    say(&restored, "nothing was changed");
+    outcome
+}
+
+fn recover(folder: &Path) -> anyhow::Result<Journal> {
+    let (journal, restored) = Journal::recover(folder)?;
+    for file in &restored.files {
+        message::print(&format!(
+            "restored {}, which a regulator had left",
+            file.display()
+        ));
+    }
+    Ok(journal)
+}
+
+fn knob(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Box<dyn Knob>> {
+    let group = args.group.as_deref().unwrap_or_default();
+    Ok(match args.knob {
+        KnobName::Quota => Box::new(Quota::find(machine, group, args.threads.get())?),
+        KnobName::Bandwidth => Box::new(Bandwidth::find(machine, group)?),
+        KnobName::Frequency if args.processors.is_empty() => {
+            let message = "the frequency of which processors? Give --processors";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
+        KnobName::Frequency => Box::new(Frequency::find(machine, &args.processors)?),
+    })
+}
+
+fn observer(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Box<dyn Observer>> {
+    let victim = || {
+        let message = "whose traffic or pressure? Give --victim";
+        let none = || Failed::new(Exit::Usage, message);
+        args.victim.as_deref().ok_or_else(none)
+    };
+    Ok(match args.watch {
+        WatchName::Latency => Box::new(NearProbe::new()),
+        WatchName::Traffic => Box::new(Traffic::find(machine, victim()?)?),
+        WatchName::Pressure => Box::new(Pressure::find(machine, victim()?)?),
+    })
+}
+
+/// Steps until the time is over or Ctrl-C comes, and writes every step in which something changes.
+fn steps(regulator: &mut Regulator<'_>, seconds: Option<Duration>) -> anyhow::Result<()> {
+    let period = Duration::from_secs_f64(regulator.period_ms() * 1e-3);
+    machine::front()?.block_on(async {
+        let mut interrupts = Interrupts::listen()?;
+        let start = Instant::now();
+        let mut output = Output::stdout();
+        while seconds.is_none_or(|seconds| start.elapsed() < seconds) {
+            let decision = regulator.step(start.elapsed().as_secs_f64() * 1e3)?;
+            output.with(|out| write(&decision, out))?;
+            let pause = async { tokio::time::sleep(period).await };
+            interrupts.during(pause).await?;
+        }
+        output.finish()
+    })
+}
+
+fn write(decision: &Decision, out: &mut dyn Write) -> std::io::Result<()> {
+    for (path, content) in &decision.changes {
+        writeln!(
+            out,
+            "{:.1} s: victim {:.0} %, granted {:.0} %: {} = {}",
+            decision.at_ms * 1e-3,
+            decision.victim * 100.0,
+            decision.granted * 100.0,
+            path.display(),
+            content.trim_end().replace('\n', "; "),
+        )?;
+    }
+    Ok(())
+}
+
+fn say(restored: &Restored, nothing: &str) {
+    for file in &restored.files {
+        message::print(&format!("restored {}", file.display()));
+    }
+    for file in &restored.vanished {
+        message::print(&format!(
+            "{} is gone, and nothing to restore",
+            file.display()
+        ));
+    }
+    if restored.files.is_empty() && restored.vanished.is_empty() {
+        message::print(nothing);
+    }
+}

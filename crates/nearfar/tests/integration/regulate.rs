@@ -1,0 +1,89 @@
+//! `nearfar regulate` and its benchmark.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::support::run;
+
+const QUOTA: &str = "sys/fs/cgroup/batch/cpu.max";
+
+/// A tree with one group that may be slowed.
+fn tree() -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (file, content) in [
+        ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
+        ("sys/fs/cgroup/batch/cgroup.controllers", "cpu\n"),
+        (QUOTA, "max 100000\n"),
+    ] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(path, content).expect("written");
+    }
+    folder
+}
+
+fn quota(root: &Path) -> String {
+    fs::read_to_string(root.join(QUOTA)).expect("the quota")
+}
+
+#[test]
+fn a_machine_without_knobs_is_told_so() {
+    let empty = tempfile::tempdir().expect("a folder");
+    let root = empty.path().to_str().expect("a path");
+    let journal = empty.path().join("journal");
+    let journal = journal.to_str().expect("a path");
+    let of = |arguments: &[&str]| {
+        let common = ["regulate", "--root", root, "--journal", journal];
+        run([&common, arguments].concat())
+    };
+    of(&["--group", "batch"]).failed(9, &["cgroup v1 or not mounted"]);
+    of(&["--group", "batch", "--knob", "bandwidth"]).failed(9, &["resctrl is not mounted"]);
+    let frequency = ["--group", "batch", "--knob", "frequency"];
+    of(&frequency).failed(2, &["--processors"]);
+    of(&[&frequency[..], &["--processors", "3"]].concat()).failed(9, &["cpu3/cpufreq"]);
+    of(&["--group", "../batch"]).failed(3, &["is no group"]);
+    of(&["--group", "batch", "--goal", "120"]).failed(2, &["a goal of 1.2"]);
+}
+
+#[test]
+fn the_machine_is_as_it_was_and_a_dry_run_opens_no_journal() {
+    let folder = tree();
+    let root = folder.path().to_str().expect("a path");
+    let journal = folder.path().join("journal");
+    let place = journal.to_str().expect("a path");
+    let arguments = [
+        "regulate",
+        "--group",
+        "batch",
+        "--seconds",
+        "0.2",
+        "--root",
+        root,
+    ];
+    run([&arguments[..], &["--journal", place, "--dry-run"]].concat()).succeeded();
+    assert!(!journal.exists());
+    run([&arguments[..], &["--journal", place]].concat()).succeeded();
+    assert_eq!(quota(folder.path()), "max 100000\n");
+    let changes = journal.join("changes");
+    let file = folder.path().join(QUOTA);
+    let left = format!("{{\"file\":{file:?},\"content\":\"200000 100000\\n\"}}\n");
+    fs::write(&changes, left).expect("written");
+    run(["regulate", "restore", "--journal", place]).succeeded();
+    assert_eq!(quota(folder.path()), "200000 100000\n");
+    assert!(!changes.exists());
+}
+
+#[test]
+fn damaged_traces_and_missing_arguments_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace.csv");
+    let path = trace.to_str().expect("a path");
+    let arguments = ["regulate", "--replay", path, "--profile", "cxl-agilex"];
+    run(arguments).failed(4, &["cannot read trace"]);
+    fs::write(&trace, "0,2\n").expect("written");
+    run(arguments).failed(4, &["trace, line 1: a share is from 0 to 1"]);
+    run(["regulate", "--replay", path]).failed(2, &["--profile"]);
+    run(["regulate"]).failed(2, &["--group"]);
+}
