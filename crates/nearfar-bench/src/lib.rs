@@ -9,6 +9,7 @@ pub mod heap;
 pub mod insert;
 pub mod merge;
 pub mod oltp;
+pub mod operators;
 pub mod restart;
 pub mod scan;
 pub mod server_process;

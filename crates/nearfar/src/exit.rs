@@ -8,6 +8,7 @@ use nearfar_bench::bench::BenchError;
 use nearfar_bench::heap::HeapBenchError;
 use nearfar_bench::insert::InsertBenchError;
 use nearfar_bench::merge::MergeBenchError;
+use nearfar_bench::operators::OperatorsBenchError;
 use nearfar_bench::restart::RestartBenchError;
 use nearfar_bench::scan::ScanBenchError;
 use nearfar_bench::tpcc::TpccError;
@@ -174,6 +175,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<ScanBenchError>() {
         return of_scan_bench(error);
     }
+    if let Some(error) = error.downcast_ref::<OperatorsBenchError>() {
+        return of_operators_bench(error);
+    }
     if let Some(error) = error.downcast_ref::<HeapBenchError>() {
         return of_heap_bench(error);
     }
@@ -227,6 +231,18 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
         ScanBenchError::Options { .. } => Some(Exit::Usage),
         ScanBenchError::Region(_) => Some(Exit::Memory),
         ScanBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        _ => None,
+    }
+}
+
+fn of_operators_bench(error: &OperatorsBenchError) -> Option<Exit> {
+    match error {
+        OperatorsBenchError::Options { .. } => Some(Exit::Usage),
+        OperatorsBenchError::Region(_) => Some(Exit::Memory),
+        OperatorsBenchError::Mismatch { .. } => Some(Exit::WrongResult),
+        OperatorsBenchError::Machine(_) | OperatorsBenchError::OperatorMachine(_) => {
+            Some(Exit::Unavailable)
+        }
         _ => None,
     }
 }

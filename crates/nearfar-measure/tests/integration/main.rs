@@ -2,6 +2,7 @@
 
 mod access;
 mod fuzz;
+mod operators;
 mod probe;
 mod report;
 mod reproduce;

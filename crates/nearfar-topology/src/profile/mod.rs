@@ -31,7 +31,7 @@ use crate::names::FAR;
 use crate::topology::Performance;
 
 /// Built-in profiles: name and file.
-const BUILTIN: [(&str, &str); 11] = [
+const BUILTIN: [(&str, &str); 14] = [
     (
         "cxl-blades-1",
         include_str!("../../profiles/cxl-blades-1.toml"),
@@ -60,6 +60,9 @@ const BUILTIN: [(&str, &str); 11] = [
     ("cxl-agilex", include_str!("../../profiles/cxl-agilex.toml")),
     ("cxl-card", include_str!("../../profiles/cxl-card.toml")),
     ("cxl-fpga", include_str!("../../profiles/cxl-fpga.toml")),
+    ("geyer-rdma", include_str!("../../profiles/geyer-rdma.toml")),
+    ("geyer-upi", include_str!("../../profiles/geyer-upi.toml")),
+    ("geyer-upi2", include_str!("../../profiles/geyer-upi2.toml")),
     (
         "remote-socket",
         include_str!("../../profiles/remote-socket.toml"),

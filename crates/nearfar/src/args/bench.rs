@@ -27,6 +27,7 @@ pub struct BenchArgs {
 pub enum BenchArea {
     Tpch(BenchTpchArgs),
     Scan(BenchScanArgs),
+    Operators(BenchOperatorsArgs),
     Heap(BenchHeapArgs),
     Merge(BenchMergeArgs),
     Insert(BenchInsertArgs),
@@ -134,6 +135,50 @@ fn isa(text: &str) -> Result<Isa, String> {
     let all = [Isa::Portable, Isa::Avx2, Isa::Avx512];
     let found = all.into_iter().find(|isa| isa.name() == text);
     found.ok_or_else(|| format!("there are: {}", all.map(Isa::name).join(", ")))
+}
+
+/// Aggregate, filter and hash join against reads and DataFusion, and over modelled far memory.
+///
+/// One thread sums and filters a column beside a plain read of it, and joins the same arrays beside
+/// DataFusion's join, turn by turn; ratios above 1 say that ours is faster. The join's own code also runs in
+/// the simulator with its build side far. With --virtual, joins over grouped copies run in virtual time and
+/// nothing is measured.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench operators
+  nearfar bench operators --build 1MiB,16MiB --rounds 5 --format json > operators.jsonl
+  nearfar bench operators --virtual --joins 1,5,20")]
+pub struct BenchOperatorsArgs {
+    /// Bytes of the column that is summed and filtered [default: 128MiB].
+    #[arg(long, value_name = "BYTES")]
+    pub column: Option<ByteSize>,
+    /// Bytes of the joins' build sides [default: 1MiB,16MiB,256MiB].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub build: Vec<ByteSize>,
+    /// Rows of the joins' probe side [default: 4194304].
+    #[arg(long, value_name = "N")]
+    pub probe_rows: Option<NonZeroU32>,
+    /// Times that everything has its turn [default: 15].
+    #[arg(long, value_name = "N")]
+    pub rounds: Option<NonZeroU32>,
+    /// Model the far tier after a built-in profile or a TOML file that can be simulated.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-blades-4")]
+    pub profile: String,
+    /// Run joins over grouped copies in virtual time, and measure nothing.
+    #[arg(long = "virtual")]
+    pub is_virtual: bool,
+    /// Numbers of joins one after the other.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "1,2,5,10,20",
+        requires = "is_virtual"
+    )]
+    pub joins: Vec<usize>,
+    #[command(flatten)]
+    pub figures: FigureArgs,
 }
 
 /// Main storage, operator memory or temporary tables far, against everything near.

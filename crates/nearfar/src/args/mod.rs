@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
     BenchArea, BenchArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs,
-    BenchOltpArgs, BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
+    BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
 };
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};

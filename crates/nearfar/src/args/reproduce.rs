@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use nearfar_measure::operators::GeyerFigure;
 use nearfar_measure::reproduce::Figure;
 
 use super::FigureArgs;
@@ -10,7 +11,9 @@ use super::FigureArgs;
 /// Hold the model against published points.
 ///
 /// Runs published experiments in the simulator in virtual time and prints published, modelled and
-/// error per point, the mean absolute percentage error per series, and the worst point.
+/// error per point, the mean absolute percentage error per series, and the worst point. `geyer` runs the
+/// experiments of geyer-2023, of which no points are published here, on four profiles of their own, and says
+/// which of the shapes that the paper describes the model has.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -18,9 +21,10 @@ Examples:
   nearfar reproduce all --report reproduction.html
   nearfar reproduce fig5 --format json
   nearfar reproduce mao-table3 --report interference.html
+  nearfar reproduce geyer --report geyer.html
   nearfar reproduce --points my-points.csv --profile cxl-blades-4")]
 pub struct ReproduceArgs {
-    /// The figure of weisgut-2025, or table or figure of mao-2025 [default: all].
+    /// The figure of weisgut-2025; with its name in front, that of mao-2025 or geyer-2023 [default: all of the former].
     #[arg(value_enum, conflicts_with = "points")]
     pub figure: Option<FigureName>,
     /// Points of your own: CSV with the columns of a published experiment (docs/reproduction.md).
@@ -64,6 +68,16 @@ pub enum FigureName {
     MaoFig8,
     /// Every figure of weisgut-2025.
     All,
+    /// geyer-2023: all of its figures.
+    Geyer,
+    /// geyer-2023: sums with further remote buffers.
+    GeyerFig2,
+    /// geyer-2023: sums over local and remote threads.
+    GeyerFig3,
+    /// geyer-2023: joins one after the other.
+    GeyerFig4,
+    /// geyer-2023: grouped joins.
+    GeyerFig5,
 }
 
 /// A table or figure of mao-2025.
@@ -109,6 +123,21 @@ impl FigureName {
             Self::Fig11 => vec![Figure::Fig11],
             Self::MaoTable3 | Self::MaoFig7 | Self::MaoFig8 => Vec::new(),
             Self::All => Figure::ALL.to_vec(),
+            Self::Geyer | Self::GeyerFig2 | Self::GeyerFig3 | Self::GeyerFig4 | Self::GeyerFig5 => {
+                Vec::new()
+            }
+        }
+    }
+
+    /// The figures of geyer-2023 that it stands for.
+    pub fn geyer(self) -> Vec<GeyerFigure> {
+        match self {
+            Self::Geyer => GeyerFigure::ALL.to_vec(),
+            Self::GeyerFig2 => vec![GeyerFigure::Fig2],
+            Self::GeyerFig3 => vec![GeyerFigure::Fig3],
+            Self::GeyerFig4 => vec![GeyerFigure::Fig4],
+            Self::GeyerFig5 => vec![GeyerFigure::Fig5],
+            _ => Vec::new(),
         }
     }
 }

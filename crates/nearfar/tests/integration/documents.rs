@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 24] = [
+const COMMANDS: [&[&str]; 25] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -14,6 +14,7 @@ const COMMANDS: [&[&str]; 24] = [
     &["tpch"],
     &["bench", "tpch"],
     &["bench", "scan"],
+    &["bench", "operators"],
     &["bench", "heap"],
     &["bench", "merge"],
     &["bench", "insert"],

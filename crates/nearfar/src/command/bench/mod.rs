@@ -9,6 +9,7 @@ mod insert;
 mod merge;
 mod oltp;
 mod regulate;
+mod operators;
 mod restart;
 mod scan;
 mod table;
@@ -34,6 +35,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.area {
         BenchArea::Tpch(args) => run_tpch(args),
         BenchArea::Scan(args) => scan::run(args),
+        BenchArea::Operators(args) => operators::run(args),
         BenchArea::Heap(args) => heap::run(args),
         BenchArea::Merge(args) => merge::run(args),
         BenchArea::Insert(args) => insert::run(args),

@@ -1,5 +1,6 @@
 //! `nearfar reproduce`: the model against published points.
 
+mod geyer;
 mod interplay;
 mod table;
 
@@ -29,6 +30,10 @@ const DEFAULT_PROFILE: &str = "cxl-blades-4";
 pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     if let Some(figure) = args.figure.and_then(FigureName::interplay) {
         return interplay::run(args, figure);
+    }
+    let geyer = args.figure.map(FigureName::geyer).unwrap_or_default();
+    if !geyer.is_empty() {
+        return geyer::run(args, geyer);
     }
     let profile = Profile::resolve(args.profile.as_deref().unwrap_or(DEFAULT_PROFILE))?;
     let experiments = experiments(args, &profile)?;

@@ -1,0 +1,26 @@
+//! Operators over near and far buffers in virtual time (geyer-2023).
+//!
+//! A machine ([`OperatorMachine`]) has cores, near memory and one far tier. Threads go through phases of
+//! work, of which each takes core time and bytes of both memories; what they ask for together beyond a
+//! link's bandwidth or a core's time is divided among them, moment by moment ([`fluid`]). No number is
+//! fitted to a figure of the paper: bandwidths and latencies come from profiles, all else is assumed and
+//! named in [`machine`].
+//!
+//! [`reproduce_geyer`] runs figures 2 to 5 and holds the shapes that the paper describes against them;
+//! [`grouped_ratios`] sets joins over grouped copies beside joins with everything near. [`far_joins`] runs
+//! the join's own code in the simulator.
+
+mod aggregate;
+mod far_join;
+mod figures;
+mod fluid;
+mod joins;
+mod machine;
+mod page;
+mod shapes;
+
+pub use self::far_join::{FarJoin, FarJoinStrategy, far_joins};
+pub use self::figures::{Curve, GeyerFigure, GeyerOutcome, Map, reproduce_geyer};
+pub use self::joins::{Access, GroupedRatio, Placement, grouped_ratios};
+pub use self::machine::{OperatorMachine, OperatorMachineError};
+pub use self::shapes::Shape;
