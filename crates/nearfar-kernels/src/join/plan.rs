@@ -36,7 +36,7 @@ pub struct JoinPlan {
 }
 
 /// Core time to divide one row of the probe side and to look it up among few, in nanoseconds: read twice,
-/// written once, read again. Measured at 6 to 9 ns.
+/// written once, read again (assumed).
 const PARTITION_NS: f64 = 8.0;
 /// Bytes of a partition's table: it stays in the second-level cache.
 const PARTITION_BYTES: usize = 512 << 10;

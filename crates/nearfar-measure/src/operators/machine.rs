@@ -49,7 +49,7 @@ pub struct OperatorMachineError {
     pub reason: String,
 }
 
-/// Links, then cores.
+/// Links, then the computing of each core, then the lines that each core has under way.
 pub(super) const NEAR: usize = 0;
 pub(super) const FAR: usize = 1;
 const CORES: usize = 2;
@@ -152,11 +152,17 @@ impl<'a> Threads<'a> {
         links
             .into_iter()
             .chain((0..self.machine.cores).map(core))
+            .chain((0..self.machine.cores).map(|_| 1.0))
             .collect()
     }
 
-    /// A phase of a thread that reads bytes of both memories and computes. Threads of one core have each
-    /// its part of the lines that a core has under way.
+    /// The lines that the core of a thread has under way.
+    fn lines(&self, thread: usize) -> usize {
+        CORES + self.machine.cores + self.cores[thread]
+    }
+
+    /// A phase of a thread that reads bytes of both memories and computes. Threads of one core share the
+    /// lines that it has under way.
     pub(super) fn phase(
         &self,
         thread: usize,
@@ -165,12 +171,14 @@ impl<'a> Threads<'a> {
         core_s: f64,
     ) -> Phase {
         let core = self.cores[thread];
-        let parts = self.working(core).max(1) as f64;
-        let near_s = near_bytes / (self.machine.core_near_bytes_per_s / parts);
-        let mut far_s = far_bytes / (self.machine.core_far_bytes_per_s / parts);
+        let near_s = near_bytes / self.machine.core_near_bytes_per_s;
+        let mut far_s = far_bytes / self.machine.core_far_bytes_per_s;
         let mut takes = vec![(CORES + core, core_s)];
+        let is_fetched = self.machine.is_fetched;
+        let lines_s = if is_fetched { near_s } else { near_s + far_s };
+        takes.push((self.lines(thread), lines_s));
         let mut near_link = near_bytes;
-        if self.machine.is_fetched && far_bytes > 0.0 {
+        if is_fetched && far_bytes > 0.0 {
             // Fetched bytes are written to near memory and read from there.
             near_link += 2.0 * far_bytes;
             far_s = far_bytes / self.machine.far_bytes_per_s + self.machine.far_latency_s;
@@ -186,24 +194,19 @@ impl<'a> Threads<'a> {
 
     /// A phase of a thread that copies far bytes to near memory.
     pub(super) fn copy(&self, thread: usize, bytes: f64) -> Phase {
-        let parts = self.working(self.cores[thread]).max(1) as f64;
         let alone_s = match self.machine.is_fetched {
             true => bytes / self.machine.far_bytes_per_s + self.machine.far_latency_s,
-            false => bytes / (self.machine.core_far_bytes_per_s / parts),
+            false => bytes / self.machine.core_far_bytes_per_s,
         };
-        // Copies by loads keep their core busy; what is fetched, only those that poll.
-        let core_s = if self.machine.is_fetched {
+        // Copies by loads wait for lines of their core; what is fetched has those that poll wait.
+        let lines_s = if self.machine.is_fetched {
             0.0
         } else {
             alone_s
         };
         Phase {
             alone_s,
-            takes: vec![
-                (CORES + self.cores[thread], core_s),
-                (NEAR, bytes),
-                (FAR, bytes),
-            ],
+            takes: vec![(self.lines(thread), lines_s), (NEAR, bytes), (FAR, bytes)],
             ..Phase::default()
         }
     }
