@@ -25,6 +25,7 @@ use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
 use nearfar_memory::{HeapError, RegionError, SystemError};
 use nearfar_model::ParameterError;
+use nearfar_plan::{CostError, PricesError};
 use nearfar_regulate::error::RegulateError;
 use nearfar_server::{ServerError, UserError};
 use nearfar_sql::error::{EngineError, is_disk_full};
@@ -217,6 +218,8 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<PointsError>(), Exit::Input))
         .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
         .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
+        .or_else(|| is(error.is::<PricesError>(), Exit::Input))
+        .or_else(|| is(error.is::<CostError>(), Exit::Unavailable))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
         .or_else(|| is(error.is::<WriteError>(), Exit::Output))
         .or_else(|| is(error.is::<SpecError>(), Exit::Usage))

@@ -1,6 +1,7 @@
 //! Why points cannot be reproduced.
 
 use nearfar_model::simulation::MachineError;
+use nearfar_plan::CostError;
 
 use crate::access::PlanError;
 
@@ -63,6 +64,16 @@ pub enum ReproduceError {
         line: usize,
         /// Why.
         source: Box<PlanError>,
+    },
+    /// No machine that has a price is what a point asks for.
+    #[error("{name}, line {line}: {source}")]
+    Price {
+        /// The figure or file.
+        name: String,
+        /// Line of the point.
+        line: usize,
+        /// Why.
+        source: CostError,
     },
     /// A tree could not be run.
     #[error("{name}, line {line}: {source}")]

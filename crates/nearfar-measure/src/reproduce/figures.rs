@@ -32,11 +32,13 @@ pub enum Figure {
     Fig10,
     /// weisgut-2025, figure 11: B+tree node sizes.
     Fig11,
+    /// weisgut-2025, figure 14: prices of the cheapest machines.
+    Fig14,
 }
 
 impl Figure {
     /// All figures.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fig4,
         Self::Fig5,
         Self::Fig6,
@@ -45,6 +47,7 @@ impl Figure {
         Self::Fig9,
         Self::Fig10,
         Self::Fig11,
+        Self::Fig14,
     ];
 
     /// Its word in commands and results.
@@ -58,6 +61,7 @@ impl Figure {
             Self::Fig9 => "fig9",
             Self::Fig10 => "fig10",
             Self::Fig11 => "fig11",
+            Self::Fig14 => "weisgut-fig14",
         }
     }
 
@@ -72,6 +76,7 @@ impl Figure {
             Self::Fig9 => "Bound shares of scan and B+tree (weisgut-2025, figure 9)",
             Self::Fig10 => "B+trees by threads, some points (weisgut-2025, figure 10)",
             Self::Fig11 => "B+tree node sizes (weisgut-2025, figure 11)",
+            Self::Fig14 => "Cheapest processors and memory (weisgut-2025, figure 14)",
         }
     }
 
@@ -86,6 +91,7 @@ impl Figure {
             Self::Fig9 => include_str!("data/fig09.csv"),
             Self::Fig10 => include_str!("data/fig10.csv"),
             Self::Fig11 => include_str!("data/fig11.csv"),
+            Self::Fig14 => include_str!("data/fig14.csv"),
         };
         Points::parse(self.name(), text).expect("points of the product are well-formed")
     }
@@ -114,6 +120,6 @@ mod tests {
     #[test]
     fn every_figure_has_its_points() {
         let counts = Figure::ALL.map(|figure| figure.points().points.len());
-        assert_eq!(counts, [832, 72, 210, 90, 4, 72, 6, 30]);
+        assert_eq!(counts, [832, 72, 210, 90, 4, 72, 6, 30, 96]);
     }
 }

@@ -12,6 +12,7 @@ mod interplay;
 mod metrics;
 mod outcome;
 mod points;
+mod prices;
 mod scan;
 mod specification;
 mod trees;

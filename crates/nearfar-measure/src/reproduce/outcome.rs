@@ -7,6 +7,7 @@ use nearfar_topology::Profile;
 
 use super::error::ReproduceError;
 use super::points::{Experiment, Point, Points, Statistic};
+use super::prices;
 use super::scan::{ScanRun, far_devices};
 use super::specification::{Simulated, run};
 use super::trees::TreeModel;
@@ -53,7 +54,7 @@ impl Series {
 pub struct Reproduction {
     /// Figure or file.
     pub name: String,
-    /// Profile of the modelled machine.
+    /// Profile of the modelled machine, or name of the prices.
     pub profile: String,
     /// Unit of the values.
     pub unit: String,
@@ -94,8 +95,8 @@ fn mape_percent<'a>(points: impl IntoIterator<Item = &'a ReproducedPoint>) -> f6
 /// Why trees are not run by those who bring none.
 const NO_TREES: &str = "trees: whoever asks has brought none";
 
-/// Runs every point in the model of `profile`, but for those of trees. `progress` is told of every
-/// point done, and of how many there are.
+/// Runs every point in the model of `profile`, but for those of trees; those of prices are computed with
+/// the published ones. `progress` is told of every point done, and of how many there are.
 ///
 /// # Errors
 /// [`ReproduceError::Machine`] where the profile cannot be simulated, and
@@ -135,7 +136,8 @@ pub fn reproduce_with(
         Experiment::Access { .. }
         | Experiment::Latency { .. }
         | Experiment::Scan { .. }
-        | Experiment::Tree(_) => None,
+        | Experiment::Tree(_)
+        | Experiment::Price { .. } => None,
     };
     for why in points.points.iter().filter_map(why_not) {
         *reproduction.unavailable.entry(why).or_default() += 1;
@@ -143,6 +145,11 @@ pub fn reproduce_with(
     let runnable = |point: &&Point| why_not(point).is_none();
     let runnable: Vec<&Point> = points.points.iter().filter(runnable).collect();
     if runnable.is_empty() {
+        return Ok(reproduction);
+    }
+    // A file's points are all of one kind.
+    if let Experiment::Price { .. } = runnable[0].experiment {
+        prices::reproduce(&mut reproduction, &runnable)?;
         return Ok(reproduction);
     }
     let machine = Machine::new(profile)?;
@@ -176,7 +183,8 @@ pub fn reproduce_with(
     Ok(reproduction)
 }
 
-fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64) {
+/// Adds a point with what the model says.
+pub(super) fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64) {
     let axis = &reproduction.axis;
     let rest = point.columns.iter().filter(|(name, _)| name != axis);
     let name = rest
@@ -223,7 +231,7 @@ fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
             machine.check_threads(run.threads)?;
             far_devices(machine, run.devices)?;
         }
-        Experiment::Latency { .. } | Experiment::Unavailable(_) => {}
+        Experiment::Latency { .. } | Experiment::Price { .. } | Experiment::Unavailable(_) => {}
     }
     Ok(())
 }
@@ -282,7 +290,7 @@ impl Runner<'_, '_> {
                 Some(trees) => trees.mops(&run, &self.machine).map_err(Failure::Tree),
                 None => Ok(f64::NAN),
             },
-            Experiment::Unavailable(_) => Ok(f64::NAN),
+            Experiment::Price { .. } | Experiment::Unavailable(_) => Ok(f64::NAN),
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::str::FromStr;
 
+use csv::StringRecord;
+use nearfar_plan::DeviceRange;
+
 use super::error::PointsError;
 use super::trees::{TreeRun, TreeWorkload};
 
@@ -9,7 +12,7 @@ use super::trees::{TreeRun, TreeWorkload};
 pub const POINTS_BYTES_MAX: usize = 8 << 20;
 
 /// Columns that may occur, in no order.
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 38] = [
     "op",
     "devices",
     "access_size",
@@ -31,10 +34,28 @@ const COLUMNS: [&str; 21] = [
     "group",
     "kind",
     "pct",
+    "capacity_demand",
+    "type",
+    "price_factor",
+    "cpu_id",
+    "cpus",
+    "cpu_dimms",
+    "ddr",
+    "cpu_dimm_size",
+    "cpu_dimm_price",
+    "devs",
+    "dev_dimms",
+    "dev_ddr",
+    "dev_dimm_size",
+    "dev_dimm_price",
+    "cpu_capacity",
+    "cxl_capacity",
+    "capacity",
 ];
 
-/// Columns of published values, with their units. `pct` is one of the columns above too.
-const VALUES: [&str; 4] = ["GBps", "ns", "Mops", "pct"];
+/// Columns of published values, named after their units but for `price`. `pct` is one of the columns above
+/// too.
+const VALUES: [&str; 5] = ["GBps", "ns", "Mops", "pct", "price"];
 
 /// An access operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,6 +155,13 @@ pub enum Experiment {
     },
     /// Throughput of a B+tree (sections 5.4 and 5.5).
     Tree(TreeRun),
+    /// Price of the cheapest machine that is large enough (section 7).
+    Price {
+        /// Memory that is needed, in GiB.
+        demand_gib: u32,
+        /// Devices that it may have.
+        devices: DeviceRange,
+    },
     /// An experiment that the model cannot run, with the reason.
     Unavailable(&'static str),
 }
@@ -154,7 +182,7 @@ pub struct Point {
 /// Points of one file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
-    /// Unit of the values: `GBps`, `ns`, `Mops` or `pct`.
+    /// Unit of the values: `GBps`, `ns`, `Mops`, `pct` or `USD`.
     pub unit: String,
     /// The column that charts take as the horizontal axis.
     pub axis: String,
@@ -164,7 +192,7 @@ pub struct Points {
 
 impl Points {
     /// Reads points; `file` names them in errors. Lines that are empty or begin with `#` are
-    /// skipped.
+    /// skipped, and so is a column without a name.
     ///
     /// # Errors
     /// [`PointsError`]: unknown, missing or repeated columns, values that are none of those
@@ -182,20 +210,35 @@ impl Points {
             });
         }
         let text = text.trim_start_matches('\u{feff}');
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.trim()))
-            .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-        let (line, header) = lines.next().ok_or_else(|| PointsError::Empty {
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .trim(csv::Trim::All)
+            .from_reader(text.as_bytes());
+        let records = reader.records().map(|record| match record {
+            Ok(record) => Ok((line_of(&record, text), record)),
+            Err(error) => {
+                let line = error.position().map_or(1, csv::Position::line);
+                Err(wrong(line as usize, error.to_string()))
+            }
+        });
+        let mut records = records.filter(|record| {
+            let is_blank = |record: &StringRecord| record.len() == 1 && record[0].is_empty();
+            record
+                .as_ref()
+                .map_or(true, |(_, record)| !is_blank(record))
+        });
+        let (line, names) = records.next().ok_or_else(|| PointsError::Empty {
             file: file.to_owned(),
-        })?;
-        let header = Header::parse(header).map_err(|problem| wrong(line, problem))?;
+        })??;
+        let header = Header::parse(&names).map_err(|problem| wrong(line, problem))?;
         let mut points = Vec::new();
-        for (line, text) in lines {
+        for record in records {
+            let (line, record) = record?;
             points.push(
                 header
-                    .point(line, text)
+                    .point(line, &record)
                     .map_err(|problem| wrong(line, problem))?,
             );
         }
@@ -205,12 +248,31 @@ impl Points {
             });
         }
         Ok(Self {
-            unit: header.value.to_owned(),
+            unit: header.unit().to_owned(),
             axis: header.axis().to_owned(),
             points,
         })
     }
 }
+
+/// What the cheapest machine consists of: given with its price, and not asked for.
+const CONFIGURATION: [&str; 15] = [
+    "price_factor",
+    "cpu_id",
+    "cpus",
+    "cpu_dimms",
+    "ddr",
+    "cpu_dimm_size",
+    "cpu_dimm_price",
+    "devs",
+    "dev_dimms",
+    "dev_ddr",
+    "dev_dimm_size",
+    "dev_dimm_price",
+    "cpu_capacity",
+    "cxl_capacity",
+    "capacity",
+];
 
 /// What is wrong with a line.
 pub(super) type Problem = String;
@@ -229,6 +291,7 @@ enum Kind {
     Tree,
     BoundShares,
     Interference,
+    Price,
 }
 
 impl Kind {
@@ -267,24 +330,26 @@ impl Kind {
                 &["threads"],
                 "pct",
             ),
+            Self::Price => (&["capacity_demand", "type"], &CONFIGURATION, "price"),
         }
     }
 
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Access,
         Self::Latency,
         Self::Scan,
         Self::Tree,
         Self::BoundShares,
         Self::Interference,
+        Self::Price,
     ];
 }
 
 impl<'a> Header<'a> {
-    fn parse(line: &'a str) -> Result<Self, Problem> {
-        let names: Vec<&str> = line.split(',').map(str::trim).collect();
+    fn parse(record: &'a StringRecord) -> Result<Self, Problem> {
+        let names: Vec<&str> = record.iter().collect();
         for (index, name) in names.iter().enumerate() {
-            if !COLUMNS.contains(name) && !VALUES.contains(name) {
+            if !name.is_empty() && !COLUMNS.contains(name) && !VALUES.contains(name) {
                 return Err(format!(
                     "unknown column {name:?}; there are {} and {}",
                     COLUMNS.join(", "),
@@ -311,9 +376,10 @@ impl<'a> Header<'a> {
             )
         })?;
         let (needed, further, value) = kind.columns();
-        let extra = names
-            .iter()
-            .find(|name| **name != value && !needed.contains(name) && !further.contains(name));
+        let extra = names.iter().find(|name| {
+            let is_known = **name == value || needed.contains(name) || further.contains(name);
+            !name.is_empty() && !is_known
+        });
         match extra {
             Some(name) => Err(format!(
                 "column {name:?} does not belong to this experiment"
@@ -333,11 +399,24 @@ impl<'a> Header<'a> {
             Kind::Tree => "node_bytes",
             Kind::BoundShares => "kind",
             Kind::Interference => "bg_op",
+            Kind::Price => "capacity_demand",
         }
     }
 
-    fn point(&self, line: usize, text: &str) -> Result<Point, Problem> {
-        let values: Vec<&str> = text.split(',').map(str::trim).collect();
+    fn unit(&self) -> &'static str {
+        match self.kind {
+            Kind::Price => "USD",
+            _ => self.value,
+        }
+    }
+
+    /// Whether a column says what is asked: not the value, nor what an answer consists of beside it.
+    fn asks(&self, name: &str) -> bool {
+        !name.is_empty() && name != self.value && !CONFIGURATION.contains(&name)
+    }
+
+    fn point(&self, line: usize, record: &StringRecord) -> Result<Point, Problem> {
+        let values: Vec<&str> = record.iter().collect();
         if values.len() != self.names.len() {
             return Err(format!(
                 "{} values for {} columns",
@@ -358,11 +437,11 @@ impl<'a> Header<'a> {
             .names
             .iter()
             .zip(&values)
-            .filter(|(name, _)| **name != self.value);
+            .filter(|(name, _)| self.asks(name));
         Ok(Point {
             line,
             columns: columns
-                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .map(|(n, v)| ((*n).to_owned(), one_line(v)))
                 .collect(),
             published,
             experiment: self.experiment(&row)?,
@@ -381,6 +460,7 @@ impl<'a> Header<'a> {
             Kind::Interference => Experiment::Unavailable(
                 "interference: the machines of this experiment have no simulation",
             ),
+            Kind::Price => row.price()?,
         })
     }
 }
@@ -512,6 +592,29 @@ impl Row<'_> {
 }
 
 impl Row<'_> {
+    fn price(&self) -> Result<Experiment, Problem> {
+        let kind = one_line(self.text("type")?);
+        let devices = match kind.strip_prefix("CPU Memory + ") {
+            None if kind == "CPU Memory" => Ok(DeviceRange::exactly(0)),
+            None => Err(String::new()),
+            Some(devices) => {
+                let devices = devices.trim_end_matches(" CXL Devices");
+                let devices = devices.trim_end_matches(" CXL Device");
+                devices.replace(" to ", "-").parse()
+            }
+        };
+        let unknown = |_| {
+            format!(
+                "type: {kind:?} is unknown; there are CPU Memory, CPU Memory + n CXL Devices, \
+                 CPU Memory + n to m CXL Devices"
+            )
+        };
+        Ok(Experiment::Price {
+            demand_gib: self.count("capacity_demand", 1, 1 << 30)?,
+            devices: devices.map_err(unknown)?,
+        })
+    }
+
     fn tree(&self) -> Result<Experiment, Problem> {
         let workload = self.one_of(
             "workload",
@@ -538,6 +641,21 @@ impl Row<'_> {
             },
         }))
     }
+}
+
+/// The line where a record begins. Its position is that of the comments and empty lines before it.
+fn line_of(record: &StringRecord, text: &str) -> usize {
+    let position = record.position();
+    let (byte, line) = position.map_or((0, 1), |at| (at.byte() as usize, at.line() as usize));
+    let skipped = text[byte..]
+        .lines()
+        .take_while(|line| line.is_empty() || line.starts_with('#'));
+    line + skipped.count()
+}
+
+/// A text with single blanks where it had several, or line breaks.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `CPU`, `CXL-n` or `ColumnsCXL-n` (weisgut-2025, section 5.2).

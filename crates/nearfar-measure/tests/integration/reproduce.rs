@@ -61,6 +61,14 @@ fn bad_points_are_refused_with_line_and_name() {
             "selectivity_pct,placement,threads,GBps\n1,CXL-0,1,1\n",
             "line 2: placement: \"CXL-0\" is unknown",
         ),
+        (
+            "capacity_demand,type,price\n\n1,CPU Memory + 4 to 1 CXL Devices,1\n",
+            "line 3: type: \"CPU Memory + 4 to 1 CXL Devices\" is unknown",
+        ),
+        (
+            "capacity_demand,type,devices,price\n1,CPU Memory,1,1\n",
+            "line 1: column \"devices\" does not belong",
+        ),
     ];
     for (text, expected) in cases {
         let error = Points::parse("points.csv", text).unwrap_err().to_string();
@@ -149,4 +157,75 @@ fn every_point_becomes_three_metrics() {
         2
     );
     assert!(outcome.mape_percent().unwrap() < 20.0);
+}
+
+#[test]
+fn all_published_prices_are_met_exactly() {
+    let figure = Figure::Fig14;
+    let mut without_simulation = profile();
+    without_simulation.simulation = Known::unavailable("prices need none");
+    let outcome = reproduce(
+        figure.name(),
+        &figure.points(),
+        &without_simulation,
+        |_, _| {},
+    );
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.points().count(), 96);
+    assert_eq!(outcome.series.len(), 3);
+    assert_eq!(outcome.mape_percent(), Some(0.0));
+    assert_eq!(
+        (outcome.profile.as_str(), outcome.unit.as_str()),
+        ("weisgut-2025", "USD")
+    );
+}
+
+#[test]
+fn the_machines_of_published_prices_are_the_cheapest() {
+    let text = include_str!("../../src/reproduce/data/fig14.csv");
+    let prices = nearfar_plan::PriceList::published();
+    let rows = text
+        .lines()
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    for row in rows {
+        let cells: Vec<&str> = row.split(',').collect();
+        let number = |index: usize| -> u64 { cells[index].parse().unwrap() };
+        let devices = match cells[1] {
+            "CPU Memory" => "0",
+            "CPU Memory + 1 CXL Device" => "1",
+            _ => "1-4",
+        };
+        let found = prices
+            .cheapest(number(0) << 30, devices.parse().unwrap())
+            .unwrap();
+        let machine = [
+            u64::from(found.cpus),
+            found.near.module_gib,
+            u64::from(found.devices),
+            found.capacity_bytes() >> 30,
+        ];
+        assert_eq!(machine, [2, 3, 4, 5].map(number), "{row}");
+    }
+}
+
+#[test]
+fn points_of_prices_may_have_quotes_and_lines() {
+    let text = "# prices\n,capacity_demand,type,cpu_id,price\n0,256,CPU Memory,8452Y,5360\n\
+                1,256,\"CPU Memory +\n\n1 to 4 CXL Devices\",8452Y,9600\n";
+    let outcome = run(text);
+    let point = &outcome.series[1].points[0];
+    assert_eq!(
+        outcome.series[1].name,
+        "type=CPU Memory + 1 to 4 CXL Devices"
+    );
+    assert_eq!(
+        (point.modelled, point.error_percent()),
+        (10_560.0, 10.000_000_000_000_009)
+    );
+    let too_large = points("capacity_demand,type,price\n9999,CPU Memory,5\n");
+    let error = reproduce("p", &too_large, &profile(), |_, _| {}).unwrap_err();
+    assert!(
+        matches!(error, ReproduceError::Price { line: 2, .. }),
+        "{error}"
+    );
 }

@@ -6,6 +6,7 @@ mod data;
 mod index;
 mod machine;
 mod measure;
+mod plan;
 mod pool;
 mod profiles;
 mod queries;
@@ -31,6 +32,7 @@ pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
+pub use self::plan::{PlanAction, PlanArgs, PlanCostArgs};
 pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
@@ -79,6 +81,7 @@ pub enum Command {
     Measure(Box<MeasureArgs>),
     Regulate(Box<RegulateArgs>),
     Reproduce(ReproduceArgs),
+    Plan(PlanArgs),
 }
 
 /// How a command that prints figures prints them.

@@ -22,6 +22,7 @@ Examples:
   nearfar reproduce fig5 --format json
   nearfar reproduce mao-table3 --report interference.html
   nearfar reproduce geyer --report geyer.html
+  nearfar reproduce weisgut-fig14
   nearfar reproduce --points my-points.csv --profile cxl-blades-4")]
 pub struct ReproduceArgs {
     /// The figure of weisgut-2025; with its name in front, that of mao-2025 or geyer-2023 [default: all of the former].
@@ -66,6 +67,9 @@ pub enum FigureName {
     MaoFig7,
     /// Quotas, frequency and bandwidth allocation.
     MaoFig8,
+    /// Prices of the cheapest machines.
+    #[value(name = "weisgut-fig14")]
+    Fig14,
     /// Every figure of weisgut-2025.
     All,
     /// geyer-2023: all of its figures.
@@ -122,6 +126,7 @@ impl FigureName {
             Self::Fig10 => vec![Figure::Fig10],
             Self::Fig11 => vec![Figure::Fig11],
             Self::MaoTable3 | Self::MaoFig7 | Self::MaoFig8 => Vec::new(),
+            Self::Fig14 => vec![Figure::Fig14],
             Self::All => Figure::ALL.to_vec(),
             Self::Geyer | Self::GeyerFig2 | Self::GeyerFig3 | Self::GeyerFig4 | Self::GeyerFig5 => {
                 Vec::new()

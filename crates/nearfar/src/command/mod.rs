@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod measure;
+pub mod plan;
 pub mod profiles;
 pub mod regulate;
 pub mod reproduce;

@@ -15,6 +15,7 @@ mod words;
 const ALLOWED: [(&str, &[&str]); 15] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
+    ("nearfar-plan", &[]),
     ("nearfar-memory", &["nearfar-topology"]),
     ("nearfar-model", &["nearfar-topology"]),
     ("nearfar-kernels", &["nearfar-topology", "nearfar-model"]),
@@ -29,6 +30,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "nearfar-memory",
             "nearfar-model",
             "nearfar-kernels",
+            "nearfar-plan",
         ],
     ),
     (
@@ -99,6 +101,7 @@ const ALLOWED: [(&str, &[&str]); 15] = [
             "nearfar-model",
             "nearfar-kernels",
             "nearfar-measure",
+            "nearfar-plan",
             "nearfar-table",
             "nearfar-durable",
             "nearfar-sql",

@@ -31,6 +31,7 @@ const COMMANDS: [&[&str]; 25] = [
     &["regulate"],
     &["regulate", "restore"],
     &["reproduce"],
+    &["plan", "cost"],
 ];
 
 fn document(name: &str) -> String {

@@ -14,6 +14,7 @@ mod lost;
 mod measure;
 mod memory;
 mod node;
+mod plan;
 mod private;
 mod regulate;
 mod serve;

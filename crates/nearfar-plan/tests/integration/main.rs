@@ -1,0 +1,4 @@
+//! Prices of published configurations, and what is refused.
+
+mod cost;
+mod prices;
