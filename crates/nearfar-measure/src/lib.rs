@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod access;
+pub mod calibrate;
 pub mod interference;
 mod known;
 mod machine;

@@ -20,6 +20,7 @@ use nearfar_index_bench::native::NativeError;
 use nearfar_index_bench::placed::PlacedError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
+use nearfar_measure::calibrate::CalibrateError;
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
@@ -218,6 +219,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<PointsError>(), Exit::Input))
         .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
         .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
+        .or_else(|| error.downcast_ref::<CalibrateError>().map(of_calibration))
         .or_else(|| is(error.is::<PricesError>(), Exit::Input))
         .or_else(|| is(error.is::<CostError>(), Exit::Unavailable))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
@@ -367,6 +369,15 @@ fn of_reproduction(error: &ReproduceError) -> Exit {
     match error {
         ReproduceError::Point { .. } | ReproduceError::Specification { .. } => Exit::Input,
         _ => Exit::Unavailable,
+    }
+}
+
+fn of_calibration(error: &CalibrateError) -> Exit {
+    match error {
+        CalibrateError::NoSimulation { .. } => Exit::Unavailable,
+        CalibrateError::Parameters => Exit::Usage,
+        CalibrateError::Model(error) => of_reproduction(error),
+        _ => Exit::Input,
     }
 }
 

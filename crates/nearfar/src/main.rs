@@ -65,6 +65,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Measure(args) => command::measure::run(args),
         Command::Regulate(args) => command::regulate::run(args),
         Command::Reproduce(args) => command::reproduce::run(args),
+        Command::Calibrate(args) => command::calibrate::run(args),
         Command::Plan(args) => command::plan::run(args),
     }
 }

@@ -13,7 +13,7 @@ pub struct Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self {
             name: "heatmap",
             about: "throughput by access size and threads (weisgut-2025, section 4.2)",
@@ -43,6 +43,11 @@ impl Preset {
             name: "interference",
             about: "throughput beside others on the same or another tier (mao-2025, section III-B)",
             text: include_str!("presets/interference.toml"),
+        },
+        Self {
+            name: "calibrate",
+            about: "throughput that parameters of the simulator are fitted to",
+            text: include_str!("presets/calibrate.toml"),
         },
     ];
 

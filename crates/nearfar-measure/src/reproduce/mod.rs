@@ -23,6 +23,7 @@ pub use self::interplay::{
     InterplayCell, InterplayTable, RegulatedPoint, RegulatorFigure, Regulators, System,
     reproduce_interplay, reproduce_regulators,
 };
+pub(crate) use self::outcome::modelled;
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};
 pub use self::points::{
     AccessOp, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points, ScanPlacement,

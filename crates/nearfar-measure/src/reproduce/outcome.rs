@@ -120,7 +120,7 @@ pub fn reproduce_with(
     points: &Points,
     profile: &Profile,
     trees: Option<&mut dyn TreeModel>,
-    mut progress: impl FnMut(usize, usize),
+    progress: impl FnMut(usize, usize),
 ) -> Result<Reproduction, ReproduceError> {
     let mut reproduction = Reproduction {
         name: name.to_owned(),
@@ -152,12 +152,30 @@ pub fn reproduce_with(
         prices::reproduce(&mut reproduction, &runnable)?;
         return Ok(reproduction);
     }
+    let modelled = modelled(name, &runnable, profile, trees, progress)?;
+    for (point, modelled) in runnable.into_iter().zip(modelled) {
+        add(&mut reproduction, point, modelled);
+    }
+    Ok(reproduction)
+}
+
+/// What the model of `profile` says of every point, in their order. All are checked before any runs.
+///
+/// # Errors
+/// Those of [`reproduce_with`].
+pub(crate) fn modelled(
+    name: &str,
+    points: &[&Point],
+    profile: &Profile,
+    trees: Option<&mut dyn TreeModel>,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Vec<f64>, ReproduceError> {
     let machine = Machine::new(profile)?;
     let of_point = |point: &Point| {
         let (name, line) = (name.to_owned(), point.line);
         move |source| ReproduceError::Point { name, line, source }
     };
-    for point in &runnable {
+    for point in points {
         check(point, &machine).map_err(of_point(point))?;
     }
     let mut runner = Runner {
@@ -166,7 +184,8 @@ pub fn reproduce_with(
         trees,
         last: None,
     };
-    for (done, point) in runnable.iter().enumerate() {
+    let mut found = Vec::new();
+    for (done, point) in points.iter().enumerate() {
         let (name, line) = (name.to_owned(), point.line);
         let modelled = runner.run(&point.experiment).map_err(|why| match why {
             Failure::Plan(PlanError::Machine(source)) => of_point(point)(source),
@@ -177,10 +196,10 @@ pub fn reproduce_with(
             },
             Failure::Tree(source) => ReproduceError::Tree { name, line, source },
         })?;
-        add(&mut reproduction, point, modelled);
-        progress(done + 1, runnable.len());
+        found.push(modelled);
+        progress(done + 1, points.len());
     }
-    Ok(reproduction)
+    Ok(found)
 }
 
 /// Adds a point with what the model says.

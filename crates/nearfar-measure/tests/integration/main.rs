@@ -1,6 +1,7 @@
 //! Probe, results and reports from the outside.
 
 mod access;
+mod calibrate;
 mod fuzz;
 mod operators;
 mod probe;

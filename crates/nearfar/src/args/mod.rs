@@ -2,6 +2,7 @@
 //! exists is found out by the commands, so that each has its own exit code.
 
 mod bench;
+mod calibrate;
 mod data;
 mod index;
 mod machine;
@@ -28,6 +29,7 @@ pub use self::bench::{
     BenchArea, BenchArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs,
     BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
 };
+pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
 pub use self::machine::MachineArgs;
@@ -81,6 +83,7 @@ pub enum Command {
     Measure(Box<MeasureArgs>),
     Regulate(Box<RegulateArgs>),
     Reproduce(ReproduceArgs),
+    Calibrate(CalibrateArgs),
     Plan(PlanArgs),
 }
 

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub mod bench;
+pub mod calibrate;
 pub mod measure;
 pub mod plan;
 pub mod profiles;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 25] = [
+const COMMANDS: [&[&str]; 27] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -32,6 +32,7 @@ const COMMANDS: [&[&str]; 25] = [
     &["regulate", "restore"],
     &["reproduce"],
     &["plan", "cost"],
+    &["calibrate"],
 ];
 
 fn document(name: &str) -> String {

@@ -1,6 +1,7 @@
 //! The program as its users see it: arguments in; stdout, stderr, files and an exit code out.
 
 mod architecture;
+mod calibrate;
 mod commits;
 mod damage;
 mod data;

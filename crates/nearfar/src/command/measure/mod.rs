@@ -36,7 +36,8 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
     }
 }
 
-fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
+/// Reads results, as JSON lines or Parquet.
+pub fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
     let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
     let cannot_read = |why: String| {
         let message = format!("cannot read {}: {why}", path.display());

@@ -74,10 +74,7 @@ type Experiment = (String, String, Points, Profile);
 fn experiments(args: &ReproduceArgs, profile: &Profile) -> anyhow::Result<Vec<Experiment>> {
     if let Some(path) = &args.points {
         let name = path.display().to_string();
-        let text = read(path).map_err(|error| {
-            Failed::new(Exit::Input, format!("cannot read points {name}: {error}"))
-        })?;
-        let points = Points::parse(&name, &text)?;
+        let points = read_points(path)?;
         return Ok(vec![(name.clone(), name, points, profile.clone())]);
     }
     let figures = args.figure.unwrap_or(FigureName::All).figures();
@@ -90,6 +87,14 @@ fn experiments(args: &ReproduceArgs, profile: &Profile) -> anyhow::Result<Vec<Ex
         )
     };
     Ok(figures.iter().map(experiment).collect())
+}
+
+/// Points in a file of CSV.
+pub fn read_points(path: &Path) -> anyhow::Result<Points> {
+    let name = path.display().to_string();
+    let text = read(path)
+        .map_err(|error| Failed::new(Exit::Input, format!("cannot read points {name}: {error}")))?;
+    Ok(Points::parse(&name, &text)?)
 }
 
 /// A file of points, at most a byte more than is allowed, so that its parser refuses it.
