@@ -9,6 +9,7 @@
 //!   usable as Arrow buffers without a copy.
 //! - [`TierHeap`] is a general-purpose heap on a tier; [`NearfarAllocator`] is a global allocator
 //!   that follows the tier of the thread ([`ThreadTier`]).
+//! - [`SlabHeap`] is small blocks of one owner in regions that end with it.
 //! - [`sys`] is the thin layer over the kernel's calls.
 //!
 //! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
@@ -40,7 +41,10 @@ pub use heap::{
 pub use machine::{CgroupLimit, MachineRoots};
 pub use nearfar_topology::{TierKind, UnknownTier};
 pub use placement::{OverBudget, PageSize, PlaceError, Placement, PlacementError, RegionOptions};
-pub use region::{AppendArea, AppendedBytes, Region, RegionError, Shelf, ShelfBlock, Verification};
+pub use region::{
+    AppendArea, AppendedBytes, Region, RegionError, Shelf, ShelfBlock, SlabHeap, SlabUsage,
+    Verification,
+};
 pub use spec::{PlaceName, PlacementSpec, SpecError, SpecProblem};
 pub use system::{Budgets, MemorySystem, SystemError, TierUsage};
 pub use tier::{MAX_TIERS, TierBackend, TierBytes, TierId, TierInfo, TierSpec};

@@ -7,6 +7,7 @@ mod error;
 mod migrate;
 mod populate;
 mod shelf;
+mod slabs;
 mod verify;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use parking_lot::{Mutex, RwLock};
 pub use append::{AppendArea, AppendedBytes};
 pub use error::RegionError;
 pub use shelf::{Shelf, ShelfBlock};
+pub use slabs::{SlabHeap, SlabUsage};
 pub use verify::Verification;
 
 use crate::dax::DaxExtents;

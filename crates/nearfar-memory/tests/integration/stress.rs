@@ -120,3 +120,83 @@ fn heaps_end_while_threads_that_used_them_end() {
         assert_eq!((usage.heap_bytes, usage.heap_live_bytes), (0, 0));
     }
 }
+
+/// Blocks of a slab heap are apart, keep what is written to them, and leave nothing in the ledger.
+#[test]
+fn slabs_are_shared_by_threads_and_end_with_their_heap() {
+    use allocator_api2::alloc::{Allocator, Layout};
+    use nearfar_memory::SlabHeap;
+    let system = system([8, 40, 16]);
+    let heap = SlabHeap::new(&system, tier(1), RegionOptions::default());
+    std::thread::scope(|scope| {
+        for seed in 1..=4_u64 {
+            let heap = &heap;
+            scope.spawn(move || {
+                let mut blocks: Vec<(std::ptr::NonNull<u8>, Layout, u8)> = Vec::new();
+                let mut state = seed;
+                for step in 0..30_000_u64 {
+                    state = state
+                        .wrapping_mul(6364136223846793005)
+                        .wrapping_add(1442695040888963407);
+                    let random = (state >> 33) as usize;
+                    if !blocks.is_empty() && (random % 7 < 3 || blocks.len() > 1500) {
+                        let (block, layout, byte) = blocks.swap_remove(random % blocks.len());
+                        // SAFETY: the block is live, was filled with this byte, and is given up.
+                        unsafe {
+                            let bytes = std::slice::from_raw_parts(block.as_ptr(), layout.size());
+                            assert!(bytes.iter().all(|found| *found == byte));
+                            heap.deallocate(block, layout);
+                        }
+                        continue;
+                    }
+                    let bytes = match random % 50 {
+                        0 => 1 + random / 64 % SlabHeap::BLOCK_BYTES_MAX,
+                        _ => 1 + random / 64 % 600,
+                    };
+                    let align = [8, 16, 64][random / 8 % 3];
+                    let layout = Layout::from_size_align(bytes, align).unwrap();
+                    let Ok(block) = heap.allocate(layout) else {
+                        continue;
+                    };
+                    let block = block.cast::<u8>();
+                    assert_eq!(block.as_ptr() as usize % align, 0);
+                    let byte = (seed * 50 + step % 50) as u8;
+                    // SAFETY: the block is this thread's and has so many bytes.
+                    unsafe { block.write_bytes(byte, bytes) };
+                    blocks.push((block, layout, byte));
+                }
+                for (block, layout, _) in blocks {
+                    // SAFETY: the block is live and is given up.
+                    unsafe { heap.deallocate(block, layout) };
+                }
+            });
+        }
+    });
+    let usage = heap.usage();
+    assert_eq!((usage.blocks, usage.block_bytes), (0, 0));
+    assert_eq!(system.usage(tier(1)).region_bytes, usage.region_bytes);
+    assert!(usage.region_bytes < 4 * MIB, "{usage:?}");
+    let too_large = Layout::from_size_align(SlabHeap::BLOCK_BYTES_MAX + 1, 8).unwrap();
+    assert!(heap.allocate(too_large).is_err());
+    drop(heap);
+    assert_eq!(system.usage(tier(1)).region_bytes, 0);
+}
+
+#[test]
+fn a_slab_heap_uses_its_budget_up_and_refuses_then() {
+    use allocator_api2::alloc::{Allocator, Layout};
+    use nearfar_memory::SlabHeap;
+    let system = system([8, 4, 16]);
+    let heap = SlabHeap::new(&system, tier(1), RegionOptions::default());
+    let layout = Layout::from_size_align(64, 64).unwrap();
+    let mut blocks = Vec::new();
+    while let Ok(block) = heap.allocate(layout) {
+        blocks.push(block.cast::<u8>());
+    }
+    assert_eq!(system.usage(tier(1)).region_bytes, 4 * MIB);
+    assert_eq!(blocks.len() as u64, 4 * MIB / 64);
+    let freed = blocks.pop().unwrap();
+    // SAFETY: the block is live and is given up.
+    unsafe { heap.deallocate(freed, layout) };
+    assert!(heap.allocate(layout).is_ok());
+}
