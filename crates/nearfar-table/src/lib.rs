@@ -32,6 +32,7 @@
 //!     pool: None,
 //!     shelf: Arc::default(),
 //!     models: TierModels::default(),
+//!     index_workers: Arc::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
 //! let batch = RecordBatch::try_from_iter([("n", numbers)])?;

@@ -12,7 +12,8 @@ use super::record::{Frame, FrameHeader, IDS_MAX, Operation, QualifiedName, runs_
 use super::rows::{read_rows, write_rows};
 use crate::manifest::Encoder;
 use nearfar_table::table::{
-    IndexColumn, IndexDefinition, IndexKind, IndexRole, Preload, PreloadPriority,
+    IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexPolicy, IndexRole, Preload,
+    PreloadPriority,
 };
 
 fn columns(rows: usize) -> Vec<(&'static str, ArrayRef)> {
@@ -95,6 +96,11 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
         name: name.to_owned(),
     };
     let placements = b"placements";
+    let placed = IndexPlacement {
+        policy: IndexPolicy::Fitted,
+        near_percent: 7,
+        tier: Some("far".to_owned()),
+    };
     let mut preload = Preload::default();
     preload.set(Some("c"), PreloadPriority::new(9).expect("a priority"));
     let ids = runs_of([5, 6, 7, 100, 101, 3]);
@@ -123,12 +129,15 @@ fn operations<'a>(schema: &SchemaRef, rows: &'a [u8]) -> Vec<Operation<'a>> {
         Operation::Preload { table: 3, preload },
         Operation::Indexes {
             table: 3,
-            indexes: vec![IndexDefinition {
-                name: "t_pkey".to_owned(),
-                columns: vec![IndexColumn::ascending(0)],
-                kind: IndexKind::Masstree,
-                role: IndexRole::PrimaryKey,
-            }],
+            indexes: [IndexPlacement::default(), placed]
+                .map(|placement| IndexDefinition {
+                    name: "t_pkey".to_owned(),
+                    columns: vec![IndexColumn::ascending(0)],
+                    kind: IndexKind::Masstree,
+                    role: IndexRole::PrimaryKey,
+                    placement,
+                })
+                .into(),
         },
         Operation::CreateView {
             name: name("v"),

@@ -45,6 +45,7 @@ fn storage() -> Storage {
         pool: None,
         shelf: Arc::default(),
         models: TierModels::default(),
+        index_workers: Arc::default(),
     }
 }
 

@@ -35,12 +35,11 @@ const NONE: u32 = u32::MAX;
 /// ```
 /// use allocator_api2::vec::Vec as TierVec;
 /// use nearfar_memory::{Budgets, MemorySystem, RegionOptions, SlabHeap, TierId, TierKind, TierSpec};
-/// use std::sync::Arc;
 ///
 /// let near = TierSpec::new("near", TierKind::LocalDram, [0], 1 << 30);
 /// let system = MemorySystem::from_specs(vec![near], &Budgets::new())?;
-/// let heap = Arc::new(SlabHeap::new(&system, TierId::NEAR, RegionOptions::default()));
-/// let mut numbers = TierVec::new_in(&*heap);
+/// let heap = SlabHeap::new(&system, TierId::NEAR, RegionOptions::default());
+/// let mut numbers = TierVec::new_in(heap.clone());
 /// numbers.extend(0..100_u64);
 /// assert_eq!(system.usage(TierId::NEAR).region_bytes, heap.usage().region_bytes);
 /// drop(numbers);
@@ -49,7 +48,12 @@ const NONE: u32 = u32::MAX;
 /// assert_eq!(system.usage(TierId::NEAR).region_bytes, 0);
 /// # Ok::<(), nearfar_memory::SystemError>(())
 /// ```
-pub struct SlabHeap {
+///
+/// Clones share the heap, which ends with the last of them, so that a block never outlives it.
+#[derive(Clone)]
+pub struct SlabHeap(Arc<Slabs>);
+
+struct Slabs {
     system: Arc<MemorySystem>,
     tier: TierId,
     options: RegionOptions,
@@ -129,7 +133,7 @@ impl SlabHeap {
     /// A heap on `tier` that has taken nothing yet. A full tier refuses blocks, whatever `options` say.
     #[must_use]
     pub fn new(system: &Arc<MemorySystem>, tier: TierId, options: RegionOptions) -> Self {
-        Self {
+        Self(Arc::new(Slabs {
             system: Arc::clone(system),
             tier,
             options: RegionOptions {
@@ -145,19 +149,19 @@ impl SlabHeap {
                     usage: SlabUsage::default(),
                 })
             }),
-        }
+        }))
     }
 
     /// The tier.
     #[must_use]
     pub fn tier(&self) -> TierId {
-        self.tier
+        self.0.tier
     }
 
     /// What it holds.
     #[must_use]
     pub fn usage(&self) -> SlabUsage {
-        let pools = self.pools.iter().map(|pool| pool.lock().usage);
+        let pools = self.0.pools.iter().map(|pool| pool.lock().usage);
         pools.fold(SlabUsage::default(), |sum, pool| SlabUsage {
             blocks: sum.blocks + pool.blocks,
             block_bytes: sum.block_bytes + pool.block_bytes,
@@ -168,7 +172,7 @@ impl SlabHeap {
     /// Whether an address lies in one of its regions.
     #[must_use]
     pub fn contains(&self, address: usize) -> bool {
-        let mut pools = self.pools.iter();
+        let mut pools = self.0.pools.iter();
         pools.any(|pool| pool.lock().chunk_of(address).is_some())
     }
 
@@ -177,7 +181,7 @@ impl SlabHeap {
         let index = SLABS
             .iter()
             .position(|(largest, _)| block_bytes <= *largest);
-        index.map(|index| &self.pools[index])
+        index.map(|index| &self.0.pools[index])
     }
 
     /// Adds a chunk, smaller ones where the tier has no room for as much as is wanted.
@@ -185,17 +189,17 @@ impl SlabHeap {
         let (smallest, largest) = (*CHUNK_BYTES.start(), *CHUNK_BYTES.end());
         let wanted = (pool.usage.region_bytes as usize / 8).clamp(smallest, largest);
         let mut bytes = 1_usize << wanted.ilog2();
-        let placement = Placement::Bind(self.tier);
+        let placement = Placement::Bind(self.0.tier);
         loop {
             let page_size = match bytes < HUGE_BYTES_MIN {
                 true => PageSize::Base,
-                false => self.options.page_size,
+                false => self.0.options.page_size,
             };
             let options = RegionOptions {
                 page_size,
-                ..self.options
+                ..self.0.options
             };
-            match Region::allocate(&self.system, bytes, &placement, options) {
+            match Region::allocate(&self.0.system, bytes, &placement, options) {
                 Ok(region) => return Some(pool.add(region)),
                 Err(_) if bytes > smallest => bytes /= 2,
                 Err(error) => {
@@ -351,7 +355,7 @@ impl fmt::Debug for SlabHeap {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = formatter.debug_struct("SlabHeap");
         fields
-            .field("tier", &self.tier)
+            .field("tier", &self.0.tier)
             .field("usage", &self.usage());
         fields.finish_non_exhaustive()
     }

@@ -273,7 +273,7 @@ fn of_index(error: &IndexError) -> &'static str {
         IndexError::Duplicate { .. } => state::UNIQUE_VIOLATION,
         IndexError::NullKey { .. } => state::NOT_NULL_VIOLATION,
         IndexError::KeyTooLong { .. } => state::PROGRAM_LIMIT_EXCEEDED,
-        IndexError::Tree(_) => state::OUT_OF_MEMORY,
+        IndexError::OutOfMemory { .. } | IndexError::Tree(_) => state::OUT_OF_MEMORY,
         _ => state::INTERNAL_ERROR,
     }
 }

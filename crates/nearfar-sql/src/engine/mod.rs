@@ -138,6 +138,7 @@ impl Engine {
             pool: None,
             shelf: Arc::default(),
             models,
+            index_workers: Arc::default(),
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {
@@ -186,6 +187,7 @@ impl Engine {
     pub fn close(&self) {
         self.closed.call_once(|| {
             self.preloader.stop();
+            self.storage.index_workers.stop();
             drop(self.verifier.lock().take());
             self.database.merges().stop();
             if let Some(publisher) = self.publisher.get() {
@@ -338,7 +340,8 @@ impl Engine {
         let memory_limit_bytes = options.memory_limit_bytes;
         let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
         let memory = (Arc::clone(&self.query_memory), memory);
-        Settings::new(self.tablespaces(), limits, log, temporary, memory)
+        let shared = (limits, Arc::clone(&self.storage.index_workers));
+        Settings::new(self.tablespaces(), shared, log, temporary, memory)
     }
 }
 

@@ -21,7 +21,7 @@ pub use isolation::{DEFAULT_ISOLATION, isolation_name, serializable};
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use nearfar_durable::log::Log;
-use nearfar_table::placement::TemporaryBudget;
+use nearfar_table::placement::{IndexWorkers, TemporaryBudget};
 use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
@@ -136,6 +136,7 @@ pub struct Settings {
     spill_tablespace: Option<TierId>,
     /// Those of the engine.
     merge_limits: MergeLimits,
+    index_workers: Arc<IndexWorkers>,
     /// That of the engine, if it has a data directory.
     log: Option<Arc<Log>>,
 }
@@ -145,7 +146,7 @@ impl Settings {
     /// the engine's, and accesses counted.
     pub fn new(
         tablespaces: Tablespaces,
-        merge_limits: MergeLimits,
+        (merge_limits, index_workers): (MergeLimits, Arc<IndexWorkers>),
         log: Option<Arc<Log>>,
         temporary: Arc<TemporaryBudget>,
         (queries, memory): (Arc<EngineMemory>, Arc<SessionMemory>),
@@ -167,6 +168,7 @@ impl Settings {
             isolation: Isolation::default(),
             lock_timeout: None,
             merge_limits,
+            index_workers,
             log,
         }
     }

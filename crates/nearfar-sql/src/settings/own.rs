@@ -10,7 +10,7 @@ use crate::error::EngineError;
 use crate::memory::SessionMemory;
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::LogSync;
-use nearfar_table::placement::TemporaryBudget;
+use nearfar_table::placement::{IndexWorkers, TemporaryBudget};
 use nearfar_table::transaction::{Isolation, MergeLimits};
 
 /// What `spill_tablespace` is where operators spill to disk alone.
@@ -37,7 +37,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 13] = [
+pub const OWN: [OwnSetting; 15] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -271,6 +271,38 @@ pub const OWN: [OwnSetting; 13] = [
             sync.map(|log| log.sync_setting().to_string())
                 .unwrap_or_default()
         },
+    },
+    OwnSetting {
+        name: "index_workers",
+        description: "Threads that move nodes of indexes between tiers, from 0 to 64; for all \
+                      sessions.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let count = given.count(0, IndexWorkers::COUNT_MAX as u64)?;
+            settings.index_workers.set_count(count as usize);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.index_workers.set_count(IndexWorkers::COUNT);
+            Ok(())
+        },
+        show: |settings| settings.index_workers.count().to_string(),
+    },
+    OwnSetting {
+        name: "index_worker_percent",
+        description: "The most of a processor that each of these threads takes, from 1 to 100; for \
+                      all sessions.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let percent = given.count(1, 100)?;
+            settings.index_workers.set_percent(percent as u8);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.index_workers.set_percent(IndexWorkers::PERCENT);
+            Ok(())
+        },
+        show: |settings| settings.index_workers.percent().to_string(),
     },
 ];
 

@@ -105,6 +105,13 @@ impl Given<'_> {
         rows.ok_or_else(|| self.refused("use a number of rows above 0"))
     }
 
+    /// A number from `least` to `most`.
+    pub fn count(&self, least: u64, most: u64) -> Result<u64, SqlError> {
+        let count = self.text.parse().ok();
+        let count = count.filter(|count| (least..=most).contains(count));
+        count.ok_or_else(|| self.refused(format!("use a number from {least} to {most}")))
+    }
+
     /// When commits are on disk.
     pub fn log_sync(&self) -> Result<LogSync, SqlError> {
         let sync = self.text.parse();

@@ -108,12 +108,16 @@ fn parse_key(parser: &mut Parser<'_>) -> Result<KeyClause, SqlError> {
     let begin = parser.peek_token();
     let constraint = parser.parse_optional_table_constraint().map_err(syntax)?;
     let key = constraint.as_ref().map(key_of_constraint).transpose()?;
-    key.flatten().ok_or_else(|| {
+    let mut key = key.flatten().ok_or_else(|| {
         SqlError::unsupported(
             format!("ALTER TABLE … ADD {begin}"),
             "there are ADD PRIMARY KEY (…) and ADD UNIQUE (…), with CONSTRAINT name or without",
         )
-    })
+    })?;
+    if parser.parse_keywords(&[Keyword::USING, Keyword::INDEX, Keyword::TABLESPACE]) {
+        key.place.tablespace = Some(tablespace_name(parser)?);
+    }
+    Ok(key)
 }
 
 /// `[ALTER [COLUMN] name] SET TABLESPACE name` or `… SET (placement = 'text', preload = 5)`.
@@ -133,7 +137,7 @@ fn parse_change(parser: &mut Parser<'_>) -> Result<AlteredColumn, SqlError> {
         )
     };
     if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
-        let place = Some(Place::Tablespace(parse_name(parser)?));
+        let place = Some(Place::Tablespace(tablespace_name(parser)?));
         let options = ColumnOptions {
             place,
             preload: None,
@@ -149,7 +153,7 @@ fn parse_change(parser: &mut Parser<'_>) -> Result<AlteredColumn, SqlError> {
 }
 
 /// The name of a tablespace: an identifier or a string.
-fn parse_name(parser: &mut Parser<'_>) -> Result<String, SqlError> {
+pub(super) fn tablespace_name(parser: &mut Parser<'_>) -> Result<String, SqlError> {
     let next = parser.next_token();
     match next.token {
         Token::Word(word) if word.quote_style.is_none() => Ok(word.value.to_lowercase()),

@@ -1,14 +1,19 @@
-//! Keys and indexes: `PRIMARY KEY`, `UNIQUE`, `CREATE INDEX` and `DROP INDEX`.
+//! Keys and indexes: `PRIMARY KEY`, `UNIQUE`, `CREATE INDEX`, `ALTER INDEX` and `DROP INDEX`.
 
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateTable, Expr, Ident,
     IndexColumn as AstColumn, IndexType, NullsDistinctOption, ObjectName, ObjectType,
     Statement as Ast, TableConstraint,
 };
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
-use super::statement::normalised;
-use nearfar_table::table::{IndexKind, IndexRole};
+use super::alter::tablespace_name;
+use super::script::DIALECT;
+use super::statement::{expect_end, normalised, syntax};
+use nearfar_table::table::{IndexKind, IndexPolicy, IndexRole};
 
 /// An index, or a constraint that one upholds, as it is declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +26,30 @@ pub struct KeyClause {
     pub kind: IndexKind,
     /// What it is there for.
     pub role: IndexRole,
+    /// Where its nodes go.
+    pub place: IndexPlace,
+}
+
+/// Where the nodes of an index go, as far as it is said.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IndexPlace {
+    /// `TABLESPACE name`.
+    pub tablespace: Option<String>,
+    /// `policy = name`.
+    pub policy: Option<IndexPolicy>,
+    /// `near_share = 0.2`, as a percentage from 1 to 99.
+    pub near_percent: Option<u8>,
+}
+
+/// `ALTER INDEX`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlterIndex {
+    /// Whether an index that is not there is no error.
+    pub if_exists: bool,
+    /// The index.
+    pub name: ObjectName,
+    /// What becomes of its place; the rest stays.
+    pub place: IndexPlace,
 }
 
 /// A column of an index.
@@ -118,6 +147,7 @@ fn key_of_column(column: &Ident, option: &ColumnOptionDef) -> Result<Option<KeyC
         }],
         kind: IndexKind::default(),
         role,
+        place: IndexPlace::default(),
     }))
 }
 
@@ -148,6 +178,7 @@ pub(super) fn key_of_constraint(
         columns: key_columns(columns)?,
         kind: IndexKind::default(),
         role,
+        place: IndexPlace::default(),
     }))
 }
 
@@ -196,15 +227,19 @@ fn key_columns(columns: &[AstColumn]) -> Result<Vec<KeyColumn>, SqlError> {
 ///
 /// # Errors
 /// An index of a form that is not supported.
-pub(super) fn create_index(ast: &Ast) -> Result<Option<CreateIndex>, SqlError> {
+pub(super) fn create_index(
+    ast: &Ast,
+    tablespace: Option<String>,
+) -> Result<Option<CreateIndex>, SqlError> {
     let Ast::CreateIndex(create) = ast else {
         return Ok(None);
     };
+    let mut place = index_options(create.with.iter().map(ToString::to_string))?;
+    place.tablespace = tablespace;
     let refused = [
         (create.predicate.is_some(), "WHERE"),
         (!create.include.is_empty(), "INCLUDE"),
         (create.nulls_distinct == Some(false), "NULLS NOT DISTINCT"),
-        (!create.with.is_empty(), "WITH"),
     ];
     if let Some((_, clause)) = refused.iter().find(|(is_there, _)| *is_there) {
         let what = format!("CREATE INDEX … {clause}");
@@ -231,6 +266,7 @@ pub(super) fn create_index(ast: &Ast) -> Result<Option<CreateIndex>, SqlError> {
             columns: key_columns(&create.columns)?,
             kind: kind_of(create.using.as_ref())?,
             role,
+            place,
         },
     }))
 }
@@ -248,6 +284,115 @@ fn kind_of(using: Option<&IndexType>) -> Result<IndexKind, SqlError> {
             format!("CREATE INDEX … USING {name}"),
             "there are art and masstree; btree is the one by default",
         )
+    })
+}
+
+/// Takes `TABLESPACE name` out of a `CREATE INDEX`, which sqlparser does not read.
+///
+/// # Errors
+/// A name that is none.
+pub(super) fn take_tablespace(tokens: &mut Vec<TokenWithSpan>) -> Result<Option<String>, SqlError> {
+    let is_clause = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::TABLESPACE);
+    let mut depth = 0_usize;
+    let at = tokens.iter().position(|token| {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && is_clause(&token.token)
+    });
+    let Some(at) = at else {
+        return Ok(None);
+    };
+    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens[at + 1..].to_vec());
+    let name = tablespace_name(&mut parser)?;
+    let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let spaces = tokens[at + 1..].iter().take_while(|token| is_space(token));
+    let end = at + 2 + spaces.count();
+    tokens.drain(at..end);
+    Ok(Some(name))
+}
+
+/// What the options of an index say, each as `name = value`.
+///
+/// # Errors
+/// An option or a value that there is not.
+fn index_options(options: impl Iterator<Item = String>) -> Result<IndexPlace, SqlError> {
+    let mut place = IndexPlace::default();
+    for option in options {
+        let unknown = || SqlError::UnknownOption {
+            name: option.clone(),
+        };
+        let (name, value) = option.split_once('=').ok_or_else(unknown)?;
+        let value = value
+            .trim()
+            .trim_matches('\'')
+            .replace(' ', "")
+            .to_lowercase();
+        let wrong = |allowed: &str| SqlError::SettingValue {
+            name: name.trim().to_owned(),
+            value: value.clone(),
+            allowed: allowed.to_owned(),
+        };
+        match name.trim().to_lowercase().as_str() {
+            "policy" => {
+                let mut policies = IndexPolicy::ALL.into_iter();
+                let policy = policies.find(|policy| policy.name() == value);
+                let allowed = IndexPolicy::ALL.map(IndexPolicy::name).join(", ");
+                place.policy = Some(policy.ok_or_else(|| wrong(&allowed))?);
+            }
+            "near_share" => {
+                let percent = match value.strip_suffix('%') {
+                    Some(percent) => percent.parse::<f64>().ok(),
+                    None => value.parse::<f64>().ok().map(|share| share * 100.0),
+                };
+                let percent = percent
+                    .map(f64::round)
+                    .filter(|percent| (1.0..=99.0).contains(percent));
+                let allowed = "a share from 0.01 to 0.99, or from 1% to 99%";
+                place.near_percent = Some(percent.ok_or_else(|| wrong(allowed))? as u8);
+            }
+            // How full PostgreSQL leaves pages, which there are none of.
+            "fillfactor" => {}
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(place)
+}
+
+/// Reads `ALTER INDEX [IF EXISTS] i SET TABLESPACE t` or `… SET (policy = …, near_share = …)`.
+///
+/// # Errors
+/// Anything else that is to be done to an index.
+pub(super) fn parse_alter_index(tokens: Vec<TokenWithSpan>) -> Result<AlterIndex, SqlError> {
+    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
+    parser
+        .expect_keywords(&[Keyword::ALTER, Keyword::INDEX])
+        .map_err(syntax)?;
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    let name = parser.parse_object_name(false).map_err(syntax)?;
+    let begin = parser.peek_token();
+    let place = if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
+        IndexPlace {
+            tablespace: Some(tablespace_name(&mut parser)?),
+            ..IndexPlace::default()
+        }
+    } else {
+        let options = parser.parse_options(Keyword::SET).map_err(syntax)?;
+        if options.is_empty() {
+            return Err(SqlError::unsupported(
+                format!("ALTER INDEX … {begin}"),
+                "there are SET TABLESPACE name and SET (policy = …, near_share = …)",
+            ));
+        }
+        index_options(options.iter().map(ToString::to_string))?
+    };
+    expect_end(&mut parser)?;
+    Ok(AlterIndex {
+        if_exists,
+        name,
+        place,
     })
 }
 

@@ -10,7 +10,8 @@
 //! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `PRIMARY KEY` and `UNIQUE` in `CREATE TABLE`, `ALTER TABLE t ADD PRIMARY KEY …`, `ADD CONSTRAINT`, `DROP CONSTRAINT` | keys |
-//! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…)`, `DROP INDEX i` | indexes |
+//! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…) [WITH (…)] [TABLESPACE s]`, `DROP INDEX i` | indexes |
+//! | `ALTER INDEX i SET TABLESPACE s`, `ALTER INDEX i SET (policy = …, near_share = …)` | makes an index again elsewhere |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
 //! | `SHOW` and `RESET` of these, `RESET ALL`, `SHOW TABLESPACES` | |
 //! | `DEALLOCATE [name\|ALL]`, `DISCARD ALL` | what the session has prepared, and all of it |
@@ -46,7 +47,7 @@ pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub use forms::array_elements;
 pub(crate) use forms::{call_by_own_names, shown, with_unique_names};
-pub use indexes::{CreateIndex, DropIndex, KeyClause, KeyColumn};
+pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub(crate) use limits::{check_grown_plan, check_plan};
 pub use postgres::{CATALOGS, PG_CATALOG};

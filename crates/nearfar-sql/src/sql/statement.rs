@@ -12,7 +12,10 @@ use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::depth::{self, PARSER_STEPS_MAX};
 use super::forms::{check_locks, mark_in_lists};
-use super::indexes::{CreateIndex, DropIndex, KeyClause, create_index, drop_index};
+use super::indexes::{
+    AlterIndex, CreateIndex, DropIndex, KeyClause, create_index, drop_index, parse_alter_index,
+    take_tablespace,
+};
 use super::limits::check_statement;
 use super::parameters::cast_parameters;
 use super::rewrite;
@@ -127,6 +130,8 @@ pub(crate) enum StatementKind {
     Alter(AlterTable),
     CreateIndex(CreateIndex),
     DropIndex(DropIndex),
+    /// `ALTER INDEX`.
+    AlterIndex(AlterIndex),
     CopyFrom(CopyFrom),
     CopyIn(CopyIn),
     CopyOut(CopyOut),
@@ -173,8 +178,11 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
     }
     let kind = match leading {
         [Keyword::ALTER, Keyword::TABLE] => StatementKind::Alter(parse_alter(piece.tokens)?),
+        [Keyword::ALTER, Keyword::INDEX] => {
+            StatementKind::AlterIndex(parse_alter_index(piece.tokens)?)
+        }
         [Keyword::COPY, _] if is_read_here(&piece.tokens) => parse_copy(piece.tokens)?,
-        [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens))?,
+        [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens), None)?,
         _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
         [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
         [Keyword::VACUUM | Keyword::ANALYZE, _] => {
@@ -183,7 +191,12 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         _ if begins_with(&piece.tokens, "analyse") => {
             StatementKind::Tables(parse_maintenance(piece.tokens)?)
         }
-        _ => datafusion_statement(piece.tokens)?,
+        [Keyword::CREATE, Keyword::INDEX | Keyword::UNIQUE] => {
+            let mut tokens = piece.tokens;
+            let tablespace = take_tablespace(&mut tokens)?;
+            datafusion_statement(tokens, tablespace)?
+        }
+        _ => datafusion_statement(piece.tokens, None)?,
     };
     Ok(Statement {
         text: piece.text,
@@ -193,7 +206,11 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
     })
 }
 
-fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind, SqlError> {
+/// A statement that sqlparser reads, but for the `tablespace` of an index, which was taken out.
+fn datafusion_statement(
+    mut tokens: Vec<TokenWithSpan>,
+    tablespace: Option<String>,
+) -> Result<StatementKind, SqlError> {
     mark_in_lists(&mut tokens);
     let syntax = |error: datafusion::error::DataFusionError| SqlError::Syntax {
         message: match error.find_root() {
@@ -218,7 +235,7 @@ fn datafusion_statement(mut tokens: Vec<TokenWithSpan>) -> Result<StatementKind,
         if let Some(command) = tables_command(ast)? {
             return Ok(StatementKind::Tables(command));
         }
-        if let Some(create) = create_index(ast)? {
+        if let Some(create) = create_index(ast, tablespace)? {
             return Ok(StatementKind::CreateIndex(create));
         }
         if let Some(drop) = drop_index(ast) {

@@ -11,6 +11,7 @@ mod examples;
 mod files;
 mod full_disks;
 mod heap;
+mod index_tiers;
 mod isolation;
 mod joins;
 mod keys;

@@ -155,6 +155,7 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
             &["CREATE FUNCTION n(DOUBLE) RETURNS DOUBLE RETURN $1 + 1"],
         ),
         Action::DropIndex => (ToWrite, &["DROP INDEX IF EXISTS n"]),
+        Action::AlterIndex => (ToWrite, &["ALTER INDEX IF EXISTS n SET TABLESPACE near"]),
         Action::DropTable => (ToWrite, &["DROP TABLE t", "DROP TABLE IF EXISTS t"]),
         Action::DropView => (ToWrite, &["DROP VIEW v"]),
         Action::DropSchema => (ToWrite, &["DROP SCHEMA s"]),

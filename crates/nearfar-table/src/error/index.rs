@@ -40,7 +40,20 @@ pub enum IndexError {
         /// The key.
         key: String,
     },
-    /// There is no memory for its nodes.
+    /// No tier of the index has room.
+    #[error(
+        "index \"{index}\" needs {bytes} bytes for a node, and {tiers} has no room: raise the budget, or move \
+         the index with ALTER INDEX … SET TABLESPACE"
+    )]
+    OutOfMemory {
+        /// The index.
+        index: String,
+        /// The node's bytes.
+        bytes: usize,
+        /// The tiers that its nodes may be on.
+        tiers: String,
+    },
+    /// Its tree takes no such key.
     #[error(transparent)]
     Tree(#[from] TreeError),
 }

@@ -1,10 +1,14 @@
 //! Which column lies where.
 
+mod index_workers;
 mod strategy;
 mod temporary;
 
+pub use index_workers::IndexWorkers;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError};
 pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
+
+pub(crate) use index_workers::{Call, Turns};
 
 use nearfar_memory::{MemorySystem, Placement, RegionOptions, Shelf};
 use std::collections::HashMap;
@@ -28,6 +32,8 @@ pub struct Storage {
     pub shelf: Arc<Shelf>,
     /// The tiers that are emulated.
     pub models: TierModels,
+    /// Who moves nodes of indexes.
+    pub index_workers: Arc<IndexWorkers>,
 }
 
 impl Storage {

@@ -41,8 +41,8 @@ pub use delta::{delta_segment, join_small};
 pub use facts::{ColumnFacts, Order};
 pub use gate::{CloseOnDrop, CommitGate};
 pub use index::{
-    IndexColumn, IndexDefinition, IndexKind, IndexRole, KEY_BYTES_MAX, KeyBound, KeyEncoder,
-    KeyRange, Keys, TableIndex,
+    IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexPolicy, IndexRole,
+    IndexStatistics, IndexTier, KEY_BYTES_MAX, KeyBound, KeyEncoder, KeyRange, Keys, TableIndex,
 };
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};

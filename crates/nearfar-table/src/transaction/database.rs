@@ -207,9 +207,16 @@ impl Database {
         let owner: Arc<dyn TableOwner> = Arc::clone(self) as _;
         table.enter(Arc::downgrade(&owner));
         let (id, snapshot) = (table.id(), table.snapshot());
+        self.settle_indexes(&snapshot);
         self.change_all(|snapshots| {
             snapshots.insert(id, snapshot.clone());
         });
+    }
+
+    /// Has new indexes take their nodes from the memory that segments come from.
+    fn settle_indexes(&self, snapshot: &Snapshot) {
+        let indexes = snapshot.indexes().iter();
+        indexes.for_each(|index| index.settle(&self.storage));
     }
 
     /// Takes a table out: transactions that have changed it can't commit.
@@ -399,6 +406,7 @@ impl<'a> Commits<'a> {
 
     /// The same for one table.
     pub fn install(&self, table: &Table, snapshot: Snapshot) {
+        self.database.settle_indexes(&snapshot);
         self.install_all(vec![(table, snapshot)]);
     }
 

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::dead_keys::DeadKey;
-use crate::error::{IndexError, TableError};
+use crate::error::TableError;
 use crate::segment::RowSet;
 use crate::table::{Part, RowId, Snapshot, Table, TableIndex};
 
@@ -133,7 +133,7 @@ impl IndexChanges {
     /// Takes in what a statement does.
     ///
     /// # Errors
-    /// [`IndexError::Duplicate`], [`IndexError::KeyTooLong`], and nothing has changed.
+    /// [`IndexError`](crate::error::IndexError), and nothing has changed.
     pub fn add(&mut self, rows: &ChangedRows<'_>) -> Result<(), TableError> {
         let steps = self.0.iter().map(|change| change.step(rows));
         let steps = steps.collect::<Result<Vec<_>, _>>()?;
@@ -225,7 +225,7 @@ impl<'a> AddedEntries<'a> {
     /// looked at again where the transaction `is_late`: another one has committed since it began.
     ///
     /// # Errors
-    /// [`IndexError::Duplicate`]; memory that is refused.
+    /// [`IndexError`](crate::error::IndexError).
     pub fn add(
         &mut self,
         changes: &'a IndexChanges,
@@ -244,7 +244,8 @@ impl<'a> AddedEntries<'a> {
                 if is_late && entries.get(entry).any(is_there) {
                     return Err(index.duplicate(entry).into());
                 }
-                let before = entries.insert(entry, *row).map_err(IndexError::from)?;
+                let inserted = entries.insert(entry, *row);
+                let before = inserted.map_err(|error| index.refused(error))?;
                 self.0.push((index, entry, *row, before));
             }
         }

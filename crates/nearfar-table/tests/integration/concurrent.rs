@@ -10,8 +10,8 @@ use nearfar_table::error::TableError;
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{
-    IndexColumn, IndexDefinition, IndexKind, IndexRole, RowId, Snapshot, Table, TableIndex,
-    stored_schema,
+    IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexRole, RowId, Snapshot, Table,
+    TableIndex, stored_schema,
 };
 use nearfar_table::transaction::{
     Database, Isolation, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction,
@@ -51,9 +51,10 @@ impl Bank {
             columns: vec![IndexColumn::ascending(0)],
             kind: IndexKind::Art,
             role: IndexRole::Search,
+            placement: IndexPlacement::default(),
         };
         let snapshot = table.snapshot();
-        let index = TableIndex::filled(definition, &snapshot).expect("an index");
+        let index = TableIndex::filled(definition, &snapshot, &storage).expect("an index");
         database
             .lock()
             .install(&table, snapshot.with_indexes(vec![index]));

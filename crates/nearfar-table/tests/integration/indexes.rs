@@ -10,8 +10,8 @@ use nearfar_table::error::{IndexError, TableError};
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{
-    IndexColumn, IndexDefinition, IndexKind, IndexRole, RowId, Snapshot, Table, TableIndex,
-    stored_schema,
+    IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexRole, RowId, Snapshot, Table,
+    TableIndex, stored_schema,
 };
 use nearfar_table::transaction::{
     Database, Isolation, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction,
@@ -75,8 +75,9 @@ impl Scene {
             columns,
             kind,
             role,
+            placement: IndexPlacement::default(),
         };
-        let index = TableIndex::filled(definition, &snapshot).expect("an index");
+        let index = TableIndex::filled(definition, &snapshot, &self.storage).expect("an index");
         let all = [snapshot.indexes(), &[index]].concat();
         commits.install(&self.table, snapshot.with_indexes(all));
     }
@@ -371,8 +372,9 @@ fn keys_that_are_too_long_and_tables_with_duplicates_are_refused() {
         columns: vec![IndexColumn::ascending(column)],
         kind: IndexKind::Art,
         role,
+        placement: IndexPlacement::default(),
     };
-    let fill = |definition| TableIndex::filled(definition, &scene.table.snapshot());
+    let fill = |definition| TableIndex::filled(definition, &scene.table.snapshot(), &scene.storage);
     let duplicate = fill(definition("n", 0, IndexRole::PrimaryKey)).expect_err("a duplicate");
     assert!(
         duplicate.to_string().contains("(number)=(1)"),

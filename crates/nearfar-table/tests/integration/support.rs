@@ -25,6 +25,7 @@ pub fn storage() -> Storage {
         pool: None,
         shelf: Arc::default(),
         models: TierModels::default(),
+        index_workers: Arc::default(),
     }
 }
 

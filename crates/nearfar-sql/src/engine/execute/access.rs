@@ -90,6 +90,7 @@ actions! {
     DropSchema => Write, "DROP SCHEMA";
     DropFunction => Write, "DROP FUNCTION";
     AlterTable => Write, "ALTER TABLE";
+    AlterIndex => Write, "ALTER INDEX";
     Merge => Write, "CALL nearfar.merge";
     Checkpoint => Write, "CHECKPOINT";
     CreateExternalTable => Files, "CREATE EXTERNAL TABLE";
@@ -179,6 +180,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::Alter(_) => Action::AlterTable,
         StatementKind::CreateIndex(_) => Action::CreateIndex,
         StatementKind::DropIndex(_) => Action::DropIndex,
+        StatementKind::AlterIndex(_) => Action::AlterIndex,
         StatementKind::CopyFrom(_) => Action::CopyFromFile,
         StatementKind::CopyIn(_) => Action::CopyIn,
         StatementKind::CopyOut(_) => Action::CopyOut,

@@ -74,8 +74,10 @@ impl Session {
         }
         if !clauses.keys.is_empty() {
             let snapshot = table.snapshot();
-            let indexes = with_keys(&snapshot, &table, &slot.schema, &clauses.keys, |key| {
-                TableIndex::filled(key, &snapshot)
+            let storage = self.engine().storage();
+            let places = (&*table, &*slot.schema, &self.engine().tablespaces());
+            let indexes = with_keys(&snapshot, places, &clauses.keys, |key| {
+                TableIndex::filled(key, &snapshot, storage)
             })?;
             self.engine()
                 .database()

@@ -10,8 +10,14 @@ use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::scan::table_of;
-use crate::sql::{CreateIndex, DropIndex, KeyChange, KeyClause, SqlError};
-use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole, Snapshot, Table, TableIndex};
+use crate::settings::Tablespaces;
+use crate::sql::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyChange, KeyClause, SqlError};
+use nearfar_memory::TierId;
+use nearfar_table::table::{
+    IndexColumn, IndexDefinition, IndexPlacement, IndexPolicy, IndexRole, Snapshot, Table,
+    TableIndex,
+};
+use nearfar_topology::FAR;
 
 /// An index, and the table that it is of.
 type OwnedIndex = (Arc<Table>, Arc<TableIndex>);
@@ -64,6 +70,45 @@ impl Session {
         Ok(done("DROP INDEX"))
     }
 
+    /// `ALTER INDEX`: the index is made again, elsewhere, and takes the place of the one before. Nobody commits
+    /// meanwhile.
+    pub(super) async fn alter_index(
+        &self,
+        alter: &AlterIndex,
+    ) -> Result<StatementResult, EngineError> {
+        let name = table_reference(&alter.name)?;
+        let Some((table, index)) = self.index_of(&name)? else {
+            if alter.if_exists {
+                return Ok(done("ALTER INDEX"));
+            }
+            let index = name.table().to_owned();
+            return Err(SqlError::UnknownIndex { index }.into());
+        };
+        let before = &index.definition().placement;
+        let placement = placed(before, &alter.place, &self.engine().tablespaces())?;
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
+        let changed = tokio::task::spawn_blocking(move || {
+            engine.change_indexes(&gate, &table, |snapshot| {
+                let mut indexes = snapshot.indexes().to_vec();
+                let name = &index.definition().name;
+                let changed = indexes
+                    .iter_mut()
+                    .find(|other| other.definition().name == *name);
+                let changed = changed.ok_or_else(|| SqlError::UnknownIndex {
+                    index: name.clone(),
+                })?;
+                let definition = IndexDefinition {
+                    placement,
+                    ..changed.definition().as_ref().clone()
+                };
+                *changed = TableIndex::filled(definition, snapshot, engine.storage())?;
+                Ok(indexes)
+            })
+        });
+        changed.await.map_err(internal)??;
+        Ok(done("ALTER INDEX"))
+    }
+
     /// `ALTER TABLE … ADD` and `DROP CONSTRAINT`.
     pub(super) async fn alter_keys(
         &self,
@@ -114,8 +159,9 @@ impl Session {
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         let added = tokio::task::spawn_blocking(move || {
             engine.change_indexes(&gate, &table, |snapshot| {
-                with_keys(snapshot, &table, &map, &keys, |definition| {
-                    TableIndex::filled(definition, snapshot)
+                let tables = (&*table, &*map, &engine.tablespaces());
+                with_keys(snapshot, tables, &keys, |definition| {
+                    TableIndex::filled(definition, snapshot, engine.storage())
                 })
             })
         });
@@ -185,14 +231,14 @@ fn is_taken(map: &TableMap, name: &str) -> bool {
     map.get(name).is_some() || find_index(map, name).is_some()
 }
 
-/// The indexes of `snapshot` with those of `keys`, each of which `make` makes.
+/// The indexes of `snapshot` with those of `keys`, each of which `make` makes: of a table, for a name that
+/// no other of `map` has, on one of the tablespaces.
 ///
 /// # Errors
-/// A column that the table does not have; a name that a table or index of `map` has; a second primary key.
+/// A place that there is not; a column that the table does not have; a name that a table or index of `map` has; a second primary key.
 pub(super) fn with_keys<E>(
     snapshot: &Snapshot,
-    table: &Table,
-    map: &TableMap,
+    (table, map, tablespaces): (&Table, &TableMap, &Tablespaces),
     keys: &[KeyClause],
     make: impl Fn(IndexDefinition) -> Result<Arc<TableIndex>, E>,
 ) -> Result<Vec<Arc<TableIndex>>, EngineError>
@@ -239,9 +285,55 @@ where
             columns: columns.collect::<Result<_, SqlError>>()?,
             kind: key.kind,
             role: key.role,
+            placement: placed(&IndexPlacement::default(), &key.place, tablespaces)?,
         })?);
     }
     Ok(indexes)
+}
+
+/// Where the nodes of an index go that were placed as `before`, by what is said of them.
+///
+/// # Errors
+/// A tablespace that there is not; a policy that needs another one, or a share of which none is near.
+fn placed(
+    before: &IndexPlacement,
+    place: &IndexPlace,
+    tablespaces: &Tablespaces,
+) -> Result<IndexPlacement, SqlError> {
+    let named = place.tablespace.as_deref();
+    let tier = named.map(|name| tablespaces.tier(name)).transpose()?;
+    let policy = match (place.policy, place.near_percent, tier) {
+        (Some(policy), ..) => policy,
+        (None, Some(_), _) if !before.policy.has_share() => IndexPolicy::Sidle,
+        (None, _, Some(TierId::NEAR)) => IndexPolicy::Near,
+        (None, _, Some(_)) if !before.policy.is_split() => IndexPolicy::Far,
+        _ => before.policy,
+    };
+    let tier = match (policy, tier, &before.tier) {
+        (IndexPolicy::Near, ..) => None,
+        (_, Some(tier), _) => Some(tablespaces.name(tier)),
+        (_, None, Some(before)) => Some(before.clone()),
+        (_, None, None) => Some(tablespaces.name(tablespaces.tier(FAR)?)),
+    };
+    let wrong = |name: &str, value: String, allowed: &str| SqlError::SettingValue {
+        name: name.to_owned(),
+        value,
+        allowed: allowed.to_owned(),
+    };
+    let near = tablespaces.name(TierId::NEAR);
+    if tier.as_ref() == Some(&near) {
+        let allowed = "near and another tablespace are what nodes are put on: name the other one";
+        return Err(wrong("policy", policy.name().to_owned(), allowed));
+    }
+    if let Some(percent) = place.near_percent.filter(|_| !policy.has_share()) {
+        let allowed = "a share goes with the policies interleave, sidle and fitted";
+        return Err(wrong("near_share", format!("{percent}%"), allowed));
+    }
+    Ok(IndexPlacement {
+        policy,
+        near_percent: place.near_percent.unwrap_or(before.near_percent),
+        tier,
+    })
 }
 
 /// The name that PostgreSQL gives a key without one: of table and columns, with a number where it is taken.

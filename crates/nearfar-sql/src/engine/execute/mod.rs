@@ -133,6 +133,10 @@ impl Session {
                 alone(transaction, "CREATE INDEX")?;
                 self.create_index(create).await
             }
+            StatementKind::AlterIndex(alter) => {
+                alone(transaction, "ALTER INDEX")?;
+                self.alter_index(alter).await
+            }
             StatementKind::DropIndex(drop) => {
                 alone(transaction, "DROP INDEX")?;
                 self.drop_index(drop).await

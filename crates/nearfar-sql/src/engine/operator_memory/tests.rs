@@ -68,6 +68,7 @@ fn table(system: &Arc<MemorySystem>, tier: TierId) -> Arc<Table> {
         pool: None,
         shelf: Arc::default(),
         models: TierModels::default(),
+        index_workers: Arc::default(),
     };
     let mut builder = TableBuilder::new(Arc::clone(&schema), placements.clone(), storage);
     builder.push(&batch).expect("pushed");

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `nearfar.tiers` | tier: capacity, budget, what is used by regions and heaps, declared performance |
 //! | `nearfar.tables` | table in memory: rows, bytes per tier, delta, deleted rows, merges |
-//! | `nearfar.indexes` | index: its columns and kind, keys and bytes |
+//! | `nearfar.indexes` | index: its columns and kind, keys, levels and bytes, where its nodes lie, what was moved |
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
 //! | `nearfar.loading` | column: how much of it is in memory, and its priority of preloading |

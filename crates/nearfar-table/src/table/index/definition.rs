@@ -1,5 +1,7 @@
 //! What an index is, as it was declared.
 
+use super::placed::IndexPlacement;
+
 /// The trees that an index can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IndexKind {
@@ -81,4 +83,6 @@ pub struct IndexDefinition {
     pub kind: IndexKind,
     /// What it is there for.
     pub role: IndexRole,
+    /// Where its nodes go.
+    pub placement: IndexPlacement,
 }

@@ -1,27 +1,22 @@
 //! The entries of an index.
 
 use hashbrown::HashMap;
-use nearfar_index::memory::NodeMemory;
-use nearfar_index::placement::Frontend;
+use nearfar_index::placement::PlacedTree;
 use nearfar_index::{Art, Masstree, TreeError};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use super::definition::IndexKind;
+use super::definition::{IndexDefinition, IndexKind};
+use super::placed::{IndexHome, IndexStatistics, MovedTree, Nodes};
 use crate::table::row_ids::RowId;
-
-#[derive(Debug)]
-enum Tree {
-    Art(Art<RowId>),
-    Masstree(Masstree<RowId>),
-}
 
 /// Calls the same method of whichever tree it is.
 macro_rules! with_tree {
     ($tree:expr, $name:ident => $call:expr) => {
         match $tree {
-            Tree::Art($name) => $call,
-            Tree::Masstree($name) => $call,
+            MovedTree::Art($name) => $call,
+            MovedTree::Masstree($name) => $call,
         }
     };
 }
@@ -33,23 +28,36 @@ macro_rules! with_tree {
 /// and read without a lock: which of the rows is there is for the reader's snapshot to say.
 #[derive(Debug)]
 pub struct Entries {
-    tree: Tree,
+    tree: MovedTree,
+    nodes: Nodes,
+    /// The levels of the tree, when it had so many keys: to count them is to visit all leaves.
+    levels: Mutex<Option<(usize, u32)>>,
     /// By a row, the one before it with the same key.
     earlier: RwLock<HashMap<RowId, RowId>>,
 }
 
 impl Entries {
-    /// None, in memory of the platform's allocator.
-    pub fn new(kind: IndexKind) -> Self {
-        let memory = NodeMemory::platform();
-        let frontend = Frontend::all_near();
+    /// None, whose nodes will be at `home` where the definition says; in the process's own memory for a table
+    /// without one.
+    pub fn new(definition: &IndexDefinition, home: Option<&IndexHome>) -> Self {
+        let (nodes, memory, frontend) = Nodes::new(home, &definition.placement);
+        let tree = match definition.kind {
+            IndexKind::Art => MovedTree::Art(Arc::new(Art::with_memory(memory, frontend))),
+            IndexKind::Masstree => {
+                MovedTree::Masstree(Arc::new(Masstree::with_memory(memory, frontend)))
+            }
+        };
         Self {
-            tree: match kind {
-                IndexKind::Art => Tree::Art(Art::with_memory(memory, frontend)),
-                IndexKind::Masstree => Tree::Masstree(Masstree::with_memory(memory, frontend)),
-            },
+            tree,
+            nodes,
+            levels: Mutex::default(),
             earlier: RwLock::default(),
         }
+    }
+
+    /// Has workers move its nodes, where they are to be moved.
+    pub fn begin(&self, home: &IndexHome) {
+        self.nodes.begin(&self.tree, home);
     }
 
     /// Has `key` lead to `row`, and from there to the row that it led to before, which is returned.
@@ -63,6 +71,7 @@ impl Entries {
             self.earlier.write().insert(row, before);
         }
         let inserted = with_tree!(&self.tree, tree => tree.insert(key, row));
+        self.nodes.note_insert(&self.tree);
         inserted.inspect_err(|_| self.forget_earlier(row))
     }
 
@@ -116,6 +125,7 @@ impl Entries {
 
     /// The rows that have had `key`, the last one first.
     pub fn get(&self, key: &[u8]) -> impl Iterator<Item = RowId> + '_ {
+        self.nodes.note_use();
         let last = with_tree!(&self.tree, tree => tree.get(key));
         last.into_iter().flat_map(|last| self.versions(last))
     }
@@ -126,6 +136,7 @@ impl Entries {
             let mut versions = self.versions(last);
             versions.try_for_each(|row| visit(key, row))
         };
+        self.nodes.note_use();
         with_tree!(&self.tree, tree => tree.scan(from, each));
     }
 
@@ -134,8 +145,25 @@ impl Entries {
         with_tree!(&self.tree, tree => tree.len())
     }
 
-    /// Bytes of memory.
+    /// Bytes of nodes.
     pub fn bytes(&self) -> u64 {
         with_tree!(&self.tree, tree => tree.memory().used_bytes())
+    }
+
+    /// Levels of its longest path.
+    pub fn levels(&self) -> u32 {
+        let (mut known, keys) = (self.levels.lock(), self.len());
+        match *known {
+            Some((then, levels)) if then == keys => levels,
+            _ => {
+                let levels = with_tree!(&self.tree, tree => tree.height());
+                known.insert((keys, levels)).1
+            }
+        }
+    }
+
+    /// Where its nodes are.
+    pub fn statistics(&self) -> IndexStatistics {
+        self.nodes.statistics()
     }
 }

@@ -11,13 +11,16 @@
 mod definition;
 mod entries;
 mod key;
+mod placed;
 mod range;
 
 pub use definition::{IndexColumn, IndexDefinition, IndexKind, IndexRole};
 pub use key::{KEY_BYTES_MAX, KeyEncoder, Keys};
+pub use placed::{IndexHome, IndexPlacement, IndexPolicy, IndexStatistics, IndexTier};
 pub use range::{KeyBound, KeyRange};
 
 use arrow::datatypes::SchemaRef;
+use nearfar_index::TreeError;
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -26,6 +29,7 @@ use std::sync::{Arc, OnceLock};
 use super::row_ids::RowId;
 use super::snapshot::{Part, Snapshot};
 use crate::error::{IndexError, TableError};
+use crate::placement::Storage;
 use crate::segment::{RowSet, ZONE_ROWS};
 use entries::Entries;
 
@@ -35,6 +39,8 @@ pub struct TableIndex {
     definition: Arc<IndexDefinition>,
     schema: SchemaRef,
     encoder: KeyEncoder,
+    /// Set when the table becomes one of a database, or before.
+    home: OnceLock<IndexHome>,
     /// Nothing until they are first needed.
     entries: OnceLock<Entries>,
     /// Held by the one who makes them.
@@ -57,6 +63,7 @@ impl TableIndex {
             encoder: KeyEncoder::new(schema, &definition.columns)?,
             schema: Arc::clone(schema),
             definition,
+            home: OnceLock::new(),
             entries: OnceLock::new(),
             making: Mutex::default(),
         })
@@ -69,8 +76,10 @@ impl TableIndex {
     pub fn filled(
         definition: IndexDefinition,
         snapshot: &Snapshot,
+        storage: &Storage,
     ) -> Result<Arc<Self>, TableError> {
         let index = Self::new(Arc::new(definition), snapshot.schema())?;
+        index.settle(storage);
         index.entries(snapshot)?;
         Ok(Arc::new(index))
     }
@@ -80,7 +89,14 @@ impl TableIndex {
     /// # Errors
     /// As [`Self::new`].
     pub fn of_other_rows(&self) -> Result<Self, TableError> {
-        Self::new(Arc::clone(&self.definition), &self.schema)
+        let mut other = Self::new(Arc::clone(&self.definition), &self.schema)?;
+        other.home.clone_from(&self.home);
+        Ok(other)
+    }
+
+    /// Has its nodes come from this memory from now on, unless they come from some already.
+    pub fn settle(&self, storage: &Storage) {
+        self.home.get_or_init(|| IndexHome::of(storage));
     }
 
     /// Compares the index with the rows of a snapshot: each is found by its key, and nothing else is.
@@ -141,9 +157,20 @@ impl TableIndex {
         self.len().is_none_or(|keys| keys == 0)
     }
 
-    /// Bytes that it takes.
+    /// Bytes of its nodes.
     pub fn bytes(&self) -> u64 {
         self.entries.get().map_or(0, Entries::bytes)
+    }
+
+    /// Levels of its tree; nothing as long as its entries were not needed.
+    pub fn levels(&self) -> Option<u32> {
+        self.entries.get().map(Entries::levels)
+    }
+
+    /// Where its nodes are, and what was moved.
+    pub fn statistics(&self) -> IndexStatistics {
+        let statistics = self.entries.get().map(Entries::statistics);
+        statistics.unwrap_or_default()
     }
 
     /// The bytes by which the entry of `row` is known: its key, and where several rows can have that at
@@ -175,16 +202,21 @@ impl TableIndex {
         if let Some(entries) = self.entries.get() {
             return Ok(entries);
         }
-        let entries = self.entries_of(snapshot)?;
-        Ok(self.entries.get_or_init(|| entries))
+        let made = self.entries_of(snapshot)?;
+        let entries = self.entries.get_or_init(|| made);
+        if let Some(home) = self.home.get() {
+            entries.begin(home);
+        }
+        Ok(entries)
     }
 
     fn entries_of(&self, snapshot: &Snapshot) -> Result<Entries, TableError> {
-        let entries = Entries::new(self.definition.kind);
+        let entries = Entries::new(&self.definition, self.home.get());
         for part in snapshot.parts() {
             self.for_each_key(part, |key, has_null, row| {
                 let entry = self.entry(key, has_null, row);
-                let before = entries.insert(&entry, row).map_err(IndexError::from)?;
+                let inserted = entries.insert(&entry, row);
+                let before = inserted.map_err(|error| self.refused(error))?;
                 match before {
                     Some(_) => Err(self.duplicate(key).into()),
                     None => Ok(()),
@@ -239,6 +271,26 @@ impl TableIndex {
         IndexError::Duplicate {
             index: self.definition.name.clone(),
             key: self.encoder.shown(key),
+        }
+    }
+
+    /// The error of memory that was refused, with the tiers that have none.
+    pub(crate) fn refused(&self, error: TreeError) -> IndexError {
+        match error {
+            TreeError::OutOfMemory(refused) => {
+                let placement = &self.definition.placement;
+                let far = placement.tier.iter().cloned();
+                let mut tiers: Vec<String> = far.collect();
+                if placement.policy != IndexPolicy::Far {
+                    tiers.insert(0, "near".to_owned());
+                }
+                IndexError::OutOfMemory {
+                    index: self.definition.name.clone(),
+                    bytes: refused.bytes,
+                    tiers: tiers.join(" or "),
+                }
+            }
+            other => other.into(),
         }
     }
 
