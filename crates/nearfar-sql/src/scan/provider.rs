@@ -136,6 +136,9 @@ impl TableProvider for NearfarTable {
             Some(transaction) => {
                 let snapshot = transaction.snapshot(table).map_err(EngineError::from)?;
                 let found = found_rows(&transaction, table, &snapshot, conditions)?;
+                if found.is_none() {
+                    transaction.reads_all(table);
+                }
                 (snapshot, ScannedRows::of(found, partitions))
             }
             None => (table.snapshot(), ScannedRows::All { partitions }),

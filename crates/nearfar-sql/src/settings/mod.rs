@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::error::{EngineError, SqlError};
 use crate::memory::{EngineMemory, SessionMemory, StatementMemory};
-pub use isolation::{DEFAULT_ISOLATION, isolation_name, serializable};
+pub use isolation::{DEFAULT_ISOLATION, isolation_name};
 use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use nearfar_durable::log::Log;

@@ -120,8 +120,9 @@ impl Given<'_> {
 
     /// What transactions read.
     pub fn isolation(&self) -> Result<Isolation, SqlError> {
-        let known = isolation_of(self.text)?;
-        known.ok_or_else(|| self.refused("use 'read committed' or 'repeatable read'"))
+        isolation_of(self.text).ok_or_else(|| {
+            self.refused("use 'read committed', 'repeatable read' or 'serializable'")
+        })
     }
 
     /// A time, in milliseconds where it has no unit.

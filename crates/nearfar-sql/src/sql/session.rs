@@ -387,7 +387,6 @@ mod tests {
             "DEALLOCATE ALL a",
             "SET a",
             "SET a = f(1)",
-            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
             "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
         ] {
             assert!(statements(sql).is_err(), "{sql}");

@@ -8,7 +8,6 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::script::is_space;
 use super::statement::normalised;
-use crate::settings::serializable;
 use nearfar_table::transaction::Isolation;
 
 /// What begins or ends a transaction, or a part of it.
@@ -86,7 +85,7 @@ pub(super) fn transaction_modes(modes: &[TransactionMode]) -> Result<Transaction
                 said.isolation = Some(match level {
                     Level::ReadUncommitted | Level::ReadCommitted => Isolation::ReadCommitted,
                     Level::RepeatableRead | Level::Snapshot => Isolation::Snapshot,
-                    Level::Serializable => return Err(serializable()),
+                    Level::Serializable => Isolation::Serializable,
                 });
             }
         }
@@ -157,7 +156,7 @@ mod tests {
         ] {
             assert_eq!(command(sql), expected, "{sql}");
         }
-        for sql in ["BEGIN ISOLATION LEVEL SERIALIZABLE", "COMMIT AND CHAIN"] {
+        for sql in ["COMMIT AND CHAIN"] {
             let error = statements(sql).expect_err(sql);
             assert!(
                 matches!(error, SqlError::Unsupported { .. }),

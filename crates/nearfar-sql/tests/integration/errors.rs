@@ -25,7 +25,6 @@ async fn statements_that_are_not_supported_say_what_is() {
     run(&session, "CREATE TABLE t AS SELECT 1 AS a").await;
     for sql in [
         "MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE",
-        "BEGIN ISOLATION LEVEL SERIALIZABLE",
         "ALTER TABLE t ADD COLUMN b INT",
         "CREATE TABLE u (a INT CHECK (a > 0))",
         "CREATE TABLE u (a INT DEFAULT 1)",

@@ -24,6 +24,7 @@ mod pools_with_data;
 mod power;
 mod rights;
 mod scans;
+mod serializable;
 mod settings;
 mod slices;
 mod statements;

@@ -22,6 +22,12 @@ pub enum TransactionError {
         /// The table.
         table: String,
     },
+    /// No order of the transactions explains what they have read.
+    #[error(
+        "could not serialize access due to read/write dependencies among transactions: run the \
+         transaction again"
+    )]
+    NotSerializable,
     /// Transactions that wait for each other's rows.
     #[error(
         "deadlock: a transaction that has changed a row which this one changes waits for this one; \

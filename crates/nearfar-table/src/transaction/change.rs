@@ -12,6 +12,7 @@ use super::log::{CommitLog, CommitRecord};
 use super::row_locks::{HeldLocks, RowWait};
 use super::rows::NewRows;
 use super::savepoints::Savepoints;
+use super::serializable::Registration;
 use super::table_change::Change;
 use crate::error::{TableError, TransactionError};
 use crate::table::{CommitGate, KeyRange, RowId, Snapshot, Table, TableId, TableIndex};
@@ -30,6 +31,8 @@ pub enum Isolation {
     ReadCommitted,
     /// All of them, what was committed when the transaction began.
     Snapshot,
+    /// The same, and what is committed can be explained by the transactions having run one after the other.
+    Serializable,
 }
 
 /// What became of the locks of rows that a transaction is about to change.
@@ -50,8 +53,9 @@ pub struct Transaction {
     database: Arc<Database>,
     /// What it reads.
     read: Mutex<Arc<DatabaseSnapshot>>,
-    /// Whether all of it reads one snapshot.
-    is_of_snapshot: AtomicBool,
+    isolation: Mutex<Isolation>,
+    /// What it has read, if it is serializable.
+    registration: Mutex<Option<Registration>>,
     /// Whether something was read.
     has_read: AtomicBool,
     /// Whether it is one of several statements, and its end is a statement too.
@@ -71,6 +75,11 @@ impl Transaction {
     /// A transaction of one statement, which commits what it changes.
     pub fn of_statement(database: &Arc<Database>) -> Arc<Self> {
         Self::begin(database, Isolation::ReadCommitted, false, false)
+    }
+
+    /// The same, as one of several statements that are all serializable.
+    pub fn of_serializable_statement(database: &Arc<Database>, is_read_only: bool) -> Arc<Self> {
+        Self::begin(database, Isolation::Serializable, false, is_read_only)
     }
 
     /// The same for a statement that may not change data.
@@ -93,10 +102,12 @@ impl Transaction {
         is_explicit: bool,
         is_read_only: bool,
     ) -> Arc<Self> {
+        let (read, registration) = Self::open(database, isolation);
         Arc::new(Self {
-            read: Mutex::new(database.open()),
+            read: Mutex::new(read),
             database: Arc::clone(database),
-            is_of_snapshot: AtomicBool::new(isolation == Isolation::Snapshot),
+            isolation: Mutex::new(isolation),
+            registration: Mutex::new(registration),
             has_read: AtomicBool::new(false),
             is_explicit,
             is_read_only,
@@ -108,12 +119,23 @@ impl Transaction {
         })
     }
 
+    /// What a transaction of this isolation reads that begins now.
+    fn open(
+        database: &Database,
+        isolation: Isolation,
+    ) -> (Arc<DatabaseSnapshot>, Option<Registration>) {
+        match isolation {
+            Isolation::Serializable => {
+                let (read, registration) = database.open_serializable();
+                (read, Some(registration))
+            }
+            Isolation::ReadCommitted | Isolation::Snapshot => (database.open(), None),
+        }
+    }
+
     /// What its statements read.
     pub fn isolation(&self) -> Isolation {
-        match self.is_of_snapshot.load(Ordering::Relaxed) {
-            true => Isolation::Snapshot,
-            false => Isolation::ReadCommitted,
-        }
+        *self.isolation.lock()
     }
 
     /// Has its statements read as `isolation` says, of which none has read anything yet.
@@ -124,8 +146,13 @@ impl Transaction {
         if self.has_read.load(Ordering::Relaxed) && isolation != self.isolation() {
             return Err(TransactionError::LateIsolation);
         }
-        let is_of_snapshot = isolation == Isolation::Snapshot;
-        self.is_of_snapshot.store(is_of_snapshot, Ordering::Relaxed);
+        let before = std::mem::replace(&mut *self.isolation.lock(), isolation);
+        if before != isolation && [before, isolation].contains(&Isolation::Serializable) {
+            let (newest, registration) = Self::open(&self.database, isolation);
+            *self.registration.lock() = registration;
+            let before = std::mem::replace(&mut *self.read.lock(), newest);
+            self.database.close(&before);
+        }
         Ok(())
     }
 
@@ -201,9 +228,11 @@ impl Transaction {
         match (is_same, self.isolation()) {
             (true, _) => Ok(RowLock::Taken),
             (false, Isolation::ReadCommitted) => Ok(RowLock::Changed),
-            (false, Isolation::Snapshot) => Err(TransactionError::Conflict {
-                table: table.name().to_owned(),
-            }),
+            (false, Isolation::Snapshot | Isolation::Serializable) => {
+                Err(TransactionError::Conflict {
+                    table: table.name().to_owned(),
+                })
+            }
         }
     }
 
@@ -243,7 +272,8 @@ impl Transaction {
     pub fn roll_back(&self) {
         let changes = self.changes.lock().take();
         let locks = self.locks.lock().take();
-        drop((changes, locks));
+        let registration = self.registration.lock().take();
+        drop((changes, locks, registration));
     }
 
     /// Whether it goes on after the statement.
@@ -292,6 +322,13 @@ impl Transaction {
         self.base(table)
     }
 
+    /// All of a table is read, or more of it than [`Self::find`] finds.
+    pub fn reads_all(&self, table: &Table) {
+        if let Some(registration) = self.registration.lock().as_ref() {
+            registration.add_all(table.id());
+        }
+    }
+
     fn base(&self, table: &Table) -> Result<Snapshot, TransactionError> {
         self.has_read.store(true, Ordering::Relaxed);
         if let Some(snapshot) = self.read.lock().table(table) {
@@ -319,6 +356,9 @@ impl Transaction {
         range: &KeyRange,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
+        if let Some(registration) = self.registration.lock().as_ref() {
+            registration.add_range(table.id(), index, range);
+        }
         let mut changes = self.changes.lock();
         let change = changes.as_mut();
         let Some(change) = change.and_then(|all| all.get_mut(&table.id())) else {
@@ -437,6 +477,8 @@ impl Transaction {
         }
         let changes = changes.take().unwrap_or_default();
         if changes.is_empty() {
+            let registration = self.registration.lock().take();
+            registration.map_or(Ok(()), |own| own.end_reading(&commits))?;
             self.locks.lock().take();
             return Ok(true);
         }
@@ -478,6 +520,8 @@ impl Transaction {
         let changes = self.changes.lock().take().unwrap_or_default();
         let mut pending = self.pending(changes);
         if pending.changes.is_empty() {
+            let registration = pending.registration.take();
+            registration.map_or(Ok(()), |own| own.end_reading(&self.database.lock()))?;
             return Ok(pending);
         }
         self.database.check_owner()?;
@@ -499,6 +543,7 @@ impl Transaction {
             database: Arc::clone(&self.database),
             changes,
             position: None,
+            registration: self.registration.lock().take(),
             _locks: self.locks.lock().take(),
         }
     }
@@ -537,6 +582,7 @@ struct PendingCommit {
     changes: BTreeMap<TableId, Change>,
     /// Where the log must be on disk before it is seen.
     position: Option<u64>,
+    registration: Option<Registration>,
     /// Let go of when others see the commit, or it has failed.
     _locks: Option<HeldLocks>,
 }
@@ -555,6 +601,8 @@ impl PendingCommit {
         let onto = self.changes.values_mut();
         let onto = onto.map(|change| change.onto(&newest, database));
         let results = onto.collect::<Result<Vec<_>, TableError>>()?;
+        let serializable = database.serializable();
+        let serialized = serializable.check(self.registration.as_ref(), &self.changes)?;
         let mut entries = AddedEntries::default();
         for (change, (result, is_late)) in self.changes.values().zip(&results) {
             entries.add(&change.indexes, result, *is_late)?;
@@ -572,6 +620,9 @@ impl PendingCommit {
         let tables = tables.map(|change| change.table.as_ref());
         let results = results.into_iter().map(|(result, _)| result);
         commits.install_at(self.position, tables.zip(results).collect());
+        if let Some(serialized) = serialized {
+            serializable.record(serialized, commits.snapshot().number());
+        }
         commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use super::dead_keys::{DeadKey, DeadKeys};
 use super::log::CommitLog;
 use super::merges::{MergeLimits, Merges};
 use super::row_locks::RowLocks;
+use super::serializable::{Registration, Serializable};
 use crate::error::TableError;
 use crate::placement::Storage;
 use crate::table::{CommitsHeld, Snapshot, Table, TableId, TableOwner};
@@ -32,6 +33,16 @@ impl DatabaseSnapshot {
     /// How many commits it has behind it.
     pub(super) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Tables whose rows are others than in `before`.
+    pub(super) fn tables_changed_since(&self, before: &Self) -> HashSet<TableId> {
+        let has_changed = |(id, snapshot): &(&TableId, &Snapshot)| {
+            let before = before.tables.get(id);
+            before.is_none_or(|before| !snapshot.has_rows_of(before))
+        };
+        let changed = self.tables.iter().filter(has_changed);
+        changed.map(|(id, _)| *id).collect()
     }
 }
 
@@ -126,6 +137,7 @@ pub struct Database {
     open: Mutex<BTreeMap<u64, usize>>,
     dead_keys: DeadKeys,
     row_locks: Arc<RowLocks>,
+    serializable: Arc<Serializable>,
     merges: Merges,
     /// Who is told of changes of main storage.
     observer: OnceLock<MainObserver>,
@@ -153,6 +165,7 @@ impl Database {
             open: Mutex::default(),
             dead_keys: DeadKeys::default(),
             row_locks: Arc::default(),
+            serializable: Arc::default(),
             merges: Merges::new(limits),
             observer: OnceLock::new(),
         })
@@ -290,6 +303,19 @@ impl Database {
         let snapshot = Arc::clone(&snapshots.visible);
         *self.open.lock().entry(snapshot.number).or_default() += 1;
         snapshot
+    }
+
+    /// The same for a serializable transaction.
+    pub(super) fn open_serializable(&self) -> (Arc<DatabaseSnapshot>, Registration) {
+        let commits = self.lock();
+        let snapshot = self.open();
+        let registration = Registration::new(&self.serializable, &commits, &snapshot);
+        (snapshot, registration)
+    }
+
+    /// The serializable transactions.
+    pub(super) fn serializable(&self) -> &Serializable {
+        &self.serializable
     }
 
     /// Ends a transaction that has read `snapshot`.

@@ -195,6 +195,17 @@ impl IndexChanges {
         entries.map(|(entry, row)| (&**entry, *row))
     }
 
+    /// The entries of all rows that it has added or deleted, sorted, for each index.
+    pub fn changed_entries(&self) -> Vec<(Arc<TableIndex>, Vec<Box<[u8]>>)> {
+        let changed = self.0.iter().map(|change| {
+            let removed = change.removed.iter().map(|(entry, _)| entry.clone());
+            let mut entries: Vec<_> = change.added.keys().cloned().chain(removed).collect();
+            entries.sort_unstable();
+            (Arc::clone(&change.index), entries)
+        });
+        changed.collect()
+    }
+
     /// What is to be taken out of the indexes once no snapshot has the rows any more that were deleted.
     pub fn into_dead_keys(self, table: &Arc<Table>) -> Vec<DeadKey> {
         let changes = self.0.into_iter().flat_map(|change| {

@@ -8,7 +8,8 @@
 //!
 //! Rows that a transaction changes are locked until it ends, so that others wait for it and find out what has
 //! become of them. With [`Isolation::ReadCommitted`] each statement reads the newest snapshot, its
-//! transaction's changes put onto it.
+//! transaction's changes put onto it. With [`Isolation::Serializable`], a commit is refused after which no order
+//! of the transactions could explain what each has read.
 //!
 //! A statement can be given up until its commit passes its [`CommitGate`], and not after that.
 //!
@@ -24,6 +25,7 @@ mod merges;
 mod row_locks;
 mod rows;
 mod savepoints;
+mod serializable;
 mod table_change;
 
 pub use crate::error::TransactionError;

@@ -125,6 +125,14 @@ impl Session {
                 refreshed.inspect_err(|_| transaction.fail())?;
                 Ok(transaction)
             }
+            None if self.settings().isolation() == Isolation::Serializable => {
+                let is_read_only = self.options().is_read_only;
+                let database = self.engine().database();
+                Ok(Transaction::of_serializable_statement(
+                    database,
+                    is_read_only,
+                ))
+            }
             None if self.options().is_read_only => {
                 Ok(Transaction::of_reader(self.engine().database()))
             }

@@ -7,7 +7,7 @@ pub type KeyBound = Option<ArrayRef>;
 
 /// The keys whose first columns have given values, and whose next column is between two others. It can have
 /// keys at its ends that a comparison of values would leave out, and those with nulls in the last column.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct KeyRange {
     /// What all keys begin with.
     pub(super) prefix: Box<[u8]>,
