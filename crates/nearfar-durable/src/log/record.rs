@@ -7,10 +7,10 @@
 use arrow::datatypes::SchemaRef;
 
 use crate::manifest::{
-    Decoder, Encoder, ManifestError, decode_indexes, decode_preload, decode_schema, encode_indexes,
-    encode_preload, encode_schema,
+    Decoder, Encoder, ManifestError, decode_indexes, decode_preload, decode_rules, decode_schema,
+    encode_indexes, encode_preload, encode_rules, encode_schema,
 };
-use nearfar_table::table::{IndexDefinition, Preload, RowId, TableId};
+use nearfar_table::table::{IndexDefinition, Preload, RowId, TableId, TableRules};
 
 /// What every record begins with.
 pub(super) const MAGIC: [u8; 4] = *b"NFLG";
@@ -106,6 +106,11 @@ pub(super) enum Operation<'a> {
         table: TableId,
         indexes: Vec<IndexDefinition>,
     },
+    /// All that is declared of the table's rows from here on.
+    Rules {
+        table: TableId,
+        rules: TableRules,
+    },
     CreateSchema {
         name: String,
     },
@@ -148,6 +153,7 @@ mod tag {
     pub const DELETE: u8 = 10;
     pub const PRELOAD: u8 = 11;
     pub const INDEXES: u8 = 12;
+    pub const RULES: u8 = 13;
 }
 
 impl Operation<'_> {
@@ -177,6 +183,10 @@ impl Operation<'_> {
             Self::Indexes { table, indexes } => {
                 write_table(out, tag::INDEXES, *table);
                 encode_indexes(out, indexes.iter());
+            }
+            Self::Rules { table, rules } => {
+                write_table(out, tag::RULES, *table);
+                encode_rules(out, rules);
             }
             Self::CreateSchema { name } => {
                 out.u8(tag::CREATE_SCHEMA);
@@ -236,6 +246,10 @@ impl<'a> Operation<'a> {
             tag::INDEXES => Self::Indexes {
                 table,
                 indexes: decode_indexes(input)?,
+            },
+            tag::RULES => Self::Rules {
+                table,
+                rules: decode_rules(input)?,
             },
             tag::CREATE_SCHEMA => Self::CreateSchema {
                 name: input.text("a schema's name")?,

@@ -123,6 +123,11 @@ impl<'a> Replay<'a> {
                     commits.install(&table, table.snapshot().with_indexes(indexes));
                 }
             }
+            Operation::Rules { table, rules } => {
+                if let Some(table) = self.table(table)? {
+                    table.set_rules(rules);
+                }
+            }
             Operation::CreateSchema { name } => {
                 self.definitions.schemas.insert(name);
             }

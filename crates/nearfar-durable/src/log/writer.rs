@@ -12,7 +12,7 @@ use crate::error::{DurabilityError, DurableError};
 use crate::manifest::{Encoder, ManifestError, encode_placements};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
-use nearfar_table::table::{Part, Preload, RowId, Snapshot, Table, TableId};
+use nearfar_table::table::{Part, Preload, RowId, Snapshot, Table, TableId, TableRules};
 use nearfar_table::transaction::{CommitGate, CommitLog, CommitRecord};
 
 /// A record that has so many bytes is appended, and another one begun.
@@ -125,6 +125,9 @@ impl<'a> LogTransaction<'a> {
         if table.preload() != Preload::default() {
             self.preload(table)?;
         }
+        if !table.rules().is_empty() {
+            self.rules(table, &table.rules())?;
+        }
         if !table.snapshot().indexes().is_empty() {
             self.indexes(table, &table.snapshot())?;
         }
@@ -162,6 +165,15 @@ impl<'a> LogTransaction<'a> {
             indexes: indexes
                 .map(|index| index.definition().as_ref().clone())
                 .collect(),
+        };
+        self.push(table.name(), &operation)
+    }
+
+    /// What is declared of the rows of a table now.
+    pub fn rules(&mut self, table: &Table, rules: &TableRules) -> Result<(), DurableError> {
+        let operation = Operation::Rules {
+            table: table.id(),
+            rules: rules.clone(),
         };
         self.push(table.name(), &operation)
     }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use super::codec::{Decoder, Encoder};
 use super::error::ManifestError;
 use super::indexes::{decode_indexes, encode_indexes, unfilled_indexes};
+use super::rules::{decode_rules, encode_rules};
 use super::schema::{decode_schema, encode_schema};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::{
     DELETE_VECTOR_WORDS, DeleteVector, DistinctCount, IndexDefinition, Part, Preload,
-    PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment, Snapshot, Table,
+    PreloadPriority, RowId, RowIds, RowIdsBuilder, Segment, Snapshot, Table, TableRules,
 };
 
 const TABLE: &str = "a table";
@@ -60,6 +61,8 @@ pub struct TableManifest {
     pub placements: ColumnPlacements,
     /// Which columns are brought to memory before a query needs them.
     pub preload: Preload,
+    /// What was declared of its rows.
+    pub rules: TableRules,
     /// The identity that the next row gets.
     pub next_row: RowId,
     /// Its rows. After a restart, values come to memory when they are first needed.
@@ -76,6 +79,7 @@ impl TableManifest {
             schema: Arc::clone(table.schema()),
             placements: table.placements(),
             preload: table.preload(),
+            rules: table.rules().as_ref().clone(),
             next_row: table.next_row(),
             snapshot,
         }
@@ -91,6 +95,7 @@ impl TableManifest {
             self.placements.clone(),
         );
         table.set_preload(self.preload.clone());
+        table.set_rules(self.rules.clone());
         table
     }
 }
@@ -118,6 +123,7 @@ pub struct TableEntry {
     schema: SchemaRef,
     placements: ColumnPlacements,
     preload: Preload,
+    rules: TableRules,
     indexes: Vec<IndexDefinition>,
     next_row: RowId,
     parts: Vec<PartManifest>,
@@ -185,6 +191,7 @@ impl TableEntry {
             schema: self.schema,
             placements: self.placements,
             preload: self.preload,
+            rules: self.rules,
             next_row: self.next_row,
         })
     }
@@ -211,6 +218,7 @@ pub(crate) fn encode_database(
         encode_schema(out, &table.schema)?;
         encode_placements(out, &table.placements, system);
         encode_preload(out, &table.preload);
+        encode_rules(out, &table.rules);
         let indexes = table.snapshot.indexes().iter();
         encode_indexes(out, indexes.map(|index| index.definition().as_ref()));
         out.u64(table.next_row);
@@ -274,6 +282,7 @@ fn read_table(bytes: &mut Decoder<'_>, system: &MemorySystem) -> Result<TableEnt
         schema: decode_schema(bytes)?,
         placements: decode_placements(bytes, system)?,
         preload: decode_preload(bytes)?,
+        rules: decode_rules(bytes)?,
         indexes: decode_indexes(bytes)?,
         next_row: bytes.u64(TABLE)?,
         main: bytes.count(TABLE)?,

@@ -63,6 +63,7 @@ pub mod state {
     pub const WRONG_OBJECT_TYPE: &str = "42809";
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
+    pub const DATATYPE_MISMATCH: &str = "42804";
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
@@ -227,7 +228,10 @@ fn code(error: &EngineError) -> &'static str {
 fn of_sql(error: &SqlError) -> &'static str {
     match error {
         SqlError::Syntax { .. } => state::SYNTAX_ERROR,
-        SqlError::Unsupported { .. } => state::FEATURE_NOT_SUPPORTED,
+        SqlError::Unsupported { .. } | SqlError::InExpression { .. } => {
+            state::FEATURE_NOT_SUPPORTED
+        }
+        SqlError::DefaultType { .. } => state::DATATYPE_MISMATCH,
         SqlError::UnknownTablespace { .. } | SqlError::UnknownSetting { .. } => {
             state::UNDEFINED_OBJECT
         }

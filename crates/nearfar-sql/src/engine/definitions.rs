@@ -13,8 +13,8 @@ use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
 use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
 use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
-use nearfar_table::table::{Preload, Snapshot, Table, TableIndex};
-use nearfar_table::transaction::{CommitGate, DatabaseSnapshot};
+use nearfar_table::table::{Preload, Snapshot, Table, TableIndex, TableRules};
+use nearfar_table::transaction::{CommitGate, Commits, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
 #[derive(Debug, Default)]
@@ -361,11 +361,52 @@ impl Engine {
         Ok(())
     }
 
+    /// Declares of the rows of a table what `change` makes of its newest snapshot and of what was
+    /// declared. Nobody commits meanwhile.
+    ///
+    /// # Errors
+    /// Those of `change`; a table that was dropped; a log that can't be written.
+    pub(super) fn change_rules(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        change: impl FnOnce(&Snapshot, TableRules) -> Result<TableRules, EngineError>,
+    ) -> Result<(), EngineError> {
+        self.change_alone(
+            gate,
+            table,
+            |newest| change(newest, table.rules().as_ref().clone()),
+            |record, rules| record.rules(table, rules),
+            |_, rules| table.set_rules(rules),
+        )?;
+        self.database.main_changed();
+        Ok(())
+    }
+
     fn change_indexes_alone(
         &self,
         gate: &CommitGate,
         table: &Table,
         change: impl FnOnce(&Snapshot) -> Result<Vec<Arc<TableIndex>>, EngineError>,
+    ) -> Result<(), EngineError> {
+        self.change_alone(
+            gate,
+            table,
+            |newest| Ok(newest.with_indexes(change(newest)?)),
+            |record, changed| record.indexes(table, changed),
+            |commits, changed| commits.install(table, changed),
+        )
+    }
+
+    /// Changes what is known of a table, under the lock for commits: what `make` makes of its newest
+    /// snapshot is written to the log with `write`, and done with `apply`.
+    fn change_alone<T>(
+        &self,
+        gate: &CommitGate,
+        table: &Table,
+        make: impl FnOnce(&Snapshot) -> Result<T, EngineError>,
+        write: impl FnOnce(&mut LogTransaction<'_>, &T) -> Result<(), DurableError>,
+        apply: impl FnOnce(&Commits<'_>, T),
     ) -> Result<(), EngineError> {
         let _alone = self.definitions.unplanned_views.lock();
         self.database.check_owner()?;
@@ -378,14 +419,14 @@ impl Engine {
             let newest = newest.table(table).ok_or_else(|| SqlError::UnknownTable {
                 table: table.name().to_owned(),
             })?;
-            let changed = newest.with_indexes(change(newest)?);
+            let changed = make(newest)?;
             gate.pass()?;
             let record = |mut record: LogTransaction<'_>| -> Result<u64, DurableError> {
-                record.indexes(table, &changed)?;
+                write(&mut record, &changed)?;
                 Ok(record.commit()?)
             };
             let position = begun.map(record).transpose()?;
-            commits.install(table, changed);
+            apply(&commits, changed);
             position
         };
         if let Some((log, position)) = log.zip(position)

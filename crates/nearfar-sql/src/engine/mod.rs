@@ -6,6 +6,7 @@
 mod catalog;
 mod client;
 mod compact;
+mod defaults;
 mod definitions;
 mod execute;
 mod fault;

@@ -6,6 +6,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
 
+use super::defaults::LeftOut;
 use crate::error::EngineError;
 use crate::foreign;
 use crate::interrupt;
@@ -23,6 +24,19 @@ pub(super) async fn logical_plan(
 ) -> Result<LogicalPlan, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
+    let left_out = LeftOut::of(state, &mut statement).await?;
+    let plan = typed_plan(state, statement).await?;
+    match left_out {
+        Some(left_out) => left_out.put_into(state, plan).await,
+        None => Ok(plan),
+    }
+}
+
+/// The plan of a statement all of whose values are there.
+pub(super) async fn typed_plan(
+    state: &SessionState,
+    mut statement: DfStatement,
+) -> Result<LogicalPlan, EngineError> {
     let functions = state.scalar_functions();
     call_by_own_names(&mut statement, |name| {
         functions.get(name).map(|function| function.name())

@@ -168,6 +168,26 @@ pub enum SqlError {
         /// The table.
         table: String,
     },
+    /// An expression for a column of another type.
+    #[error(
+        "column \"{column}\" is of type {data_type} but default expression is of type {given}: cast it"
+    )]
+    DefaultType {
+        /// The column.
+        column: String,
+        /// Its type.
+        data_type: String,
+        /// That of the expression.
+        given: String,
+    },
+    /// Something that the expression of a default, or of a constraint, can't have.
+    #[error("cannot use {what} in {clause}")]
+    InExpression {
+        /// What it has.
+        what: &'static str,
+        /// Of what it is the expression.
+        clause: &'static str,
+    },
     /// A second primary key.
     #[error("multiple primary keys for table `{table}` are not allowed")]
     SeveralPrimaryKeys {

@@ -23,6 +23,17 @@ pub struct AlterTable {
     pub changes: Vec<AlteredColumn>,
     /// What becomes of keys.
     pub keys: Vec<KeyChange>,
+    /// What becomes of the values of columns that are given none.
+    pub defaults: Vec<DefaultChange>,
+}
+
+/// `ALTER COLUMN … SET DEFAULT` and `DROP DEFAULT`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DefaultChange {
+    /// The column.
+    pub column: Ident,
+    /// The expression of its value; none any more.
+    pub value: Option<String>,
 }
 
 /// A clause of an `ALTER TABLE` about a key.
@@ -43,6 +54,7 @@ pub enum KeyChange {
 enum Clause {
     Column(AlteredColumn),
     Key(KeyChange),
+    Default(DefaultChange),
 }
 
 /// One clause of an `ALTER TABLE`.
@@ -71,11 +83,12 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let _only = parser.parse_keyword(Keyword::ONLY);
     let table = parser.parse_object_name(false).map_err(syntax)?;
-    let (mut changes, mut keys) = (Vec::new(), Vec::new());
+    let (mut changes, mut keys, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
     loop {
         match parse_clause(&mut parser)? {
             Clause::Column(column) => changes.push(column),
             Clause::Key(key) => keys.push(key),
+            Clause::Default(change) => defaults.push(change),
         }
         if !parser.consume_token(&Token::Comma) {
             break;
@@ -87,6 +100,7 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
         table,
         changes,
         keys,
+        defaults,
     })
 }
 
@@ -100,7 +114,25 @@ fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
         let _ = parser.parse_one_of_keywords(&[Keyword::CASCADE, Keyword::RESTRICT]);
         return Ok(Clause::Key(KeyChange::Drop { name, if_exists }));
     }
-    Ok(Clause::Column(parse_change(parser)?))
+    let column = match parser.parse_keyword(Keyword::ALTER) {
+        true => {
+            let _optional = parser.parse_keyword(Keyword::COLUMN);
+            Some(parser.parse_identifier().map_err(syntax)?)
+        }
+        false => None,
+    };
+    if let Some(column) = &column {
+        let column = column.clone();
+        if parser.parse_keywords(&[Keyword::SET, Keyword::DEFAULT]) {
+            let value = Some(parser.parse_expr().map_err(syntax)?.to_string());
+            return Ok(Clause::Default(DefaultChange { column, value }));
+        }
+        if parser.parse_keywords(&[Keyword::DROP, Keyword::DEFAULT]) {
+            let value = None;
+            return Ok(Clause::Default(DefaultChange { column, value }));
+        }
+    }
+    Ok(Clause::Column(parse_change(parser, column)?))
 }
 
 /// A key behind `ADD`.
@@ -120,20 +152,14 @@ fn parse_key(parser: &mut Parser<'_>) -> Result<KeyClause, SqlError> {
     Ok(key)
 }
 
-/// `[ALTER [COLUMN] name] SET TABLESPACE name` or `… SET (placement = 'text', preload = 5)`.
-fn parse_change(parser: &mut Parser<'_>) -> Result<AlteredColumn, SqlError> {
-    let column = if parser.parse_keyword(Keyword::ALTER) {
-        let _optional = parser.parse_keyword(Keyword::COLUMN);
-        Some(parser.parse_identifier().map_err(syntax)?)
-    } else {
-        None
-    };
+/// `SET TABLESPACE name` or `SET (placement = 'text', preload = 5)`, of a column or the table.
+fn parse_change(parser: &mut Parser<'_>, column: Option<Ident>) -> Result<AlteredColumn, SqlError> {
     let begin = parser.peek_token();
     let unsupported = || {
         SqlError::unsupported(
             format!("ALTER TABLE … {begin}"),
             "there are SET TABLESPACE name, SET (placement = '…') and SET (preload = …), for tables \
-             and columns",
+             and columns, and SET DEFAULT and DROP DEFAULT of columns",
         )
     };
     if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {

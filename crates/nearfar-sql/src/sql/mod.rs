@@ -10,6 +10,7 @@
 //! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `PRIMARY KEY` and `UNIQUE` in `CREATE TABLE`, `ALTER TABLE t ADD PRIMARY KEY …`, `ADD CONSTRAINT`, `DROP CONSTRAINT` | keys |
+//! | `DEFAULT` in `CREATE TABLE`, `VALUES` and `SET`, `ALTER TABLE t ALTER c SET DEFAULT v`, `DROP DEFAULT` | values of columns that are given none |
 //! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…) [WITH (…)] [TABLESPACE s]`, `DROP INDEX i` | indexes |
 //! | `ALTER INDEX i SET TABLESPACE s`, `ALTER INDEX i SET (policy = …, near_share = …)` | makes an index again elsewhere |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
@@ -25,6 +26,7 @@
 mod alter;
 mod call;
 mod copy;
+mod defaults;
 mod depth;
 mod dialect;
 mod forms;
@@ -42,9 +44,10 @@ mod transaction;
 
 pub use crate::error::SqlError;
 pub use crate::settings::Place;
-pub use alter::{AlterTable, AlteredColumn, ColumnOptions, KeyChange};
+pub use alter::{AlterTable, AlteredColumn, ColumnOptions, DefaultChange, KeyChange};
 pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
+pub(crate) use defaults::{DefaultValues, expression_query};
 pub use forms::array_elements;
 pub(crate) use forms::{call_by_own_names, shown, with_unique_names};
 pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::SqlError;
 use super::alter::{ColumnOptions, column_options};
+use super::defaults::take_defaults;
 use super::forms::rewrite_forms;
 use super::indexes::take_keys;
 use super::postgres::{length_of, rewrite_catalogs};
@@ -66,6 +67,9 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
 }
 
 fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
+    if let Ast::CreateTable(create) = &mut ast {
+        clauses.defaults = take_defaults(create);
+    }
     rewrite_catalogs(&mut ast);
     rewrite_forms(&mut ast)?;
     match ast {
@@ -124,6 +128,10 @@ fn take_clauses(
         .first()
         .map(ToString::to_string)
         .or_else(|| {
+            let of_query = clauses.defaults.first().filter(|_| from_query);
+            if let Some((column, value)) = of_query {
+                return Some(format!("{column} DEFAULT {value}"));
+            }
             let mut options = create.columns.iter().flat_map(|column| &column.options);
             let other = options.find(|option| match option.option {
                 ColumnOption::Null => false,
@@ -135,8 +143,8 @@ fn take_clauses(
     match constraint {
         Some(constraint) => Err(SqlError::unsupported(
             format!("`{constraint}` in CREATE TABLE"),
-            "of constraints and defaults, a table in memory can have PRIMARY KEY, UNIQUE and NOT NULL, \
-             where it is not made from a query; leave it out",
+            "of constraints, a table in memory can have PRIMARY KEY, UNIQUE and NOT NULL, which one that is \
+             made from a query can not, nor DEFAULT; leave it out",
         )),
         None => Ok(create),
     }
@@ -220,6 +228,7 @@ mod tests {
             clauses,
             CreateClauses {
                 keys: Vec::new(),
+                defaults: Vec::new(),
                 temporary: false,
                 options: ColumnOptions {
                     place,
@@ -243,7 +252,7 @@ mod tests {
     fn unsupported_statements_are_named() {
         for sql in [
             "merge into t using u on t.a = u.a when matched then delete",
-            "create table t (a int default 1)",
+            "create table t (a int default 1) as select 2",
             "create table t (a int check (a > 1))",
             "create table t (a int primary key deferrable)",
             "create table t (a int, unique nulls not distinct (a))",

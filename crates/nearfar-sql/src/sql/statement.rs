@@ -153,6 +153,8 @@ pub(crate) struct CreateClauses {
     /// Columns whose texts have a declared length.
     pub declared: Vec<(String, Declared)>,
     pub keys: Vec<KeyClause>,
+    /// What columns get in rows that are added without a value for them.
+    pub defaults: Vec<(String, String)>,
 }
 
 /// Reads a script. Nothing of it has run when a statement in it is wrong.

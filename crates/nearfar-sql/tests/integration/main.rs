@@ -5,6 +5,7 @@ mod cancellation;
 mod complexity;
 mod crashes;
 mod damaged_files;
+mod defaults;
 mod durability;
 mod errors;
 mod examples;

@@ -25,6 +25,7 @@ mod index;
 mod owner;
 mod preload;
 mod row_ids;
+mod rules;
 mod segment;
 mod sketch;
 mod sketches;
@@ -47,6 +48,7 @@ pub use index::{
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
+pub use rules::TableRules;
 pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
@@ -83,6 +85,7 @@ pub struct Table {
     /// Written by who holds the database's lock for commits, so that no segment is added elsewhere.
     placements: RwLock<ColumnPlacements>,
     preload: RwLock<Preload>,
+    rules: RwLock<Arc<TableRules>>,
     /// Held by the one move or merge that is under way.
     moving: Mutex<()>,
     /// The identity of the next row.
@@ -138,6 +141,7 @@ impl Table {
             schema,
             placements: RwLock::new(placements),
             preload: RwLock::default(),
+            rules: RwLock::default(),
             moving: Mutex::new(()),
             next_row: AtomicU64::new(next_row),
             merges: AtomicU64::new(0),
@@ -206,6 +210,16 @@ impl Table {
     /// Says which columns are brought to memory before a query needs them, from the next start on.
     pub fn set_preload(&self, preload: Preload) {
         *self.preload.write() = preload;
+    }
+
+    /// What was declared of its rows.
+    pub fn rules(&self) -> Arc<TableRules> {
+        Arc::clone(&self.rules.read())
+    }
+
+    /// Declares something else of its rows, from the next statement on.
+    pub fn set_rules(&self, rules: TableRules) {
+        *self.rules.write() = Arc::new(rules);
     }
 
     /// Merges so far.

@@ -31,6 +31,7 @@ impl Session {
             table => table?,
         };
         self.alter_keys(&name, &table, &alter.keys).await?;
+        self.alter_defaults(&table, &alter.defaults).await?;
         let placements = self.altered_placements(&table, alter)?;
         let preload = altered_preload(&table, alter)?;
         let storage = self.engine().storage().clone();
@@ -136,12 +137,16 @@ fn altered_preload(table: &Table, alter: &AlterTable) -> Result<Option<Preload>,
 
 /// The column that a clause names, which the table has.
 fn altered_column(table: &Table, change: &AlteredColumn) -> Result<Option<String>, SqlError> {
-    let Some(column) = change.column.as_ref().map(normalised) else {
-        return Ok(None);
-    };
+    let column = change.column.as_ref();
+    column.map(|column| column_of(table, column)).transpose()
+}
+
+/// The name of a column that a table has.
+pub(super) fn column_of(table: &Table, column: &Ident) -> Result<String, SqlError> {
+    let column = normalised(column);
     let schema = table.schema();
     match schema.index_of(&column) {
-        Ok(_) => Ok(Some(column)),
+        Ok(_) => Ok(column),
         Err(_) => Err(SqlError::UnknownColumn {
             table: table.name().to_owned(),
             column,
@@ -161,7 +166,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// A name as the planner sees it: unquoted parts in lower case.
-pub(super) fn table_reference(name: &ObjectName) -> Result<TableReference, SqlError> {
+pub(in crate::engine) fn table_reference(name: &ObjectName) -> Result<TableReference, SqlError> {
     let parts: Option<Vec<String>> = name
         .0
         .iter()

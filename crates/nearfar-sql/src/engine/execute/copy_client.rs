@@ -9,10 +9,9 @@ use datafusion::datasource::provider_as_source;
 use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, ident, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, ident};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use super::alter::{normalised, table_reference};
 use super::patterns::check_patterns;
 use super::transaction::{FailOnDrop, within};
+use crate::engine::defaults::default_value;
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// The plan that adds the rows of `input` to a table. For each of its columns, `sources` has what
-    /// of the input it gets, or nothing for nulls.
+    /// of the input it gets, or nothing where that is left to the table.
     pub(super) async fn insert_plan(
         &self,
         input: LogicalPlan,
@@ -126,15 +126,23 @@ impl Session {
         table: &Table,
         sources: Vec<Option<Expr>>,
     ) -> Result<LogicalPlan, EngineError> {
+        let state = self.context().state();
+        let mut values = Vec::with_capacity(sources.len());
+        for (source, field) in sources.into_iter().zip(table.schema().fields()) {
+            values.push(match source {
+                Some(source) => source,
+                None => default_value(&state, table, field.name()).await?,
+            });
+        }
         let target = self.provider(&name).await?;
         let target = target.ok_or_else(|| SqlError::UnknownTable {
             table: name.to_string(),
         })?;
         let fields = table.schema().fields().iter();
-        let columns = sources.into_iter().zip(fields).map(|(source, field)| {
-            let value = source.unwrap_or_else(|| lit(ScalarValue::Null));
-            cast(value, field.data_type().clone()).alias(field.name())
-        });
+        let columns = values
+            .into_iter()
+            .zip(fields)
+            .map(|(value, field)| cast(value, field.data_type().clone()).alias(field.name()));
         let rows = LogicalPlanBuilder::from(input).project(columns)?.build()?;
         let target = provider_as_source(target);
         let insert = LogicalPlanBuilder::insert_into(rows, name, target, InsertOp::Append)?;

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use super::index::with_keys;
 use super::{done, rejoin};
 use crate::engine::catalog::{SYSTEM, TEMPORARY};
+use crate::engine::defaults::check_default;
 use crate::engine::definitions::Slot;
 use crate::engine::fault::{is_of_hash_join, query_error};
 use crate::engine::loading::Loading;
@@ -35,7 +36,7 @@ use crate::values::Declared;
 use crate::values::stored::with_room;
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::placement::TemporaryBudget;
-use nearfar_table::table::{Preload, Table, TableIndex};
+use nearfar_table::table::{Preload, Table, TableIndex, TableRules};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -63,6 +64,7 @@ impl Session {
         let empty = matches!(*cmd.input, LogicalPlan::EmptyRelation(_));
         let input = with_lengths(&cmd.input, &clauses.declared)?;
         let input = with_room(&input)?;
+        check_defaults(state, input.schema().as_arrow(), &clauses.defaults).await?;
         let temporary = slot.is_temporary.then(|| self.settings());
         let temporary = temporary.map(|settings| Arc::clone(settings.temporary()));
         let table = self.load(state, &slot.name, &input, placement, temporary);
@@ -72,6 +74,9 @@ impl Session {
             preload.set(None, priority);
             table.set_preload(preload);
         }
+        table.set_rules(TableRules {
+            defaults: clauses.defaults.iter().cloned().collect(),
+        });
         if !clauses.keys.is_empty() {
             let snapshot = table.snapshot();
             let storage = self.engine().storage();
@@ -275,6 +280,18 @@ fn check_columns(slot: &Slot, input: &LogicalPlan) -> Result<(), SqlError> {
         }),
         None => Ok(()),
     }
+}
+
+/// Refuses defaults that columns can't have.
+async fn check_defaults(
+    state: &SessionState,
+    schema: &Schema,
+    defaults: &[(String, String)],
+) -> Result<(), EngineError> {
+    for (column, sql) in defaults {
+        check_default(state, schema.field_with_name(column)?, sql).await?;
+    }
+    Ok(())
 }
 
 /// The columns of a new table with the lengths that they were declared with.

@@ -25,8 +25,11 @@ const NOW_COLUMN: &str = "$now";
 /// Parts of an expression at most: threads that evaluate it may have small stacks.
 const NODES_MAX: usize = 128;
 
+/// Functions that give another value for each row.
+const DRAWN: [&str; 1] = ["uuid"];
+
 /// Whether an expression of a statement means the same each time that it is evaluated with the same
-/// columns and parameters, but for [`NOW`], and takes neither time nor memory worth counting.
+/// columns and parameters, but for [`NOW`] and [`DRAWN`], and takes neither time nor memory worth counting.
 pub fn is_plain(expr: &Expr) -> bool {
     let mut nodes = 0;
     let is_plain_node = |expr: &Expr| match expr {
@@ -49,7 +52,10 @@ pub fn is_plain(expr: &Expr) -> bool {
         | Expr::InList(_)
         | Expr::Cast(_) => true,
         Expr::BinaryExpr(binary) => is_plain_operator(binary.op),
-        Expr::ScalarFunction(function) => function.func.name() == NOW && function.args.is_empty(),
+        Expr::ScalarFunction(function) => {
+            let name = function.func.name();
+            function.args.is_empty() && (name == NOW || DRAWN.contains(&name))
+        }
         _ => false,
     };
     let is_other = expr.exists(|node| {

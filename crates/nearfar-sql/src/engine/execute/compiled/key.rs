@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::scan::{is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
-use nearfar_table::table::{IndexDefinition, RowId, Snapshot, Table, TableIndex};
+use nearfar_table::table::{IndexDefinition, RowId, Snapshot, Table, TableIndex, TableRules};
 use nearfar_table::transaction::Transaction;
 
 /// A table, by the name that a statement has for it.
@@ -26,6 +26,8 @@ pub struct NamedTable {
     table: Weak<Table>,
     /// Schema and name with the settings that the statement was planned with, once they are known.
     resolved: OnceLock<(String, String)>,
+    /// What was declared of its rows.
+    rules: Arc<TableRules>,
 }
 
 impl NamedTable {
@@ -35,6 +37,7 @@ impl NamedTable {
             name: name.clone(),
             table: Arc::downgrade(table),
             resolved: OnceLock::new(),
+            rules: table.rules(),
         }
     }
 }
@@ -273,10 +276,13 @@ fn comparable(value: &ScalarValue, column: &DataType) -> Option<ArrayRef> {
 }
 
 impl Session {
-    /// The table of a name, if it is still the same one. For a statement with the settings that it was
+    /// The table of a name, if it is still the same one, and the same is declared of it. For a statement with the settings that it was
     /// planned with, by which names are resolved.
     pub(super) fn same_table(&self, named: &NamedTable) -> Option<Arc<Table>> {
         let table = named.table.upgrade()?;
+        if !Arc::ptr_eq(&named.rules, &table.rules()) {
+            return None;
+        }
         let (schema, name) = match named.resolved.get() {
             Some(known) => known,
             None => {

@@ -1,0 +1,26 @@
+//! What was declared of tables' rows.
+
+use super::codec::{Decoder, Encoder};
+use super::error::ManifestError;
+use nearfar_table::table::TableRules;
+
+const WHAT: &str = "what was declared of a table's rows";
+
+/// Writes what was declared of a table's rows.
+pub(crate) fn encode_rules(out: &mut Encoder, rules: &TableRules) {
+    out.list(rules.defaults.iter(), |out, (column, sql)| {
+        out.text(column);
+        out.text(sql);
+    });
+}
+
+/// Reads what `encode_rules` has written.
+///
+/// # Errors
+/// [`ManifestError::Invalid`].
+pub fn decode_rules(bytes: &mut Decoder<'_>) -> Result<TableRules, ManifestError> {
+    let defaults = bytes.list(WHAT, |bytes| Ok((bytes.text(WHAT)?, bytes.text(WHAT)?)))?;
+    Ok(TableRules {
+        defaults: defaults.into_iter().collect(),
+    })
+}
