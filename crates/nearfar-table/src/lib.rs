@@ -58,6 +58,7 @@
 pub mod error;
 pub mod placement;
 pub mod segment;
+pub mod sequence;
 pub mod table;
 pub mod tier_models;
 pub mod transaction;

@@ -24,6 +24,7 @@ mod recovery;
 mod replay;
 mod restore;
 mod rows;
+mod sequences;
 mod store;
 mod sync;
 mod term;

@@ -6,6 +6,7 @@
 
 use arrow::datatypes::SchemaRef;
 
+use super::sequences::SequenceChange;
 use crate::manifest::{
     Decoder, Encoder, ManifestError, decode_indexes, decode_preload, decode_rules, decode_schema,
     encode_indexes, encode_preload, encode_rules, encode_schema,
@@ -125,6 +126,10 @@ pub(super) enum Operation<'a> {
     DropView {
         name: QualifiedName,
     },
+    Sequence {
+        name: QualifiedName,
+        change: SequenceChange,
+    },
     Truncate {
         table: TableId,
     },
@@ -154,6 +159,7 @@ mod tag {
     pub const PRELOAD: u8 = 11;
     pub const INDEXES: u8 = 12;
     pub const RULES: u8 = 13;
+    pub const SEQUENCE: u8 = 14;
 }
 
 impl Operation<'_> {
@@ -205,6 +211,10 @@ impl Operation<'_> {
                 out.u8(tag::DROP_VIEW);
                 write_name(out, name);
             }
+            Self::Sequence { name, change } => {
+                out.u8(tag::SEQUENCE);
+                change.write(name, out);
+            }
             Self::Truncate { table } => write_table(out, tag::TRUNCATE, *table),
             Self::Insert { table, ids, rows } => {
                 write_table(out, tag::INSERT, *table);
@@ -224,7 +234,11 @@ impl<'a> Operation<'a> {
     fn read(input: &mut Decoder<'a>) -> Result<Self, ManifestError> {
         let tag = input.u8("an operation")?;
         let table = match tag {
-            tag::CREATE_SCHEMA | tag::DROP_SCHEMA | tag::CREATE_VIEW | tag::DROP_VIEW => 0,
+            tag::CREATE_SCHEMA
+            | tag::DROP_SCHEMA
+            | tag::CREATE_VIEW
+            | tag::DROP_VIEW
+            | tag::SEQUENCE => 0,
             _ => input.u64("the number of a table")?,
         };
         Ok(match tag {
@@ -264,6 +278,10 @@ impl<'a> Operation<'a> {
             tag::DROP_VIEW => Self::DropView {
                 name: read_name(input)?,
             },
+            tag::SEQUENCE => {
+                let (name, change) = SequenceChange::read(input)?;
+                Self::Sequence { name, change }
+            }
             tag::TRUNCATE => Self::Truncate { table },
             tag::INSERT => Self::Insert {
                 table,
@@ -316,12 +334,12 @@ fn write_table(out: &mut Encoder, tag: u8, table: TableId) {
     out.u64(table);
 }
 
-fn write_name(out: &mut Encoder, name: &QualifiedName) {
+pub(super) fn write_name(out: &mut Encoder, name: &QualifiedName) {
     out.text(&name.schema);
     out.text(&name.name);
 }
 
-fn read_name(input: &mut Decoder<'_>) -> Result<QualifiedName, ManifestError> {
+pub(super) fn read_name(input: &mut Decoder<'_>) -> Result<QualifiedName, ManifestError> {
     Ok(QualifiedName {
         schema: input.text("a schema's name")?,
         name: input.text("a name")?,

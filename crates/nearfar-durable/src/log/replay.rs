@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use super::record::{Frame, IdRuns, Operation, QualifiedName};
 use super::rows::read_rows;
+use super::sequences::SequenceChange;
 use crate::error::{DurabilityError, DurableError};
 use crate::manifest::{Decoder, decode_placements, unfilled_indexes};
 use nearfar_table::placement::ColumnPlacements;
+use nearfar_table::sequence::{SequenceDefinition, SequenceValue};
 use nearfar_table::table::{
     Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
 };
@@ -22,11 +24,29 @@ pub struct Definitions {
     pub schemas: BTreeSet<String>,
     /// The tables, which are part of the database.
     pub tables: BTreeMap<TableId, (QualifiedName, Arc<Table>)>,
+    /// The sequences: how they were declared, and where they are.
+    pub sequences: BTreeMap<QualifiedName, (SequenceDefinition, SequenceValue)>,
     /// Views and the statements that create them, in the order in which they were created.
     pub views: Vec<(QualifiedName, String)>,
 }
 
 impl Definitions {
+    fn change_sequence(&mut self, name: QualifiedName, change: SequenceChange) {
+        match change {
+            SequenceChange::Declared { definition, value } => {
+                self.sequences.insert(name, (definition, value));
+            }
+            SequenceChange::At(value) => {
+                if let Some((_, known)) = self.sequences.get_mut(&name) {
+                    *known = value;
+                }
+            }
+            SequenceChange::Dropped => {
+                self.sequences.remove(&name);
+            }
+        }
+    }
+
     /// Enters a view, in place of one of the same name.
     fn set_view(&mut self, name: QualifiedName, sql: String) {
         self.views.retain(|(known, _)| *known != name);
@@ -136,6 +156,7 @@ impl<'a> Replay<'a> {
             Operation::DropView { name } => {
                 self.definitions.views.retain(|(view, _)| *view != name);
             }
+            Operation::Sequence { name, change } => self.definitions.change_sequence(name, change),
             Operation::Truncate { table } => {
                 if let Some(change) = self.change(table)? {
                     change.is_truncated = true;
@@ -173,6 +194,8 @@ impl<'a> Replay<'a> {
             .map(|(id, _)| *id)
             .collect();
         gone.into_iter().for_each(|table| self.drop_table(table));
+        let sequences = &mut self.definitions.sequences;
+        sequences.retain(|sequence, _| sequence.schema != name);
         self.definitions
             .views
             .retain(|(view, _)| view.schema != name);

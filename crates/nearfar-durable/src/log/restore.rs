@@ -24,6 +24,14 @@ impl Definitions {
             };
             definitions.tables.insert(table.id(), (name, table));
         }
+        let sequences = manifest.sequences.into_iter().map(|sequence| {
+            let name = QualifiedName {
+                schema: sequence.schema,
+                name: sequence.name,
+            };
+            (name, (sequence.definition, sequence.value))
+        });
+        definitions.sequences = sequences.collect();
         let view = |view: ViewDefinition| {
             let (schema, name) = (view.schema, view.name);
             (QualifiedName { schema, name }, view.sql)

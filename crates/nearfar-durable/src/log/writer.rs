@@ -8,10 +8,12 @@ use std::sync::Arc;
 use super::open_log::{Log, RECORD_BYTES_MAX};
 use super::record::{FrameHeader, IDS_MAX, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
+use super::sequences::SequenceChange;
 use crate::error::{DurabilityError, DurableError};
 use crate::manifest::{Encoder, ManifestError, encode_placements};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
+use nearfar_table::sequence::{SequenceDefinition, SequenceValue};
 use nearfar_table::table::{Part, Preload, RowId, Snapshot, Table, TableId, TableRules};
 use nearfar_table::transaction::{CommitGate, CommitLog, CommitRecord};
 
@@ -176,6 +178,42 @@ impl<'a> LogTransaction<'a> {
             rules: rules.clone(),
         };
         self.push(table.name(), &operation)
+    }
+
+    /// A new sequence, or one of the same name that is declared anew.
+    pub fn sequence(
+        &mut self,
+        (schema, name): (&str, &str),
+        definition: SequenceDefinition,
+        value: SequenceValue,
+    ) -> Result<(), DurableError> {
+        let operation = Operation::Sequence {
+            name: qualified(schema, name),
+            change: SequenceChange::Declared { definition, value },
+        };
+        self.push(name, &operation)
+    }
+
+    /// Where a sequence is.
+    pub fn sequence_value(
+        &mut self,
+        (schema, name): (&str, &str),
+        value: SequenceValue,
+    ) -> Result<(), DurableError> {
+        let operation = Operation::Sequence {
+            name: qualified(schema, name),
+            change: SequenceChange::At(value),
+        };
+        self.push(name, &operation)
+    }
+
+    /// A sequence that is no longer there.
+    pub fn drop_sequence(&mut self, schema: &str, name: &str) -> Result<(), DurableError> {
+        let operation = Operation::Sequence {
+            name: qualified(schema, name),
+            change: SequenceChange::Dropped,
+        };
+        self.push("", &operation)
     }
 
     /// A new schema.

@@ -11,6 +11,9 @@ use super::error::ManifestError;
 use super::indexes::{decode_indexes, encode_indexes, unfilled_indexes};
 use super::rules::{decode_rules, encode_rules};
 use super::schema::{decode_schema, encode_schema};
+use super::sequences::{
+    SequenceManifest, decode_sequence, decode_value, encode_sequence, encode_value,
+};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::segment::ZONE_ROWS;
 use nearfar_table::table::{
@@ -31,6 +34,8 @@ pub struct DatabaseManifest {
     pub schemas: Vec<String>,
     /// The permanent tables.
     pub tables: Vec<TableManifest>,
+    /// The permanent sequences.
+    pub sequences: Vec<SequenceManifest>,
     /// The permanent views, in the order in which they can be created.
     pub views: Vec<ViewDefinition>,
 }
@@ -239,6 +244,12 @@ pub(crate) fn encode_database(
             });
         });
     }
+    out.list(manifest.sequences.iter(), |out, sequence| {
+        out.text(&sequence.schema);
+        out.text(&sequence.name);
+        encode_sequence(out, &sequence.definition);
+        encode_value(out, sequence.value);
+    });
     out.list(manifest.views.iter(), |out, view| {
         out.text(&view.schema);
         out.text(&view.name);
@@ -258,6 +269,14 @@ pub fn decode_database(
     let log_position = bytes.u64("the position in the log")?;
     let schemas = bytes.list("a schema", |bytes| bytes.text("a schema"))?;
     let tables = bytes.list(TABLE, |bytes| read_table(bytes, system))?;
+    let sequences = bytes.list("a sequence", |bytes| {
+        Ok(SequenceManifest {
+            schema: bytes.text("a sequence")?,
+            name: bytes.text("a sequence")?,
+            definition: decode_sequence(bytes)?,
+            value: decode_value(bytes)?,
+        })
+    })?;
     let views = bytes.list("a view", |bytes| {
         Ok(ViewDefinition {
             schema: bytes.text("a view")?,
@@ -269,6 +288,7 @@ pub fn decode_database(
         log_position,
         schemas,
         tables: Vec::new(),
+        sequences,
         views,
     };
     Ok((manifest, tables))

@@ -21,6 +21,7 @@ mod indexes;
 mod rules;
 mod schema;
 mod segment;
+mod sequences;
 mod sketches;
 
 pub use codec::{Decoder, Encoder};
@@ -40,5 +41,7 @@ pub use schema::decode_schema;
 pub(crate) use schema::encode_schema;
 pub(crate) use segment::encode_segment;
 pub use segment::{ColumnEntry, SegmentForm, decode_segment};
+pub use sequences::{SequenceManifest, decode_sequence, decode_value};
+pub(crate) use sequences::{encode_sequence, encode_value};
 pub use sketches::decode_sketches;
 pub(crate) use sketches::encode_sketches;

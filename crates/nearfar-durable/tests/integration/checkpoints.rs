@@ -10,8 +10,8 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use nearfar_durable::checkpoint::directory;
 use nearfar_durable::error::{CheckpointError, DurableError};
 use nearfar_durable::manifest::{
-    DatabaseManifest, ManifestError, TableManifest, ViewDefinition, decode_segment,
-    decode_sketches, open,
+    DatabaseManifest, ManifestError, SequenceManifest, TableManifest, ViewDefinition,
+    decode_segment, decode_sketches, open,
 };
 use nearfar_memory::{
     Budgets, MemorySystem, OverBudget, PageSize, Placement, RegionOptions, TierId, TierKind,
@@ -19,9 +19,10 @@ use nearfar_memory::{
 };
 use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::segment::RowSet;
+use nearfar_table::sequence::{SequenceDefinition, SequenceType, SequenceValue};
 use nearfar_table::table::{
-    DistinctSketch, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot, TableBuilder,
-    TableSummary, delta_segment, stored_schema,
+    DistinctSketch, IdentityKind, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot,
+    TableBuilder, TableRules, TableSummary, delta_segment, stored_schema,
 };
 use nearfar_table::tier_models::TierModels;
 use proptest::prelude::*;
@@ -233,6 +234,7 @@ fn database(
         schema,
         placements: placements(),
         preload: preload(),
+        rules: rules(),
         next_row: 1 << 40,
         snapshot,
     };
@@ -240,6 +242,7 @@ fn database(
         log_position: 4711,
         schemas: vec!["public".to_owned()],
         tables: vec![table],
+        sequences: vec![sequence()],
         views: vec![ViewDefinition {
             schema: "public".to_owned(),
             name: "v".to_owned(),
@@ -247,6 +250,36 @@ fn database(
         }],
     };
     Made { manifest, rows }
+}
+
+fn rules() -> TableRules {
+    let column = || "a".to_owned();
+    TableRules {
+        defaults: [(column(), "nextval('s')".to_owned())].into(),
+        identities: [(column(), IdentityKind::Always)].into(),
+    }
+}
+
+fn sequence() -> SequenceManifest {
+    let definition = SequenceDefinition {
+        data_type: SequenceType::Integer,
+        start: -5,
+        increment: -1,
+        min: i64::MIN,
+        max: -1,
+        cache: 3,
+        cycles: true,
+        owner: Some((42, "a".to_owned())),
+    };
+    SequenceManifest {
+        schema: "public".to_owned(),
+        name: "s".to_owned(),
+        definition,
+        value: SequenceValue {
+            last: -7,
+            is_called: true,
+        },
+    }
 }
 
 /// All rows of a table, deleted ones too.
@@ -274,6 +307,8 @@ fn contents(schema: &SchemaRef, snapshot: &Snapshot) -> RecordBatch {
 fn assert_same(read: &DatabaseManifest, made: &Made) {
     let wanted = &made.manifest;
     assert_eq!(read.log_position, wanted.log_position);
+    assert_eq!(read.sequences, wanted.sequences);
+    assert_eq!(read.tables[0].rules, wanted.tables[0].rules);
     assert_eq!(read.schemas, wanted.schemas);
     assert_eq!(read.views, wanted.views);
     assert_eq!(read.tables.len(), 1);
@@ -585,7 +620,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 5).then_some(ManifestError::Version { found: version, known: 5 }));
+        prop_assert_eq!(found, (version != 7).then_some(ManifestError::Version { found: version, known: 7 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ManifestError::ByteOrder));

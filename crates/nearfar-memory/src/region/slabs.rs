@@ -200,7 +200,10 @@ impl SlabHeap {
                 ..self.0.options
             };
             match Region::allocate(&self.0.system, bytes, &placement, options) {
-                Ok(region) => return Some(pool.add(region)),
+                Ok(region) => {
+                    pool.add(region);
+                    return Some(());
+                }
                 Err(_) if bytes > smallest => bytes /= 2,
                 Err(error) => {
                     tracing::debug!(%error, "no chunk of blocks");

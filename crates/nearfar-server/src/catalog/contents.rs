@@ -7,7 +7,7 @@ use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
-use nearfar_sql::engine::{PUBLIC, TEMPORARY};
+use nearfar_sql::engine::{PUBLIC, TEMPORARY, sequence_of};
 use nearfar_sql::sql::PG_CATALOG;
 use pgwire::api::Type;
 
@@ -35,11 +35,12 @@ pub struct Contents {
     pub relations: Vec<Arc<Relation>>,
 }
 
-/// A table or view.
+/// A table, view or sequence.
 pub struct Relation {
     pub schema: String,
     pub name: String,
     pub is_view: bool,
+    pub is_sequence: bool,
     pub columns: SchemaRef,
 }
 
@@ -79,6 +80,7 @@ impl Contents {
                         schema: schema.clone(),
                         name,
                         is_view: table.table_type() == TableType::View,
+                        is_sequence: sequence_of(table.as_ref()).is_some(),
                         columns: table.schema(),
                     }));
                 }

@@ -79,7 +79,9 @@ fn relations(contents: &Contents) -> Vec<Arc<Relation>> {
 
 fn tables_only(contents: &Contents) -> Vec<Arc<Relation>> {
     let relations = contents.relations.iter().cloned();
-    relations.filter(|relation| !relation.is_view).collect()
+    relations
+        .filter(|relation| !relation.is_view && !relation.is_sequence)
+        .collect()
 }
 
 fn views_only(contents: &Contents) -> Vec<Arc<Relation>> {
@@ -116,7 +118,13 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ),
     (
         "relkind",
-        Of::Text(|it| letter(if it.is_view { "v" } else { "r" })),
+        Of::Text(|it| {
+            letter(match (it.is_view, it.is_sequence) {
+                (true, _) => "v",
+                (_, true) => "S",
+                _ => "r",
+            })
+        }),
     ),
     (
         "relnatts",

@@ -31,6 +31,7 @@ pub mod state {
     pub const DATETIME_OUT_OF_RANGE: &str = "22008";
     pub const INVALID_LOGARITHM_ARGUMENT: &str = "2201E";
     pub const INVALID_POWER_ARGUMENT: &str = "2201F";
+    pub const SEQUENCE_LIMIT: &str = "2200H";
     pub const INVALID_PARAMETER_VALUE: &str = "22023";
     pub const UNTRANSLATABLE_TEXT: &str = "22021";
     pub const BAD_COPY_FORMAT: &str = "22P04";
@@ -60,6 +61,7 @@ pub mod state {
     pub const AMBIGUOUS_COLUMN: &str = "42702";
     pub const UNDEFINED_COLUMN: &str = "42703";
     pub const UNDEFINED_OBJECT: &str = "42704";
+    pub const GENERATED_ALWAYS: &str = "428C9";
     pub const WRONG_OBJECT_TYPE: &str = "42809";
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
@@ -232,6 +234,14 @@ fn of_sql(error: &SqlError) -> &'static str {
             state::FEATURE_NOT_SUPPORTED
         }
         SqlError::DefaultType { .. } => state::DATATYPE_MISMATCH,
+        SqlError::SequenceUsedUp { .. } => state::SEQUENCE_LIMIT,
+        SqlError::SequenceOutOfBounds { .. } => state::NUMERIC_VALUE_OUT_OF_RANGE,
+        SqlError::NoSequence { .. } | SqlError::IsSequence { .. } => state::WRONG_OBJECT_TYPE,
+        SqlError::NoSequenceValue { .. } => state::WRONG_STATE,
+        SqlError::SequenceInUse { .. } => state::OBJECTS_DEPEND,
+        SqlError::GivenIdentity { .. } | SqlError::UpdatedIdentity { .. } => {
+            state::GENERATED_ALWAYS
+        }
         SqlError::UnknownTablespace { .. } | SqlError::UnknownSetting { .. } => {
             state::UNDEFINED_OBJECT
         }
@@ -266,6 +276,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         | SqlError::ColumnPlacement { .. }
         | SqlError::UnknownOption { .. }
         | SqlError::CopyOption { .. }
+        | SqlError::SequenceOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
         SqlError::Pattern { .. } => state::INVALID_REGULAR_EXPRESSION,
         _ => state::SYNTAX_OR_ACCESS,

@@ -60,7 +60,7 @@ impl LeftOut {
         let rules = table.rules();
         let fields = table.schema().fields().iter();
         let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
-        let columns = values.fill(&names, |column| rules.defaults.get(column).cloned())?;
+        let columns = values.fill(&names, &rules)?;
         Ok(columns
             .iter()
             .any(|column| rules.defaults.contains_key(column))

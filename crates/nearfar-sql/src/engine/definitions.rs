@@ -7,13 +7,17 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::catalog::{PUBLIC, TableMap};
+use super::sequences::{self, NamedSequence, SequenceTable, sequence_of};
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
 use nearfar_durable::log::{Definitions, LogTransaction, QualifiedName, TakeManifest};
-use nearfar_durable::manifest::{DatabaseManifest, TableManifest, ViewDefinition};
-use nearfar_table::table::{Preload, Snapshot, Table, TableIndex, TableRules};
+use nearfar_durable::manifest::{
+    DatabaseManifest, SequenceManifest, TableManifest, ViewDefinition,
+};
+use nearfar_table::sequence::{Sequence, SequenceDefinition, SequenceValue};
+use nearfar_table::table::{Preload, Snapshot, Table, TableId, TableIndex, TableRules};
 use nearfar_table::transaction::{CommitGate, Commits, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
@@ -21,6 +25,13 @@ use nearfar_table::transaction::{CommitGate, Commits, DatabaseSnapshot};
 pub(super) struct DefinitionLock {
     /// Views of the data directory that could not be planned, and are kept there nevertheless.
     unplanned_views: Mutex<Vec<(QualifiedName, String)>>,
+}
+
+/// A sequence that is entered with a table.
+#[derive(Debug, Clone)]
+pub(super) struct NewSequence {
+    pub name: String,
+    pub sequence: Arc<Sequence>,
 }
 
 /// Where a new table or view is entered, and under which name.
@@ -49,7 +60,12 @@ impl Slot {
     /// Has the log forget what is replaced.
     fn forget_replaced(&self, log: &mut LogTransaction<'_>) -> Result<(), DurableError> {
         match self.schema.get(&self.name) {
-            Some(replaced) => forget(log, &self.schema_name, &self.name, &replaced),
+            Some(replaced) => forget(
+                log,
+                (&self.schema_name, &self.schema),
+                &self.name,
+                &replaced,
+            ),
             None => Ok(()),
         }
     }
@@ -64,17 +80,46 @@ pub(super) fn view_sql(provider: &dyn TableProvider) -> Option<String> {
 /// Has the log forget a table or view; tables on files are not in it.
 fn forget(
     log: &mut LogTransaction<'_>,
-    schema: &str,
+    (schema, map): (&str, &TableMap),
     name: &str,
     provider: &Arc<dyn TableProvider>,
 ) -> Result<(), DurableError> {
     if let Some(table) = table_of(provider.as_ref()).filter(|table| table.is_kept()) {
-        return log.drop_table(table.id());
+        log.drop_table(table.id())?;
+        let mut owned = owned_sequences(map, table.id()).into_iter();
+        return owned.try_for_each(|sequence| log.drop_sequence(schema, &sequence));
+    }
+    if sequence_of(provider.as_ref()).is_some() {
+        return log.drop_sequence(schema, name);
     }
     match view_sql(provider.as_ref()) {
         Some(_) => log.drop_view(schema, name),
         None => Ok(()),
     }
+}
+
+/// The names of the sequences that are dropped with a table.
+fn owned_sequences(map: &TableMap, table: TableId) -> Vec<String> {
+    let is_owned = |provider: &Arc<dyn TableProvider>| {
+        let sequence = sequence_of(provider.as_ref());
+        let definition = sequence.map(|sequence| sequence.definition());
+        definition.is_some_and(|it| it.owner.as_ref().is_some_and(|(id, _)| *id == table))
+    };
+    let all = map.all().into_iter();
+    all.filter(|(_, provider)| is_owned(provider))
+        .map(|(name, _)| name)
+        .collect()
+}
+
+/// Takes a table or view out, and sequences that are dropped with it; whether it was there.
+pub(super) fn remove_with_owned(map: &TableMap, name: &str) -> bool {
+    let removed = map.remove(name);
+    if let Some(table) = removed.as_deref().and_then(table_of) {
+        for sequence in owned_sequences(map, table.id()) {
+            map.remove(&sequence);
+        }
+    }
+    removed.is_some()
 }
 
 /// Adds what is in a schema to a checkpoint.
@@ -92,6 +137,14 @@ fn add_schema(
                 kept.name = name;
                 manifest.tables.push(kept);
             }
+        } else if let Some(sequence) = sequence_of(provider.as_ref()) {
+            let (definition, value) = sequence.checkpoint();
+            manifest.sequences.push(SequenceManifest {
+                schema: schema.to_owned(),
+                name,
+                definition,
+                value,
+            });
         } else if let Some(sql) = view_sql(provider.as_ref()) {
             let schema = schema.to_owned();
             manifest.views.push(ViewDefinition { schema, name, sql });
@@ -172,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// Enters a table with its rows.
+    /// Enters a table with its rows, and the sequences of its columns.
     ///
     /// # Errors
     /// A name that is taken; a log that can't be written.
@@ -181,11 +234,26 @@ impl Engine {
         gate: &CommitGate,
         slot: &Slot,
         table: Arc<Table>,
+        sequences: &[NewSequence],
     ) -> Result<(), EngineError> {
+        let enter = || {
+            let replaced = slot.schema.get(&slot.name);
+            let replaced = replaced.as_deref().and_then(table_of);
+            let owned = replaced.map(|replaced| owned_sequences(&slot.schema, replaced.id()));
+            for new in sequences {
+                let sequence = SequenceTable::new(Arc::clone(&new.sequence));
+                slot.schema.replace(new.name.clone(), Arc::new(sequence));
+            }
+            let provider = self.provider(Arc::clone(&table));
+            slot.schema.replace(slot.name.clone(), provider);
+            for gone in owned.into_iter().flatten() {
+                slot.schema.remove(&gone);
+            }
+        };
         if slot.is_temporary {
             self.check(slot)?;
             gate.pass()?;
-            slot.schema.replace(slot.name.clone(), self.provider(table));
+            enter();
             return Ok(());
         }
         let (system, replaced) = (self.system(), slot.schema.get(&slot.name));
@@ -194,12 +262,14 @@ impl Engine {
             || Ok(self.check(slot)?),
             |log, ()| {
                 slot.forget_replaced(log)?;
+                for new in sequences {
+                    sequences::record(log, (&slot.schema_name, &new.name), &new.sequence)?;
+                }
                 log.create_table((&slot.schema_name, &slot.name), &table, system)
             },
             |()| {
                 table.keep();
-                let provider = self.provider(Arc::clone(&table));
-                slot.schema.replace(slot.name.clone(), provider);
+                enter();
             },
         );
         entered.inspect_err(|_| self.undo_create(slot, &table, replaced))
@@ -219,7 +289,7 @@ impl Engine {
         if !is_entered.is_some_and(|entered| Arc::ptr_eq(entered, table)) {
             return;
         }
-        slot.schema.remove(&slot.name);
+        remove_with_owned(&slot.schema, &slot.name);
         if let Some(replaced) = replaced {
             let again = match table_of(replaced.as_ref()) {
                 Some(table) => self.provider(Arc::clone(table)) as _,
@@ -261,6 +331,69 @@ impl Engine {
         )
     }
 
+    /// Enters a sequence.
+    ///
+    /// # Errors
+    /// As [`Self::create_table`].
+    pub(super) fn create_sequence(
+        &self,
+        gate: &CommitGate,
+        slot: &Slot,
+        sequence: &Arc<Sequence>,
+    ) -> Result<(), EngineError> {
+        let provider = Arc::new(SequenceTable::new(Arc::clone(sequence)));
+        let enter = || slot.schema.replace(slot.name.clone(), provider);
+        if slot.is_temporary {
+            self.check(slot)?;
+            gate.pass()?;
+            enter();
+            return Ok(());
+        }
+        self.define(
+            gate,
+            || Ok(self.check(slot)?),
+            |log, ()| sequences::record(log, (&slot.schema_name, &slot.name), sequence),
+            |()| enter(),
+        )
+    }
+
+    /// Declares a sequence anew. Nobody is given a number of it meanwhile.
+    ///
+    /// # Errors
+    /// Those of `change`; a log that can't be written.
+    pub(super) fn alter_sequence(
+        &self,
+        gate: &CommitGate,
+        named: &NamedSequence,
+        change: impl FnOnce(
+            &SequenceDefinition,
+            SequenceValue,
+        ) -> Result<(SequenceDefinition, SequenceValue), SqlError>,
+    ) -> Result<(), EngineError> {
+        let _alone = self.definitions.unplanned_views.lock();
+        self.database.check_owner()?;
+        named.sequence.alter(|before, value| {
+            let changed = change(before, value)?;
+            let Some(log) = self.log().filter(|_| !named.is_temporary) else {
+                gate.pass()?;
+                return Ok(changed);
+            };
+            named.check_known(self)?;
+            let mut record = LogTransaction::new(log, gate)?;
+            let (definition, value) = changed.clone();
+            record.sequence((&named.schema, &named.name), definition, value)?;
+            gate.pass()?;
+            let position = {
+                let _commits = self.database.lock();
+                record.commit()?
+            };
+            if log.sync_setting().is_on() {
+                log.sync_to(position)?;
+            }
+            Ok(changed)
+        })
+    }
+
     /// Takes a permanent table or view out; whether it was there.
     ///
     /// # Errors
@@ -275,10 +408,13 @@ impl Engine {
             gate,
             || Ok(self.catalog.schema(schema)),
             |log, map| match map.as_ref().and_then(|map| map.get(name)) {
-                Some(provider) => forget(log, schema, name, &provider),
+                Some(provider) => match map.as_deref() {
+                    Some(map) => forget(log, (schema, map), name, &provider),
+                    None => Ok(()),
+                },
                 None => Ok(()),
             },
-            |map| map.is_some_and(|map| map.remove(name).is_some()),
+            |map| map.is_some_and(|map| remove_with_owned(&map, name)),
         )
     }
 
@@ -522,6 +658,11 @@ impl Engine {
         for (name, table) in definitions.tables.into_values() {
             let map = self.catalog.add_schema(&name.schema);
             map.replace(name.name, self.provider_of(table));
+        }
+        for (name, (definition, value)) in definitions.sequences {
+            let map = self.catalog.add_schema(&name.schema);
+            let sequence = Arc::new(Sequence::restored(definition, value));
+            map.replace(name.name, Arc::new(SequenceTable::new(sequence)));
         }
         definitions.views
     }

@@ -18,6 +18,7 @@ mod options;
 mod planning;
 mod pool;
 mod preload;
+mod sequences;
 mod session;
 mod slicing;
 mod spill;
@@ -40,6 +41,7 @@ pub use lanes::Lanes;
 pub use loading::Loading;
 pub use nearfar_durable::log::Origin;
 pub use options::{EngineOptions, SessionOptions};
+pub use sequences::sequence_of;
 pub use session::Session;
 use spill::SpillFolder;
 pub use stream::{CommandTag, RowStream, StatementResult};
@@ -295,7 +297,7 @@ impl Engine {
     /// A name that is taken; a log that can't be written.
     pub fn register(&self, table: Arc<Table>) -> Result<(), EngineError> {
         let slot = self.public_slot(table.name());
-        self.create_table(&CommitGate::default(), &slot, table)
+        self.create_table(&CommitGate::default(), &slot, table, &[])
     }
 
     fn provider(&self, table: Arc<Table>) -> Arc<NearfarTable> {

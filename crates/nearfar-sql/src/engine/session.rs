@@ -21,6 +21,7 @@ use super::loading::Loading;
 use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, parsed_bytes};
 use super::operator_memory::OperatorMemoryRule;
 use super::options::SessionOptions;
+use super::sequences;
 use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
@@ -110,6 +111,10 @@ impl Session {
             context.register_udaf(function);
         }
         let temporary = Arc::new(TableMap::default());
+        let given = Arc::default();
+        for function in sequences::functions(&engine, &temporary, &given) {
+            context.register_udf(function);
+        }
         let system = Arc::new(SystemTables::new(&engine, &temporary));
         let shared = Arc::clone(engine.catalog());
         let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);

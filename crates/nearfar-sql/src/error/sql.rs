@@ -188,6 +188,80 @@ pub enum SqlError {
         /// Of what it is the expression.
         clause: &'static str,
     },
+    /// What can't be said of a sequence.
+    #[error("{what}")]
+    SequenceOption {
+        /// What is wrong.
+        what: String,
+    },
+    /// A sequence that has no more numbers.
+    #[error("nextval: reached {bound} value of sequence \"{sequence}\" ({last})")]
+    SequenceUsedUp {
+        /// The sequence.
+        sequence: String,
+        /// Which end it has reached.
+        bound: &'static str,
+        /// Its last number.
+        last: i64,
+    },
+    /// A number that a sequence never gives.
+    #[error("setval: value {value} is out of bounds for sequence \"{sequence}\" ({min}..{max})")]
+    SequenceOutOfBounds {
+        /// The sequence.
+        sequence: String,
+        /// The number.
+        value: i64,
+        /// Its least number.
+        min: i64,
+        /// Its greatest number.
+        max: i64,
+    },
+    /// The name of something else where a sequence is meant.
+    #[error("\"{name}\" is not a sequence")]
+    NoSequence {
+        /// The name.
+        name: String,
+    },
+    /// The name of a sequence where a table is meant.
+    #[error("\"{name}\" is not a table: it is a sequence")]
+    IsSequence {
+        /// The name.
+        name: String,
+    },
+    /// The last number of a sequence that has given none.
+    #[error("{what} is not yet defined in this session")]
+    NoSequenceValue {
+        /// What was asked for.
+        what: String,
+    },
+    /// A sequence that a column takes its values from.
+    #[error(
+        "cannot drop sequence {sequence} because column {column} of table {table} takes its values from \
+         it: drop the column's default first"
+    )]
+    SequenceInUse {
+        /// The sequence.
+        sequence: String,
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A value for a column that numbers itself.
+    #[error(
+        "cannot insert a non-DEFAULT value into column \"{column}\": it is GENERATED ALWAYS; use \
+         OVERRIDING SYSTEM VALUE to override"
+    )]
+    GivenIdentity {
+        /// The column.
+        column: String,
+    },
+    /// Another value for a column that numbers itself.
+    #[error("column \"{column}\" can only be updated to DEFAULT: it is GENERATED ALWAYS")]
+    UpdatedIdentity {
+        /// The column.
+        column: String,
+    },
     /// A second primary key.
     #[error("multiple primary keys for table `{table}` are not allowed")]
     SeveralPrimaryKeys {

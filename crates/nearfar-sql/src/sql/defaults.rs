@@ -2,17 +2,21 @@
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, ColumnOption, CreateTable, Expr, Ident, Insert, ObjectName, Parens, Query,
-    SelectItem, SetExpr, Statement as Ast, TableFactor, TableObject, Update, Values,
+    AssignmentTarget, ColumnOption, CreateTable, Expr, Ident, Insert, ObjectName, OptimizerHint,
+    OptimizerHintStyle, Parens, Query, SelectItem, SetExpr, Statement as Ast, TableFactor,
+    TableObject, Update, Values,
 };
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
 use super::forms::rewrite_forms;
 use super::postgres::{null, rewrite_catalogs};
 use super::rewrite::parse_query;
-use super::script::DIALECT;
+use super::script::{DIALECT, is_space};
+use super::sequences::name_sequences;
 use super::statement::{normalised, syntax};
+use nearfar_table::table::{IdentityKind, TableRules};
 
 /// Takes the defaults out of a `CREATE TABLE`: columns, and the expressions as they were written.
 pub(super) fn take_defaults(create: &mut CreateTable) -> Vec<(String, String)> {
@@ -40,6 +44,7 @@ pub(crate) fn expression_query(sql: &str) -> Result<DfStatement, SqlError> {
         .into_iter()
         .next()
         .ok_or_else(|| no_expression(sql))?;
+    name_sequences(&mut ast);
     rewrite_catalogs(&mut ast);
     rewrite_forms(&mut ast)?;
     Ok(DfStatement::Statement(Box::new(ast)))
@@ -111,31 +116,27 @@ impl<'a> DefaultValues<'a> {
         }
     }
 
-    /// Puts the expression that `default` has for a column where the keyword stands, and the names of
+    /// Puts the default that `rules` have for a column where the keyword stands, and the names of
     /// columns, of those of the table, into an `INSERT` that gives values for the first of them. The
     /// columns that an `INSERT` has no values for.
     ///
     /// # Errors
-    /// A text that is no expression.
-    pub fn fill(
-        self,
-        columns: &[String],
-        default: impl Fn(&str) -> Option<String>,
-    ) -> Result<Vec<String>, SqlError> {
-        let value = |column: &str| match default(column) {
-            Some(sql) => expression(&sql),
-            None => Ok(null()),
-        };
+    /// A text that is no expression; a value for a column that takes none.
+    pub fn fill(self, columns: &[String], rules: &TableRules) -> Result<Vec<String>, SqlError> {
         match self {
-            Self::Insert(insert) => fill_insert(insert, columns, &value),
+            Self::Insert(insert) => fill_insert(insert, columns, rules),
             Self::Update(update) => {
                 for assignment in &mut update.assignments {
-                    if let AssignmentTarget::ColumnName(name) = &assignment.target
-                        && is_keyword(&assignment.value)
-                    {
-                        let name = name.0.last().and_then(|part| part.as_ident());
-                        let name = name.map(|name| name.value.as_str());
-                        assignment.value = value(name.unwrap_or_default())?;
+                    let AssignmentTarget::ColumnName(name) = &assignment.target else {
+                        continue;
+                    };
+                    let name = name.0.last().and_then(|part| part.as_ident());
+                    let column = name.map_or("", |name| name.value.as_str());
+                    if is_keyword(&assignment.value) {
+                        assignment.value = default(rules, column)?;
+                    } else if is_always(rules, column) {
+                        let column = column.to_owned();
+                        return Err(SqlError::UpdatedIdentity { column });
                     }
                 }
                 Ok(Vec::new())
@@ -147,8 +148,9 @@ impl<'a> DefaultValues<'a> {
 fn fill_insert(
     insert: &mut Insert,
     columns: &[String],
-    value: &impl Fn(&str) -> Result<Expr, SqlError>,
+    rules: &TableRules,
 ) -> Result<Vec<String>, SqlError> {
+    let overriding = Overriding::unmark(insert);
     if insert.source.is_none() {
         insert.source = Some(all_default(columns.len())?);
     }
@@ -167,16 +169,115 @@ fn fill_insert(
         true => columns.to_vec(),
         false => insert.columns.iter().filter_map(named).collect(),
     };
+    let is_own = |column: &String| {
+        let is_identity = rules.identities.contains_key(column);
+        overriding == Some(Overriding::User) && is_identity
+    };
+    let mut is_given: Vec<bool> = vec![true; given.len()];
     if let SetExpr::Values(values) = source.body.as_mut() {
+        let defaults = values
+            .rows
+            .iter()
+            .map(|row| row.content.iter().map(is_keyword));
+        let all_default = defaults.fold(is_given.clone(), |all, row| {
+            all.iter().zip(row).map(|(all, one)| *all && one).collect()
+        });
+        is_given = all_default.into_iter().map(|all| !all).collect();
         for row in &mut values.rows {
-            let places = row.content.iter_mut().zip(&given);
-            for (place, column) in places.filter(|(place, _)| is_keyword(place)) {
-                *place = value(column)?;
+            for (place, column) in row.content.iter_mut().zip(&given) {
+                if is_keyword(place) {
+                    *place = default(rules, column)?;
+                } else if is_always(rules, column) && overriding.is_none() {
+                    return Err(SqlError::GivenIdentity {
+                        column: column.clone(),
+                    });
+                }
             }
         }
     }
-    let is_left = |column: &&String| !given.contains(column);
+    let mut named = given.iter().zip(is_given);
+    let refused = named
+        .find(|(column, is_given)| *is_given && is_always(rules, column) && overriding.is_none());
+    if let Some((column, _)) = refused {
+        let column = column.clone();
+        return Err(SqlError::GivenIdentity { column });
+    }
+    let is_left = |column: &&String| !given.contains(column) || is_own(column);
     Ok(columns.iter().filter(is_left).cloned().collect())
+}
+
+/// What an `INSERT` says of values for identities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Overriding {
+    /// They are taken.
+    System,
+    /// They are not, but for numbers of the sequence.
+    User,
+}
+
+/// How an `INSERT` is marked, which the parser has no place for.
+const MARK: &str = "overriding";
+
+/// Takes `OVERRIDING SYSTEM VALUE`, or `USER`, out of an `INSERT`.
+pub(super) fn take_overriding(tokens: &mut Vec<TokenWithSpan>) -> Option<Overriding> {
+    let word = |at: usize, tokens: &[TokenWithSpan]| match &tokens[at].token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let places = (0..tokens.len()).filter(|at| !is_space(&tokens[*at].token));
+    let places: Vec<usize> = places.collect();
+    let found = places.windows(3).find_map(|at| {
+        let words = [at[0], at[1], at[2]].map(|at| word(at, tokens));
+        match [words[0].as_str(), words[1].as_str(), words[2].as_str()] {
+            ["overriding", "system", "value"] => Some((at[0]..=at[2], Overriding::System)),
+            ["overriding", "user", "value"] => Some((at[0]..=at[2], Overriding::User)),
+            _ => None,
+        }
+    });
+    let (places, overriding) = found?;
+    tokens.drain(places);
+    Some(overriding)
+}
+
+impl Overriding {
+    /// Marks the `INSERT` that a statement is.
+    ///
+    /// # Errors
+    /// A statement of another kind.
+    pub fn mark(self, statement: &mut DfStatement) -> Result<(), SqlError> {
+        let Some(DefaultValues::Insert(insert)) = DefaultValues::of(statement) else {
+            return Err(SqlError::Syntax {
+                message: "OVERRIDING is of INSERT".to_owned(),
+            });
+        };
+        insert.optimizer_hints.push(OptimizerHint {
+            prefix: MARK.to_owned(),
+            text: format!("{self:?}"),
+            style: OptimizerHintStyle::MultiLine,
+        });
+        Ok(())
+    }
+
+    fn unmark(insert: &mut Insert) -> Option<Self> {
+        let marks = std::mem::take(&mut insert.optimizer_hints).into_iter();
+        let mut marks = marks.filter(|mark| mark.prefix == MARK);
+        marks.next().map(|mark| match mark.text.as_str() {
+            "System" => Self::System,
+            _ => Self::User,
+        })
+    }
+}
+
+/// The value of a column that is given none.
+fn default(rules: &TableRules, column: &str) -> Result<Expr, SqlError> {
+    match rules.defaults.get(column) {
+        Some(sql) => expression(sql),
+        None => Ok(null()),
+    }
+}
+
+fn is_always(rules: &TableRules, column: &str) -> bool {
+    rules.identities.get(column) == Some(&IdentityKind::Always)
 }
 
 /// `VALUES (DEFAULT, …)`.

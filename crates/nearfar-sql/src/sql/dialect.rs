@@ -1,11 +1,12 @@
 //! The SQL that is read: the parser's generic dialect with PostgreSQL's operators.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, ColumnOption, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
 
+use super::sequences::parse_identity;
 use crate::interrupt;
 
 /// The dialect.
@@ -94,6 +95,14 @@ impl Dialect for NearfarDialect {
             op,
             right: Box::new(right),
         }))
+    }
+
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser<'_>,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        let identity = parse_identity(parser)?;
+        Ok(identity.map(|identity| Ok(Some(identity))))
     }
 
     as_generic!(

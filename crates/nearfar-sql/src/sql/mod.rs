@@ -11,6 +11,7 @@
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `PRIMARY KEY` and `UNIQUE` in `CREATE TABLE`, `ALTER TABLE t ADD PRIMARY KEY …`, `ADD CONSTRAINT`, `DROP CONSTRAINT` | keys |
 //! | `DEFAULT` in `CREATE TABLE`, `VALUES` and `SET`, `ALTER TABLE t ALTER c SET DEFAULT v`, `DROP DEFAULT` | values of columns that are given none |
+//! | `CREATE`, `ALTER`, `DROP SEQUENCE`, `SERIAL`, `GENERATED … AS IDENTITY`, `OVERRIDING SYSTEM VALUE` | numbers that are given out once |
 //! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…) [WITH (…)] [TABLESPACE s]`, `DROP INDEX i` | indexes |
 //! | `ALTER INDEX i SET TABLESPACE s`, `ALTER INDEX i SET (policy = …, near_share = …)` | makes an index again elsewhere |
 //! | `SET default_tablespace = s`, also `temp_tablespaces`, `heap_tablespace`, `memory_limit` | for this session |
@@ -37,6 +38,7 @@ mod postgres;
 mod repetition;
 mod rewrite;
 mod script;
+mod sequences;
 mod session;
 mod statement;
 mod tables;
@@ -56,6 +58,7 @@ pub(crate) use limits::{check_grown_plan, check_plan};
 pub use postgres::{CATALOGS, PG_CATALOG};
 pub(crate) use repetition::{check_expressions, has_more_operators};
 pub use script::Completeness;
+pub use sequences::{NumberedColumn, SequenceClauses, SequenceCommand};
 pub use session::SessionCommand;
 pub(crate) use statement::{CreateClauses, StatementKind};
 pub use statement::{Statement, statements};

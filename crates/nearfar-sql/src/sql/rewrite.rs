@@ -11,6 +11,7 @@ use super::defaults::take_defaults;
 use super::forms::rewrite_forms;
 use super::indexes::take_keys;
 use super::postgres::{length_of, rewrite_catalogs};
+use super::sequences::{name_sequences, take_numbered};
 use super::statement::CreateClauses;
 use crate::settings::{Place, is_own_setting};
 use crate::values::Declared;
@@ -68,8 +69,10 @@ fn is_show_tablespaces(ast: &Ast) -> bool {
 
 fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlError> {
     if let Ast::CreateTable(create) = &mut ast {
+        clauses.numbered = take_numbered(create)?;
         clauses.defaults = take_defaults(create);
     }
+    name_sequences(&mut ast);
     rewrite_catalogs(&mut ast);
     rewrite_forms(&mut ast)?;
     match ast {
@@ -128,6 +131,9 @@ fn take_clauses(
         .first()
         .map(ToString::to_string)
         .or_else(|| {
+            if let Some(numbered) = clauses.numbered.first().filter(|_| from_query) {
+                return Some(format!("{} of a sequence", numbered.column));
+            }
             let of_query = clauses.defaults.first().filter(|_| from_query);
             if let Some((column, value)) = of_query {
                 return Some(format!("{column} DEFAULT {value}"));
@@ -229,6 +235,7 @@ mod tests {
             CreateClauses {
                 keys: Vec::new(),
                 defaults: Vec::new(),
+                numbered: Vec::new(),
                 temporary: false,
                 options: ColumnOptions {
                     place,

@@ -10,6 +10,7 @@ use super::SqlError;
 use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
 use super::forms::{check_locks, mark_in_lists};
 use super::indexes::{
@@ -20,6 +21,7 @@ use super::limits::check_statement;
 use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
+use super::sequences::{NumberedColumn, SequenceCommand, parse_sequence};
 use super::session::{SessionCommand, parse_session};
 use super::tables::{TablesCommand, parse_maintenance, tables_command};
 use super::transaction::{TransactionCommand, abort_as_rollback, transaction_command};
@@ -132,6 +134,7 @@ pub(crate) enum StatementKind {
     DropIndex(DropIndex),
     /// `ALTER INDEX`.
     AlterIndex(AlterIndex),
+    Sequence(SequenceCommand),
     CopyFrom(CopyFrom),
     CopyIn(CopyIn),
     CopyOut(CopyOut),
@@ -155,6 +158,8 @@ pub(crate) struct CreateClauses {
     pub keys: Vec<KeyClause>,
     /// What columns get in rows that are added without a value for them.
     pub defaults: Vec<(String, String)>,
+    /// Columns that take their values from sequences of their own.
+    pub numbered: Vec<NumberedColumn>,
 }
 
 /// Reads a script. Nothing of it has run when a statement in it is wrong.
@@ -174,6 +179,14 @@ fn statement(piece: Piece) -> Result<Statement, SqlError> {
         return Ok(Statement {
             text: piece.text,
             kind: StatementKind::Session(command),
+            charge: None,
+            compiled: Arc::default(),
+        });
+    }
+    if let Some(command) = parse_sequence(&piece.tokens)? {
+        return Ok(Statement {
+            text: piece.text,
+            kind: StatementKind::Sequence(command),
             charge: None,
             compiled: Arc::default(),
         });
@@ -214,6 +227,7 @@ fn datafusion_statement(
     tablespace: Option<String>,
 ) -> Result<StatementKind, SqlError> {
     mark_in_lists(&mut tokens);
+    let overriding = take_overriding(&mut tokens);
     let syntax = |error: datafusion::error::DataFusionError| SqlError::Syntax {
         message: match error.find_root() {
             datafusion::error::DataFusionError::SQL(error, _) => message(error),
@@ -226,10 +240,13 @@ fn datafusion_statement(
         .build()
         .map_err(syntax)?;
     let mut parsed = parser.parse_statements().map_err(syntax)?;
-    let statement = parsed.pop_front().ok_or_else(|| SqlError::Syntax {
+    let mut statement = parsed.pop_front().ok_or_else(|| SqlError::Syntax {
         message: "an empty statement".to_owned(),
     })?;
     check_statement(&statement)?;
+    if let Some(overriding) = overriding {
+        overriding.mark(&mut statement)?;
+    }
     if let DfStatement::Statement(ast) = &statement {
         if let Some(command) = transaction_command(ast)? {
             return Ok(StatementKind::Transaction(command));

@@ -25,6 +25,7 @@ mod pools_with_data;
 mod power;
 mod rights;
 mod scans;
+mod sequences;
 mod serializable;
 mod settings;
 mod slices;

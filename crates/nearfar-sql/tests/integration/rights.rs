@@ -156,6 +156,13 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
         ),
         Action::DropIndex => (ToWrite, &["DROP INDEX IF EXISTS n"]),
         Action::AlterIndex => (ToWrite, &["ALTER INDEX IF EXISTS n SET TABLESPACE near"]),
+        Action::CreateSequence => (ToWrite, &["CREATE SEQUENCE m"]),
+        Action::AlterSequence => (ToWrite, &["ALTER SEQUENCE q RESTART"]),
+        Action::DropSequence => (ToWrite, &["DROP SEQUENCE q", "DROP SEQUENCE IF EXISTS m"]),
+        Action::Advance => (
+            ToWrite,
+            &["SELECT nextval('q')", "SELECT setval('q', 7) FROM t"],
+        ),
         Action::DropTable => (ToWrite, &["DROP TABLE t", "DROP TABLE IF EXISTS t"]),
         Action::DropView => (ToWrite, &["DROP VIEW v"]),
         Action::DropSchema => (ToWrite, &["DROP SCHEMA s"]),
@@ -281,7 +288,8 @@ async fn restore(admin: &Session, files: &Path) {
     run(
         admin,
         &format!(
-            "DROP VIEW IF EXISTS n; DROP TABLE IF EXISTS n; DROP SCHEMA IF EXISTS n;
+            "DROP SEQUENCE IF EXISTS m; CREATE SEQUENCE IF NOT EXISTS q; ALTER SEQUENCE q RESTART;
+             DROP VIEW IF EXISTS n; DROP TABLE IF EXISTS n; DROP SCHEMA IF EXISTS n;
              CREATE OR REPLACE VIEW v AS SELECT 2 AS b;
              CREATE OR REPLACE TABLE t AS SELECT CAST(1 AS INT) AS a;
              CREATE SCHEMA IF NOT EXISTS s;
@@ -299,6 +307,7 @@ async fn contents(admin: &Session, files: &Path) -> String {
         "SELECT table_schema, table_name FROM information_schema.tables \
          WHERE table_schema <> 'information_schema' ORDER BY 1, 2",
         "SELECT t.a, abs(t.a), v.b FROM t, v",
+        "SELECT last_value, is_called FROM q",
         "SELECT value FROM information_schema.df_settings WHERE name IN \
          ('nearfar.merge_rows', 'nearfar.merge_bytes', 'nearfar.log_sync') ORDER BY name",
     ] {

@@ -48,7 +48,7 @@ pub use index::{
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
-pub use rules::TableRules;
+pub use rules::{IdentityKind, TableRules};
 pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};

@@ -3,15 +3,17 @@
 //! Kinds of statements and of plans are matched without a wildcard, so that a kind that is new is
 //! given a right before anything can be built.
 
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as Planned, WriteOp};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as Planned, WriteOp};
 
 use super::modify::is_into_own;
 use super::transaction::within;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::settings::{Known, Scope};
-use crate::sql::{Procedure, SessionCommand, SqlError, Statement, StatementKind, TablesVerb};
+use crate::sql::{
+    Procedure, SequenceCommand, SessionCommand, SqlError, Statement, StatementKind, TablesVerb,
+};
 use nearfar_table::transaction::Transaction;
 
 /// What an [`Action`] needs.
@@ -85,6 +87,10 @@ actions! {
     CreateIndex => Write, "CREATE INDEX";
     CreateFunction => Write, "CREATE FUNCTION";
     DropIndex => Write, "DROP INDEX";
+    CreateSequence => Write, "CREATE SEQUENCE";
+    AlterSequence => Write, "ALTER SEQUENCE";
+    DropSequence => Write, "DROP SEQUENCE";
+    Advance => Write, "nextval() or setval()";
     DropTable => Write, "DROP TABLE";
     DropView => Write, "DROP VIEW";
     DropSchema => Write, "DROP SCHEMA";
@@ -118,6 +124,9 @@ impl Session {
         let mut actions = Vec::new();
         plan.apply_with_subqueries(|node| {
             actions.push(of_node(node)?);
+            if advances(node)? {
+                actions.push(Action::Advance);
+            }
             Ok(TreeNodeRecursion::Continue)
         })?;
         actions.sort_unstable();
@@ -144,6 +153,9 @@ impl Session {
         let mut refused = Ok(());
         plan.apply_with_subqueries(|node| {
             refused = self.check(transaction, of_node(node)?);
+            if refused.is_ok() && advances(node)? {
+                refused = self.check(transaction, Action::Advance);
+            }
             Ok(match refused {
                 Ok(()) => TreeNodeRecursion::Continue,
                 Err(_) => TreeNodeRecursion::Stop,
@@ -181,6 +193,11 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::CreateIndex(_) => Action::CreateIndex,
         StatementKind::DropIndex(_) => Action::DropIndex,
         StatementKind::AlterIndex(_) => Action::AlterIndex,
+        StatementKind::Sequence(command) => match command {
+            SequenceCommand::Create { .. } => Action::CreateSequence,
+            SequenceCommand::Alter { .. } => Action::AlterSequence,
+            SequenceCommand::Drop { .. } => Action::DropSequence,
+        },
         StatementKind::CopyFrom(_) => Action::CopyFromFile,
         StatementKind::CopyIn(_) => Action::CopyIn,
         StatementKind::CopyOut(_) => Action::CopyOut,
@@ -215,6 +232,22 @@ pub(super) fn of_setting(name: &str) -> Result<Action, SqlError> {
         Known::Own(setting) if setting.scope == Scope::Shared => Ok(Action::SetShared),
         Known::Own(_) | Known::Library(_) => Ok(Action::SetOwn),
     }
+}
+
+/// Whether an expression of a node gives numbers of sequences out, or sets them.
+fn advances(node: &LogicalPlan) -> datafusion::error::Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr.exists(|part| {
+            Ok(matches!(part, Expr::ScalarFunction(function)
+                if ["nextval", "setval"].contains(&function.func.name())))
+        })?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }
 
 /// What one node of a plan does.

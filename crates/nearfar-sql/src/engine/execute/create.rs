@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::index::with_keys;
+use super::sequence::numbered_columns;
 use super::{done, rejoin};
 use crate::engine::catalog::{SYSTEM, TEMPORARY};
 use crate::engine::defaults::check_default;
@@ -74,9 +75,12 @@ impl Session {
             preload.set(None, priority);
             table.set_preload(preload);
         }
-        table.set_rules(TableRules {
+        let mut rules = TableRules {
             defaults: clauses.defaults.iter().cloned().collect(),
-        });
+            ..TableRules::default()
+        };
+        let sequences = numbered_columns(&table, &slot, &clauses.numbered, &mut rules)?;
+        table.set_rules(rules);
         if !clauses.keys.is_empty() {
             let snapshot = table.snapshot();
             let storage = self.engine().storage();
@@ -92,7 +96,9 @@ impl Session {
         let rows = table.snapshot().rows() as u64;
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         // The rows go to the log, if there is one.
-        let entered = tokio::task::spawn_blocking(move || engine.create_table(&gate, &slot, table));
+        let entered = tokio::task::spawn_blocking(move || {
+            engine.create_table(&gate, &slot, table, &sequences)
+        });
         entered.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
@@ -231,7 +237,7 @@ impl Session {
         Ok(done("CREATE EXTERNAL TABLE"))
     }
 
-    fn slot(
+    pub(super) fn slot(
         &self,
         name: &TableReference,
         temporary: bool,

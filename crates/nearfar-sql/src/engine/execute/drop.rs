@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use super::done;
 use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
-use crate::engine::definitions::view_sql;
+use crate::engine::definitions::{remove_with_owned, view_sql};
+use crate::engine::sequences::sequence_of;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
@@ -41,6 +42,10 @@ impl Session {
                 false => Err(SqlError::UnknownTable { table }.into()),
             };
         };
+        if sequence_of(provider.as_ref()).is_some() {
+            let name = name.table().to_owned();
+            return Err(SqlError::IsSequence { name }.into());
+        }
         if provider.table_type() == TableType::View {
             return Err(SqlError::unsupported(
                 format!("DROP TABLE {name}"),
@@ -80,7 +85,7 @@ impl Session {
         let is_temporary = is_own && self.temporary.get(&name).is_some();
         if is_temporary {
             self.gate.pass()?;
-            self.temporary.remove(&name);
+            remove_with_owned(&self.temporary, &name);
             return Ok(());
         }
         self.engine().drop_relation(&self.gate, &schema, &name)?;

@@ -227,7 +227,7 @@ fn find_index(map: &TableMap, name: &str) -> Option<OwnedIndex> {
 }
 
 /// Whether a table or an index has a name.
-fn is_taken(map: &TableMap, name: &str) -> bool {
+pub(super) fn is_taken(map: &TableMap, name: &str) -> bool {
     map.get(name).is_some() || find_index(map, name).is_some()
 }
 

@@ -16,6 +16,7 @@ mod noted_store;
 mod patterns;
 mod plan;
 mod rejoin;
+mod sequence;
 mod session;
 mod tables;
 mod transaction;
@@ -142,6 +143,10 @@ impl Session {
             StatementKind::DropIndex(drop) => {
                 alone(transaction, "DROP INDEX")?;
                 self.drop_index(drop).await
+            }
+            StatementKind::Sequence(command) => {
+                alone(transaction, "a change of a sequence")?;
+                self.run_on_sequences(command).await
             }
             StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
             StatementKind::CopyIn(_) | StatementKind::CopyOut(_) => Err(no_copy().into()),

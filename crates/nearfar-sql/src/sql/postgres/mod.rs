@@ -113,7 +113,7 @@ pub(in crate::sql) fn null() -> Expr {
 }
 
 /// The last part of a name, where the parts before it are the catalog's.
-fn catalog_name(name: &ObjectName) -> Option<String> {
+pub(in crate::sql) fn catalog_name(name: &ObjectName) -> Option<String> {
     let parts: Option<Vec<&Ident>> = name.0.iter().map(ObjectNamePart::as_ident).collect();
     match &parts?[..] {
         [name] => Some(name.value.to_ascii_lowercase()),

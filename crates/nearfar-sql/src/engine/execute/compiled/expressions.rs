@@ -26,11 +26,20 @@ const NOW_COLUMN: &str = "$now";
 const NODES_MAX: usize = 128;
 
 /// Functions that give another value for each row.
-const DRAWN: [&str; 1] = ["uuid"];
+const DRAWN: [&str; 2] = ["nextval", "uuid"];
 
 /// Whether an expression of a statement means the same each time that it is evaluated with the same
-/// columns and parameters, but for [`NOW`] and [`DRAWN`], and takes neither time nor memory worth counting.
+/// columns and parameters, but for [`NOW`], and takes neither time nor memory worth counting.
 pub fn is_plain(expr: &Expr) -> bool {
+    is_plain_with(expr, false)
+}
+
+/// The same of what rows are given that are added, which may be [`DRAWN`].
+pub fn is_given(expr: &Expr) -> bool {
+    is_plain_with(expr, true)
+}
+
+fn is_plain_with(expr: &Expr, draws: bool) -> bool {
     let mut nodes = 0;
     let is_plain_node = |expr: &Expr| match expr {
         Expr::Alias(_)
@@ -54,7 +63,7 @@ pub fn is_plain(expr: &Expr) -> bool {
         Expr::BinaryExpr(binary) => is_plain_operator(binary.op),
         Expr::ScalarFunction(function) => {
             let name = function.func.name();
-            function.args.is_empty() && (name == NOW || DRAWN.contains(&name))
+            (name == NOW && function.args.is_empty()) || (draws && DRAWN.contains(&name))
         }
         _ => false,
     };

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, Projection, Valu
 use datafusion::scalar::ScalarValue;
 use std::sync::Arc;
 
-use super::expressions::{RowValues, is_plain, with_types};
+use super::expressions::{RowValues, is_given, with_types};
 use super::key::NamedTable;
 use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::session::Session;
@@ -46,7 +46,7 @@ impl GivenRows {
         let (columns, rows) = parts_of(dml)?;
         let values = || rows.values.iter().flatten();
         let is_small = values().count() <= VALUES_MAX;
-        if !is_small || !columns.iter().chain(values()).all(is_plain) {
+        if !is_small || !columns.iter().chain(values()).all(is_given) {
             return None;
         }
         let typed = with_types(state, plan, parameters)?;
