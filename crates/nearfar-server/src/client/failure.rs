@@ -62,6 +62,7 @@ pub mod state {
     pub const UNDEFINED_COLUMN: &str = "42703";
     pub const UNDEFINED_OBJECT: &str = "42704";
     pub const GENERATED_ALWAYS: &str = "428C9";
+    pub const GROUPING_ERROR: &str = "42803";
     pub const WRONG_OBJECT_TYPE: &str = "42809";
     pub const UNDEFINED_FUNCTION: &str = "42883";
     pub const UNDEFINED_TABLE: &str = "42P01";
@@ -69,6 +70,7 @@ pub mod state {
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const WINDOWING_ERROR: &str = "42P20";
     pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
     pub const DISK_FULL: &str = "53100";
@@ -254,6 +256,11 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::UnknownSchema { .. } => state::UNDEFINED_SCHEMA,
         SqlError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
         SqlError::AmbiguousColumn { .. } => state::AMBIGUOUS_COLUMN,
+        SqlError::Misplaced { what, .. } => match *what {
+            "window functions" => state::WINDOWING_ERROR,
+            "set-returning functions" => state::FEATURE_NOT_SUPPORTED,
+            _ => state::GROUPING_ERROR,
+        },
         SqlError::SeveralRows => state::CARDINALITY_VIOLATION,
         SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,

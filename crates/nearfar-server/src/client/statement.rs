@@ -144,7 +144,9 @@ impl Output {
     /// What the client is told when all rows are sent.
     pub fn complete(&self, rows: usize) -> Vec<PgWireBackendMessage> {
         let tag = match self.tag {
-            "SELECT" | "COPY" => format!("{} {rows}", self.tag),
+            // Behind the identifier of a row, of which there is none.
+            "INSERT" => format!("INSERT 0 {rows}"),
+            "SELECT" | "UPDATE" | "DELETE" | "COPY" => format!("{} {rows}", self.tag),
             other => other.to_owned(),
         };
         let done = self
@@ -212,11 +214,10 @@ impl Connection {
         if let Some(outcome) = self.of_prepared(&statement)? {
             return Ok(outcome);
         }
-        let tag = query_tag(statement.text());
         let before = self.session.transaction_state();
         match self.run_immediately(read, &statement, &parameters)? {
             Some(StatementResult::Rows(rows)) => {
-                return Ok(Outcome::Rows(Output::new(rows, formats, None, read, tag)?));
+                return Ok(Outcome::Rows(of_rows(rows, formats, read)?));
             }
             Some(StatementResult::Command(tag)) => {
                 self.note(&tag, before)?;
@@ -239,9 +240,7 @@ impl Connection {
                 }
                 Outcome::Done(tag)
             }
-            StatementResult::Rows(rows) => {
-                Outcome::Rows(Output::new(rows, formats, None, read, tag)?)
-            }
+            StatementResult::Rows(rows) => Outcome::Rows(of_rows(rows, formats, read)?),
         })
     }
 
@@ -435,6 +434,15 @@ impl Connection {
         };
         Ok(self.writer.add(&notice)?)
     }
+}
+
+/// The rows of a statement that was run.
+fn of_rows(rows: RowStream, formats: &[i16], read: &Read) -> Result<Output, Failure> {
+    let tag = match (&read.kind, rows.command()) {
+        (Kind::Store(statement), "SELECT") => query_tag(statement.text()),
+        (_, command) => command,
+    };
+    Output::new(rows, formats, None, read, tag)
 }
 
 /// What the client of a query is told when all rows are sent.

@@ -119,6 +119,82 @@ async fn keys_are_told_by_their_codes_and_rows_found_again_and_again() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_rows_are_given_back() {
+    let server = start().await;
+    let client = server.client().await;
+    let create = "CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR)";
+    client.batch_execute(create).await.expect("created");
+    let insert = "INSERT INTO t (k, v) VALUES ($1, $2) RETURNING k, v AS w, k + 1";
+    let insert = client.prepare(insert).await.expect("prepared");
+    assert_eq!(insert.params(), [Type::INT4, Type::VARCHAR]);
+    let columns = insert.columns().iter().map(|column| column.name());
+    assert_eq!(columns.collect::<Vec<_>>()[..2], ["k", "w"]);
+    assert_eq!(*insert.columns()[0].type_(), Type::INT4);
+    for k in 1..5_i32 {
+        let row = client.query_one(&insert, &[&k, &"a"]).await.expect("a row");
+        assert_eq!((row.get::<_, i32>(0), row.get::<_, &str>(1)), (k, "a"));
+    }
+    for (sql, rows, count) in [
+        (
+            "INSERT INTO t VALUES (7, 'b'), (8, 'c') RETURNING v",
+            &["b", "c"][..],
+            2,
+        ),
+        (
+            "UPDATE t SET v = 'd' WHERE k > 6 RETURNING v",
+            &["d", "d"],
+            2,
+        ),
+        (
+            "UPDATE t SET v = u.v FROM t AS u WHERE t.k = 1 AND u.k = 7 RETURNING t.v",
+            &["d"],
+            1,
+        ),
+        (
+            "WITH x AS (SELECT 1) SELECT v FROM t WHERE k = 2",
+            &["a"],
+            1,
+        ),
+        (
+            "DELETE FROM t USING t AS u WHERE t.k = 8 AND u.k = 8 RETURNING u.v",
+            &["d"],
+            1,
+        ),
+        ("DELETE FROM t WHERE k = 8 RETURNING v", &[], 0),
+    ] {
+        let answers = client.simple_query(sql).await.expect(sql);
+        assert_eq!(values(&answers), rows, "{sql}");
+        let tag = answers.iter().find_map(|message| match message {
+            SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+            _ => None,
+        });
+        assert_eq!(tag, Some(count), "{sql}");
+    }
+    for (sql, expected) in [
+        ("INSERT INTO t VALUES (1, 'a') RETURNING k", "23505"),
+        ("INSERT INTO t VALUES (9, 'a') RETURNING x", "42703"),
+        ("DELETE FROM t RETURNING count(*)", "42803"),
+        ("DELETE FROM t RETURNING rank() OVER ()", "42P20"),
+        (
+            "INSERT INTO t VALUES (9, 'a') RETURNING 1 / (k - 9)",
+            "22012",
+        ),
+        ("UPDATE t SET x = 1 FROM t AS u", "42703"),
+        ("UPDATE t SET v = 'a', v = 'b' FROM t AS u", "42601"),
+    ] {
+        assert_eq!(code(client.simple_query(sql).await), expected, "{sql}");
+    }
+    let mut socket = server.raw();
+    socket.write_all(&startup()).expect("sent");
+    read_until(&mut socket, b'Z');
+    let sql = b"INSERT INTO t VALUES (9, 'e') RETURNING k\0";
+    socket.write_all(&message(b'Q', sql)).expect("sent");
+    let answers = read_until(&mut socket, b'Z');
+    let tag = answers.iter().find(|(kind, _)| *kind == b'C');
+    assert_eq!(tag.expect("a tag").1, b"INSERT 0 1\0");
+}
+
 /// Commits what a client has done with this statement, or rolls it back. What became of it.
 async fn unless_it_fails(client: &Client, sql: &str) -> String {
     let done = client.batch_execute(sql).await;

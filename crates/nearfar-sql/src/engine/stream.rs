@@ -71,6 +71,8 @@ pub struct RowStream {
     transaction: Arc<Transaction>,
     /// What main storage is read from, which must have been this process's until then.
     pool: Option<Arc<TablePool>>,
+    /// What gives the rows.
+    command: &'static str,
 }
 
 impl RowStream {
@@ -116,6 +118,7 @@ impl RowStream {
             plan,
             transaction,
             pool,
+            command: "SELECT",
         }
     }
 
@@ -138,6 +141,7 @@ impl RowStream {
             plan,
             transaction,
             pool,
+            command: "SELECT",
         })
     }
 
@@ -181,6 +185,17 @@ impl RowStream {
         let columns = batch.columns().to_vec();
         let batch = RecordBatch::try_new_with_options(schema, columns, &rows);
         Ok(batch?)
+    }
+
+    /// The same rows, which are those that another command than a query gives back.
+    pub(super) fn of_command(self, command: &'static str) -> Self {
+        Self { command, ..self }
+    }
+
+    /// The command that gives the rows: `SELECT` for every query, `INSERT`, `UPDATE` and `DELETE` with
+    /// `RETURNING`.
+    pub fn command(&self) -> &'static str {
+        self.command
     }
 
     /// The columns' names and types.

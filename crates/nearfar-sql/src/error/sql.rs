@@ -105,6 +105,14 @@ pub enum SqlError {
         /// The name.
         column: String,
     },
+    /// An expression over several rows where there is one at a time.
+    #[error("{what} are not allowed in {clause}")]
+    Misplaced {
+        /// The kind of expression.
+        what: &'static str,
+        /// Where it stands.
+        clause: &'static str,
+    },
     /// A query in the place of a value that gives several rows.
     #[error("a query that stands for a value gave more than one row")]
     SeveralRows,

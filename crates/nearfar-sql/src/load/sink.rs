@@ -1,6 +1,7 @@
 //! Rows that are added to a table.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::datasource::sink::DataSink;
@@ -16,7 +17,7 @@ use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::values::declared::assigned;
 use nearfar_table::placement::Storage;
-use nearfar_table::table::Table;
+use nearfar_table::table::{Table, with_one_zero};
 use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 
 /// Collects the rows that one statement adds, and checks them by what the table's columns are declared
@@ -24,6 +25,8 @@ use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transactio
 #[derive(Debug)]
 pub struct RowWriter {
     rows: NewRowsBuilder,
+    /// The rows as they are stored, where they are asked for.
+    kept: Option<Vec<RecordBatch>>,
 }
 
 impl RowWriter {
@@ -31,7 +34,22 @@ impl RowWriter {
     pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
         Self {
             rows: NewRowsBuilder::new(table, storage),
+            kept: None,
         }
+    }
+
+    /// The same, which keeps the rows as they are stored if `keeps`.
+    #[must_use]
+    pub fn keeping(self, keeps: bool) -> Self {
+        Self {
+            kept: keeps.then(Vec::new),
+            ..self
+        }
+    }
+
+    /// The rows as they are stored, in the order in which they were added.
+    pub fn take_kept(&mut self) -> Vec<RecordBatch> {
+        self.kept.take().unwrap_or_default()
     }
 
     /// Adds rows, columns in the order of the table's and of types that cast to them.
@@ -41,6 +59,9 @@ impl RowWriter {
     pub fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         self.check_nulls(&batch)?;
         let batch = self.with_lengths(batch)?;
+        if let Some(kept) = &mut self.kept {
+            kept.push(stored(self.rows.table().schema(), &batch)?);
+        }
         Ok(self.rows.push(batch)?)
     }
 
@@ -88,6 +109,23 @@ impl RowWriter {
     pub fn finish(self) -> Result<(NewRows, u64), EngineError> {
         Ok(self.rows.finish()?)
     }
+}
+
+/// Rows as a table of `schema` stores them.
+fn stored(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let columns = schema.fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, column)| {
+        let column = cast_with_options(column, field.data_type(), &strict)?;
+        Ok(with_one_zero(column))
+    });
+    let columns = columns.collect::<Result<Vec<ArrayRef>, EngineError>>()?;
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = Arc::clone(schema);
+    Ok(RecordBatch::try_new_with_options(schema, columns, &rows)?)
 }
 
 /// Adds the rows of a stream to a table when the last one is in: a stream that fails adds nothing.

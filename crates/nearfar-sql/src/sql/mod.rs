@@ -51,10 +51,13 @@ pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub(crate) use defaults::{DefaultValues, expression_query};
 pub use forms::array_elements;
-pub(crate) use forms::{call_by_own_names, shown, with_unique_names};
+pub(crate) use forms::{
+    BaseForm, ChangeForms, JoinedForm, call_by_own_names, change_forms, shown, with_unique_names,
+};
 pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub(crate) use limits::{check_grown_plan, check_plan};
+pub(crate) use parameters::cast_parameters;
 pub use postgres::{CATALOGS, PG_CATALOG};
 pub(crate) use repetition::{check_expressions, has_more_operators};
 pub use script::Completeness;

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 /// `statement` with every parameter cast to the type that `of` has for its number, from 1; those that
 /// are cast already stay as they are. None if nothing was changed.
-pub(super) fn cast_parameters(
+pub(crate) fn cast_parameters(
     statement: &DfStatement,
     of: impl Fn(usize) -> Option<DataType>,
 ) -> Option<DfStatement> {

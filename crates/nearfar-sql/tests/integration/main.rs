@@ -2,6 +2,7 @@
 
 mod answers;
 mod cancellation;
+mod changes;
 mod complexity;
 mod crashes;
 mod damaged_files;

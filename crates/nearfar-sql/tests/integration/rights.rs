@@ -113,6 +113,7 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
             &[
                 "INSERT INTO t VALUES (2)",
                 "INSERT INTO t SELECT a FROM t",
+                "INSERT INTO t VALUES (2) RETURNING a",
                 "EXPLAIN ANALYZE INSERT INTO t VALUES (2)",
                 "PREPARE i AS INSERT INTO t VALUES (2); EXECUTE i",
             ],
@@ -121,10 +122,19 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
             ToWrite,
             &[
                 "UPDATE t SET a = 2",
+                "UPDATE t SET a = 2 RETURNING a",
+                "UPDATE t SET a = u.a FROM t AS u",
                 "UPDATE information_schema.df_settings SET value = '7'",
             ],
         ),
-        Action::Delete => (ToWrite, &["DELETE FROM t", "DELETE FROM t WHERE a = 1"]),
+        Action::Delete => (
+            ToWrite,
+            &[
+                "DELETE FROM t",
+                "DELETE FROM t WHERE a = 1",
+                "DELETE FROM t USING t AS u WHERE t.a = u.a RETURNING t.a",
+            ],
+        ),
         Action::Truncate => (ToWrite, &["TRUNCATE t", "TRUNCATE TABLE t"]),
         Action::MergeInto => (
             More,

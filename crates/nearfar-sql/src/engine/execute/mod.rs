@@ -4,6 +4,7 @@ mod access;
 mod alter;
 mod analyze;
 mod call;
+mod change;
 mod compiled;
 mod copy;
 mod copy_client;
@@ -44,6 +45,7 @@ use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
 use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub(super) use alter::table_reference;
+use change::Change;
 use compiled::Compiled;
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
@@ -277,9 +279,16 @@ impl Session {
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<StatementResult, EngineError> {
+        if let Some(change) = Change::of(plan) {
+            return self.change(transaction, state, &change).await;
+        }
         match plan {
+            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Truncate) => {
+                let table = Arc::clone(modify::target(dml)?.table());
+                self.truncate(transaction, &[table]).await
+            }
             LogicalPlan::Dml(dml) if !matches!(dml.op, WriteOp::Insert(_)) => {
-                self.modify(transaction, state, dml).await
+                Err(modify::unsupported(dml.op.name()).into())
             }
             LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => {
                 self.write(transaction, state, plan).await

@@ -2,8 +2,9 @@
 //!
 //! A statement that changes rows is run as a query for their identities, and for their new values.
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::UInt64Type;
+use arrow::array::{AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Schema, UInt64Type};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::{provider_as_source, source_as_provider};
@@ -14,38 +15,73 @@ use datafusion::logical_expr::{
 };
 use futures::StreamExt;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-use super::{counted, done};
+use super::change::{Asked, Changed};
+use super::done;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
-use nearfar_table::table::{RowId, Table};
+use nearfar_table::table::{RowId, Table, batch_bytes};
 use nearfar_table::transaction::{RowLock, Transaction, TransactionError};
 
 impl Session {
+    /// The rows that an `UPDATE` or a `DELETE` changes, which are the transaction's from then on.
     pub(super) async fn modify(
         &self,
         transaction: &Arc<Transaction>,
         state: &SessionState,
-        dml: &DmlStatement,
-    ) -> Result<StatementResult, EngineError> {
+        (dml, asked): (&DmlStatement, Asked<'_>),
+    ) -> Result<Changed, EngineError> {
         let table = Arc::clone(target(dml)?.table());
-        match &dml.op {
-            WriteOp::Truncate => self.truncate(transaction, &[table]).await,
-            WriteOp::Delete => {
-                transaction.check_writable("DELETE")?;
-                self.delete(transaction, state, (&table, dml)).await
+        let (command, is_update) = match &dml.op {
+            WriteOp::Update => ("UPDATE", true),
+            _ => ("DELETE", false),
+        };
+        transaction.check_writable(command)?;
+        let query = row_query(dml, asked)?;
+        let new_columns = if is_update {
+            table.schema().fields().len()
+        } else {
+            0
+        };
+        loop {
+            let mut found = self.query(transaction, state, &query).await?;
+            let mut ids = FoundIds::of(dml);
+            let writer = RowWriter::new(Arc::clone(&table), self.engine().storage());
+            let mut writer = writer.keeping(asked.is_some());
+            let mut others = Vec::new();
+            while let Some(batch) = found.next().await {
+                let batch = ids.take(batch?)?;
+                let other: Vec<usize> = (1 + new_columns..batch.num_columns()).collect();
+                if is_update {
+                    let values: Vec<usize> = (1..=new_columns).collect();
+                    writer.push(batch.project(&values)?)?;
+                }
+                if asked.is_some() {
+                    self.keep(state, batch_bytes(&batch))?;
+                    others.push(batch.project(&other)?);
+                }
             }
-            WriteOp::Update => {
-                transaction.check_writable("UPDATE")?;
-                self.update(transaction, state, (&table, dml)).await
+            let FoundIds { ids, .. } = ids;
+            if self.locked(transaction, &table, &ids).await? {
+                let count = ids.len() as u64;
+                let kept = beside(writer.take_kept(), others)?;
+                let (rows, _) = writer.finish()?;
+                return Ok(Changed {
+                    command,
+                    table,
+                    ids,
+                    rows,
+                    count,
+                    kept,
+                });
             }
-            other => Err(unsupported(other.name()).into()),
         }
     }
 
@@ -65,52 +101,6 @@ impl Session {
         }
         transaction.end_statement(&self.gate).await?;
         Ok(done("TRUNCATE TABLE"))
-    }
-
-    async fn delete(
-        &self,
-        transaction: &Arc<Transaction>,
-        state: &SessionState,
-        (table, dml): (&Arc<Table>, &DmlStatement),
-    ) -> Result<StatementResult, EngineError> {
-        loop {
-            let mut rows = self.query(transaction, state, &row_query(dml)?).await?;
-            let mut ids = Vec::new();
-            while let Some(batch) = rows.next().await {
-                ids.extend_from_slice(ids_of(&batch?));
-            }
-            if self.locked(transaction, table, &ids).await? {
-                let count = ids.len() as u64;
-                transaction.delete(table, ids)?;
-                transaction.end_statement(&self.gate).await?;
-                return Ok(counted("DELETE", count));
-            }
-        }
-    }
-
-    async fn update(
-        &self,
-        transaction: &Arc<Transaction>,
-        state: &SessionState,
-        (table, dml): (&Arc<Table>, &DmlStatement),
-    ) -> Result<StatementResult, EngineError> {
-        loop {
-            let mut rows = self.query(transaction, state, &row_query(dml)?).await?;
-            let mut writer = RowWriter::new(Arc::clone(table), self.engine().storage());
-            let mut ids = Vec::new();
-            while let Some(batch) = rows.next().await {
-                let batch = batch?;
-                ids.extend_from_slice(ids_of(&batch));
-                let values: Vec<usize> = (1..batch.num_columns()).collect();
-                writer.push(batch.project(&values)?)?;
-            }
-            if self.locked(transaction, table, &ids).await? {
-                let (rows, count) = writer.finish()?;
-                transaction.replace(table, ids, rows)?;
-                transaction.end_statement(&self.gate).await?;
-                return Ok(counted("UPDATE", count));
-            }
-        }
     }
 
     /// Locks rows that a statement has found. False where one of them was another transaction's, or was changed
@@ -147,6 +137,58 @@ impl Session {
     }
 }
 
+/// The rows that a statement has found. A row that it finds several times, beside several rows of another
+/// table, is changed once.
+struct FoundIds {
+    ids: Vec<RowId>,
+    /// None where no row is found twice.
+    seen: Option<HashSet<RowId>>,
+}
+
+impl FoundIds {
+    fn of(dml: &DmlStatement) -> Self {
+        let is_join = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Join(_)));
+        let is_joined = dml.input.exists(is_join).unwrap_or(true);
+        Self {
+            ids: Vec::new(),
+            seen: is_joined.then(HashSet::new),
+        }
+    }
+
+    /// Takes rows in; those that were not there before.
+    fn take(&mut self, batch: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let batch = match &mut self.seen {
+            Some(seen) => {
+                let is_new = ids_of(&batch).iter().map(|id| Some(seen.insert(*id)));
+                let is_new = is_new.collect::<BooleanArray>();
+                filter_record_batch(&batch, &is_new)?
+            }
+            None => batch,
+        };
+        self.ids.extend_from_slice(ids_of(&batch));
+        Ok(batch)
+    }
+}
+
+/// Columns of the same rows beside each other; either can be none at all.
+fn beside(
+    rows: Vec<RecordBatch>,
+    others: Vec<RecordBatch>,
+) -> Result<Vec<RecordBatch>, EngineError> {
+    if rows.is_empty() {
+        return Ok(others);
+    }
+    let both = rows.into_iter().zip(others).map(|(rows, others)| {
+        let columns = [rows.columns(), others.columns()].concat();
+        let (one, other) = (rows.schema(), others.schema());
+        let fields = one.fields().iter().chain(other.fields()).cloned();
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &count)?)
+    });
+    both.collect()
+}
+
 /// The identities in the first column.
 fn ids_of(batch: &RecordBatch) -> &[RowId] {
     batch.column(0).as_primitive::<UInt64Type>().values()
@@ -160,7 +202,7 @@ pub(super) fn explained(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>, Engi
         LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
             LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Update | WriteOp::Delete) => {
                 Ok(Cow::Owned(LogicalPlan::Explain(Explain {
-                    plan: Arc::new(row_query(dml)?),
+                    plan: Arc::new(row_query(dml, None)?),
                     ..explain.clone()
                 })))
             }
@@ -177,12 +219,12 @@ pub(super) fn explained(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>, Engi
     }
 }
 
-fn unsupported(statement: &str) -> SqlError {
+pub(super) fn unsupported(statement: &str) -> SqlError {
     SqlError::unsupported(statement, "rows are changed with INSERT, UPDATE and DELETE")
 }
 
 /// The provider of the table that a statement changes.
-fn target(dml: &DmlStatement) -> Result<NearfarTable, EngineError> {
+pub(super) fn target(dml: &DmlStatement) -> Result<NearfarTable, EngineError> {
     own_provider(&dml.target)?.ok_or_else(|| {
         let what = "a view, a table on files or a system table";
         let table = dml.table_name.to_string();
@@ -203,9 +245,9 @@ fn own_provider(source: &Arc<dyn TableSource>) -> Result<Option<NearfarTable>, D
     Ok(provider_of(provider.as_ref()).cloned())
 }
 
-/// The query for the identities of the rows that a statement changes, and behind them the new values
-/// of all columns where there are any.
-fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, EngineError> {
+/// The query for the identities of the rows that a statement changes, behind them the new values of all columns where
+/// there are any, and then those that are `asked` for beside these.
+fn row_query(dml: &DmlStatement, asked: Asked<'_>) -> Result<LogicalPlan, EngineError> {
     let table = target(dml)?;
     let (rows, values) = match (&dml.op, dml.input.as_ref()) {
         (WriteOp::Update, LogicalPlan::Projection(projection)) => {
@@ -219,7 +261,14 @@ fn row_query(dml: &DmlStatement) -> Result<LogicalPlan, EngineError> {
         .schema()
         .qualified_field_with_unqualified_name(ROW_ID)?;
     let id = Expr::Column(Column::from((qualifier, field)));
-    let columns: Vec<Expr> = std::iter::once(id).chain(values).collect();
+    let asked = asked.into_iter().flat_map(|columns| columns.iter());
+    let asked = asked.skip(values.len()).enumerate();
+    // Several of them can have one name.
+    let asked = asked.map(|(at, column)| {
+        let column = Expr::Column(Column::from(column));
+        column.alias(format!("asked {at}"))
+    });
+    let columns: Vec<Expr> = std::iter::once(id).chain(values).chain(asked).collect();
     Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
 }
 

@@ -8,17 +8,32 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
 
+use super::change::change_plan;
 use crate::datafusion_names::UNIQUE_NAMES;
 use crate::engine::planning::logical_plan;
 use crate::error::EngineError;
 use crate::sql::{SqlError, shown, with_unique_names};
 
-/// The plan of a statement. Where the planner finds names that are the same although they do not look
-/// so, such as one behind a `*`, all that could be are numbered.
+/// The plan of a statement.
 ///
 /// # Errors
 /// A statement that is wrong, or names what is not there or is ambiguous.
 pub(in crate::engine) async fn plan(
+    state: &SessionState,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, EngineError> {
+    match change_plan(state, statement).await? {
+        Some(plan) => Ok(plan),
+        None => whole_plan(state, statement).await,
+    }
+}
+
+/// The plan of a statement that the planner takes as it is. Where it finds names that are the same although
+/// they do not look so, such as one behind a `*`, all that could be are numbered.
+///
+/// # Errors
+/// As [`plan`].
+pub(super) async fn whole_plan(
     state: &SessionState,
     statement: &DfStatement,
 ) -> Result<LogicalPlan, EngineError> {

@@ -64,13 +64,20 @@ pub(super) fn over(
 
 /// A query of a text of our own.
 pub(super) fn parse(sql: &str) -> Result<Query, SqlError> {
-    let parsed = Parser::parse_sql(&DIALECT, sql).map_err(crate::sql::statement::syntax)?;
-    match parsed.into_iter().next() {
-        Some(Ast::Query(query)) => Ok(*query),
+    match parse_statement(sql)? {
+        Ast::Query(query) => Ok(*query),
         _ => Err(SqlError::Syntax {
             message: sql.to_owned(),
         }),
     }
+}
+
+/// A statement of a text of our own.
+pub(super) fn parse_statement(sql: &str) -> Result<Ast, SqlError> {
+    let parsed = Parser::parse_sql(&DIALECT, sql).map_err(crate::sql::statement::syntax)?;
+    parsed.into_iter().next().ok_or_else(|| SqlError::Syntax {
+        message: sql.to_owned(),
+    })
 }
 
 /// Expressions between operators, as a tree that is no deeper than it must be.

@@ -2,6 +2,7 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::DFSchema;
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use super::expressions::{RowValues, is_given, with_types};
 use super::key::NamedTable;
+use super::returning::Returning;
 use super::{Attempt, Outcome, has_entries, rows_for};
 use crate::engine::session::Session;
 use crate::error::EngineError;
@@ -31,15 +33,17 @@ pub struct GivenRows {
     width: usize,
     /// The table's columns, of those of the rows.
     columns: RowValues,
+    returning: Option<Returning>,
 }
 
 impl GivenRows {
-    /// The rows that `dml`, which is `plan`, adds. None where it has to be planned each time.
+    /// The rows that `dml`, which is `plan`, adds, of which it gives back what `returning` says. None where it
+    /// has to be planned each time.
     pub fn of(
         state: &SessionState,
         dml: &DmlStatement,
         plan: &LogicalPlan,
-        parameters: &[ScalarValue],
+        (parameters, returning): (&[ScalarValue], Option<Returning>),
     ) -> Option<Self> {
         let provider = source_as_provider(&dml.target).ok()?;
         let table = provider_of(provider.as_ref())?.table();
@@ -60,7 +64,13 @@ impl GivenRows {
             given: RowValues::of(state, rows.values.iter().flatten(), &nothing)?,
             width: rows.schema.fields().len(),
             columns: RowValues::of(state, columns, &rows.schema)?,
+            returning,
         })
+    }
+
+    /// The columns of what it gives back.
+    pub fn returned(&self) -> Option<&SchemaRef> {
+        self.returning.as_ref().map(Returning::schema)
     }
 
     /// Adds the rows.
@@ -70,7 +80,10 @@ impl GivenRows {
         transaction: &Transaction,
         parameters: &[ScalarValue],
     ) -> Result<Attempt, EngineError> {
-        let takes = self.given.take(parameters) && self.columns.take(parameters);
+        let asked = self.returning.as_ref();
+        let takes = self.given.take(parameters)
+            && self.columns.take(parameters)
+            && asked.is_none_or(|asked| asked.takes(parameters));
         let table = session.same_table(&self.table).filter(|_| takes);
         let Some(table) = table else {
             return Ok(Attempt::Unknown);
@@ -92,11 +105,17 @@ impl GivenRows {
         let columns = self.columns.columns().iter().map(column);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let values = self.columns.evaluate((&columns, rows), parameters)?;
-        let mut writer = RowWriter::new(table.clone(), session.engine().storage());
+        let writer = RowWriter::new(table.clone(), session.engine().storage());
+        let mut writer = writer.keeping(asked.is_some());
         writer.push(rows_for(&table, values)?)?;
+        let kept = writer.take_kept();
         let (rows, count) = writer.finish()?;
+        let outcome = match asked {
+            Some(asked) => Outcome::Returned("INSERT", asked.of_rows(&kept, parameters)?),
+            None => Outcome::Changed("INSERT", count),
+        };
         transaction.insert(&table, rows)?;
-        Ok(Attempt::Done(Outcome::Changed("INSERT", count)))
+        Ok(Attempt::Done(outcome))
     }
 }
 

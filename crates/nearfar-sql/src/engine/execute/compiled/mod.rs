@@ -8,6 +8,7 @@
 mod expressions;
 mod insert;
 mod key;
+mod returning;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -34,6 +35,7 @@ use insert::GivenRows;
 use key::{Found, KeyedRow, Place};
 use nearfar_table::table::{RowId, Snapshot, Table};
 use nearfar_table::transaction::{RowLock, Transaction};
+use returning::{Returning, split};
 
 /// What a statement takes that is not planned again.
 #[derive(Debug)]
@@ -65,6 +67,8 @@ struct KeyedWork {
     conditions: RowValues,
     /// What is asked for, or the row's new values.
     values: RowValues,
+    /// What is given back of a row that is changed.
+    returning: Option<Returning>,
 }
 
 /// What becomes of a row.
@@ -91,6 +95,8 @@ enum Outcome {
     Rows(RecordBatch),
     /// It has changed rows.
     Changed(&'static str, u64),
+    /// It has changed rows and gives this back of them.
+    Returned(&'static str, RecordBatch),
 }
 
 /// What became of a statement.
@@ -147,25 +153,38 @@ impl Compiled {
         parameters: &[ScalarValue],
     ) -> Option<Self> {
         let schema = shown_schema(&Arc::new(plan.schema().as_arrow().clone()));
+        let (plan, returning) = match split(plan) {
+            Some((_, rows)) => {
+                let returning = Returning::of(state, plan, parameters, &schema)?;
+                (rows.change(), Some(returning))
+            }
+            None => (plan, None),
+        };
+        let given = (parameters, returning);
         let work = match plan {
             LogicalPlan::Projection(projection) => match projection.input.as_ref() {
                 LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
                     Work::Constant(constants(&projection.expr, &schema)?)
                 }
-                _ => Work::Row(KeyedWork::of(state, plan, parameters)?),
+                _ => Work::Row(KeyedWork::of(state, plan, given)?),
             },
             LogicalPlan::Dml(dml) => match &dml.op {
                 WriteOp::Insert(InsertOp::Append) => {
-                    Work::Insert(GivenRows::of(state, dml, plan, parameters)?)
+                    Work::Insert(GivenRows::of(state, dml, plan, given)?)
                 }
-                _ => Work::Row(KeyedWork::of(state, plan, parameters)?),
+                _ => Work::Row(KeyedWork::of(state, plan, given)?),
             },
             _ => return None,
         };
         let schema = match &work {
             // Their types may be known only with the parameters'.
             Work::Row(row) if row.verb == Verb::Read => row.values.schema_of(&schema)?,
-            _ => schema,
+            Work::Row(row) => row
+                .returning
+                .as_ref()
+                .map_or(schema, |it| Arc::clone(it.schema())),
+            Work::Insert(rows) => rows.returned().map_or(schema, Arc::clone),
+            Work::Constant(_) => schema,
         };
         Some(Self {
             plan: Arc::new(EmptyExec::new(schema)),
@@ -201,7 +220,11 @@ fn without_alias(expr: &Expr) -> &Expr {
 }
 
 impl KeyedWork {
-    fn of(state: &SessionState, plan: &LogicalPlan, parameters: &[ScalarValue]) -> Option<Self> {
+    fn of(
+        state: &SessionState,
+        plan: &LogicalPlan,
+        (parameters, returning): (&[ScalarValue], Option<Returning>),
+    ) -> Option<Self> {
         let raw = RowPlan::of(plan)?;
         let exprs = raw.exprs.iter();
         if !exprs.chain([raw.predicate]).all(is_plain) {
@@ -226,6 +249,7 @@ impl KeyedWork {
             key,
             conditions: RowValues::of(state, conditions, schema)?,
             values: RowValues::of(state, typed.exprs, schema)?,
+            returning,
         })
     }
 
@@ -236,7 +260,10 @@ impl KeyedWork {
         parameters: &[ScalarValue],
         schema: &SchemaRef,
     ) -> Result<Attempt, EngineError> {
-        let takes = self.conditions.take(parameters) && self.values.take(parameters);
+        let asked = self.returning.as_ref();
+        let takes = self.conditions.take(parameters)
+            && self.values.take(parameters)
+            && asked.is_none_or(|asked| asked.takes(parameters));
         let table = session.same_table(&self.key.table).filter(|_| takes);
         let Some(table) = table else {
             return Ok(Attempt::Unknown);
@@ -266,11 +293,7 @@ impl KeyedWork {
         match self.verb {
             Verb::Read => self.read(session, place, parameters, schema),
             Verb::Update => self.update(session, (transaction, &table), place, parameters),
-            Verb::Delete => {
-                let count = ids.len() as u64;
-                transaction.delete(&table, ids)?;
-                Ok(Attempt::Done(Outcome::Changed("DELETE", count)))
-            }
+            Verb::Delete => self.delete(session, (transaction, &table), place, parameters),
         }
     }
 
@@ -301,17 +324,56 @@ impl KeyedWork {
         parameters: &[ScalarValue],
     ) -> Result<Attempt, EngineError> {
         let Some(row) = place else {
-            return Ok(Attempt::Done(Outcome::Changed("UPDATE", 0)));
+            return self.of_none();
         };
         let Some(columns) = row.values(session, self.values.columns())? else {
             return Ok(Attempt::Unknown);
         };
         let values = self.values.evaluate((&columns, 1), parameters)?;
-        let mut writer = RowWriter::new(Arc::clone(table), session.engine().storage());
+        let asked = self.returning.as_ref();
+        let writer = RowWriter::new(Arc::clone(table), session.engine().storage());
+        let mut writer = writer.keeping(asked.is_some());
         writer.push(rows_for(table, values)?)?;
+        let kept = writer.take_kept();
         let (rows, count) = writer.finish()?;
+        let outcome = match asked {
+            Some(asked) => Outcome::Returned("UPDATE", asked.of_rows(&kept, parameters)?),
+            None => Outcome::Changed("UPDATE", count),
+        };
         transaction.replace(table, vec![row.id()], rows)?;
-        Ok(Attempt::Done(Outcome::Changed("UPDATE", count)))
+        Ok(Attempt::Done(outcome))
+    }
+
+    fn delete(
+        &self,
+        session: &Session,
+        (transaction, table): (&Transaction, &Arc<Table>),
+        place: Option<Place>,
+        parameters: &[ScalarValue],
+    ) -> Result<Attempt, EngineError> {
+        let Some(row) = place else {
+            return self.of_none();
+        };
+        let outcome = match &self.returning {
+            Some(asked) => {
+                let Some(columns) = row.values(session, asked.columns())? else {
+                    return Ok(Attempt::Unknown);
+                };
+                Outcome::Returned("DELETE", asked.of_columns((&columns, 1), parameters)?)
+            }
+            None => Outcome::Changed("DELETE", 1),
+        };
+        transaction.delete(table, vec![row.id()])?;
+        Ok(Attempt::Done(outcome))
+    }
+
+    /// What a statement has done that has found no row to change.
+    fn of_none(&self) -> Result<Attempt, EngineError> {
+        let command = self.verb.statement();
+        Ok(Attempt::Done(match &self.returning {
+            Some(asked) => Outcome::Returned(command, asked.of_rows(&[], &[])?),
+            None => Outcome::Changed(command, 0),
+        }))
     }
 }
 
@@ -429,8 +491,9 @@ impl Session {
         outcome: Outcome,
         transaction: Arc<Transaction>,
     ) -> Result<StatementResult, EngineError> {
-        let batch = match outcome {
-            Outcome::Rows(batch) => batch,
+        let (command, batch) = match outcome {
+            Outcome::Rows(batch) => ("SELECT", batch),
+            Outcome::Returned(command, batch) => (command, batch),
             Outcome::Changed(command, rows) => return Ok(counted(command, rows)),
         };
         let settings = self.settings();
@@ -442,7 +505,7 @@ impl Session {
         let plan = Arc::clone(&compiled.plan);
         let pool = self.engine().pool().cloned();
         let rows = RowStream::of_batch(plan, batch, memory, transaction, pool)?;
-        Ok(StatementResult::Rows(rows))
+        Ok(StatementResult::Rows(rows.of_command(command)))
     }
 
     /// Begins or ends a transaction without a wait. None where that is not possible, and nothing is done.

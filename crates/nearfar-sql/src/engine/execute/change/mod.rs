@@ -1,0 +1,12 @@
+//! Statements that change rows and give some of them back, or look at other tables.
+//!
+//! They are planned in parts ([`crate::sql::ChangeForms`]): what changes rows, and a query for what is given back,
+//! which stands over a [node](ChangedRows) for the rows that were changed.
+
+mod node;
+mod plan;
+mod run;
+
+pub(super) use node::ChangedRows;
+pub(super) use plan::change_plan;
+pub(super) use run::{Asked, Change, Changed};
