@@ -70,6 +70,7 @@ pub mod state {
     pub const DUPLICATE_PORTAL: &str = "42P03";
     pub const DUPLICATE_STATEMENT: &str = "42P05";
     pub const INVALID_TABLE_DEFINITION: &str = "42P16";
+    pub const INVALID_COLUMN_REFERENCE: &str = "42P10";
     pub const WINDOWING_ERROR: &str = "42P20";
     pub const INDETERMINATE_DATATYPE: &str = "42P18";
     pub const DUPLICATE_TABLE: &str = "42P07";
@@ -261,7 +262,8 @@ fn of_sql(error: &SqlError) -> &'static str {
             "set-returning functions" => state::FEATURE_NOT_SUPPORTED,
             _ => state::GROUPING_ERROR,
         },
-        SqlError::SeveralRows => state::CARDINALITY_VIOLATION,
+        SqlError::SeveralRows | SqlError::ChangedTwice => state::CARDINALITY_VIOLATION,
+        SqlError::NoSuchKey => state::INVALID_COLUMN_REFERENCE,
         SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,
         SqlError::NotInMemory { .. } => state::WRONG_OBJECT_TYPE,

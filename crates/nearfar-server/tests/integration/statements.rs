@@ -127,7 +127,7 @@ async fn changed_rows_are_given_back() {
     client.batch_execute(create).await.expect("created");
     let insert = "INSERT INTO t (k, v) VALUES ($1, $2) RETURNING k, v AS w, k + 1";
     let insert = client.prepare(insert).await.expect("prepared");
-    assert_eq!(insert.params(), [Type::INT4, Type::VARCHAR]);
+    assert_eq!(insert.params(), [Type::INT4, Type::TEXT]);
     let columns = insert.columns().iter().map(|column| column.name());
     assert_eq!(columns.collect::<Vec<_>>()[..2], ["k", "w"]);
     assert_eq!(*insert.columns()[0].type_(), Type::INT4);
@@ -171,6 +171,22 @@ async fn changed_rows_are_given_back() {
         });
         assert_eq!(tag, Some(count), "{sql}");
     }
+    let mut socket = server.raw();
+    socket.write_all(&startup()).expect("sent");
+    read_until(&mut socket, b'Z');
+    let sql = b"INSERT INTO t VALUES (9, 'e') RETURNING k\0";
+    socket.write_all(&message(b'Q', sql)).expect("sent");
+    let answers = read_until(&mut socket, b'Z');
+    let tag = answers.iter().find(|(kind, _)| *kind == b'C');
+    assert_eq!(tag.expect("a tag").1, b"INSERT 0 1\0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_change_has_its_code() {
+    let server = start().await;
+    let client = server.client().await;
+    let create = "CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR); INSERT INTO t VALUES (1, 'a')";
+    client.batch_execute(create).await.expect("created");
     for (sql, expected) in [
         ("INSERT INTO t VALUES (1, 'a') RETURNING k", "23505"),
         ("INSERT INTO t VALUES (9, 'a') RETURNING x", "42703"),
@@ -185,14 +201,48 @@ async fn changed_rows_are_given_back() {
     ] {
         assert_eq!(code(client.simple_query(sql).await), expected, "{sql}");
     }
-    let mut socket = server.raw();
-    socket.write_all(&startup()).expect("sent");
-    read_until(&mut socket, b'Z');
-    let sql = b"INSERT INTO t VALUES (9, 'e') RETURNING k\0";
-    socket.write_all(&message(b'Q', sql)).expect("sent");
-    let answers = read_until(&mut socket, b'Z');
-    let tag = answers.iter().find(|(kind, _)| *kind == b'C');
-    assert_eq!(tag.expect("a tag").1, b"INSERT 0 1\0");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_in_the_way_are_changed() {
+    let server = start().await;
+    let client = server.client().await;
+    let create = "CREATE TABLE t (k INT PRIMARY KEY, v VARCHAR); INSERT INTO t VALUES (1, 'a')";
+    client.batch_execute(create).await.expect("created");
+    let upsert =
+        "INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v || t.v";
+    let upsert = client.prepare(upsert).await.expect("prepared");
+    assert!(upsert.columns().is_empty());
+    for _ in 0..3 {
+        let changed = client.execute(&upsert, &[&11_i32, &"u"]).await;
+        assert_eq!(changed.expect("changed"), 1);
+    }
+    let row = client.query_one("SELECT v FROM t WHERE k = 11", &[]).await;
+    assert_eq!(row.expect("a row").get::<_, &str>(0), "uuu");
+    for (sql, expected) in [
+        (
+            "INSERT INTO t (k) VALUES (1) ON CONFLICT (v) DO NOTHING",
+            "42P10",
+        ),
+        (
+            "INSERT INTO t (k) VALUES (1) ON CONFLICT (x) DO NOTHING",
+            "42703",
+        ),
+        (
+            "INSERT INTO t (k) VALUES (1) ON CONFLICT ON CONSTRAINT x DO NOTHING",
+            "42704",
+        ),
+        (
+            "INSERT INTO t (k) VALUES (1) ON CONFLICT DO UPDATE SET v = 'a'",
+            "42601",
+        ),
+        (
+            "INSERT INTO t (k) VALUES (20), (20) ON CONFLICT (k) DO UPDATE SET v = 'a'",
+            "21000",
+        ),
+    ] {
+        assert_eq!(code(client.simple_query(sql).await), expected, "{sql}");
+    }
 }
 
 /// Commits what a client has done with this statement, or rolls it back. What became of it.

@@ -135,13 +135,14 @@ fn settled(state: &SessionState, plan: &LogicalPlan) -> LogicalPlan {
 }
 
 fn columns(plan: &LogicalPlan) -> Option<SchemaRef> {
-    let is_query = !matches!(
-        plan,
-        LogicalPlan::Ddl(_)
-            | LogicalPlan::Dml(_)
-            | LogicalPlan::Copy(_)
-            | LogicalPlan::Statement(_)
-    );
+    let is_query = super::execute::Upsert::of(plan).is_none()
+        && !matches!(
+            plan,
+            LogicalPlan::Ddl(_)
+                | LogicalPlan::Dml(_)
+                | LogicalPlan::Copy(_)
+                | LogicalPlan::Statement(_)
+        );
     let schema: &Schema = plan.schema().as_arrow();
     is_query.then(|| super::execute::shown_schema(&Arc::new(schema.clone())))
 }

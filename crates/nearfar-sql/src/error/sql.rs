@@ -105,6 +105,15 @@ pub enum SqlError {
         /// The name.
         column: String,
     },
+    /// Columns of which no unique index is.
+    #[error("there is no unique or exclusion constraint matching the ON CONFLICT specification")]
+    NoSuchKey,
+    /// A row that a statement was to add or change, and then to change.
+    #[error(
+        "ON CONFLICT DO UPDATE command cannot affect row a second time: no two of the rows that it adds \
+         may have one key"
+    )]
+    ChangedTwice,
     /// An expression over several rows where there is one at a time.
     #[error("{what} are not allowed in {clause}")]
     Misplaced {

@@ -28,6 +28,11 @@ macro_rules! as_generic {
 }
 
 impl Dialect for NearfarDialect {
+    /// `INSERT INTO t AS x`.
+    fn supports_insert_table_alias(&self) -> bool {
+        true
+    }
+
     /// The parser asks which dialect it is in places where there is no method for it.
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()

@@ -52,7 +52,8 @@ pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub(crate) use defaults::{DefaultValues, expression_query};
 pub use forms::array_elements;
 pub(crate) use forms::{
-    BaseForm, ChangeForms, JoinedForm, call_by_own_names, change_forms, shown, with_unique_names,
+    BaseForm, ChangeForms, ConflictForm, JoinedForm, KeyTarget, call_by_own_names, change_forms,
+    shown, with_unique_names,
 };
 pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};

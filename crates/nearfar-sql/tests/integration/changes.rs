@@ -76,7 +76,7 @@ async fn changed_rows_are_given_back() {
         "{plan}"
     );
     for (sql, expected) in [
-        ("INSERT INTO t VALUES (7) RETURNING nothing", "nothing"),
+        ("INSERT INTO t (k) VALUES (7) RETURNING nothing", "nothing"),
         (
             "DELETE FROM t RETURNING count(*)",
             "aggregate functions are not allowed in RETURNING",
@@ -85,8 +85,8 @@ async fn changed_rows_are_given_back() {
             "DELETE FROM t RETURNING row_number() OVER ()",
             "window functions are not allowed in RETURNING",
         ),
-        ("INSERT INTO t VALUES (7) RETURNING 1 / (k - 7)", "ivi"),
-        ("INSERT INTO t VALUES (1) RETURNING k", "duplicate key"),
+        ("INSERT INTO t (k) VALUES (7) RETURNING 1 / (k - 7)", "ivi"),
+        ("INSERT INTO t (k) VALUES (1) RETURNING k", "duplicate key"),
         (
             "INSERT INTO t (v, k) VALUES ('long', 7) RETURNING k",
             "too long",
@@ -236,7 +236,7 @@ async fn what_is_given_back_is_undone_and_kept_with_its_transaction() {
     );
     run(&session, "ROLLBACK TO s; COMMIT").await;
     assert_eq!(
-        given(&session, "INSERT INTO t VALUES (5) RETURNING k").await,
+        given(&session, "INSERT INTO t (k) VALUES (5) RETURNING k").await,
         "INSERT 5"
     );
     drop((session, engine));

@@ -35,6 +35,7 @@ mod support;
 mod tablespaces;
 mod temporary;
 mod transactions;
+mod upserts;
 
 /// As in the program: allocations follow the thread's tier once the heaps are installed.
 #[global_allocator]

@@ -114,6 +114,7 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
                 "INSERT INTO t VALUES (2)",
                 "INSERT INTO t SELECT a FROM t",
                 "INSERT INTO t VALUES (2) RETURNING a",
+                "INSERT INTO t VALUES (2) ON CONFLICT DO NOTHING",
                 "EXPLAIN ANALYZE INSERT INTO t VALUES (2)",
                 "PREPARE i AS INSERT INTO t VALUES (2); EXECUTE i",
             ],

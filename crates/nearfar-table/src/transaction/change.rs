@@ -15,7 +15,7 @@ use super::savepoints::Savepoints;
 use super::serializable::Registration;
 use super::table_change::Change;
 use crate::error::{TableError, TransactionError};
-use crate::table::{CommitGate, KeyRange, RowId, Snapshot, Table, TableId, TableIndex};
+use crate::table::{CommitGate, KeyRange, Keys, RowId, Snapshot, Table, TableId, TableIndex};
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
@@ -236,6 +236,21 @@ impl Transaction {
         }
     }
 
+    /// Locks keys of a table until it ends, by [their numbers](Keys::numbers): those that a row may get of whom two
+    /// transactions want to add one each.
+    ///
+    /// # Errors
+    /// [`TransactionError::Deadlock`].
+    pub fn lock_keys(&self, table: &Table, keys: &[u64]) -> Result<RowLock, TransactionError> {
+        if table.owner().is_none() {
+            return Ok(RowLock::Taken);
+        }
+        let mut locks = self.locks.lock();
+        let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
+        let wait = held.lock_keys(table.id(), keys)?;
+        Ok(wait.map_or(RowLock::Taken, RowLock::Held))
+    }
+
     /// Begins a part of it that can be undone by itself.
     pub fn set_savepoint(&self, name: &str) {
         let changes = self.changes.lock();
@@ -370,6 +385,51 @@ impl Transaction {
         let view = change.view()?;
         let own = change.indexes.entries_from(index, range.from());
         index.find(&view, range, own, rows_max)
+    }
+
+    /// Where the row is, in the parts of [`Self::snapshot`], that has each of `keys` in a unique index. A key
+    /// with a null is no row's.
+    ///
+    /// # Errors
+    /// [`TransactionError::Conflict`] where a row that others have added has the key, and the transaction
+    /// reads a snapshot from before that; entries that can't be made.
+    pub fn find_keys(
+        &self,
+        table: &Table,
+        index: &Arc<TableIndex>,
+        keys: &Keys,
+    ) -> Result<Vec<Option<(usize, usize)>>, TableError> {
+        let mut changes = self.changes.lock();
+        let mut change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
+        let base = self.base(table)?;
+        let view = match &mut change {
+            Some(change) => change.view()?,
+            None => base.clone(),
+        };
+        let change = change.as_deref();
+        let visible = self.database.snapshot();
+        let newest = visible.table(table);
+        let entries = index.entries(&base)?;
+        let found = keys.iter().map(|(key, has_null)| {
+            if has_null {
+                return Ok(None);
+            }
+            let own = change.and_then(|change| change.indexes.entry(index, key));
+            let mut entered = entries.get(key).chain(own);
+            let place = entered.find_map(|row| view.locate(row));
+            let is_later = |row| {
+                base.locate(row).is_none()
+                    && newest.is_some_and(|newest| newest.locate(row).is_some())
+            };
+            match place.is_none() && entries.get(key).any(is_later) {
+                true => Err(TransactionError::Conflict {
+                    table: table.name().to_owned(),
+                }
+                .into()),
+                false => Ok(place),
+            }
+        });
+        found.collect()
     }
 
     /// Adds rows to a table.

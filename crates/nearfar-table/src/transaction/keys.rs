@@ -206,6 +206,13 @@ impl IndexChanges {
         changed.collect()
     }
 
+    /// The transaction's own row that has a key in an index of which each key is one row's.
+    pub fn entry(&self, index: &Arc<TableIndex>, key: &[u8]) -> Option<RowId> {
+        let mut changes = self.0.iter();
+        let change = changes.find(|change| Arc::ptr_eq(&change.index, index))?;
+        change.added.get(key).copied()
+    }
+
     /// What is to be taken out of the indexes once no snapshot has the rows any more that were deleted.
     pub fn into_dead_keys(self, table: &Arc<Table>) -> Vec<DeadKey> {
         let changes = self.0.into_iter().flat_map(|change| {

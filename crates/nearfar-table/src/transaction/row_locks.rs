@@ -14,6 +14,18 @@ use crate::table::{RowId, TableId};
 /// A transaction that holds locks.
 type Holder = u64;
 
+/// What of a table is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Locked {
+    /// Rows, by their identities.
+    Rows,
+    /// Keys of rows that there may not be yet, by numbers that are seldom those of two.
+    Keys,
+}
+
+/// Where numbers that are locked mean the same.
+type Space = (TableId, Locked);
+
 /// Rows of one statement that are kept as a sorted list, of eight bytes each, when they are more.
 const SINGLE_ROWS_MAX: usize = 1 << 10;
 
@@ -23,7 +35,7 @@ pub(super) struct RowLocks(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    tables: HashMap<TableId, LockedRows>,
+    tables: HashMap<Space, LockedRows>,
     /// By holder, what is closed when that one ends.
     holders: HashMap<Holder, Arc<Semaphore>>,
     /// For whom a holder waits: a statement waits for one at a time.
@@ -83,9 +95,9 @@ pub(super) struct HeldLocks {
     locks: Arc<RowLocks>,
     holder: Holder,
     /// The rows that are locked one by one.
-    single: Vec<(TableId, RowId)>,
-    /// The tables of which many are, or all.
-    many: Vec<TableId>,
+    single: Vec<(Space, RowId)>,
+    /// Those of which many are, or all.
+    many: Vec<Space>,
 }
 
 impl RowLocks {
@@ -128,20 +140,40 @@ impl HeldLocks {
         table: TableId,
         rows: &[RowId],
     ) -> Result<Option<RowWait>, TransactionError> {
+        self.lock_in((table, Locked::Rows), rows)
+    }
+
+    /// The same for the numbers of keys of a table.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_keys(
+        &mut self,
+        table: TableId,
+        keys: &[u64],
+    ) -> Result<Option<RowWait>, TransactionError> {
+        self.lock_in((table, Locked::Keys), keys)
+    }
+
+    fn lock_in(
+        &mut self,
+        space: Space,
+        rows: &[RowId],
+    ) -> Result<Option<RowWait>, TransactionError> {
         let mut rows = rows.to_vec();
         rows.sort_unstable();
         let mut state = self.locks.0.lock();
-        let known = state.tables.get(&table);
+        let known = state.tables.get(&space);
         if let Some(other) = known.and_then(|known| known.other(&rows, self.holder)) {
             return self.wait_for(other, &mut state).map(Some);
         }
         match rows.len() <= SINGLE_ROWS_MAX {
-            true => self.single.extend(rows.iter().map(|row| (table, *row))),
-            false => self.many.push(table),
+            true => self.single.extend(rows.iter().map(|row| (space, *row))),
+            false => self.many.push(space),
         }
         state
             .tables
-            .entry(table)
+            .entry(space)
             .or_default()
             .add(rows, self.holder);
         Ok(None)
@@ -154,13 +186,14 @@ impl HeldLocks {
     /// # Errors
     /// As [`Self::lock`].
     pub fn lock_all(&mut self, table: TableId) -> Result<Option<RowWait>, TransactionError> {
+        let space = (table, Locked::Rows);
         let mut state = self.locks.0.lock();
-        let known = state.tables.entry(table).or_default();
+        let known = state.tables.entry(space).or_default();
         if let Some(other) = known.any_other(self.holder) {
             return self.wait_for(other, &mut state).map(Some);
         }
         known.all = Some(self.holder);
-        self.many.push(table);
+        self.many.push(space);
         Ok(None)
     }
 
@@ -188,20 +221,20 @@ impl Drop for HeldLocks {
     fn drop(&mut self) {
         let mut state = self.locks.0.lock();
         let mut touched = std::mem::take(&mut self.many);
-        for (table, row) in self.single.drain(..) {
-            if let Some(known) = state.tables.get_mut(&table) {
+        for (space, row) in self.single.drain(..) {
+            if let Some(known) = state.tables.get_mut(&space) {
                 known.single.remove(&row);
                 if known.single.is_empty() {
-                    touched.push(table);
+                    touched.push(space);
                 }
             }
         }
-        for table in touched {
-            if let Some(known) = state.tables.get_mut(&table) {
+        for space in touched {
+            if let Some(known) = state.tables.get_mut(&space) {
                 known.many.retain(|(holder, _)| *holder != self.holder);
                 known.all = known.all.filter(|holder| *holder != self.holder);
                 if known.is_empty() {
-                    state.tables.remove(&table);
+                    state.tables.remove(&space);
                 }
             }
         }
@@ -269,6 +302,10 @@ mod tests {
         assert!(two.lock_all(table).expect("no deadlock").is_none());
         assert!(!is_taken(&mut three, table, &[10_000]));
         assert!(is_taken(&mut three, table, &[]));
+        let is_key_taken =
+            |held: &mut HeldLocks| held.lock_keys(table, &[7]).expect("none").is_none();
+        assert!(is_key_taken(&mut three), "keys are no rows");
+        assert!(!is_key_taken(&mut two));
         drop((two, three));
         let state = locks.0.lock();
         assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());

@@ -46,6 +46,7 @@ use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub(super) use alter::table_reference;
 use change::Change;
+pub(super) use change::Upsert;
 use compiled::Compiled;
 pub use copy_client::ClientRows;
 use copy_client::no_copy;

@@ -119,7 +119,11 @@ impl Session {
     }
 
     /// Whether locks are taken; waits where another transaction has them.
-    async fn waited(&self, lock: RowLock, table: &Table) -> Result<bool, TransactionError> {
+    pub(super) async fn waited(
+        &self,
+        lock: RowLock,
+        table: &Table,
+    ) -> Result<bool, TransactionError> {
         match lock {
             RowLock::Taken => return Ok(true),
             RowLock::Changed => {}

@@ -4,16 +4,19 @@
 //! |---|---|
 //! | `RETURNING a, b + 1` | `SELECT a, b + 1 FROM t`, of the rows that were changed |
 //! | `UPDATE t SET a = u.a FROM u WHERE …` | `SELECT u.a AS a FROM t, u WHERE …` |
-//! | `DELETE FROM t USING u WHERE …` | `SELECT 1 FROM t, u WHERE …` |
+//! | `DELETE FROM t USING u WHERE …` | `SELECT NULL FROM t, u WHERE …` |
+//! | `ON CONFLICT (k) DO UPDATE SET a = excluded.a WHERE …` | `SELECT excluded.a AS a FROM t, t AS excluded WHERE …` |
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, Ident, Insert, ObjectName, Select,
-    SelectItem, SetExpr, Statement as Ast, TableAlias, TableFactor, TableObject, TableWithJoins,
-    Update, UpdateTableFromKind, Value,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, Expr, FromTable, Ident, Insert,
+    ObjectName, OnConflict, OnConflictAction, OnInsert, Select, SelectItem, SetExpr,
+    Statement as Ast, TableAlias, TableFactor, TableObject, TableWithJoins, Update,
+    UpdateTableFromKind, Value,
 };
 
 use super::Names;
+use super::folding::folded;
 use super::names::number;
 use super::template::{parse, parse_statement};
 use crate::sql::SqlError;
@@ -23,8 +26,39 @@ use crate::sql::SqlError;
 pub(crate) struct ChangeForms {
     /// What changes rows.
     pub base: BaseForm,
+    /// What is done where a row is in the way of one that is added.
+    pub conflict: Option<ConflictForm>,
     /// The query for what it gives back, from the table and those beside it.
     pub returning: Option<DfStatement>,
+}
+
+/// What is done where a row is in the way of one that is added.
+#[derive(Debug)]
+pub(crate) struct ConflictForm {
+    /// Whose keys are looked at.
+    pub target: KeyTarget,
+    /// How the row in the way is changed, if it is.
+    pub update: Option<ConflictUpdate>,
+}
+
+/// How a row is changed that is in the way.
+#[derive(Debug)]
+pub(crate) struct ConflictUpdate {
+    /// The columns that get values.
+    pub assigned: Vec<String>,
+    /// The query for these values, from the table and the rows that were to be added.
+    pub rows: DfStatement,
+}
+
+/// The keys of which two rows may not have one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
+pub(crate) enum KeyTarget {
+    /// All of the table's.
+    All,
+    /// Those of these columns.
+    Columns(Vec<String>),
+    /// That of this constraint.
+    Constraint(String),
 }
 
 /// A statement without its other clauses.
@@ -64,20 +98,61 @@ fn of_insert(insert: &Insert) -> Result<Option<ChangeForms>, SqlError> {
     let TableObject::TableName(name) = &insert.table else {
         return Ok(None);
     };
-    if insert.returning.is_none() && insert.table_alias.is_none() {
+    let conflict = match &insert.on {
+        Some(OnInsert::OnConflict(conflict)) => Some(conflict),
+        Some(_) => return Ok(None),
+        None => None,
+    };
+    if insert.returning.is_none() && insert.table_alias.is_none() && conflict.is_none() {
         return Ok(None);
     }
     let alias = insert.table_alias.as_ref().map(|alias| &alias.alias);
     let table = table(name, alias)?;
+    let conflict = conflict.map(|conflict| of_conflict(conflict, (name, &table)));
     let whole = Insert {
+        on: None,
         returning: None,
         table_alias: None,
         ..insert.clone()
     };
     Ok(Some(ChangeForms {
         base: BaseForm::Whole(statement(Ast::Insert(whole))),
+        conflict: conflict.transpose()?,
         returning: returning(insert.returning.as_ref(), &[table])?,
     }))
+}
+
+fn of_conflict(
+    conflict: &OnConflict,
+    (name, own): (&ObjectName, &TableWithJoins),
+) -> Result<ConflictForm, SqlError> {
+    let target = match &conflict.conflict_target {
+        None => KeyTarget::All,
+        Some(ConflictTarget::Columns(columns)) => {
+            KeyTarget::Columns(columns.iter().map(folded).collect())
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let last = name.0.last().and_then(|part| part.as_ident());
+            KeyTarget::Constraint(last.map(folded).unwrap_or_default())
+        }
+    };
+    let update = match &conflict.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(_) if target == KeyTarget::All => {
+            let message =
+                "ON CONFLICT DO UPDATE requires inference specification or constraint name";
+            return Err(SqlError::Syntax {
+                message: message.to_owned(),
+            });
+        }
+        OnConflictAction::DoUpdate(update) => {
+            let (assigned, values) = assigned(&update.assignments)?;
+            let from = vec![own.clone(), table(name, Some(&Ident::new("excluded")))?];
+            let rows = select(values, from, update.selection.clone())?;
+            Some(ConflictUpdate { assigned, rows })
+        }
+    };
+    Ok(ConflictForm { target, update })
 }
 
 fn of_update(update: &Update) -> Result<Option<ChangeForms>, SqlError> {
@@ -109,7 +184,11 @@ fn of_update(update: &Update) -> Result<Option<ChangeForms>, SqlError> {
             }))
         }
     };
-    Ok(Some(ChangeForms { base, returning }))
+    Ok(Some(ChangeForms {
+        base,
+        conflict: None,
+        returning,
+    }))
 }
 
 fn of_delete(delete: &Delete) -> Result<Option<ChangeForms>, SqlError> {
@@ -139,7 +218,11 @@ fn of_delete(delete: &Delete) -> Result<Option<ChangeForms>, SqlError> {
             }))
         }
     };
-    Ok(Some(ChangeForms { base, returning }))
+    Ok(Some(ChangeForms {
+        base,
+        conflict: None,
+        returning,
+    }))
 }
 
 /// The columns that are assigned to, and their values under their names.

@@ -1,7 +1,8 @@
 //! Names that the planner takes as they are written, in lower case where they have no quotes.
 
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Ident, ObjectName, ObjectNamePart, Statement as Ast,
+    Assignment, AssignmentTarget, Ident, ObjectName, ObjectNamePart, OnConflictAction, OnInsert,
+    Statement as Ast,
 };
 
 /// A name as it is known: without quotes, its case does not matter.
@@ -20,6 +21,11 @@ pub(super) fn fold(ast: &mut Ast) {
             insert.columns.iter_mut().for_each(fold_name);
             insert.after_columns.iter_mut().for_each(fold_ident);
             fold_assignments(&mut insert.assignments);
+            if let Some(OnInsert::OnConflict(conflict)) = &mut insert.on
+                && let OnConflictAction::DoUpdate(update) = &mut conflict.action
+            {
+                fold_assignments(&mut update.assignments);
+            }
         }
         _ => {}
     }

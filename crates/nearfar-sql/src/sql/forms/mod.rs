@@ -39,7 +39,9 @@ use std::ops::ControlFlow;
 
 use super::SqlError;
 pub use arrays::elements as array_elements;
-pub(crate) use changes::{BaseForm, ChangeForms, JoinedForm, change_forms};
+pub(crate) use changes::{
+    BaseForm, ChangeForms, ConflictForm, JoinedForm, KeyTarget, change_forms,
+};
 pub(crate) use functions::call_by_own_names;
 pub(super) use in_lists::mark as mark_in_lists;
 pub(super) use locking::check_tokens as check_locks;

@@ -5,6 +5,7 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::row::{RowConverter, Rows, SortField};
 use arrow::util::display::array_value_to_string;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::definition::IndexColumn;
@@ -38,6 +39,17 @@ impl Keys {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let keys = self.rows.iter().map(|row| row.data());
         keys.zip(self.has_null.iter().copied())
+    }
+
+    /// A number of each key of an index that has no null, of which different keys seldom have the same.
+    pub fn numbers(&self, index: &str) -> Vec<u64> {
+        let keys = self.iter().filter(|(_, has_null)| !has_null);
+        let number = |(key, _): (&[u8], bool)| {
+            let mut hasher = DefaultHasher::new();
+            (index, key).hash(&mut hasher);
+            hasher.finish()
+        };
+        keys.map(number).collect()
     }
 }
 

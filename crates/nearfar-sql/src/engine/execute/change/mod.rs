@@ -6,7 +6,9 @@
 mod node;
 mod plan;
 mod run;
+mod upsert;
 
 pub(super) use node::ChangedRows;
+pub(in crate::engine) use node::Upsert;
 pub(super) use plan::change_plan;
 pub(super) use run::{Asked, Change, Changed};

@@ -11,10 +11,14 @@ use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
 use std::sync::Arc;
 
-use super::node::ChangedRows;
+use super::node::{ChangedRows, Upsert};
+use super::upsert::indexes_of;
+use crate::engine::execute::modify::target;
 use crate::engine::execute::plan::whole_plan;
 use crate::error::EngineError;
-use crate::sql::{BaseForm, ChangeForms, JoinedForm, SqlError, cast_parameters, change_forms};
+use crate::sql::{
+    BaseForm, ChangeForms, ConflictForm, JoinedForm, SqlError, cast_parameters, change_forms,
+};
 
 /// The plan of a statement that has clauses for which the planner has no words. None for all others.
 ///
@@ -97,6 +101,10 @@ async fn explained(
         Some(node) if is_returning => node.change().clone(),
         _ => plan,
     };
+    let change = match Upsert::of(&change) {
+        Some(upsert) => upsert.insert().clone(),
+        None => change,
+    };
     let mut explain = explain.clone();
     *explain.statement = with_inner(*explain.statement)?;
     Ok(Some(
@@ -145,6 +153,10 @@ async fn of_forms(state: &SessionState, forms: ChangeForms) -> Result<LogicalPla
         BaseForm::Whole(statement) => whole_plan(state, &statement).await?,
         BaseForm::Joined(joined) => joined_plan(state, *joined).await?,
     };
+    let change = match forms.conflict {
+        Some(conflict) => upsert_plan(state, change, conflict).await?,
+        None => change,
+    };
     let Some(returning) = forms.returning else {
         return Ok(change);
     };
@@ -154,6 +166,32 @@ async fn of_forms(state: &SessionState, forms: ChangeForms) -> Result<LogicalPla
     let (exprs, schema) = (returning.expr, returning.schema);
     let returning = Projection::try_new_with_schema(exprs, Arc::new(rows), schema)?;
     Ok(LogicalPlan::Projection(returning))
+}
+
+/// An `INSERT` that looks whether rows are in the way.
+async fn upsert_plan(
+    state: &SessionState,
+    insert: LogicalPlan,
+    conflict: ConflictForm,
+) -> Result<LogicalPlan, EngineError> {
+    let LogicalPlan::Dml(dml) = &insert else {
+        let message = "an insertion into no table".to_owned();
+        return Err(EngineError::Internal { message });
+    };
+    let table = target(dml)?;
+    let table = table.table();
+    // What names no key is wrong now.
+    indexes_of(&conflict.target, table.name(), &table.snapshot())?;
+    let update = match conflict.update {
+        None => None,
+        Some(update) => {
+            let rows = projection(whole_plan(state, &update.rows).await?, "ON CONFLICT")?;
+            let values = new_values(dml, &update.assigned, &rows)?;
+            let values = Projection::try_new(values, rows.input)?;
+            Some(LogicalPlan::Projection(values))
+        }
+    };
+    Ok(Upsert::new(insert, conflict.target, update).into_plan())
 }
 
 /// An `UPDATE` or `DELETE` whose rows and values come from a query.

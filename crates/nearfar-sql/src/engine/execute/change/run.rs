@@ -8,13 +8,15 @@ use datafusion::logical_expr::{DmlStatement, LogicalPlan, Projection, WriteOp};
 use futures::StreamExt;
 use std::sync::Arc;
 
-use super::node::{ChangedRows, rows_plan};
+use super::node::{ChangedRows, Upsert, rows_plan};
 use crate::engine::execute::counted;
 use crate::engine::execute::modify::{target, unsupported};
+use crate::engine::execute::within;
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::load::RowWriter;
+use nearfar_table::error::{IndexError, TableError};
 use nearfar_table::table::{RowId, Table, batch_bytes};
 use nearfar_table::transaction::{NewRows, Transaction};
 
@@ -34,51 +36,79 @@ pub struct Changed {
 /// A statement that changes rows one by one, or gives some of them back.
 pub struct Change<'a> {
     dml: &'a DmlStatement,
+    upsert: Option<&'a Upsert>,
     returning: Option<(&'a Projection, &'a ChangedRows)>,
 }
 
 impl<'a> Change<'a> {
     /// The change that a plan is. None for what gives no rows back and adds some, or truncates a table.
     pub fn of(plan: &'a LogicalPlan) -> Option<Self> {
-        match plan {
-            LogicalPlan::Dml(dml) => {
-                let is_changed_here = matches!(dml.op, WriteOp::Update | WriteOp::Delete);
-                let returning = None;
-                is_changed_here.then_some(Self { dml, returning })
-            }
+        let (plan, returning) = match plan {
             LogicalPlan::Projection(projection) => {
                 let rows = ChangedRows::of(&projection.input)?;
-                match rows.change() {
-                    LogicalPlan::Dml(dml) => Some(Self {
-                        dml,
-                        returning: Some((projection, rows)),
-                    }),
-                    _ => None,
-                }
+                (rows.change(), Some((projection, rows)))
             }
-            _ => None,
-        }
+            plan => (plan, None),
+        };
+        let upsert = Upsert::of(plan);
+        let plan = upsert.map_or(plan, Upsert::insert);
+        let LogicalPlan::Dml(dml) = plan else {
+            return None;
+        };
+        let is_changed_here = returning.is_some()
+            || upsert.is_some()
+            || matches!(dml.op, WriteOp::Update | WriteOp::Delete);
+        is_changed_here.then_some(Self {
+            dml,
+            upsert,
+            returning,
+        })
     }
 }
 
 impl Session {
-    /// Changes rows, and gives back what is asked for of them.
+    /// Changes rows, and gives back what is asked for of them. Where others have committed a key while a statement
+    /// of its own was about to, that looks whose rows are in its way, it looks again.
     pub(in crate::engine::execute) async fn change(
         &self,
         transaction: &Arc<Transaction>,
         state: &SessionState,
         change: &Change<'_>,
     ) -> Result<StatementResult, EngineError> {
+        let mut done = self.change_once(transaction, state, change).await?;
+        loop {
+            match done {
+                Some(result) => return Ok(result),
+                None => {
+                    let again = self.current_transaction()?;
+                    let state = within(&again, state.clone());
+                    done = self.change_once(&again, &state, change).await?;
+                }
+            }
+        }
+    }
+
+    /// The same once. None, and nothing is done, where others have committed a key first.
+    async fn change_once(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        change: &Change<'_>,
+    ) -> Result<Option<StatementResult>, EngineError> {
         let columns = change.returning.map(|(_, rows)| rows.columns());
-        let changed = match &change.dml.op {
-            WriteOp::Insert(InsertOp::Append) => {
+        let changed = match (&change.dml.op, change.upsert) {
+            (WriteOp::Insert(InsertOp::Append), Some(upsert)) => {
+                let given = (change.dml, upsert, columns.is_some());
+                self.rows_to_upsert(transaction, state, given).await?
+            }
+            (WriteOp::Insert(InsertOp::Append), None) => {
                 self.rows_to_insert(transaction, state, change.dml).await?
             }
-            WriteOp::Update | WriteOp::Delete => {
+            (WriteOp::Update | WriteOp::Delete, _) => {
                 self.modify(transaction, state, (change.dml, columns))
                     .await?
             }
-            other => return Err(unsupported(other.name()).into()),
+            (other, _) => return Err(unsupported(other.name()).into()),
         };
         let Changed {
             command,
@@ -98,8 +128,14 @@ impl Session {
             None => None,
         };
         transaction.replace(&table, ids, rows)?;
-        transaction.end_statement(&self.gate).await?;
-        Ok(returned.map_or_else(|| counted(command, count), StatementResult::Rows))
+        match transaction.end_statement(&self.gate).await {
+            Err(TableError::Index(IndexError::Duplicate { .. })) if change.upsert.is_some() => {
+                return Ok(None);
+            }
+            ended => ended?,
+        }
+        let done = returned.map_or_else(|| counted(command, count), StatementResult::Rows);
+        Ok(Some(done))
     }
 
     /// What is given back, all of which is there: what is wrong with it is so before anything is changed.
