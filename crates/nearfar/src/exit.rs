@@ -171,6 +171,42 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<DataFusionError>() {
         return Some(of_datafusion(error));
     }
+    if let Some(error) = error.downcast_ref::<PlanError>() {
+        return of_plan(error);
+    }
+    if let Some(error) = error.downcast_ref::<ExecuteError>() {
+        return of_execute(error);
+    }
+    if let Some(error) = error.downcast_ref::<SqlError>() {
+        return Some(of_sql(error));
+    }
+    let is = |found: bool, exit: Exit| found.then_some(exit);
+    of_benchmark(error)
+        .or_else(|| is(error.is::<ProfileError>(), Exit::Name))
+        .or_else(|| is(error.is::<ParameterError>(), Exit::Name))
+        .or_else(|| is(error.is::<StrategyError>(), Exit::Name))
+        .or_else(|| is(error.is::<UnknownTier>(), Exit::Name))
+        .or_else(|| error.downcast_ref::<SystemError>().map(of_system))
+        .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
+        .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
+        .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
+        .or_else(|| is(error.is::<PointsError>(), Exit::Input))
+        .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
+        .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
+        .or_else(|| error.downcast_ref::<CalibrateError>().map(of_calibration))
+        .or_else(|| is(error.is::<PricesError>(), Exit::Input))
+        .or_else(|| is(error.is::<CostError>(), Exit::Unavailable))
+        .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
+        .or_else(|| is(error.is::<WriteError>(), Exit::Output))
+        .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
+        .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
+        .or_else(|| is(error.is::<ReadError>(), Exit::Input))
+        .or_else(|| error.downcast_ref::<ServerError>().and_then(of_server))
+        .or_else(|| error.downcast_ref::<UserError>().map(of_users))
+}
+
+/// The codes of benchmarks.
+fn of_benchmark(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<BenchError>() {
         return of_bench(error);
     }
@@ -198,37 +234,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<IndexBenchError>() {
         return of_index_bench(error);
     }
-    if let Some(error) = error.downcast_ref::<PlanError>() {
-        return of_plan(error);
-    }
-    if let Some(error) = error.downcast_ref::<ExecuteError>() {
-        return of_execute(error);
-    }
-    if let Some(error) = error.downcast_ref::<SqlError>() {
-        return Some(of_sql(error));
-    }
-    let is = |found: bool, exit: Exit| found.then_some(exit);
-    is(error.is::<ProfileError>(), Exit::Name)
-        .or_else(|| is(error.is::<ParameterError>(), Exit::Name))
-        .or_else(|| is(error.is::<StrategyError>(), Exit::Name))
-        .or_else(|| is(error.is::<UnknownTier>(), Exit::Name))
-        .or_else(|| error.downcast_ref::<SystemError>().map(of_system))
-        .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
-        .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
-        .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
-        .or_else(|| is(error.is::<PointsError>(), Exit::Input))
-        .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
-        .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
-        .or_else(|| error.downcast_ref::<CalibrateError>().map(of_calibration))
-        .or_else(|| is(error.is::<PricesError>(), Exit::Input))
-        .or_else(|| is(error.is::<CostError>(), Exit::Unavailable))
-        .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
-        .or_else(|| is(error.is::<WriteError>(), Exit::Output))
-        .or_else(|| is(error.is::<SpecError>(), Exit::Usage))
-        .or_else(|| is(error.is::<ResumeError>(), Exit::Input))
-        .or_else(|| is(error.is::<ReadError>(), Exit::Input))
-        .or_else(|| error.downcast_ref::<ServerError>().and_then(of_server))
-        .or_else(|| error.downcast_ref::<UserError>().map(of_users))
+    None
 }
 
 fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {

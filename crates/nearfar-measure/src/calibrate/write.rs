@@ -53,6 +53,10 @@ fn number(text: &mut String, profile: &Profile, section: &str, key: &str, value:
         Some(why) => format!("unknown = {}", quoted(why)),
         None => {
             let source = profile.sources.get(&path).map_or("", String::as_str);
+            // What is or is not is 1 or 0 in profiles.
+            let value = value
+                .as_bool()
+                .map_or_else(|| value.clone(), |is| u8::from(is).into());
             format!("value = {value}, source = {}", quoted(source))
         }
     };

@@ -146,7 +146,8 @@ fn parse_key(parser: &mut Parser<'_>) -> Result<KeyClause, SqlError> {
             "there are ADD PRIMARY KEY (…) and ADD UNIQUE (…), with CONSTRAINT name or without",
         )
     })?;
-    if parser.parse_keywords(&[Keyword::USING, Keyword::INDEX, Keyword::TABLESPACE]) {
+    // sqlparser takes the `USING INDEX` before it for the kind of an index.
+    if parser.parse_keyword(Keyword::TABLESPACE) {
         key.place.tablespace = Some(tablespace_name(parser)?);
     }
     Ok(key)

@@ -27,7 +27,6 @@ async fn statements_that_are_not_supported_say_what_is() {
         "MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE",
         "ALTER TABLE t ADD COLUMN b INT",
         "CREATE TABLE u (a INT CHECK (a > 0))",
-        "CREATE TABLE u (a INT DEFAULT 1)",
         "CREATE INDEX i ON t (a + 1)",
         "CREATE INDEX i ON t (a) WHERE a > 0",
         "CREATE INDEX i ON t USING hash (a)",

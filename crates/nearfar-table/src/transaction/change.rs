@@ -399,6 +399,7 @@ impl Transaction {
         index: &Arc<TableIndex>,
         keys: &Keys,
     ) -> Result<Vec<Option<(usize, usize)>>, TableError> {
+        self.reads_all(table);
         let mut changes = self.changes.lock();
         let mut change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
         let base = self.base(table)?;

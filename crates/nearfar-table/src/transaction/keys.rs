@@ -15,6 +15,9 @@ type Entry = (Box<[u8]>, RowId);
 /// Entries by the bytes that they are known by.
 type Entries = BTreeMap<Box<[u8]>, RowId>;
 
+/// An index, and entries of it, sorted.
+pub(super) type IndexEntries = (Arc<TableIndex>, Vec<Box<[u8]>>);
+
 /// What a transaction does to one index.
 #[derive(Debug, Clone)]
 struct IndexChange {
@@ -196,7 +199,7 @@ impl IndexChanges {
     }
 
     /// The entries of all rows that it has added or deleted, sorted, for each index.
-    pub fn changed_entries(&self) -> Vec<(Arc<TableIndex>, Vec<Box<[u8]>>)> {
+    pub fn changed_entries(&self) -> Vec<IndexEntries> {
         let changed = self.0.iter().map(|change| {
             let removed = change.removed.iter().map(|(entry, _)| entry.clone());
             let mut entries: Vec<_> = change.added.keys().cloned().chain(removed).collect();

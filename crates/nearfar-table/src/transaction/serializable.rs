@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Commits, DatabaseSnapshot};
+use super::keys::IndexEntries;
 use super::table_change::Change;
 use crate::error::TransactionError;
 use crate::table::{KeyRange, TableId, TableIndex};
@@ -24,9 +25,6 @@ const RANGES_MAX: usize = 1 << 10;
 
 /// A range of keys of an index.
 type IndexRange = (Arc<TableIndex>, KeyRange);
-
-/// The entries of an index, sorted.
-type IndexEntries = (Arc<TableIndex>, Vec<Box<[u8]>>);
 
 /// What was read of a table.
 #[derive(Debug)]

@@ -10,8 +10,8 @@ use nearfar_table::error::{IndexError, TableError};
 use nearfar_table::placement::Storage;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{
-    IndexColumn, IndexDefinition, IndexKind, IndexRole, RowId, Snapshot, Table, TableIndex,
-    stored_schema,
+    IndexColumn, IndexDefinition, IndexKind, IndexPlacement, IndexRole, RowId, Snapshot, Table,
+    TableIndex, stored_schema,
 };
 use nearfar_table::transaction::{
     Database, Isolation, MergeLimits, MergeScope, NewRows, NewRowsBuilder, Transaction,
@@ -56,9 +56,10 @@ impl Notes {
             columns: vec![IndexColumn::ascending(0)],
             kind: IndexKind::Art,
             role: IndexRole::PrimaryKey,
+            placement: IndexPlacement::default(),
         };
         let snapshot = table.snapshot();
-        let index = TableIndex::filled(definition, &snapshot).expect("an index");
+        let index = TableIndex::filled(definition, &snapshot, &storage).expect("an index");
         let commits = database.lock();
         commits.install(&table, snapshot.with_indexes(vec![index]));
         drop(commits);

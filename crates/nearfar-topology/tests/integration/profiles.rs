@@ -52,7 +52,7 @@ fn numbers(prefix: &str, json: &serde_json::Value) -> Vec<String> {
 #[test]
 fn every_builtin_profile_is_valid_and_every_number_has_a_source() {
     let names: Vec<&str> = Profile::builtin_names().collect();
-    assert_eq!(names.len(), 11);
+    assert_eq!(names.len(), 14);
     for name in names {
         let profile = Profile::builtin(name).unwrap();
         assert_eq!(profile.name, name);

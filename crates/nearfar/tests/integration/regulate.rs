@@ -62,15 +62,19 @@ fn the_machine_is_as_it_was_and_a_dry_run_opens_no_journal() {
         "--root",
         root,
     ];
-    run([&arguments[..], &["--journal", place, "--dry-run"]].concat()).succeeded();
+    let regulate = |more: &[&str]| {
+        let ran = run([&arguments[..], &["--journal", place], more].concat());
+        ran.succeeded_telling("watching: ");
+    };
+    regulate(&["--dry-run"]);
     assert!(!journal.exists());
-    run([&arguments[..], &["--journal", place]].concat()).succeeded();
+    regulate(&[]);
     assert_eq!(quota(folder.path()), "max 100000\n");
     let changes = journal.join("changes");
     let file = folder.path().join(QUOTA);
     let left = format!("{{\"file\":{file:?},\"content\":\"200000 100000\\n\"}}\n");
     fs::write(&changes, left).expect("written");
-    run(["regulate", "restore", "--journal", place]).succeeded();
+    run(["regulate", "restore", "--journal", place]).succeeded_telling("restored ");
     assert_eq!(quota(folder.path()), "200000 100000\n");
     assert!(!changes.exists());
 }

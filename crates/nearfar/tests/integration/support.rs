@@ -42,6 +42,14 @@ impl Ran {
         self.stdout
     }
 
+    /// Checks that the run succeeded, and told something of it beside its results.
+    #[track_caller]
+    pub fn succeeded_telling(self, told: &str) -> String {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        assert!(self.stderr.contains(told), "{}", self.stderr);
+        self.stdout
+    }
+
     /// Checks that the run ended with `code` and one message that holds all of `told`.
     #[track_caller]
     pub fn failed(&self, code: i32, told: &[&str]) {
