@@ -50,7 +50,7 @@ impl Connection {
             return Err(Failure::new(state::INTERNAL_ERROR, message).into());
         };
         let (session, wanted) = (self.session.clone(), Arc::clone(statement));
-        let work = async move { session.copied_columns(&wanted).await };
+        let work = Box::pin(async move { session.copied_columns(&wanted).await });
         let schema = self.on_workers(&read.text, deadline, work).await?;
         let formats = vec![TEXT; schema.fields().len()];
         let decoder = Decoder::new(
@@ -66,7 +66,7 @@ impl Connection {
         let (session, wanted) = (self.session.clone(), Arc::clone(statement));
         let gate = Arc::<CommitGate>::default();
         let behind = Arc::clone(&gate);
-        let work = async move { session.copy_in(&behind, &wanted, rows).await };
+        let work = Box::pin(async move { session.copy_in(&behind, &wanted, rows).await });
         let mut task = self.begin(gate, deadline, work).await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let taking = async {

@@ -218,7 +218,7 @@ impl Connection {
         deadline: Option<Instant>,
     ) -> Result<Described, Ended> {
         let (session, statement) = (self.session.clone(), Arc::clone(statement));
-        let work = async move { session.describe(&statement).await };
+        let work = Box::pin(async move { session.describe(&statement).await });
         let mut described = self.on_workers(text, deadline, work).await?;
         let casts = std::mem::take(&mut described.casts);
         for (at, cast) in casts.into_iter().enumerate() {

@@ -163,7 +163,7 @@ impl Connection {
             given.map(|(parameter, digits): (_, &Bytes)| parameter.read(Some(digits), true));
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let (session, compiled) = (self.session.clone(), Arc::clone(&statement));
-        let work = async move { session.compile(&compiled, &values).await };
+        let work = Box::pin(async move { session.compile(&compiled, &values).await });
         let is_compiled = self.on_workers(&read.text, deadline, work).await?;
         Ok(is_compiled.then(|| {
             Arc::new(Compiled {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, StringArray};
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use nearfar_sql::engine::{
     CommandTag, Interrupt, RowStream, StatementResult, TransactionState, isolation_name,
@@ -30,6 +31,9 @@ use crate::wire::Writer;
 
 /// The format of values that are text.
 pub const TEXT: i16 = 0;
+
+/// What the threads for statements do. Statements have large states, which are moved nowhere but where they run.
+pub type Work<T> = BoxFuture<'static, Result<T, EngineError>>;
 
 /// A statement that was read.
 #[derive(Debug, Clone)]
@@ -166,7 +170,7 @@ impl Connection {
     ) -> Result<Vec<Read>, Ended> {
         let text: Arc<str> = sql.into();
         let (session, given) = (self.session.clone(), Arc::clone(&text));
-        let work = async move {
+        let work = Box::pin(async move {
             let statements = session.read(&given)?.into_iter();
             let read = |statement: Statement| Read {
                 kind: match Command::read(statement.text()) {
@@ -176,7 +180,7 @@ impl Connection {
                 text: Arc::clone(&given),
             };
             Ok(statements.map(read).collect())
-        };
+        });
         self.on_workers(&text, deadline, work).await
     }
 
@@ -204,7 +208,7 @@ impl Connection {
             Some(ClientCopy::Out(copy)) => {
                 let encoder = Encoder::new(copy.options.clone());
                 let session = self.session.clone();
-                let work = async move { session.copy_out(&statement).await };
+                let work = Box::pin(async move { session.copy_out(&statement).await });
                 let rows = self.on_workers(&read.text, deadline, work).await?;
                 let output = Output::new(rows, &[], Some(encoder), read, "COPY")?;
                 return Ok(Outcome::Rows(output));
@@ -228,7 +232,8 @@ impl Connection {
         let command = statement.session_command().cloned();
         let (session, gate) = (self.session.clone(), Arc::<CommitGate>::default());
         let behind = Arc::clone(&gate);
-        let work = async move { session.run_behind(&behind, &statement, &parameters).await };
+        let work =
+            Box::pin(async move { session.run_behind(&behind, &statement, &parameters).await });
         let result = self
             .on_workers_behind(gate, &read.text, deadline, work)
             .await?;
@@ -304,7 +309,7 @@ impl Connection {
         &mut self,
         text: &str,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+        work: Work<T>,
     ) -> Result<T, Ended> {
         self.on_workers_behind(Arc::default(), text, deadline, work)
             .await
@@ -316,7 +321,7 @@ impl Connection {
         gate: Arc<CommitGate>,
         text: &str,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+        work: Work<T>,
     ) -> Result<T, Ended> {
         let mut task = self.begin(gate, deadline, work).await?;
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -332,7 +337,7 @@ impl Connection {
         &mut self,
         gate: Arc<CommitGate>,
         deadline: Option<Instant>,
-        work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+        work: Work<T>,
     ) -> Result<Running<Result<T, EngineError>>, Ended> {
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         let (cancel, halt) = (&self.cancel, &self.shared.halt);
