@@ -1,4 +1,4 @@
-//! Tables by their names and identifiers: `regclass`, and their sizes.
+//! Tables by their names and identifiers: `regclass`, their sizes, and what is declared of them.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, Int64Type};
 use datafusion::catalog::CatalogProvider;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 use futures::FutureExt;
 use nearfar_sql::engine::{PUBLIC, TEMPORARY};
@@ -17,7 +18,8 @@ use nearfar_sql::error::EngineError;
 use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::{PG_CATALOG, SqlError};
 
-use super::contents::relation_id;
+use super::contents::{Contents, constraint_id, relation_id};
+use super::keys::{Index, quoted};
 
 /// Where tables are looked for that are named without a schema.
 const SEARCHED: [&str; 3] = [TEMPORARY, PUBLIC, PG_CATALOG];
@@ -31,13 +33,22 @@ pub fn all(catalog: &Arc<dyn CatalogProvider>) -> Vec<ScalarUDF> {
         ("pg_relation_size", Lookup::Size),
         ("pg_table_size", Lookup::Size),
         ("pg_total_relation_size", Lookup::Size),
+        ("pg_get_indexdef", Lookup::Index),
+        ("pg_get_constraintdef", Lookup::Constraint),
     ];
     let functions = functions.map(|(name, lookup)| {
         ScalarUDF::from(Classes {
             name,
             lookup,
             catalog: Arc::clone(catalog),
-            signature: Signature::any(1, Volatility::Stable),
+            signature: match lookup {
+                // A column, and whether it is to be read by people.
+                Lookup::Index | Lookup::Constraint => {
+                    let signatures = (1..=3).map(TypeSignature::Any).collect();
+                    Signature::one_of(signatures, Volatility::Stable)
+                }
+                _ => Signature::any(1, Volatility::Stable),
+            },
         })
     });
     functions.into()
@@ -46,9 +57,15 @@ pub fn all(catalog: &Arc<dyn CatalogProvider>) -> Vec<ScalarUDF> {
 /// What is wanted of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lookup {
-    Identifier { must_exist: bool },
+    Identifier {
+        must_exist: bool,
+    },
     Name,
     Size,
+    /// The statement that makes an index.
+    Index,
+    /// What a table's statement says of a constraint.
+    Constraint,
 }
 
 /// A function of a table's name or identifier.
@@ -85,15 +102,14 @@ impl ScalarUDFImpl for Classes {
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.lookup {
-            Lookup::Name => DataType::Utf8,
-            _ => DataType::Int64,
+            Lookup::Name | Lookup::Index | Lookup::Constraint => DataType::Utf8,
+            Lookup::Identifier { .. } | Lookup::Size => DataType::Int64,
         })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let given = ColumnarValue::values_to_arrays(&args.args)?;
-        let given = relations(&given[0])?;
-        let given = given.into_iter();
+        let arguments = ColumnarValue::values_to_arrays(&args.args)?;
+        let given = relations(&arguments[0])?.into_iter();
         let numbers = |numbers: Result<Int64Array>| Ok(Arc::new(numbers?) as ArrayRef);
         let found = match self.lookup {
             Lookup::Identifier { must_exist } => numbers(
@@ -106,6 +122,7 @@ impl ScalarUDFImpl for Classes {
                 let names = given.map(|relation| Some(self.shown_name(relation?)));
                 Ok(Arc::new(names.collect::<StringArray>()) as ArrayRef)
             }
+            Lookup::Index | Lookup::Constraint => self.declarations(&arguments[0]),
         };
         found.map(ColumnarValue::Array)
     }
@@ -193,6 +210,31 @@ impl Classes {
         }
     }
 
+    /// How the indexes or constraints of these identifiers are declared; nothing of others.
+    fn declarations(&self, ids: &ArrayRef) -> Result<ArrayRef> {
+        let mut contents = Contents::new("", "");
+        // Tables in memory are there without waiting.
+        contents
+            .add(self.catalog.as_ref())
+            .now_or_never()
+            .transpose()?;
+        let indexes = Index::all(&contents);
+        let declaration = |id: i64| {
+            indexes.iter().find_map(|index| {
+                let own = index.relation.id();
+                match self.lookup {
+                    Lookup::Constraint if constraint_id(own) == id => index.clause(),
+                    Lookup::Index if own == id => Some(index.statement()),
+                    _ => None,
+                }
+            })
+        };
+        let ids = cast(ids, &DataType::Int64)?;
+        let ids = ids.as_primitive::<Int64Type>().iter();
+        let texts = ids.map(|id| id.and_then(declaration));
+        Ok(Arc::new(texts.collect::<StringArray>()))
+    }
+
     fn has(&self, schema: &str, name: &str) -> bool {
         let schema = self.catalog.schema(schema);
         schema.is_some_and(|schema| schema.table_exist(name))
@@ -254,16 +296,6 @@ fn unknown(relation: &Relation) -> datafusion::error::DataFusionError {
         } => format!("{schema}.{name}"),
     };
     EngineError::from(SqlError::UnknownTable { table }).into()
-}
-
-/// A name as it must be written.
-fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    match begins && name.chars().all(is_plain) {
-        true => name.to_owned(),
-        false => format!("\"{}\"", name.replace('"', "\"\"")),
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::datatypes::{FieldRef, SchemaRef};
-use datafusion::catalog::CatalogProvider;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::catalog::{CatalogProvider, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
 use nearfar_sql::engine::{PUBLIC, TEMPORARY, sequence_of};
+use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::PG_CATALOG;
+use nearfar_table::table::{IdentityKind, IndexDefinition, TableRules};
 use pgwire::api::Type;
 
 use crate::columns::described;
@@ -35,13 +37,29 @@ pub struct Contents {
     pub relations: Vec<Arc<Relation>>,
 }
 
-/// A table, view or sequence.
+/// What a relation is.
+#[derive(Debug, Clone)]
+pub enum RelationKind {
+    Table,
+    View,
+    Sequence,
+    Index {
+        table: Arc<Relation>,
+        definition: Arc<IndexDefinition>,
+    },
+}
+
+/// A table, view, sequence or index.
+#[derive(Debug)]
 pub struct Relation {
     pub schema: String,
     pub name: String,
-    pub is_view: bool,
-    pub is_sequence: bool,
+    pub kind: RelationKind,
     pub columns: SchemaRef,
+    /// What was declared of the rows of a table.
+    pub rules: Arc<TableRules>,
+    /// Indexes of a table.
+    pub indexes: usize,
 }
 
 /// A column of a table or view.
@@ -76,18 +94,50 @@ impl Contents {
                 let Some(provider) = &provider else { break };
                 // One that was dropped meanwhile is not there.
                 if let Some(table) = provider.table(&name).await? {
-                    self.relations.push(Arc::new(Relation {
-                        schema: schema.clone(),
-                        name,
-                        is_view: table.table_type() == TableType::View,
-                        is_sequence: sequence_of(table.as_ref()).is_some(),
-                        columns: table.schema(),
-                    }));
+                    self.add_relation(&schema, name, table.as_ref());
                 }
             }
             self.schemas.push(schema);
         }
         Ok(())
+    }
+
+    /// Adds a table, view or sequence, and a table's indexes.
+    fn add_relation(&mut self, schema: &str, name: String, provider: &dyn TableProvider) {
+        let table = table_of(provider);
+        let snapshot = table.map(|table| table.snapshot());
+        let indexes = snapshot.iter().flat_map(|snapshot| snapshot.indexes());
+        let indexes: Vec<Arc<IndexDefinition>> = indexes
+            .map(|index| Arc::clone(index.definition()))
+            .collect();
+        let is_sequence = sequence_of(provider).is_some();
+        let relation = Arc::new(Relation {
+            schema: schema.to_owned(),
+            name,
+            kind: match provider.table_type() {
+                TableType::View => RelationKind::View,
+                _ if is_sequence => RelationKind::Sequence,
+                _ => RelationKind::Table,
+            },
+            columns: provider.schema(),
+            rules: table.map(|table| table.rules()).unwrap_or_default(),
+            indexes: indexes.len(),
+        });
+        let indexes = indexes.into_iter().map(|definition| {
+            Arc::new(Relation {
+                schema: schema.to_owned(),
+                name: definition.name.clone(),
+                kind: RelationKind::Index {
+                    table: Arc::clone(&relation),
+                    definition,
+                },
+                columns: Arc::new(Schema::empty()),
+                rules: Arc::default(),
+                indexes: 0,
+            })
+        });
+        let all = [Arc::clone(&relation)].into_iter().chain(indexes);
+        self.relations.extend(all);
     }
 
     /// All columns that clients can be sent.
@@ -107,6 +157,24 @@ impl Contents {
             })
         });
         attributes.collect()
+    }
+}
+
+impl Attribute {
+    /// Whether it has a default, which an identity's number is not.
+    pub fn has_default(&self) -> bool {
+        let name = self.field.name();
+        let rules = &self.relation.rules;
+        rules.defaults.contains_key(name) && !rules.identities.contains_key(name)
+    }
+
+    /// PostgreSQL's letter of an identity; nothing for others.
+    pub fn identity(&self) -> &'static str {
+        match self.relation.rules.identities.get(self.field.name()) {
+            Some(IdentityKind::Always) => "a",
+            Some(IdentityKind::ByDefault) => "d",
+            None => "",
+        }
     }
 }
 
@@ -137,6 +205,16 @@ fn hashed(key: impl Hash) -> i64 {
 pub fn relation_id(schema: &str, name: &str) -> i64 {
     let is_visible = [PUBLIC, TEMPORARY].contains(&schema);
     (hashed((schema, name)) & !VISIBLE) | i64::from(is_visible)
+}
+
+/// The identifier of the constraint that an index is.
+pub fn constraint_id(index: i64) -> i64 {
+    hashed(("constraint", index))
+}
+
+/// The identifier of the default of a column.
+pub fn default_id(table: i64, column: i64) -> i64 {
+    hashed(("default", table, column))
 }
 
 /// Whether the table of this identifier is found without its schema.

@@ -13,13 +13,6 @@ const NUMBER: Of<()> = Of::Number(|()| 0);
 const FLAG: Of<()> = Of::Flag(|()| false);
 const TEXT: Of<()> = Of::Null;
 
-pub const ATTRDEF: &Columns<()> = &[
-    ("oid", NUMBER),
-    ("adrelid", NUMBER),
-    ("adnum", NUMBER),
-    ("adbin", TEXT),
-];
-
 pub const COLLATION: &Columns<()> = &[
     ("oid", NUMBER),
     ("collname", TEXT),
@@ -27,42 +20,11 @@ pub const COLLATION: &Columns<()> = &[
     ("collprovider", TEXT),
 ];
 
-pub const CONSTRAINT: &Columns<()> = &[
-    ("oid", NUMBER),
-    ("conname", TEXT),
-    ("connamespace", NUMBER),
-    ("contype", TEXT),
-    ("condeferrable", FLAG),
-    ("condeferred", FLAG),
-    ("convalidated", FLAG),
-    ("conrelid", NUMBER),
-    ("contypid", NUMBER),
-    ("conindid", NUMBER),
-    ("conparentid", NUMBER),
-    ("confrelid", NUMBER),
-    ("conkey", TEXT),
-    ("confkey", TEXT),
-];
-
 pub const DESCRIPTION: &Columns<()> = &[
     ("objoid", NUMBER),
     ("classoid", NUMBER),
     ("objsubid", NUMBER),
     ("description", TEXT),
-];
-
-pub const INDEX: &Columns<()> = &[
-    ("indexrelid", NUMBER),
-    ("indrelid", NUMBER),
-    ("indnatts", NUMBER),
-    ("indnkeyatts", NUMBER),
-    ("indisunique", FLAG),
-    ("indisprimary", FLAG),
-    ("indisclustered", FLAG),
-    ("indisvalid", FLAG),
-    ("indkey", TEXT),
-    ("indexprs", TEXT),
-    ("indpred", TEXT),
 ];
 
 pub const INHERITS: &Columns<()> = &[

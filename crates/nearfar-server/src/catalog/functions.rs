@@ -19,6 +19,7 @@ use postgres_types::Kind;
 
 use super::SERVER_VERSION;
 use super::contents::{OWNER, is_visible};
+use super::tables::types;
 
 /// What is true of the modifiers of numeric types in PostgreSQL: they count from here, and the scale
 /// is in these bits.
@@ -40,10 +41,7 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("pg_get_userbyid", text(OWNER)),
         ("pg_encoding_to_char", text("UTF8")),
         ("pg_tablespace_location", text("")),
-        ("pg_get_expr", none()),
         ("pg_get_viewdef", none()),
-        ("pg_get_constraintdef", none()),
-        ("pg_get_indexdef", none()),
         ("pg_get_function_result", none()),
         ("pg_get_function_arguments", none()),
         ("obj_description", none()),
@@ -75,7 +73,9 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
             visible as Compute,
         ),
         ("format_type", 2..=2, DataType::Utf8, formatted_type),
+        ("pg_get_expr", 2..=3, DataType::Utf8, expression),
         ("pg_typeof", 1..=1, DataType::Utf8, type_of),
+        ("to_regtype", 1..=1, DataType::Int64, type_of_name),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
     ];
     let computed = computed.map(|(name, arguments, gives, compute)| {
@@ -184,6 +184,23 @@ fn formatted_type(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         Some(type_name(&kind, modifier.unwrap_or(-1)))
     });
     Ok(Arc::new(names.collect::<StringArray>()))
+}
+
+/// Expressions as they were declared, which is how the catalogs keep them.
+fn expression(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    Ok(cast(&arguments[0], &DataType::Utf8)?)
+}
+
+/// The identifiers of types by their names in SQL or in `pg_type`; none of names that no type has.
+fn type_of_name(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let names = cast(&arguments[0], &DataType::Utf8)?;
+    let ids = names.as_string::<i32>().iter().map(|name| {
+        let name = name?.trim().to_ascii_lowercase();
+        let known = types().into_iter();
+        let mut known = known.filter(|kind| kind.name() == name || type_name(kind, -1) == name);
+        known.next().map(|kind| i64::from(kind.oid()))
+    });
+    Ok(Arc::new(ids.collect::<Int64Array>()))
 }
 
 /// The name of the type that values have.

@@ -2,12 +2,13 @@
 //! session, and the functions that queries of it call.
 //!
 //! The catalogs are made anew for every query of what the session sees ([`contents`]). They have the columns
-//! that psql and drivers read. Of things that Nearfar has none of, such as indexes, there are no rows.
+//! that psql and drivers read. Of things that Nearfar has none of, such as collations, there are no rows.
 
 mod classes;
 mod contents;
 mod empty;
 mod functions;
+mod keys;
 mod tables;
 
 use std::sync::Arc;

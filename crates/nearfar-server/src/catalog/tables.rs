@@ -6,11 +6,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use nearfar_sql::columns::{Columns, Of, batch, schema};
+use nearfar_table::table::IndexKind;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
-use super::contents::{Attribute, Contents, OWNER, OWNER_ID, Relation, USER_ID, schema_id};
+use super::contents::{
+    Attribute, Contents, OWNER, OWNER_ID, Relation, RelationKind, USER_ID, schema_id,
+};
 use super::empty;
+use super::keys::{self, Index};
 
 /// A catalog: its name, and how it is made.
 #[derive(Debug)]
@@ -33,7 +37,7 @@ macro_rules! table {
 
 /// All catalogs that can be read.
 pub const TABLES: &[Table] = &[
-    table!("pg_am", AM, |_: &Contents| vec![()]),
+    table!("pg_am", AM, methods),
     table!("pg_attribute", ATTRIBUTE, Contents::attributes),
     table!("pg_authid", ROLE, roles),
     table!("pg_class", CLASS, relations),
@@ -49,21 +53,50 @@ pub const TABLES: &[Table] = &[
     table!("pg_type", TYPE, |_: &Contents| types()),
     table!("pg_user", USER, roles),
     table!("pg_views", VIEW, views_only),
-    table!("pg_attrdef", empty::ATTRDEF, empty::none),
+    table!("pg_attrdef", keys::ATTRDEF, keys::defaults),
     table!("pg_collation", empty::COLLATION, empty::none),
-    table!("pg_constraint", empty::CONSTRAINT, empty::none),
+    table!("pg_constraint", keys::CONSTRAINT, Index::constraints),
     table!("pg_description", empty::DESCRIPTION, empty::none),
-    table!("pg_index", empty::INDEX, empty::none),
+    table!("pg_index", keys::INDEX, Index::all),
     table!("pg_inherits", empty::INHERITS, empty::none),
     table!("pg_proc", empty::PROC, empty::none),
 ];
 
-/// The only way in which tables are kept.
-const AM: &Columns<()> = &[
-    ("oid", Of::Number(|_| HEAP_ID)),
-    ("amname", Of::Text(|_| Some("nearfar".to_owned()))),
+/// A way in which tables or indexes are kept.
+struct Method {
+    id: i64,
+    name: &'static str,
+    /// PostgreSQL's letter of what is kept so.
+    kept: &'static str,
+}
+
+fn methods(_: &Contents) -> Vec<Method> {
+    let tables = Method {
+        id: HEAP_ID,
+        name: "nearfar",
+        kept: "t",
+    };
+    let trees = IndexKind::ALL.map(|kind| Method {
+        id: tree_id(kind),
+        name: kind.name(),
+        kept: "i",
+    });
+    [tables].into_iter().chain(trees).collect()
+}
+
+/// The identifier of a kind of index: PostgreSQL gives none of these.
+fn tree_id(kind: IndexKind) -> i64 {
+    match kind {
+        IndexKind::Art => 8001,
+        IndexKind::Masstree => 8002,
+    }
+}
+
+const AM: &Columns<Method> = &[
+    ("oid", Of::Number(|it| it.id)),
+    ("amname", Of::Text(|it| Some(it.name.to_owned()))),
     ("amhandler", Of::Number(|_| 0)),
-    ("amtype", Of::Text(|_| Some("t".to_owned()))),
+    ("amtype", Of::Text(|it| letter(it.kept))),
 ];
 /// The identifier that PostgreSQL's own way has.
 const HEAP_ID: i64 = 2;
@@ -80,13 +113,14 @@ fn relations(contents: &Contents) -> Vec<Arc<Relation>> {
 fn tables_only(contents: &Contents) -> Vec<Arc<Relation>> {
     let relations = contents.relations.iter().cloned();
     relations
-        .filter(|relation| !relation.is_view && !relation.is_sequence)
+        .filter(|relation| matches!(relation.kind, RelationKind::Table))
         .collect()
 }
 
 fn views_only(contents: &Contents) -> Vec<Arc<Relation>> {
     let relations = contents.relations.iter().cloned();
-    relations.filter(|relation| relation.is_view).collect()
+    let is_view = |relation: &Arc<Relation>| matches!(relation.kind, RelationKind::View);
+    relations.filter(is_view).collect()
 }
 
 fn letter(letter: &str) -> Option<String> {
@@ -102,7 +136,11 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ("relowner", Of::Number(|_| OWNER_ID)),
     (
         "relam",
-        Of::Number(|it| if it.is_view { 0 } else { HEAP_ID }),
+        Of::Number(|it| match &it.kind {
+            RelationKind::View => 0,
+            RelationKind::Index { definition, .. } => tree_id(definition.kind),
+            RelationKind::Table | RelationKind::Sequence => HEAP_ID,
+        }),
     ),
     ("relfilenode", Of::Number(|it| it.id())),
     ("reltablespace", Of::Number(|_| 0)),
@@ -110,7 +148,7 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ("reltuples", Of::Number(|_| -1)),
     ("relallvisible", Of::Number(|_| 0)),
     ("reltoastrelid", Of::Number(|_| 0)),
-    ("relhasindex", Of::Flag(|_| false)),
+    ("relhasindex", Of::Flag(|it| it.indexes > 0)),
     ("relisshared", Of::Flag(|_| false)),
     (
         "relpersistence",
@@ -119,10 +157,11 @@ const CLASS: &Columns<Arc<Relation>> = &[
     (
         "relkind",
         Of::Text(|it| {
-            letter(match (it.is_view, it.is_sequence) {
-                (true, _) => "v",
-                (_, true) => "S",
-                _ => "r",
+            letter(match it.kind {
+                RelationKind::Table => "r",
+                RelationKind::View => "v",
+                RelationKind::Sequence => "S",
+                RelationKind::Index { .. } => "i",
             })
         }),
     ),
@@ -162,9 +201,9 @@ const ATTRIBUTE: &Columns<Attribute> = &[
     ("attcompression", Of::Text(|_| letter(""))),
     ("attstattarget", Of::Number(|_| -1)),
     ("attnotnull", Of::Flag(|it| !it.field.is_nullable())),
-    ("atthasdef", Of::Flag(|_| false)),
+    ("atthasdef", Of::Flag(Attribute::has_default)),
     ("atthasmissing", Of::Flag(|_| false)),
-    ("attidentity", Of::Text(|_| letter(""))),
+    ("attidentity", Of::Text(|it| letter(it.identity()))),
     ("attgenerated", Of::Text(|_| letter(""))),
     ("attisdropped", Of::Flag(|_| false)),
     ("attislocal", Of::Flag(|_| true)),
@@ -281,7 +320,7 @@ const TABLE: &Columns<Arc<Relation>> = &[
     ("tablename", Of::Text(|it| Some(it.name.clone()))),
     ("tableowner", Of::Text(|_| Some(OWNER.to_owned()))),
     ("tablespace", Of::Null),
-    ("hasindexes", Of::Flag(|_| false)),
+    ("hasindexes", Of::Flag(|it| it.indexes > 0)),
     ("hasrules", Of::Flag(|_| false)),
     ("hastriggers", Of::Flag(|_| false)),
     ("rowsecurity", Of::Flag(|_| false)),
@@ -334,7 +373,8 @@ const ARRAYS: [Type; 13] = [
     Type::NUMERIC_ARRAY,
 ];
 
-fn types() -> Vec<Type> {
+/// All types that there are.
+pub fn types() -> Vec<Type> {
     SCALARS.into_iter().chain(ARRAYS).collect()
 }
 

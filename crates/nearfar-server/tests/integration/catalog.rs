@@ -122,7 +122,54 @@ async fn catalogs_are_tables_and_follow_changes() {
     let like = client.query_one(like, &[]).await.expect("a row");
     let like: Vec<bool> = (0..3).map(|at| like.get(at)).collect();
     assert_eq!(like, [true, false, true]);
-    let none = "SELECT count(*) FROM pg_catalog.pg_index";
-    let none = client.query_one(none, &[]).await.expect("counted");
-    assert_eq!(none.get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_declared_of_tables_is_in_the_catalogs() {
+    let server = start().await;
+    let client = server.client().await;
+    client
+        .batch_execute(
+            "CREATE TABLE t (k BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, \"A b\" INT DEFAULT 1 + 1, \
+                             c VARCHAR NOT NULL, UNIQUE (c, k));
+             CREATE INDEX t_b ON t USING masstree (\"A b\" DESC, c)",
+        )
+        .await
+        .expect("a table");
+    let texts = async |sql: &str| {
+        let rows = client.query(sql, &[]).await.expect(sql);
+        let text = |row: &tokio_postgres::Row| row.get::<_, Option<String>>(0);
+        rows.iter().map(text).collect::<Vec<_>>()
+    };
+    let some = |all: &[&str]| -> Vec<_> { all.iter().map(|it| Some((*it).to_owned())).collect() };
+    // As psql asks for the indexes of a table.
+    let indexes = "SELECT pg_catalog.pg_get_indexdef(i.indexrelid, 0, true) FROM pg_catalog.pg_class c, \
+                   pg_catalog.pg_class c2, pg_catalog.pg_index i LEFT JOIN pg_catalog.pg_constraint con ON \
+                   (conrelid = i.indrelid AND conindid = i.indexrelid AND contype IN ('p','u','x')) \
+                   WHERE c.oid = 't'::regclass AND c.relhasindex AND c.oid = i.indrelid AND i.indexrelid = c2.oid \
+                   AND c2.relkind = 'i' ORDER BY i.indisprimary DESC, c2.relname";
+    let expected = some(&[
+        "CREATE UNIQUE INDEX t_pkey ON public.t USING art (k)",
+        "CREATE INDEX t_b ON public.t USING masstree (\"A b\" DESC, c)",
+        "CREATE UNIQUE INDEX t_c_k_key ON public.t USING art (c, k)",
+    ]);
+    assert_eq!(texts(indexes).await, expected);
+    let constraints = "SELECT conname || ' ' || contype || ' ' || conkey || ' ' || pg_get_constraintdef(oid) \
+                       FROM pg_constraint WHERE conrelid = 't'::regclass ORDER BY 1";
+    let expected = some(&[
+        "t_c_k_key u {3,1} UNIQUE (c, k)",
+        "t_pkey p {1} PRIMARY KEY (k)",
+    ]);
+    assert_eq!(texts(constraints).await, expected);
+    let columns = "SELECT attname || ':' || attidentity || ':' || atthasdef || ':' || coalesce((SELECT \
+                   pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d WHERE d.adrelid = a.attrelid AND d.adnum = \
+                   a.attnum AND a.atthasdef), '-') FROM pg_attribute a WHERE attrelid = 't'::regclass ORDER BY attnum";
+    let expected = some(&["k:a:false:-", "A b::true:1 + 1", "c::false:-"]);
+    assert_eq!(texts(columns).await, expected);
+    let trees = "SELECT amname FROM pg_am JOIN pg_class c ON relam = pg_am.oid WHERE relname IN ('t', 't_b') ORDER BY 1";
+    assert_eq!(texts(trees).await, some(&["masstree", "nearfar"]));
+    let types = "SELECT format_type(to_regtype('character varying'), -1) || coalesce(to_regtype('hstore')::text, '')";
+    assert_eq!(texts(types).await, some(&["character varying"]));
+    client.batch_execute("DROP TABLE t").await.expect("dropped");
+    assert_eq!(texts("SELECT conname FROM pg_constraint").await, []);
 }

@@ -19,12 +19,15 @@ pub(super) use meaning::length_of;
 pub const PG_CATALOG: &str = "pg_catalog";
 
 /// The system catalogs that have rows.
-pub const CATALOGS: [&str; 12] = [
+pub const CATALOGS: [&str; 15] = [
     "pg_am",
+    "pg_attrdef",
     "pg_attribute",
     "pg_authid",
     "pg_class",
+    "pg_constraint",
     "pg_database",
+    "pg_index",
     "pg_namespace",
     "pg_roles",
     "pg_tables",
@@ -35,13 +38,11 @@ pub const CATALOGS: [&str; 12] = [
 ];
 
 /// The system catalogs of what Nearfar has not.
-const EMPTY_CATALOGS: [&str; 35] = [
+const EMPTY_CATALOGS: [&str; 32] = [
     "pg_aggregate",
-    "pg_attrdef",
     "pg_auth_members",
     "pg_cast",
     "pg_collation",
-    "pg_constraint",
     "pg_conversion",
     "pg_default_acl",
     "pg_depend",
@@ -52,7 +53,6 @@ const EMPTY_CATALOGS: [&str; 35] = [
     "pg_foreign_data_wrapper",
     "pg_foreign_server",
     "pg_foreign_table",
-    "pg_index",
     "pg_indexes",
     "pg_inherits",
     "pg_language",
@@ -190,7 +190,7 @@ mod tests {
                 "SELECT NULL AS polname, NULL AS y WHERE false",
             ),
             (
-                "SELECT (SELECT d.adbin FROM pg_attrdef d WHERE d.a = t.a), NOT EXISTS(SELECT 1 FROM pg_index) FROM t",
+                "SELECT (SELECT d.x FROM pg_description d WHERE d.a = t.a), NOT EXISTS(SELECT 1 FROM pg_policy) FROM t",
                 "SELECT NULL, true FROM t",
             ),
             (
@@ -206,12 +206,12 @@ mod tests {
                 "SELECT '{}' FROM t",
             ),
             (
-                "SELECT count(*) FROM pg_catalog.pg_index",
-                "SELECT count(*) FROM pg_catalog.pg_index",
+                "SELECT count(*) FROM pg_catalog.pg_policy",
+                "SELECT count(*) FROM pg_catalog.pg_policy",
             ),
             (
-                "SELECT a FROM t LEFT JOIN pg_catalog.pg_index i ON true",
-                "SELECT a FROM t LEFT JOIN pg_catalog.pg_index i ON true",
+                "SELECT a FROM t LEFT JOIN pg_catalog.pg_policy i ON true",
+                "SELECT a FROM t LEFT JOIN pg_catalog.pg_policy i ON true",
             ),
         ] {
             let rewritten = rewritten(sql).replace(" AS i ", " i ");

@@ -1,0 +1,194 @@
+//! What is declared of tables beside their columns: indexes, keys and defaults, in PostgreSQL's terms.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use nearfar_sql::columns::{Columns, Of};
+use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole};
+
+use super::contents::{Contents, Relation, RelationKind, constraint_id, default_id, schema_id};
+
+/// An index, and the table that it is of.
+#[derive(Clone)]
+pub struct Index {
+    /// As a relation of its own.
+    pub relation: Arc<Relation>,
+    pub table: Arc<Relation>,
+    pub definition: Arc<IndexDefinition>,
+}
+
+/// The value of a column of rows that are added without one.
+pub struct Default {
+    table: Arc<Relation>,
+    /// From 1.
+    number: i64,
+    sql: String,
+}
+
+impl Index {
+    /// All of what a session sees.
+    pub fn all(contents: &Contents) -> Vec<Self> {
+        let indexes = contents.relations.iter().filter_map(|relation| {
+            let RelationKind::Index { table, definition } = &relation.kind else {
+                return None;
+            };
+            Some(Self {
+                relation: Arc::clone(relation),
+                table: Arc::clone(table),
+                definition: Arc::clone(definition),
+            })
+        });
+        indexes.collect()
+    }
+
+    /// Those that are constraints of their tables.
+    pub fn constraints(contents: &Contents) -> Vec<Self> {
+        let mut all = Self::all(contents);
+        all.retain(|index| index.definition.role.is_constraint());
+        all
+    }
+
+    fn is_primary(&self) -> bool {
+        self.definition.role == IndexRole::PrimaryKey
+    }
+
+    /// The numbers of its columns, from 1.
+    fn numbers(&self, separator: &str) -> String {
+        let columns = self.definition.columns.iter();
+        let numbers: Vec<String> = columns.map(|own| (own.column + 1).to_string()).collect();
+        numbers.join(separator)
+    }
+
+    /// A statement that makes it.
+    pub fn statement(&self) -> String {
+        let Self {
+            table, definition, ..
+        } = self;
+        let unique = if definition.role.is_unique() {
+            "UNIQUE "
+        } else {
+            ""
+        };
+        let columns = definition.columns.iter();
+        let columns: Vec<String> = columns.map(|own| ordered(&table.columns, own)).collect();
+        format!(
+            "CREATE {unique}INDEX {} ON {}.{} USING {} ({})",
+            quoted(&definition.name),
+            quoted(&table.schema),
+            quoted(&table.name),
+            definition.kind.name(),
+            columns.join(", ")
+        )
+    }
+
+    /// What a statement says of it that makes its table, if it is a constraint.
+    pub fn clause(&self) -> Option<String> {
+        let key = match self.definition.role {
+            IndexRole::PrimaryKey => "PRIMARY KEY",
+            IndexRole::UniqueConstraint => "UNIQUE",
+            IndexRole::Search | IndexRole::Unique => return None,
+        };
+        let columns = self.definition.columns.iter();
+        let columns: Vec<String> = columns.map(|own| name(&self.table.columns, own)).collect();
+        Some(format!("{key} ({})", columns.join(", ")))
+    }
+}
+
+fn name(columns: &Schema, own: &IndexColumn) -> String {
+    quoted(columns.field(own.column).name())
+}
+
+/// A column with what is not by default of its order.
+fn ordered(columns: &Schema, own: &IndexColumn) -> String {
+    let order = match (own.is_descending, own.nulls_first) {
+        (false, false) => "",
+        (false, true) => " NULLS FIRST",
+        (true, true) => " DESC",
+        (true, false) => " DESC NULLS LAST",
+    };
+    name(columns, own) + order
+}
+
+/// A name as it must be written.
+pub fn quoted(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    match begins && name.chars().all(is_plain) {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+/// The defaults of all columns that have one. Identities have none in PostgreSQL's terms.
+pub fn defaults(contents: &Contents) -> Vec<Default> {
+    let of_table = |relation: &Arc<Relation>| {
+        let rules = relation.rules.clone();
+        let columns = relation.columns.fields().iter().zip(1..);
+        let with_default = columns.filter_map(|(field, number)| {
+            let is_identity = rules.identities.contains_key(field.name());
+            let sql = rules.defaults.get(field.name()).filter(|_| !is_identity)?;
+            Some(Default {
+                table: Arc::clone(relation),
+                number,
+                sql: sql.clone(),
+            })
+        });
+        with_default.collect::<Vec<_>>()
+    };
+    contents.relations.iter().flat_map(of_table).collect()
+}
+
+pub const ATTRDEF: &Columns<Default> = &[
+    ("oid", Of::Number(|it| default_id(it.table.id(), it.number))),
+    ("adrelid", Of::Number(|it| it.table.id())),
+    ("adnum", Of::Number(|it| it.number)),
+    ("adbin", Of::Text(|it| Some(it.sql.clone()))),
+];
+
+pub const CONSTRAINT: &Columns<Index> = &[
+    ("oid", Of::Number(|it| constraint_id(it.relation.id()))),
+    ("conname", Of::Text(|it| Some(it.definition.name.clone()))),
+    ("connamespace", Of::Number(|it| schema_id(&it.table.schema))),
+    (
+        "contype",
+        Of::Text(|it| Some(if it.is_primary() { "p" } else { "u" }.to_owned())),
+    ),
+    ("condeferrable", Of::Flag(|_| false)),
+    ("condeferred", Of::Flag(|_| false)),
+    ("convalidated", Of::Flag(|_| true)),
+    ("conrelid", Of::Number(|it| it.table.id())),
+    ("contypid", Of::Number(|_| 0)),
+    ("conindid", Of::Number(|it| it.relation.id())),
+    ("conparentid", Of::Number(|_| 0)),
+    ("confrelid", Of::Number(|_| 0)),
+    (
+        "conkey",
+        Of::Text(|it| Some(format!("{{{}}}", it.numbers(",")))),
+    ),
+    ("confkey", Of::Null),
+];
+
+pub const INDEX: &Columns<Index> = &[
+    ("indexrelid", Of::Number(|it| it.relation.id())),
+    ("indrelid", Of::Number(|it| it.table.id())),
+    (
+        "indnatts",
+        Of::Number(|it| it.definition.columns.len() as i64),
+    ),
+    (
+        "indnkeyatts",
+        Of::Number(|it| it.definition.columns.len() as i64),
+    ),
+    ("indisunique", Of::Flag(|it| it.definition.role.is_unique())),
+    ("indisprimary", Of::Flag(Index::is_primary)),
+    ("indisexclusion", Of::Flag(|_| false)),
+    ("indimmediate", Of::Flag(|_| true)),
+    ("indisclustered", Of::Flag(|_| false)),
+    ("indisvalid", Of::Flag(|_| true)),
+    ("indisready", Of::Flag(|_| true)),
+    ("indisreplident", Of::Flag(|_| false)),
+    ("indnullsnotdistinct", Of::Flag(|_| false)),
+    ("indkey", Of::Text(|it| Some(it.numbers(" ")))),
+    ("indexprs", Of::Null),
+    ("indpred", Of::Null),
+];
