@@ -10,7 +10,7 @@ pub(super) const COLOURS: usize = 6;
 const fn meaning(kind: Kind) -> &'static str {
     match kind {
         Kind::Measured => "taken on this machine's own memory",
-        Kind::Modelled => "taken with a far tier that is modelled by holding threads back",
+        Kind::Modelled => "computed for a profile, or timed with its far tier emulated",
         Kind::Published => "printed in the cited paper, or declared by firmware",
         Kind::Estimated => "computed from documented assumptions",
     }
