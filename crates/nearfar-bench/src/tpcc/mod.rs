@@ -1,6 +1,6 @@
 //! TPC-C: nine tables, five transactions with the specification's mix and inputs, and its consistency conditions.
 //!
-//! The transactions are written once, as functions over a [`connection::Connection`], of which there are two: one
+//! The transactions are written once, as functions over a `Connection`, of which there are two: one
 //! over PostgreSQL's protocol, for Nearfar's server and PostgreSQL, and one over the engine in this process. What
 //! deviates from the specification: no think times by default, terminals see no screens, deliveries are carried out
 //! immediately, and texts have no declared lengths.

@@ -2,9 +2,9 @@
 //!
 //! A machine ([`OperatorMachine`]) has cores, near memory and one far tier. Threads go through phases of
 //! work, of which each takes core time and bytes of both memories; what they ask for together beyond a
-//! link's bandwidth or a core's time is divided among them, moment by moment ([`fluid`]). No number is
+//! link's bandwidth or a core's time is divided among them, moment by moment (`fluid.rs`). No number is
 //! fitted to a figure of the paper: bandwidths and latencies come from profiles, all else is assumed and
-//! named in [`machine`].
+//! named in `machine.rs`.
 //!
 //! [`reproduce_geyer`] runs figures 2 to 5 and holds the shapes that the paper describes against them;
 //! [`grouped_ratios`] sets joins over grouped copies beside joins with everything near. [`far_joins`] runs
