@@ -6,7 +6,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
 use parking_lot::Mutex;
@@ -21,8 +21,9 @@ const REGION_BYTES: usize = 64 << 10;
 /// Blocks start on cache lines.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// Hands out parts of regions, one after the other. It keeps no region itself: one ends with the last
-/// of its blocks, so that a block keeps at most 64 KiB from the budget.
+/// Hands out parts of regions, one after the other. It keeps the last region, which is used again once none of
+/// its blocks is left; all others end with the last of their blocks. So a block keeps at most 64 KiB from the
+/// budget, and so does the shelf itself.
 ///
 /// ```
 /// use nearfar_memory::{Budgets, MemorySystem, RegionOptions, Shelf, TierId, TierKind, TierSpec};
@@ -44,8 +45,16 @@ pub struct Shelf {
 /// The region that the next block goes to.
 #[derive(Debug, Default)]
 struct Open {
-    region: Weak<Region>,
+    region: Option<Arc<Region>>,
     used_bytes: usize,
+    /// Blocks had these first bytes, now or before; all others are zero.
+    written_bytes: usize,
+}
+
+impl Open {
+    fn next_start(&self) -> usize {
+        self.used_bytes.next_multiple_of(ALIGNMENT_BYTES)
+    }
 }
 
 impl Shelf {
@@ -112,22 +121,32 @@ impl Shelf {
         bytes: usize,
     ) -> Result<ShelfBlock, RegionError> {
         let mut open = self.open.lock();
-        let start = open.used_bytes.next_multiple_of(ALIGNMENT_BYTES);
-        let range = start..start + bytes;
-        let region = open.region.upgrade();
-        if let Some(region) = region.filter(|_| range.end <= REGION_BYTES) {
-            open.used_bytes = range.end;
-            return Ok(ShelfBlock { region, range });
+        // Blocks hold the region, and no more of them are made but here.
+        if open.region.as_mut().and_then(Arc::get_mut).is_some() {
+            open.used_bytes = 0;
         }
-        let region = near_region(system, options, REGION_BYTES)?;
-        *open = Open {
-            region: Arc::downgrade(&region),
-            used_bytes: bytes,
+        let is_room = open.next_start() + bytes <= REGION_BYTES;
+        let region = match open.region.take().filter(|_| is_room) {
+            Some(region) => region,
+            None => {
+                *open = Open::default();
+                near_region(system, options, REGION_BYTES)?
+            }
         };
-        Ok(ShelfBlock {
-            region,
-            range: 0..bytes,
-        })
+        let start = open.next_start();
+        let range = start..start + bytes;
+        let written = start..range.end.min(open.written_bytes).max(start);
+        // SAFETY: the range lies within the region's bytes, `bytes` being at most `BLOCK_BYTES_MAX` where the region is
+        // empty and found to fit else. Nobody has these bytes: blocks that had them are gone, since nobody but
+        // this shelf held the region.
+        unsafe {
+            let first = region.map.base().add(written.start);
+            first.write_bytes(0, written.len());
+        }
+        open.used_bytes = range.end;
+        open.written_bytes = open.written_bytes.max(range.end);
+        open.region = Some(Arc::clone(&region));
+        Ok(ShelfBlock { region, range })
     }
 }
 
@@ -274,8 +293,14 @@ mod tests {
         assert_eq!(used(), REGION_BYTES);
         assert_eq!(kept.as_slice(), [9, 9]);
         drop(kept);
+        assert_eq!(used(), REGION_BYTES, "the last one is kept");
+        for byte in [1, 2] {
+            let block = put(&shelf, &system, byte, Shelf::BLOCK_BYTES_MAX);
+            assert_eq!(block.as_slice()[1..3], [byte, byte]);
+        }
+        assert_eq!(used(), REGION_BYTES);
+        drop(shelf);
         assert_eq!(used(), 0);
-        assert_eq!(put(&shelf, &system, 1, 1).as_slice(), [1]);
     }
 
     #[test]
