@@ -14,7 +14,8 @@ const DIGITS_MAX: usize = 18;
 ///
 /// A parameter is as wide as the integers of statements are, `BIGINT`, but where it is compared with `=` alone:
 /// there it may have the type of what is beside it, so that a key is recognised. The output columns of a
-/// query keep their integers, which are part of their names and types.
+/// query keep their integers, which are part of their names and types, and so does all behind `ORDER BY` and `GROUP BY`, where
+/// an integer is the number of a column.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The text.
@@ -57,6 +58,7 @@ struct Scanner<'a> {
     values: Vec<Bytes>,
     is_query: bool,
     is_behind_where: bool,
+    is_behind_order: bool,
 }
 
 impl<'a> Scanner<'a> {
@@ -76,6 +78,7 @@ impl<'a> Scanner<'a> {
             values: Vec::new(),
             is_query,
             is_behind_where: false,
+            is_behind_order: false,
         })
     }
 
@@ -101,7 +104,10 @@ impl<'a> Scanner<'a> {
 
     fn word(&mut self) {
         let word = self.take(is_word);
-        self.is_behind_where |= self.sql[word].eq_ignore_ascii_case("where");
+        let is = |other: &str| self.sql[word.clone()].eq_ignore_ascii_case(other);
+        let (is_where, is_order) = (is("where"), is("order") || is("group"));
+        self.is_behind_where |= is_where;
+        self.is_behind_order |= is_order;
     }
 
     fn number(&mut self) -> Option<()> {
@@ -113,7 +119,7 @@ impl<'a> Scanner<'a> {
         if is_part || !is_integer || digits.len() > DIGITS_MAX || self.values.len() >= VALUES_MAX {
             return None;
         }
-        if self.is_query && !self.is_behind_where {
+        if self.is_behind_order || self.is_query && !self.is_behind_where {
             return Some(());
         }
         let is_compared = self.is_behind_where && ends_with_equals(before);
@@ -199,6 +205,16 @@ mod tests {
             "INSERT INTO t VALUES (1, 'ä 2', NULL)",
             "INSERT INTO t VALUES (CAST($1 AS BIGINT), 'ä 2', NULL)",
             &["1"],
+        );
+        of(
+            "SELECT a, b FROM t WHERE a = 1 ORDER BY 2, b + 1 LIMIT 10",
+            "SELECT a, b FROM t WHERE a = $1 ORDER BY 2, b + 1 LIMIT 10",
+            &["1"],
+        );
+        of(
+            "SELECT a FROM t WHERE a BETWEEN 1 AND 2 LIMIT 10",
+            "SELECT a FROM t WHERE a BETWEEN CAST($1 AS BIGINT) AND CAST($2 AS BIGINT) LIMIT CAST($3 AS BIGINT)",
+            &["1", "2", "10"],
         );
         of(
             "DELETE FROM t WHERE a = 1 OR a = 2",

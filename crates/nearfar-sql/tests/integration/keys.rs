@@ -458,6 +458,132 @@ async fn what_is_compiled_gives_what_is_planned() {
     }
 }
 
+/// A table of orders, with some rows that are deleted, some that were changed, and main storage.
+async fn with_lines() -> Session {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(
+        &session,
+        "CREATE TABLE lines (w INT, o INT, n INT, amount DECIMAL(6, 2), word VARCHAR, at TIMESTAMP, PRIMARY KEY (w, o, n));
+         CREATE INDEX words ON lines (w, word, o DESC);
+         INSERT INTO lines SELECT v % 3, v / 30, v % 10, CASE WHEN v % 7 > 0 THEN v * 0.25 END, 'word ' || v % 11, NULL
+         FROM generate_series(1, 900) AS g (v) WHERE v / 3 % 10 = v % 10;
+         CALL nearfar.merge('lines');
+         DELETE FROM lines WHERE o = 7;
+         UPDATE lines SET amount = amount + 1 WHERE o % 5 = 1;
+         INSERT INTO lines VALUES (1, 5, 100, 7, 'word 3', '2026-01-01'), (1, 5, 101, NULL, NULL, NULL)",
+    )
+    .await;
+    session
+}
+
+/// The answer of a statement with these parameters, which is carried out without being planned if `is_compiled`.
+async fn answer(session: &Session, sql: &str, parameters: &[i32], is_compiled: bool) -> String {
+    let statement = read(session, sql);
+    let values: Vec<ScalarValue> = parameters.iter().map(|value| (*value).into()).collect();
+    let compiled = session.compile(&statement, &values).await.expect(sql);
+    assert_eq!(compiled, is_compiled, "{sql}");
+    let result = match session.run_immediately(&statement, &values).expect(sql) {
+        Some(result) => result,
+        None if is_compiled => panic!("{sql} is planned"),
+        None => session.run_with(&statement, &values).await.expect(sql),
+    };
+    match result {
+        StatementResult::Rows(rows) => {
+            let batches = rows.collect().await.expect(sql);
+            pretty_format_batches(&batches).expect(sql).to_string()
+        }
+        StatementResult::Command(tag) => format!("{tag:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_compiled_of_ranges_gives_what_is_planned() {
+    let session = with_lines().await;
+    let queries = [
+        "SELECT n, amount FROM lines WHERE w = $1 AND o = $2 ORDER BY n",
+        "SELECT o, n FROM lines WHERE w = $1 AND o >= $2 AND o < $2 + 3 ORDER BY o DESC, n",
+        "SELECT o, n FROM lines WHERE w = $1 AND o BETWEEN $2 AND 20 ORDER BY amount NULLS FIRST, o, n LIMIT 4",
+        "SELECT o FROM lines WHERE w = $1 AND o > $2 ORDER BY o LIMIT 1",
+        "SELECT o, n FROM lines WHERE w = $1 AND word = 'word 3' AND o < $2 + 100 ORDER BY o DESC LIMIT 2",
+        "SELECT o AS p FROM lines WHERE w = $1 AND $2 < 100 ORDER BY p, n LIMIT 3",
+        "SELECT o FROM lines WHERE w = $1 AND word = 'word 3' AND $2 < 100 ORDER BY o DESC, n LIMIT 1",
+        "SELECT n + 1 AS m FROM lines WHERE w = $1 AND o = $2 AND amount > 2 ORDER BY -n LIMIT 2",
+        "SELECT sum(amount), count(*), count(amount), min(n), max(word) FROM lines WHERE w = $1 AND o = $2",
+        "SELECT count(DISTINCT word) + 1 AS words FROM lines WHERE w = $1 AND o > $2 AND o < 20",
+        "SELECT count(*) FROM lines WHERE w = $1 AND o = $2 AND amount / (n - 3) > 0 AND n <> 3",
+        "SELECT n FROM lines WHERE o = $2 AND w = $1 AND 6 / $2 < 100 ORDER BY 1 LIMIT 0",
+    ];
+    for changes in [
+        "",
+        "BEGIN; INSERT INTO lines VALUES (1, 4, 0, 3, 'word 3', NULL), (2, 0, 200, 3, 'word 3', NULL); DELETE FROM lines WHERE n = 1",
+    ] {
+        run(&session, changes).await;
+        for sql in queries {
+            // No function of this kind is carried out without planning.
+            let planned = sql.replace("WHERE", "WHERE abs($1) >= 0 AND");
+            for given in [[1, 5], [1, 7], [2, 1], [0, 9], [9, 9], [1, 1]] {
+                let expected = answer(&session, &planned, &given, false).await;
+                let found = answer(&session, sql, &given, true).await;
+                assert_eq!(found, expected, "{sql} with {given:?} after {changes:?}");
+            }
+        }
+    }
+    run(&session, "ROLLBACK").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ranges_of_rows_are_changed_without_planning() {
+    let session = with_lines().await;
+    let count = "SELECT count(*) FROM lines WHERE w = $1 AND o = $2";
+    let left = |given: [i32; 2]| {
+        let session = session.clone();
+        async move { answer(&session, count, &given, true).await }
+    };
+    let before = left([1, 5]).await;
+    let update = "UPDATE lines SET amount = n, at = now() WHERE w = $1 AND o = $2 AND n < 101";
+    let changed = answer(&session, update, &[1, 5], true).await;
+    let expected = "SELECT count(*) FROM lines WHERE w = $1 AND o = $2 AND amount = n AND at IS NOT NULL AND n < 101";
+    let expected = answer(&session, expected, &[1, 5], true).await;
+    let expected = expected.replace("count(*)", "");
+    let number = |text: &str| {
+        text.chars()
+            .filter(char::is_ascii_digit)
+            .collect::<String>()
+    };
+    assert_eq!(number(&changed), number(&expected));
+    assert_eq!(left([1, 5]).await, before);
+    answer(
+        &session,
+        "DELETE FROM lines WHERE w = $1 AND o = $2",
+        &[1, 5],
+        true,
+    )
+    .await;
+    assert_ne!(left([1, 5]).await, before);
+    assert_eq!(left([1, 5]).await, left([1, 7]).await);
+    run(&session, "CALL nearfar.check('lines')").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_rows_of_a_range_are_left_to_the_planner() {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(
+        &session,
+        "CREATE TABLE t (a INT, b INT, PRIMARY KEY (a, b)); INSERT INTO t SELECT v % 2, v FROM generate_series(1, 2000) AS g (v)",
+    )
+    .await;
+    let all = read(&session, "SELECT count(*) FROM t WHERE a = $1");
+    let first = read(&session, "SELECT b FROM t WHERE a = $1 ORDER BY b LIMIT 1");
+    for statement in [&all, &first] {
+        let compiled = session.compile(statement, &[1_i32.into()]).await;
+        assert!(compiled.expect("a statement"));
+    }
+    let run = session.run_immediately(&all, &[1_i32.into()]);
+    assert!(run.expect("nothing").is_none());
+    assert_eq!(anyhow(&session, &all, &[1_i32.into()]).await, "1000");
+    assert_eq!(immediately(&session, &first, &[1_i32.into()]).await, "1");
+}
+
 async fn with_a_row_of_each_type() -> Session {
     let session = Engine::new(options()).expect("an engine").session();
     run(

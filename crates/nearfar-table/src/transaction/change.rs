@@ -360,7 +360,7 @@ impl Transaction {
     }
 
     /// Where the rows are, in the parts of [`Self::snapshot`], whose keys in `index` are in `range`. None where
-    /// there are more than `rows_max`, or the table has no such index for this transaction.
+    /// there are more than `rows_max`.
     ///
     /// # Errors
     /// Entries that can't be made; a table that the transaction does not see.
@@ -371,6 +371,34 @@ impl Transaction {
         range: &KeyRange,
         rows_max: usize,
     ) -> Result<Option<Vec<(usize, usize)>>, TableError> {
+        self.find_in((table, index, range), |snapshot, own| {
+            index.find(snapshot, range, own, rows_max)
+        })
+    }
+
+    /// The first `count` of the rows that [`Self::find`] finds, in the order of their keys.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub fn find_first(
+        &self,
+        table: &Table,
+        index: &Arc<TableIndex>,
+        range: &KeyRange,
+        count: usize,
+    ) -> Result<Vec<(usize, usize)>, TableError> {
+        self.find_in((table, index, range), |snapshot, own| {
+            index.find_first(snapshot, range, own, count)
+        })
+    }
+
+    /// What `find` finds in what is read of a table, and among the entries from the beginning of a range on that
+    /// the transaction has made itself.
+    fn find_in<T>(
+        &self,
+        (table, index, range): (&Table, &Arc<TableIndex>, &KeyRange),
+        find: impl FnOnce(&Snapshot, &mut dyn Iterator<Item = (&[u8], RowId)>) -> Result<T, TableError>,
+    ) -> Result<T, TableError> {
         if let Some(registration) = self.registration.lock().as_ref() {
             registration.add_range(table.id(), index, range);
         }
@@ -378,13 +406,13 @@ impl Transaction {
         let change = changes.as_mut();
         let Some(change) = change.and_then(|all| all.get_mut(&table.id())) else {
             let snapshot = self.base(table)?;
-            return index.find(&snapshot, range, std::iter::empty(), rows_max);
+            return find(&snapshot, &mut std::iter::empty());
         };
         // The rows that are entered are those of what was read first.
         index.entries(&change.base)?;
         let view = change.view()?;
-        let own = change.indexes.entries_from(index, range.from());
-        index.find(&view, range, own, rows_max)
+        let mut own = change.indexes.entries_from(index, range.from());
+        find(&view, &mut own)
     }
 
     /// Where the row is, in the parts of [`Self::snapshot`], that has each of `keys` in a unique index. A key

@@ -338,6 +338,36 @@ impl TableIndex {
         });
         Ok((places.len() <= rows_max).then_some(places))
     }
+
+    /// The first `count` of the rows that [`Self::find`] finds, in the order of their keys.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(crate) fn find_first<'a>(
+        &self,
+        snapshot: &Snapshot,
+        range: &KeyRange,
+        own: impl Iterator<Item = (&'a [u8], RowId)>,
+        count: usize,
+    ) -> Result<Vec<(usize, usize)>, TableError> {
+        let entries = self.entries(snapshot)?;
+        let mut own = own.take_while(|(key, _)| range.has(key)).peekable();
+        let mut places = Vec::new();
+        entries.scan(range.from(), |key, row| {
+            while let Some((_, row)) = own.next_if(|(own, _)| places.len() < count && *own <= key) {
+                places.extend(snapshot.locate(row));
+            }
+            if !range.has(key) || places.len() >= count {
+                return ControlFlow::Break(());
+            }
+            places.extend(snapshot.locate(row));
+            ControlFlow::Continue(())
+        });
+        let left = count.saturating_sub(places.len());
+        let own = own.filter_map(|(_, row)| snapshot.locate(row));
+        places.extend(own.take(left));
+        Ok(places)
+    }
 }
 
 impl fmt::Display for TableIndex {

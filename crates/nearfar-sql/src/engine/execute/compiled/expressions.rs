@@ -1,6 +1,7 @@
 //! Expressions of statements that are not planned again, made to be evaluated.
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result};
@@ -87,8 +88,8 @@ pub fn parameter_of(placeholder: &Placeholder) -> Option<usize> {
     number.checked_sub(1)
 }
 
-/// `plan` with the types of everything in it decided, where its parameters have the types of `values`. None
-/// where a parameter is to have another type than it has.
+/// `plan` with the types of everything in it decided, where its parameters have the types of `values`, whichever
+/// may be expected of them: as if the values stood in the plan. None where a parameter has no value.
 pub fn with_types(
     state: &SessionState,
     plan: &LogicalPlan,
@@ -109,17 +110,11 @@ fn with_type(expr: Expr, values: &[ScalarValue]) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(expr));
     };
     let value = parameter_of(&placeholder).and_then(|at| values.get(at));
-    let given = value.map(ScalarValue::data_type);
-    let wanted = placeholder.field.as_ref().map(|field| field.data_type());
-    match given {
-        Some(given) if wanted.is_none_or(|wanted| *wanted == given) => {
-            let field = Field::new(&placeholder.id, given, true);
-            placeholder.field = Some(Arc::new(field));
-            Ok(Transformed::yes(Expr::Placeholder(placeholder)))
-        }
-        // It is cast, or refused, where statements are planned.
-        _ => Err(DataFusionError::Plan("another type".to_owned())),
-    }
+    let Some(given) = value.map(ScalarValue::data_type) else {
+        return Err(DataFusionError::Plan("no value".to_owned()));
+    };
+    placeholder.field = Some(Arc::new(Field::new(&placeholder.id, given, true)));
+    Ok(Transformed::yes(Expr::Placeholder(placeholder)))
 }
 
 /// The column that an expression is, whatever its name.
@@ -193,6 +188,12 @@ impl RowValues {
         &self.columns
     }
 
+    /// The column that each expression is, if all are nothing but columns.
+    pub fn plain_columns(&self) -> Option<Vec<usize>> {
+        let plain = self.plain.as_ref()?;
+        Some(plain.iter().map(|at| self.columns[*at]).collect())
+    }
+
     /// Columns of the names of `shown` and the types of the expressions.
     pub fn schema_of(&self, shown: &SchemaRef) -> Option<SchemaRef> {
         let fields = shown.fields().iter().zip(&self.exprs).map(|(field, expr)| {
@@ -203,9 +204,12 @@ impl RowValues {
         Some(Arc::new(Schema::new(fields)))
     }
 
-    /// Whether there are no expressions.
-    pub fn is_empty(&self) -> bool {
-        self.exprs.is_empty()
+    /// The types of the expressions.
+    pub fn data_types(&self) -> Option<Vec<DataType>> {
+        let kinds = self.exprs.iter();
+        kinds
+            .map(|expr| expr.data_type(&self.schema).ok())
+            .collect()
     }
 
     /// Whether the values of parameters have the types that the expressions are made for.
@@ -231,23 +235,40 @@ impl RowValues {
         self.exprs.iter().map(value).collect()
     }
 
-    /// Whether all expressions are true for one row.
+    /// Those of as many `rows` of the columns that are taken for which all expressions are true. An expression is
+    /// evaluated for rows only for which those before it are true.
     ///
     /// # Errors
     /// As [`Self::evaluate`].
-    pub fn are_true(&self, columns: &[ArrayRef], parameters: &[ScalarValue]) -> Result<bool> {
-        if self.is_empty() {
-            return Ok(true);
+    pub fn passing(
+        &self,
+        (columns, rows): (&[ArrayRef], usize),
+        parameters: &[ScalarValue],
+    ) -> Result<Vec<usize>> {
+        let mut passing: Vec<usize> = (0..rows).collect();
+        if self.exprs.is_empty() || rows == 0 {
+            return Ok(passing);
         }
-        let batch = self.taken((columns, 1), parameters)?;
+        let mut batch = self.taken((columns, rows), parameters)?;
         for expr in &self.exprs {
-            let value = expr.evaluate(&batch)?.into_array(1)?;
-            let value = ScalarValue::try_from_array(&value, 0)?;
-            if value != ScalarValue::Boolean(Some(true)) {
-                return Ok(false);
+            let value = expr.evaluate(&batch)?.into_array(batch.num_rows())?;
+            let Some(is_true) = value.as_boolean_opt() else {
+                return Ok(Vec::new());
+            };
+            let is_true = match is_true.null_count() {
+                0 => is_true.clone(),
+                _ => prep_null_mask_filter(is_true),
+            };
+            if is_true.true_count() < passing.len() {
+                let mut each = is_true.values().iter();
+                passing.retain(|_| each.next() == Some(true));
+                batch = filter_record_batch(&batch, &is_true)?;
+            }
+            if passing.is_empty() {
+                break;
             }
         }
-        Ok(true)
+        Ok(passing)
     }
 
     fn taken(

@@ -1,6 +1,7 @@
-//! The row of a whole unique key.
+//! Rows that an index leads to: by values of its first columns, and ends of a range of the next one.
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::compute::{SortOptions, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
@@ -16,7 +17,7 @@ use crate::error::EngineError;
 use crate::scan::{is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
-use nearfar_table::table::{IndexDefinition, RowId, Snapshot, Table, TableIndex, TableRules};
+use nearfar_table::table::{IndexDefinition, KeyBound, RowId, Snapshot, Table, TableRules};
 use nearfar_table::transaction::Transaction;
 
 /// A table, by the name that a statement has for it.
@@ -42,14 +43,16 @@ impl NamedTable {
     }
 }
 
-/// The row of a key.
+/// Rows with the same values of the first columns of an index.
 #[derive(Debug)]
-pub struct KeyedRow {
+pub struct KeyedRows {
     pub table: NamedTable,
     /// The index, which can be another one of its name by the time that the statement runs.
     index: Arc<IndexDefinition>,
-    /// The values of its columns.
+    /// The values of its first columns.
     key: Vec<KeyValue>,
+    /// The least and the largest value of the column behind these.
+    bounds: (Option<KeyValue>, Option<KeyValue>),
 }
 
 /// A value of a key.
@@ -60,28 +63,34 @@ enum KeyValue {
     Constant(ScalarValue),
 }
 
-/// What is found by a key.
-pub enum Found {
-    /// This row of a snapshot, or none.
-    Row(Option<Place>),
-    /// The statement has to be planned.
-    Unknown,
-}
-
-/// A row of a snapshot.
-pub struct Place {
+/// Rows of a snapshot.
+pub struct Places {
     pub snapshot: Snapshot,
-    part: usize,
-    row: usize,
+    /// Parts and rows in them, ascending.
+    at: Vec<(usize, usize)>,
 }
 
-impl Place {
-    /// The identity of the row.
-    pub fn id(&self) -> RowId {
-        self.snapshot.parts()[self.part].ids.id(self.row)
+impl Places {
+    /// The identities of the rows.
+    pub fn ids(&self) -> Vec<RowId> {
+        let parts = self.snapshot.parts();
+        let ids = self.at.iter().map(|(part, row)| parts[*part].ids.id(*row));
+        ids.collect()
     }
 
-    /// The values of some columns of the row; none where they are not in memory.
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// Keeps some of the rows, which are ascending.
+    pub fn keep(&mut self, rows: &[usize]) {
+        if rows.len() < self.at.len() {
+            self.at = rows.iter().map(|row| self.at[*row]).collect();
+        }
+    }
+
+    /// The values of some columns of the rows; none where they are not in memory.
     ///
     /// # Errors
     /// Columns that can't be read.
@@ -90,36 +99,68 @@ impl Place {
         session: &Session,
         columns: &[usize],
     ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
-        if columns.is_empty() {
-            return Ok(Some(Vec::new()));
+        let schema = self.snapshot.schema();
+        if self.at.is_empty() {
+            let none = columns
+                .iter()
+                .map(|column| new_empty_array(schema.field(*column).data_type()));
+            return Ok(Some(none.collect()));
         }
-        let segment = &self.snapshot.parts()[self.part].segment;
-        let at = [self.row as u32];
-        let rows = RowSet::Positions(&at);
-        if let Some(written) = segment.tail() {
-            let values = columns.iter().map(|column| written.read(*column, rows));
-            return Ok(Some(values.collect()));
-        }
-        let counts = session.counts_accesses();
-        let mut values = Vec::with_capacity(columns.len());
-        for column in columns {
-            let slot = &segment.columns()[*column];
-            let Some(in_memory) = slot.in_memory() else {
-                return Ok(None);
-            };
-            // Nothing is emulated where statements are carried out so, and there is nobody to delay.
-            if counts {
-                slot.record(rows);
+        let mut values: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns.len()];
+        for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
+            let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
+            let rows = RowSet::Positions(&rows);
+            for (column, values) in columns.iter().zip(&mut values) {
+                match self.column(session, (of_part[0].0, rows), *column)? {
+                    Some(some) => values.push(some),
+                    None => return Ok(None),
+                }
             }
-            let data_type = self.snapshot.schema().field(*column).data_type();
-            values.push(in_memory.read(rows, data_type)?);
         }
-        Ok(Some(values))
+        let values = values.into_iter().map(|mut parts| match parts.len() {
+            1 => Ok(parts.swap_remove(0)),
+            _ => {
+                let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+                Ok(concat(&parts)?)
+            }
+        });
+        values.collect::<Result<_, EngineError>>().map(Some)
+    }
+
+    fn column(
+        &self,
+        session: &Session,
+        (part, rows): (usize, RowSet<'_>),
+        column: usize,
+    ) -> Result<Option<ArrayRef>, EngineError> {
+        let segment = &self.snapshot.parts()[part].segment;
+        if let Some(written) = segment.tail() {
+            return Ok(Some(written.read(column, rows)));
+        }
+        let slot = &segment.columns()[column];
+        let Some(in_memory) = slot.in_memory() else {
+            return Ok(None);
+        };
+        // Nothing is emulated where statements are carried out so, and there is nobody to delay.
+        if session.counts_accesses() {
+            slot.record(rows);
+        }
+        let data_type = self.snapshot.schema().field(column).data_type();
+        Ok(Some(in_memory.read(rows, data_type)?))
     }
 }
 
-impl KeyedRow {
-    /// The row of `input`, a scan of a table, that `predicate` asks for, and which of the conditions of
+/// Which rows of a range are wanted.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted {
+    /// All, if they are so many at most.
+    All(usize),
+    /// So many, in the order of the index.
+    First(usize),
+}
+
+impl KeyedRows {
+    /// The rows of `input`, a scan of a table, that `predicate` asks for, and which of the conditions of
     /// `predicate` that leaves to be looked at. `predicate` is as it was before types were decided.
     pub fn of(predicate: &Expr, input: &LogicalPlan) -> Option<(Self, Vec<usize>)> {
         let scan = match input {
@@ -134,26 +175,36 @@ impl KeyedRow {
         }
         let provider = source_as_provider(&scan.source).ok()?;
         let table = provider_of(provider.as_ref())?.table();
-        let mut values = BTreeMap::new();
-        let mut rest = Vec::new();
-        for (at, condition) in split_conjunction(predicate).into_iter().enumerate() {
-            match equality(condition, table) {
-                // Two conditions on one column need not be the same.
-                Some((column, _)) if values.contains_key(&column) => rest.push(at),
-                Some((column, value)) => drop(values.insert(column, (value, at))),
-                None => rest.push(at),
-            }
-        }
-        let (index, key) = key_of(table, &values)?;
-        let is_of_key = |column: &usize| index.columns.iter().any(|own| own.column == *column);
-        let others = values.iter().filter(|(column, _)| !is_of_key(column));
+        let (given, mut rest) = GivenValues::of(predicate, table);
+        let (index, key, bounds) = given.best_index(table)?;
+        let is_of_key = |column: &usize| {
+            let mut of_key = index.columns.iter().take(key.len());
+            of_key.any(|own| own.column == *column)
+        };
+        let others = given.equal.iter().filter(|(column, _)| !is_of_key(column));
         rest.extend(others.map(|(_, (_, at))| *at));
         rest.sort_unstable();
-        let table = NamedTable::new(&scan.table_name, table);
-        Some((Self { table, index, key }, rest))
+        let rows = Self {
+            table: NamedTable::new(&scan.table_name, table),
+            index,
+            key,
+            bounds,
+        };
+        Some((rows, rest))
     }
 
-    /// The row of `table` that has the key.
+    /// Whether the index has the rows in this order, of columns by their places.
+    pub fn are_ordered_by(&self, order: &[(usize, SortOptions)]) -> bool {
+        let columns = self.index.columns.get(self.key.len()..).unwrap_or_default();
+        order.len() <= columns.len()
+            && order.iter().zip(columns).all(|((column, options), own)| {
+                own.column == *column
+                    && own.is_descending == options.descending
+                    && own.nulls_first == options.nulls_first
+            })
+    }
+
+    /// The rows of `table`. None where the statement has to be planned.
     ///
     /// # Errors
     /// Entries that can't be made; a table that the transaction does not see.
@@ -162,102 +213,171 @@ impl KeyedRow {
         transaction: &Transaction,
         table: &Table,
         parameters: &[ScalarValue],
-    ) -> Result<Found, EngineError> {
+        wanted: Wanted,
+    ) -> Result<Option<Places>, EngineError> {
         let snapshot = transaction.snapshot(table)?;
         let mut indexes = snapshot.indexes().iter();
         let index = indexes.find(|index| *index.definition() == self.index);
         let Some(index) = index.filter(|index| index.len().is_some()) else {
-            return Ok(Found::Unknown);
+            return Ok(None);
         };
-        let Some(key) = self.values(index, table, parameters) else {
-            return Ok(Found::Unknown);
+        let Some((key, bounds)) = self.values(table, parameters) else {
+            return Ok(None);
         };
-        let key = index.encoder().range(&key, (None, None))?;
-        let places = transaction.find(table, index, &key, 1)?;
-        let places = places.filter(|_| is_read(transaction, table, &snapshot));
-        match places.as_deref() {
-            Some([]) => Ok(Found::Row(None)),
-            Some(&[(part, row)]) => {
-                let place = Place {
-                    part,
-                    row,
-                    snapshot,
-                };
-                Ok(Found::Row(Some(place)))
-            }
-            _ => Ok(Found::Unknown),
-        }
+        let range = index.encoder().range(&key, bounds)?;
+        let found = match wanted {
+            Wanted::All(rows_max) => transaction.find(table, index, &range, rows_max)?,
+            Wanted::First(count) => Some(transaction.find_first(table, index, &range, count)?),
+        };
+        let found = found.filter(|_| is_read(transaction, table, &snapshot));
+        Ok(found.map(|mut at| {
+            at.sort_unstable();
+            Places { snapshot, at }
+        }))
     }
 
-    /// The values of the key, one of each column of the index, if they can be compared as they are.
-    fn values(
-        &self,
-        index: &TableIndex,
-        table: &Table,
-        parameters: &[ScalarValue],
-    ) -> Option<Vec<ArrayRef>> {
-        let columns = index.definition().columns.iter();
-        let values = columns.zip(&self.key).map(|(column, value)| {
+    /// The values of the key and its bounds, if they can be compared as they are.
+    fn values(&self, table: &Table, parameters: &[ScalarValue]) -> Option<KeyValues> {
+        let value_at = |at: usize, value: &KeyValue| {
             let value = match value {
                 KeyValue::Parameter(at) => parameters.get(*at)?,
                 KeyValue::Constant(value) => value,
             };
-            comparable(value, table.schema().field(column.column).data_type())
-        });
-        values.collect()
+            let column = self.index.columns.get(at)?.column;
+            comparable(value, table.schema().field(column).data_type())
+        };
+        let key = self.key.iter().enumerate();
+        let key = key.map(|(at, value)| value_at(at, value));
+        let bound = |bound: &Option<KeyValue>| match bound {
+            Some(value) => value_at(self.key.len(), value).map(Some),
+            None => Some(None),
+        };
+        Some((
+            key.collect::<Option<_>>()?,
+            (bound(&self.bounds.0)?, bound(&self.bounds.1)?),
+        ))
     }
 }
 
-/// The column and the value that a condition says are equal.
-fn equality(condition: &Expr, table: &Table) -> Option<(usize, KeyValue)> {
-    let Expr::BinaryExpr(BinaryExpr {
-        left,
-        op: Operator::Eq,
-        right,
-    }) = condition
-    else {
-        return None;
-    };
-    let (name, value) = match (value_of(left), value_of(right)) {
-        (None, Some(value)) => (left, value),
-        (Some(value), None) => (right, value),
-        _ => return None,
-    };
-    match name.as_ref() {
-        Expr::Column(column) => Some((table.schema().index_of(&column.name).ok()?, value)),
-        _ => None,
+/// The values of the first columns of an index, and of the bounds of the next one.
+type KeyValues = (Vec<ArrayRef>, (KeyBound, KeyBound));
+
+/// An index, the values of its first columns, and the bounds of the next one.
+type IndexUse = (
+    Arc<IndexDefinition>,
+    Vec<KeyValue>,
+    (Option<KeyValue>, Option<KeyValue>),
+);
+
+/// What conditions say of the values of columns, by the columns' places.
+#[derive(Default)]
+struct GivenValues {
+    /// Columns that are to have a value, with the place of the condition.
+    equal: BTreeMap<usize, (KeyValue, usize)>,
+    /// Columns whose values are to be this or more.
+    lower: BTreeMap<usize, KeyValue>,
+    /// Columns whose values are to be this or less.
+    upper: BTreeMap<usize, KeyValue>,
+}
+
+impl GivenValues {
+    /// What the conditions of `predicate` say, and the places of those that are to be looked at again in any case.
+    fn of(predicate: &Expr, table: &Table) -> (Self, Vec<usize>) {
+        let mut given = Self::default();
+        let mut rest = Vec::new();
+        for (at, condition) in split_conjunction(predicate).into_iter().enumerate() {
+            let is_enough = match condition {
+                Expr::Between(between) if !between.negated => {
+                    given.add(table, (&between.expr, Operator::GtEq, &between.low), at);
+                    given.add(table, (&between.expr, Operator::LtEq, &between.high), at);
+                    false
+                }
+                Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                    given.add(table, (left, *op, right), at)
+                }
+                _ => false,
+            };
+            if !is_enough {
+                rest.push(at);
+            }
+        }
+        (given, rest)
+    }
+
+    /// Takes a comparison in. Whether it holds for all rows that have the value of [`Self::equal`].
+    fn add(&mut self, table: &Table, (left, operator, right): Comparison<'_>, at: usize) -> bool {
+        let (name, operator, value) = match (value_of(left), value_of(right)) {
+            (None, Some(value)) => (left, Some(operator), value),
+            (Some(value), None) => (right, operator.swap(), value),
+            _ => return false,
+        };
+        let (Expr::Column(column), Some(operator)) = (name, operator) else {
+            return false;
+        };
+        let Ok(column) = table.schema().index_of(&column.name) else {
+            return false;
+        };
+        match operator {
+            // Two conditions on one column need not be the same.
+            Operator::Eq if self.equal.contains_key(&column) => false,
+            Operator::Eq => {
+                self.equal.insert(column, (value, at));
+                true
+            }
+            Operator::Gt | Operator::GtEq => {
+                self.lower.insert(column, value);
+                false
+            }
+            Operator::Lt | Operator::LtEq => {
+                self.upper.insert(column, value);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// The index of whose first columns most are given; before others a unique one whose columns are all given.
+    fn best_index(&self, table: &Table) -> Option<IndexUse> {
+        let fields = table.schema().fields();
+        // Texts of a declared length are compared in a way of their own.
+        let is_plain = |column: usize| Declared::of(&fields[column]).is_none();
+        let snapshot = table.snapshot();
+        let usable = snapshot.indexes().iter().filter_map(|index| {
+            let definition = index.definition();
+            let mut columns = definition.columns.iter().map(|own| own.column);
+            let mut key = Vec::new();
+            let next = columns.find(|column| {
+                let value = self.equal.get(column).filter(|_| is_plain(*column));
+                key.extend(value.map(|(value, _)| value.clone()));
+                value.is_none()
+            });
+            let next = next.filter(|column| is_plain(*column));
+            let bound = |bounds: &BTreeMap<_, KeyValue>| bounds.get(&next?).cloned();
+            let bounds = (bound(&self.lower), bound(&self.upper));
+            let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
+            let is_key = definition.role.is_unique() && key.len() == definition.columns.len();
+            let rank = (is_key, key.len(), bounded);
+            let found = (Arc::clone(definition), key, bounds);
+            (rank > (false, 0, 0)).then_some((rank, found))
+        });
+        usable.max_by_key(|(rank, _)| *rank).map(|(_, found)| found)
     }
 }
+
+/// A comparison of two expressions.
+type Comparison<'a> = (&'a Expr, Operator, &'a Expr);
 
 fn value_of(expr: &Expr) -> Option<KeyValue> {
     match expr {
         Expr::Placeholder(placeholder) => parameter_of(placeholder).map(KeyValue::Parameter),
         Expr::Literal(value, _) => Some(KeyValue::Constant(value.clone())),
+        // Whatever integer it is, that has room for it, and nothing else is compared with a column of integers.
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Int64 => match *cast.expr {
+            Expr::Placeholder(_) => value_of(&cast.expr),
+            _ => None,
+        },
         _ => None,
     }
-}
-
-/// A unique index all of whose columns have values, and these in its order.
-fn key_of(
-    table: &Table,
-    values: &BTreeMap<usize, (KeyValue, usize)>,
-) -> Option<(Arc<IndexDefinition>, Vec<KeyValue>)> {
-    let snapshot = table.snapshot();
-    snapshot.indexes().iter().find_map(|index| {
-        let definition = index.definition();
-        let fields = table.schema().fields();
-        let key = definition.columns.iter().map(|column| {
-            // Texts of a declared length are compared in a way of their own.
-            let is_plain = Declared::of(&fields[column.column]).is_none();
-            let value = values.get(&column.column).filter(|_| is_plain);
-            value.map(|(value, _)| value.clone())
-        });
-        let is_unique = definition.role.is_unique();
-        let key = key
-            .collect::<Option<Vec<KeyValue>>>()
-            .filter(|_| is_unique)?;
-        Some((Arc::clone(definition), key))
-    })
 }
 
 /// A value as one of a column with the same meaning, where being equal means the same in both types.

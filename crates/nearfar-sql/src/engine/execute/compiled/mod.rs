@@ -1,5 +1,5 @@
-//! Statements that are carried out without being planned again: those that read or change the row of a
-//! key, add rows of given values, or ask for nothing but constants.
+//! Statements that are carried out without being planned again: those that read or change the few rows that an
+//! index leads to, add rows of given values, or ask for nothing but constants.
 //!
 //! Such a statement is recognised when it is planned for the first time, and what it takes is kept with
 //! it. Each time that it runs, it is made sure that its table is still the one of that name, and has the
@@ -9,14 +9,16 @@ mod expressions;
 mod insert;
 mod key;
 mod returning;
+mod rows;
+mod shape;
+mod totals;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, WriteOp};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -28,14 +30,12 @@ use super::{counted, done};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
-use crate::load::RowWriter;
 use crate::sql::{Statement, StatementKind, TransactionCommand};
-use expressions::{RowValues, is_plain, with_types};
 use insert::GivenRows;
-use key::{Found, KeyedRow, Place};
 use nearfar_table::table::{RowId, Snapshot, Table};
-use nearfar_table::transaction::{RowLock, Transaction};
+use nearfar_table::transaction::Transaction;
 use returning::{Returning, split};
+use rows::KeyedWork;
 
 /// What a statement takes that is not planned again.
 #[derive(Debug)]
@@ -52,41 +52,10 @@ pub struct Compiled {
 enum Work {
     /// It gives this row.
     Constant(RecordBatch),
-    /// It reads or changes the row of a key.
-    Row(KeyedWork),
+    /// It reads or changes rows that an index leads to.
+    Rows(Box<KeyedWork>),
     /// It adds rows.
     Insert(GivenRows),
-}
-
-/// What a statement does with the row of a key.
-#[derive(Debug)]
-struct KeyedWork {
-    verb: Verb,
-    key: KeyedRow,
-    /// What has to be true of the row beside its key.
-    conditions: RowValues,
-    /// What is asked for, or the row's new values.
-    values: RowValues,
-    /// What is given back of a row that is changed.
-    returning: Option<Returning>,
-}
-
-/// What becomes of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verb {
-    Read,
-    Update,
-    Delete,
-}
-
-impl Verb {
-    fn statement(self) -> &'static str {
-        match self {
-            Self::Read => "SELECT",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
-    }
 }
 
 /// What a statement has done.
@@ -108,41 +77,6 @@ enum Attempt {
     Unknown,
 }
 
-/// The parts of a plan that reads or changes the rows of one table.
-struct RowPlan<'a> {
-    verb: Verb,
-    exprs: &'a [Expr],
-    predicate: &'a Expr,
-    input: &'a LogicalPlan,
-}
-
-impl<'a> RowPlan<'a> {
-    fn of(plan: &'a LogicalPlan) -> Option<Self> {
-        let (verb, plan) = match plan {
-            LogicalPlan::Dml(dml) => match &dml.op {
-                WriteOp::Update => (Verb::Update, dml.input.as_ref()),
-                WriteOp::Delete => (Verb::Delete, dml.input.as_ref()),
-                _ => return None,
-            },
-            query => (Verb::Read, query),
-        };
-        let (exprs, plan) = match plan {
-            LogicalPlan::Projection(projection) => (&projection.expr[..], &*projection.input),
-            rows if verb == Verb::Delete => (&[][..], rows),
-            _ => return None,
-        };
-        let LogicalPlan::Filter(filter) = plan else {
-            return None;
-        };
-        Some(Self {
-            verb,
-            exprs,
-            predicate: &filter.predicate,
-            input: filter.input.as_ref(),
-        })
-    }
-}
-
 impl Compiled {
     /// What `plan` takes, which was made of a statement before its parameters were put in, which have the
     /// types of `parameters`. None where it has to be planned each time.
@@ -162,27 +96,16 @@ impl Compiled {
         };
         let given = (parameters, returning);
         let work = match plan {
-            LogicalPlan::Projection(projection) => match projection.input.as_ref() {
-                LogicalPlan::EmptyRelation(empty) if empty.produce_one_row => {
-                    Work::Constant(constants(&projection.expr, &schema)?)
-                }
-                _ => Work::Row(KeyedWork::of(state, plan, given)?),
-            },
-            LogicalPlan::Dml(dml) => match &dml.op {
-                WriteOp::Insert(InsertOp::Append) => {
-                    Work::Insert(GivenRows::of(state, dml, plan, given)?)
-                }
-                _ => Work::Row(KeyedWork::of(state, plan, given)?),
-            },
-            _ => return None,
+            LogicalPlan::Projection(projection) if is_one_row(&projection.input) => {
+                Work::Constant(constants(&projection.expr, &schema)?)
+            }
+            LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(InsertOp::Append)) => {
+                Work::Insert(GivenRows::of(state, dml, plan, given)?)
+            }
+            plan => Work::Rows(Box::new(KeyedWork::of(state, plan, given)?)),
         };
         let schema = match &work {
-            // Their types may be known only with the parameters'.
-            Work::Row(row) if row.verb == Verb::Read => row.values.schema_of(&schema)?,
-            Work::Row(row) => row
-                .returning
-                .as_ref()
-                .map_or(schema, |it| Arc::clone(it.schema())),
+            Work::Rows(rows) => rows.schema(schema)?,
             Work::Insert(rows) => rows.returned().map_or(schema, Arc::clone),
             Work::Constant(_) => schema,
         };
@@ -196,10 +119,15 @@ impl Compiled {
     fn changes_rows(&self) -> bool {
         match &self.work {
             Work::Constant(_) => false,
-            Work::Row(row) => row.verb != Verb::Read,
+            Work::Rows(rows) => rows.changes_rows(),
             Work::Insert(_) => true,
         }
     }
+}
+
+/// Whether a plan is what a query without `FROM` reads.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
 }
 
 /// The row that a list of constants is.
@@ -216,164 +144,6 @@ fn without_alias(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => &alias.expr,
         other => other,
-    }
-}
-
-impl KeyedWork {
-    fn of(
-        state: &SessionState,
-        plan: &LogicalPlan,
-        (parameters, returning): (&[ScalarValue], Option<Returning>),
-    ) -> Option<Self> {
-        let raw = RowPlan::of(plan)?;
-        let exprs = raw.exprs.iter();
-        if !exprs.chain([raw.predicate]).all(is_plain) {
-            return None;
-        }
-        let (key, rest) = KeyedRow::of(raw.predicate, raw.input)?;
-        let typed = with_types(state, plan, parameters)?;
-        let typed = RowPlan::of(&typed)?;
-        let conditions = split_conjunction(typed.predicate);
-        if conditions.len() != split_conjunction(raw.predicate).len() {
-            return None;
-        }
-        let schema: &DFSchema = typed.input.schema();
-        // Constants decide before anything is computed of the row.
-        let (varying, constant): (Vec<&Expr>, Vec<_>) = rest
-            .into_iter()
-            .map(|at| conditions[at])
-            .partition(|expr| expr.any_column_refs());
-        let conditions = constant.into_iter().chain(varying);
-        Some(Self {
-            verb: raw.verb,
-            key,
-            conditions: RowValues::of(state, conditions, schema)?,
-            values: RowValues::of(state, typed.exprs, schema)?,
-            returning,
-        })
-    }
-
-    fn run(
-        &self,
-        session: &Session,
-        transaction: &Transaction,
-        parameters: &[ScalarValue],
-        schema: &SchemaRef,
-    ) -> Result<Attempt, EngineError> {
-        let asked = self.returning.as_ref();
-        let takes = self.conditions.take(parameters)
-            && self.values.take(parameters)
-            && asked.is_none_or(|asked| asked.takes(parameters));
-        let table = session.same_table(&self.key.table).filter(|_| takes);
-        let Some(table) = table else {
-            return Ok(Attempt::Unknown);
-        };
-        let Found::Row(mut place) = self.key.find(transaction, &table, parameters)? else {
-            return Ok(Attempt::Unknown);
-        };
-        let is_ready = |place: &Place| self.verb == Verb::Read || has_entries(&place.snapshot);
-        if !place.as_ref().is_none_or(is_ready) {
-            return Ok(Attempt::Unknown);
-        }
-        if let Some(row) = &place {
-            let Some(values) = row.values(session, self.conditions.columns())? else {
-                return Ok(Attempt::Unknown);
-            };
-            if !self.conditions.are_true(&values, parameters)? {
-                place = None;
-            }
-        }
-        let ids: Vec<RowId> = place.iter().map(Place::id).collect();
-        if self.verb != Verb::Read {
-            transaction.check_writable(self.verb.statement())?;
-            if !matches!(transaction.lock(&table, &ids)?, RowLock::Taken) {
-                return Ok(Attempt::Blocked(table, ids));
-            }
-        }
-        match self.verb {
-            Verb::Read => self.read(session, place, parameters, schema),
-            Verb::Update => self.update(session, (transaction, &table), place, parameters),
-            Verb::Delete => self.delete(session, (transaction, &table), place, parameters),
-        }
-    }
-
-    fn read(
-        &self,
-        session: &Session,
-        place: Option<Place>,
-        parameters: &[ScalarValue],
-        schema: &SchemaRef,
-    ) -> Result<Attempt, EngineError> {
-        let Some(row) = place else {
-            let none = RecordBatch::new_empty(Arc::clone(schema));
-            return Ok(Attempt::Done(Outcome::Rows(none)));
-        };
-        let Some(columns) = row.values(session, self.values.columns())? else {
-            return Ok(Attempt::Unknown);
-        };
-        let values = self.values.evaluate((&columns, 1), parameters)?;
-        let row = RecordBatch::try_new(Arc::clone(schema), values)?;
-        Ok(Attempt::Done(Outcome::Rows(row)))
-    }
-
-    fn update(
-        &self,
-        session: &Session,
-        (transaction, table): (&Transaction, &Arc<Table>),
-        place: Option<Place>,
-        parameters: &[ScalarValue],
-    ) -> Result<Attempt, EngineError> {
-        let Some(row) = place else {
-            return self.of_none();
-        };
-        let Some(columns) = row.values(session, self.values.columns())? else {
-            return Ok(Attempt::Unknown);
-        };
-        let values = self.values.evaluate((&columns, 1), parameters)?;
-        let asked = self.returning.as_ref();
-        let writer = RowWriter::new(Arc::clone(table), session.engine().storage());
-        let mut writer = writer.keeping(asked.is_some());
-        writer.push(rows_for(table, values)?)?;
-        let kept = writer.take_kept();
-        let (rows, count) = writer.finish()?;
-        let outcome = match asked {
-            Some(asked) => Outcome::Returned("UPDATE", asked.of_rows(&kept, parameters)?),
-            None => Outcome::Changed("UPDATE", count),
-        };
-        transaction.replace(table, vec![row.id()], rows)?;
-        Ok(Attempt::Done(outcome))
-    }
-
-    fn delete(
-        &self,
-        session: &Session,
-        (transaction, table): (&Transaction, &Arc<Table>),
-        place: Option<Place>,
-        parameters: &[ScalarValue],
-    ) -> Result<Attempt, EngineError> {
-        let Some(row) = place else {
-            return self.of_none();
-        };
-        let outcome = match &self.returning {
-            Some(asked) => {
-                let Some(columns) = row.values(session, asked.columns())? else {
-                    return Ok(Attempt::Unknown);
-                };
-                Outcome::Returned("DELETE", asked.of_columns((&columns, 1), parameters)?)
-            }
-            None => Outcome::Changed("DELETE", 1),
-        };
-        transaction.delete(table, vec![row.id()])?;
-        Ok(Attempt::Done(outcome))
-    }
-
-    /// What a statement has done that has found no row to change.
-    fn of_none(&self) -> Result<Attempt, EngineError> {
-        let command = self.verb.statement();
-        Ok(Attempt::Done(match &self.returning {
-            Some(asked) => Outcome::Returned(command, asked.of_rows(&[], &[])?),
-            None => Outcome::Changed(command, 0),
-        }))
     }
 }
 
@@ -480,7 +250,10 @@ impl Session {
     ) -> Result<Attempt, EngineError> {
         match &compiled.work {
             Work::Constant(row) => Ok(Attempt::Done(Outcome::Rows(row.clone()))),
-            Work::Row(row) => row.run(self, transaction, parameters, &compiled.plan.schema()),
+            Work::Rows(rows) => {
+                let schema = compiled.plan.schema();
+                rows.run(self, transaction, parameters, &schema)
+            }
             Work::Insert(rows) => rows.insert(self, transaction, parameters),
         }
     }

@@ -1,0 +1,379 @@
+//! What statements do with the rows that an index leads to.
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::{SortColumn, SortOptions, lexsort_to_indices, take};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use std::sync::Arc;
+
+use super::expressions::{RowValues, is_plain, parameter_of, with_types};
+use super::key::{KeyedRows, Places, Wanted};
+use super::returning::Returning;
+use super::shape::{RowPlan, Verb, options_of};
+use super::totals::{Totals, are_plain};
+use super::{Attempt, Outcome, has_entries, rows_for};
+use crate::engine::session::Session;
+use crate::error::EngineError;
+use crate::load::RowWriter;
+use nearfar_table::table::{RowId, Table};
+use nearfar_table::transaction::{RowLock, Transaction};
+
+/// Rows at most that a statement is carried out for where it was read: more take longer than planning it.
+const ROWS_MAX: usize = 256;
+
+/// What a statement does with rows that an index leads to.
+#[derive(Debug)]
+pub struct KeyedWork {
+    verb: Verb,
+    rows: KeyedRows,
+    /// What has to be true of the rows beside their keys.
+    conditions: RowValues,
+    /// What is asked for, or the rows' new values.
+    values: Values,
+    order: Option<Order>,
+    limit: Option<Limit>,
+    /// Whether the first rows of the index are the first ones that are asked for.
+    are_first: bool,
+    /// What is given back of rows that are changed.
+    returning: Option<Returning>,
+}
+
+/// What is asked for.
+#[derive(Debug)]
+enum Values {
+    /// Of each row.
+    Each(RowValues),
+    /// Of all of them.
+    Totals(Totals),
+}
+
+/// An order of rows.
+#[derive(Debug)]
+struct Order {
+    by: RowValues,
+    options: Vec<SortOptions>,
+}
+
+/// How many rows are asked for.
+#[derive(Debug)]
+enum Limit {
+    /// What a parameter says, counted from 0.
+    Parameter(usize),
+    Constant(ScalarValue),
+}
+
+impl Limit {
+    /// None where it is something else.
+    fn of(expr: &Expr) -> Option<Self> {
+        match expr {
+            Expr::Literal(value, _) => Some(Self::Constant(value.clone())),
+            Expr::Placeholder(placeholder) => parameter_of(placeholder).map(Self::Parameter),
+            Expr::Cast(cast) => match Self::of(&cast.expr)? {
+                Self::Parameter(at) => Some(Self::Parameter(at)),
+                Self::Constant(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The number of rows. None for what is no limit, or none that there can be.
+    fn rows(&self, parameters: &[ScalarValue]) -> Option<usize> {
+        let value = match self {
+            Self::Parameter(at) => parameters.get(*at)?,
+            Self::Constant(value) => value,
+        };
+        match value {
+            ScalarValue::Int64(Some(rows)) => usize::try_from(*rows).ok(),
+            ScalarValue::Int32(Some(rows)) => usize::try_from(*rows).ok(),
+            ScalarValue::UInt64(Some(rows)) => usize::try_from(*rows).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl Order {
+    fn of(state: &SessionState, plan: &RowPlan<'_>, schema: &DFSchema) -> Option<Option<Self>> {
+        if plan.order.is_empty() {
+            return Some(None);
+        }
+        let by = RowValues::of(state, plan.order.iter().map(|sort| &sort.expr), schema)?;
+        let options = plan.order.iter().map(options_of).collect();
+        Some(Some(Self { by, options }))
+    }
+
+    /// The columns that rows are ordered by, if they are nothing but columns.
+    fn columns(&self) -> Option<Vec<(usize, SortOptions)>> {
+        let columns = self.by.plain_columns()?;
+        Some(
+            columns
+                .into_iter()
+                .zip(self.options.iter().copied())
+                .collect(),
+        )
+    }
+}
+
+impl KeyedWork {
+    /// What `plan` does. None where it has to be planned each time.
+    pub fn of(
+        state: &SessionState,
+        plan: &LogicalPlan,
+        (parameters, returning): (&[ScalarValue], Option<Returning>),
+    ) -> Option<Self> {
+        let raw = RowPlan::of(plan)?;
+        let order = raw.order.iter().map(|sort| &sort.expr);
+        let mut all = raw.exprs.iter().chain(order).chain([raw.predicate]);
+        if !all.all(is_plain) || !raw.totals.is_none_or(are_plain) {
+            return None;
+        }
+        let (rows, rest) = KeyedRows::of(raw.predicate, raw.input)?;
+        let typed = with_types(state, plan, parameters)?;
+        let typed = RowPlan::of(&typed)?;
+        let conditions = split_conjunction(typed.predicate);
+        if conditions.len() != split_conjunction(raw.predicate).len() {
+            return None;
+        }
+        let schema: &DFSchema = typed.input.schema();
+        // Constants decide before anything is computed of the rows.
+        let (varying, constant): (Vec<&Expr>, Vec<_>) = rest
+            .iter()
+            .map(|at| conditions[*at])
+            .partition(|expr| expr.any_column_refs());
+        let conditions = constant.into_iter().chain(varying);
+        let values = match typed.totals {
+            Some(totals) => Values::Totals(Totals::of(state, totals, &typed.exprs, schema)?),
+            None => Values::Each(RowValues::of(state, &typed.exprs, schema)?),
+        };
+        let order = Order::of(state, &typed, schema)?;
+        let limit = match raw.limit {
+            Some(limit) => Some(Limit::of(limit)?),
+            None => None,
+        };
+        let are_ordered = match &order {
+            Some(order) => {
+                let columns = order.columns();
+                columns.is_some_and(|columns| rows.are_ordered_by(&columns))
+            }
+            None => true,
+        };
+        Some(Self {
+            verb: raw.verb,
+            conditions: RowValues::of(state, conditions, schema)?,
+            are_first: limit.is_some() && rest.is_empty() && are_ordered,
+            rows,
+            values,
+            order,
+            limit,
+            returning,
+        })
+    }
+
+    /// Whether rows are changed.
+    pub fn changes_rows(&self) -> bool {
+        self.verb != Verb::Read
+    }
+
+    /// The columns of what is given, named as in `shown`.
+    pub fn schema(&self, shown: SchemaRef) -> Option<SchemaRef> {
+        match (&self.values, &self.returning) {
+            // Their types may be known only with the parameters'.
+            (Values::Each(values), _) if self.verb == Verb::Read => values.schema_of(&shown),
+            (Values::Totals(totals), _) => totals.schema_of(&shown),
+            (_, Some(returning)) => Some(Arc::clone(returning.schema())),
+            _ => Some(shown),
+        }
+    }
+
+    fn takes(&self, parameters: &[ScalarValue]) -> bool {
+        let takes_values = match &self.values {
+            Values::Each(values) => values.take(parameters),
+            Values::Totals(totals) => totals.take(parameters),
+        };
+        let order = self.order.as_ref();
+        takes_values
+            && self.conditions.take(parameters)
+            && order.is_none_or(|order| order.by.take(parameters))
+            && self
+                .returning
+                .as_ref()
+                .is_none_or(|asked| asked.takes(parameters))
+    }
+
+    /// Does it, with an outcome of the columns of `schema`.
+    pub fn run(
+        &self,
+        session: &Session,
+        transaction: &Transaction,
+        parameters: &[ScalarValue],
+        schema: &SchemaRef,
+    ) -> Result<Attempt, EngineError> {
+        let table = session.same_table(&self.rows.table);
+        let Some(table) = table.filter(|_| self.takes(parameters)) else {
+            return Ok(Attempt::Unknown);
+        };
+        let limit = match &self.limit {
+            Some(limit) => match limit.rows(parameters) {
+                Some(rows) => rows,
+                None => return Ok(Attempt::Unknown),
+            },
+            None => usize::MAX,
+        };
+        let wanted = match self.are_first && limit <= ROWS_MAX {
+            true => Wanted::First(limit),
+            false => Wanted::All(ROWS_MAX),
+        };
+        let found = self.rows.find(transaction, &table, parameters, wanted)?;
+        let Some(mut places) = found else {
+            return Ok(Attempt::Unknown);
+        };
+        if self.changes_rows() && places.len() > 0 && !has_entries(&places.snapshot) {
+            return Ok(Attempt::Unknown);
+        }
+        let Some(values) = places.values(session, self.conditions.columns())? else {
+            return Ok(Attempt::Unknown);
+        };
+        let passing = self
+            .conditions
+            .passing((&values, places.len()), parameters)?;
+        places.keep(&passing);
+        if self.verb == Verb::Read {
+            return self.read(session, (places, limit), parameters, schema);
+        }
+        let ids = places.ids();
+        transaction.check_writable(self.verb.statement())?;
+        if !matches!(transaction.lock(&table, &ids)?, RowLock::Taken) {
+            return Ok(Attempt::Blocked(table, ids));
+        }
+        let within = (transaction, &table);
+        match self.verb {
+            Verb::Update => self.update(session, within, (places, ids), parameters),
+            Verb::Read | Verb::Delete => self.delete(session, within, (places, ids), parameters),
+        }
+    }
+
+    fn read(
+        &self,
+        session: &Session,
+        (mut places, limit): (Places, usize),
+        parameters: &[ScalarValue],
+        schema: &SchemaRef,
+    ) -> Result<Attempt, EngineError> {
+        let columns = match &self.values {
+            Values::Each(values) => values.columns(),
+            Values::Totals(totals) => totals.columns(),
+        };
+        if self.order.is_none() && limit < places.len() {
+            let first: Vec<usize> = (0..limit).collect();
+            places.keep(&first);
+        }
+        let count = places.len();
+        if count == 0 && matches!(self.values, Values::Each(_)) {
+            let none = RecordBatch::new_empty(Arc::clone(schema));
+            return Ok(Attempt::Done(Outcome::Rows(none)));
+        }
+        let Some(columns) = places.values(session, columns)? else {
+            return Ok(Attempt::Unknown);
+        };
+        let rows = (columns.as_slice(), count);
+        let mut values = match &self.values {
+            Values::Each(values) => values.evaluate(rows, parameters)?,
+            Values::Totals(totals) => totals.of_rows(rows, parameters)?,
+        };
+        if let Some(order) = self.order.as_ref().filter(|_| count > 1) {
+            let Some(columns) = places.values(session, order.by.columns())? else {
+                return Ok(Attempt::Unknown);
+            };
+            let by = order.by.evaluate((&columns, count), parameters)?;
+            values = ordered(&values, by, &order.options, limit)?;
+        }
+        let batch = RecordBatch::try_new(Arc::clone(schema), values)?;
+        let batch = batch.slice(0, batch.num_rows().min(limit));
+        Ok(Attempt::Done(Outcome::Rows(batch)))
+    }
+
+    fn update(
+        &self,
+        session: &Session,
+        (transaction, table): (&Transaction, &Arc<Table>),
+        (places, ids): (Places, Vec<RowId>),
+        parameters: &[ScalarValue],
+    ) -> Result<Attempt, EngineError> {
+        let Values::Each(values) = &self.values else {
+            return Ok(Attempt::Unknown);
+        };
+        if ids.is_empty() {
+            return self.of_none();
+        }
+        let Some(columns) = places.values(session, values.columns())? else {
+            return Ok(Attempt::Unknown);
+        };
+        let values = values.evaluate((&columns, ids.len()), parameters)?;
+        let asked = self.returning.as_ref();
+        let writer = RowWriter::new(Arc::clone(table), session.engine().storage());
+        let mut writer = writer.keeping(asked.is_some());
+        writer.push(rows_for(table, values)?)?;
+        let kept = writer.take_kept();
+        let (rows, count) = writer.finish()?;
+        let outcome = match asked {
+            Some(asked) => Outcome::Returned("UPDATE", asked.of_rows(&kept, parameters)?),
+            None => Outcome::Changed("UPDATE", count),
+        };
+        transaction.replace(table, ids, rows)?;
+        Ok(Attempt::Done(outcome))
+    }
+
+    fn delete(
+        &self,
+        session: &Session,
+        (transaction, table): (&Transaction, &Arc<Table>),
+        (places, ids): (Places, Vec<RowId>),
+        parameters: &[ScalarValue],
+    ) -> Result<Attempt, EngineError> {
+        if ids.is_empty() {
+            return self.of_none();
+        }
+        let outcome = match &self.returning {
+            Some(asked) => {
+                let Some(columns) = places.values(session, asked.columns())? else {
+                    return Ok(Attempt::Unknown);
+                };
+                let returned = asked.of_columns((&columns, ids.len()), parameters)?;
+                Outcome::Returned("DELETE", returned)
+            }
+            None => Outcome::Changed("DELETE", ids.len() as u64),
+        };
+        transaction.delete(table, ids)?;
+        Ok(Attempt::Done(outcome))
+    }
+
+    /// What a statement has done that has found no row to change.
+    fn of_none(&self) -> Result<Attempt, EngineError> {
+        let command = self.verb.statement();
+        Ok(Attempt::Done(match &self.returning {
+            Some(asked) => Outcome::Returned(command, asked.of_rows(&[], &[])?),
+            None => Outcome::Changed(command, 0),
+        }))
+    }
+}
+
+/// The first `limit` of rows in the order of the values in `by`.
+fn ordered(
+    values: &[ArrayRef],
+    by: Vec<ArrayRef>,
+    options: &[SortOptions],
+    limit: usize,
+) -> Result<Vec<ArrayRef>, EngineError> {
+    let by = by
+        .into_iter()
+        .zip(options)
+        .map(|(values, options)| SortColumn {
+            values,
+            options: Some(*options),
+        });
+    let order = lexsort_to_indices(&by.collect::<Vec<_>>(), Some(limit))?;
+    let values = values.iter().map(|values| take(values, &order, None));
+    Ok(values.collect::<Result<_, _>>()?)
+}
