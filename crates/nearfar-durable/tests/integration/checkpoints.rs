@@ -398,6 +398,7 @@ fn small(storage: &Storage) -> Made {
 }
 
 fn region_bytes(storage: &Storage) -> u64 {
+    storage.shelf.release();
     let tiers = storage.system.tiers();
     tiers
         .map(|(tier, _)| storage.system.usage(tier).region_bytes)

@@ -83,6 +83,14 @@ impl Shelf {
         Ok(block)
     }
 
+    /// Gives the region back that is kept, unless one of its blocks is left.
+    pub fn release(&self) {
+        let mut open = self.open.lock();
+        if open.region.as_mut().and_then(Arc::get_mut).is_some() {
+            *open = Open::default();
+        }
+    }
+
     /// Areas of so many bytes in near memory, all in one region, for what is written little by little.
     ///
     /// # Errors
@@ -298,8 +306,11 @@ mod tests {
             let block = put(&shelf, &system, byte, Shelf::BLOCK_BYTES_MAX);
             assert_eq!(block.as_slice()[1..3], [byte, byte]);
         }
-        assert_eq!(used(), REGION_BYTES);
-        drop(shelf);
+        let block = put(&shelf, &system, 3, 1);
+        shelf.release();
+        assert_eq!(used(), REGION_BYTES, "a block is left");
+        drop(block);
+        shelf.release();
         assert_eq!(used(), 0);
     }
 

@@ -18,6 +18,7 @@
 //! | `SHOW` and `RESET` of these, `RESET ALL`, `SHOW TABLESPACES` | |
 //! | `DEALLOCATE [name\|ALL]`, `DISCARD ALL` | what the session has prepared, and all of it |
 //! | `BEGIN`, `START TRANSACTION`, `COMMIT`, `END`, `ROLLBACK`, `ABORT` | transactions of several statements |
+//! | `SELECT … FOR UPDATE\|NO KEY UPDATE\|SHARE\|KEY SHARE [OF t, …] [NOWAIT\|SKIP LOCKED]` | locks the rows that it reads |
 //! | `CALL nearfar.merge('t')` | turns what was written to a table into main storage |
 //! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
 //! | `COPY t FROM STDIN`, `COPY t TO STDOUT` | rows from and to the client of a server |
@@ -52,8 +53,8 @@ pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub(crate) use defaults::{DefaultValues, expression_query};
 pub use forms::array_elements;
 pub(crate) use forms::{
-    BaseForm, ChangeForms, ConflictForm, JoinedForm, KeyTarget, call_by_own_names, change_forms,
-    shown, with_unique_names,
+    BaseForm, ChangeForms, ConflictForm, JoinedForm, KeyTarget, LockWait, RowLocking,
+    call_by_own_names, change_forms, shown, with_unique_names,
 };
 pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};

@@ -206,9 +206,9 @@ mod tests {
 
     fn rewritten(sql: &str) -> Result<(String, CreateClauses), SqlError> {
         match statements(sql)?.remove(0).kind() {
-            StatementKind::DataFusion { statement, create } => {
-                Ok((statement.to_string(), create.clone()))
-            }
+            StatementKind::DataFusion {
+                statement, create, ..
+            } => Ok((statement.to_string(), create.clone())),
             other => panic!("{sql} was read as {other:?}"),
         }
     }

@@ -12,7 +12,7 @@ use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
-use super::forms::{check_locks, mark_in_lists};
+use super::forms::{RowLocking, mark_in_lists, simplify_locks, take_locking};
 use super::indexes::{
     AlterIndex, CreateIndex, DropIndex, KeyClause, create_index, drop_index, parse_alter_index,
     take_tablespace,
@@ -61,7 +61,12 @@ impl Statement {
     /// The same with each of its parameters cast to the type that `of` has for its number, from 1;
     /// for parameters whose types do not follow from where they stand. None if there is none to cast.
     pub fn with_parameter_types(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
-        let StatementKind::DataFusion { statement, create } = &self.kind else {
+        let StatementKind::DataFusion {
+            statement,
+            create,
+            locking,
+        } = &self.kind
+        else {
             return None;
         };
         let statement = cast_parameters(statement, of)?;
@@ -72,6 +77,7 @@ impl Statement {
             kind: StatementKind::DataFusion {
                 statement: Box::new(statement),
                 create: create.clone(),
+                locking: locking.clone(),
             },
         })
     }
@@ -128,6 +134,7 @@ pub(crate) enum StatementKind {
     DataFusion {
         statement: Box<DfStatement>,
         create: CreateClauses,
+        locking: Option<RowLocking>,
     },
     Alter(AlterTable),
     CreateIndex(CreateIndex),
@@ -171,9 +178,9 @@ pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
     with_stack(|| pieces.map(statement).collect())
 }
 
-fn statement(piece: Piece) -> Result<Statement, SqlError> {
+fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
     depth::check(&piece.tokens)?;
-    check_locks(&piece.tokens)?;
+    simplify_locks(&mut piece.tokens);
     let leading = leading_keywords(&piece.tokens);
     if let Some(command) = parse_session(leading[0], &piece.tokens)? {
         return Ok(Statement {
@@ -261,10 +268,12 @@ fn datafusion_statement(
             return Ok(StatementKind::DropIndex(drop));
         }
     }
+    let locking = take_locking(&mut statement)?;
     let (statement, create) = rewrite::rewrite(statement)?;
     Ok(StatementKind::DataFusion {
         statement: Box::new(statement),
         create,
+        locking,
     })
 }
 

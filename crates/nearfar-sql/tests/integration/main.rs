@@ -18,6 +18,7 @@ mod isolation;
 mod joins;
 mod keys;
 mod leaks;
+mod locks;
 mod memory;
 mod merges;
 mod panics;

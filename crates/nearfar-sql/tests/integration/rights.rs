@@ -43,6 +43,13 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
                  SELECT n FROM r",
             ],
         ),
+        Action::LockRows => (
+            ToWrite,
+            &[
+                "SELECT a FROM t FOR UPDATE",
+                "SELECT a FROM t WHERE a = 1 FOR SHARE OF t SKIP LOCKED",
+            ],
+        ),
         Action::Describe => (Nothing, &["DESCRIBE t"]),
         Action::Begin => (Nothing, &["BEGIN", "START TRANSACTION READ ONLY"]),
         Action::End => (

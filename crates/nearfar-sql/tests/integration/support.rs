@@ -36,6 +36,7 @@ pub fn two_tiers_with(budgets: Budgets) -> Arc<Engine> {
 
 /// Bytes of regions on all tiers.
 pub fn region_bytes(engine: &Engine) -> u64 {
+    engine.storage().shelf.release();
     engine
         .system()
         .tiers()

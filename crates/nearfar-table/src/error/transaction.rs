@@ -42,6 +42,12 @@ pub enum TransactionError {
         /// The table of the row.
         table: String,
     },
+    /// A row that another transaction has, and that was not to be waited for.
+    #[error("could not obtain lock on row in table `{table}`: another transaction has it")]
+    LockNotAvailable {
+        /// The table of the row.
+        table: String,
+    },
     /// A savepoint that there is not.
     #[error("savepoint `{name}` does not exist")]
     NoSavepoint {

@@ -178,6 +178,8 @@ impl Table {
             }
         }
         database.lock().install(self, self.snapshot().merging(0));
+        // What rows came in one by one may be gone with them.
+        storage.shelf.release();
         if rows > 0 {
             self.count_merge();
             database.main_changed();

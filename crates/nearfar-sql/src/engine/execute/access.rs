@@ -76,6 +76,7 @@ actions! {
     Check => Read, "CALL nearfar.check";
     CopyIn => Write, "COPY … FROM STDIN";
     Insert => Write, "INSERT";
+    LockRows => Write, "SELECT … FOR UPDATE";
     Update => Write, "UPDATE";
     Delete => Write, "DELETE";
     Truncate => Write, "TRUNCATE";
@@ -113,7 +114,9 @@ impl Session {
     /// A statement that can't be planned; a setting that there is not.
     pub async fn actions(&self, statement: &Statement) -> Result<Vec<Action>, EngineError> {
         let StatementKind::DataFusion {
-            statement: parsed, ..
+            statement: parsed,
+            locking,
+            ..
         } = statement.kind()
         else {
             return Ok(vec![of_kind(statement.kind())?]);
@@ -121,7 +124,7 @@ impl Session {
         let transaction = self.current_transaction()?;
         let state = within(&transaction, self.context().state());
         let plan = super::plan(&state, parsed).await?;
-        let mut actions = Vec::new();
+        let mut actions: Vec<Action> = locking.iter().map(|_| Action::LockRows).collect();
         plan.apply_with_subqueries(|node| {
             actions.push(of_node(node)?);
             if advances(node)? {

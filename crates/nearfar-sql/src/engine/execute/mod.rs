@@ -12,6 +12,7 @@ mod create;
 mod default;
 mod drop;
 mod index;
+mod locked;
 mod modify;
 mod noted_store;
 mod patterns;
@@ -41,7 +42,7 @@ use super::stream::{CommandTag, Retry, RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::load::Progress;
 use crate::memory::QueryMemory;
-use crate::sql::{CreateClauses, Procedure, Statement, StatementKind};
+use crate::sql::{CreateClauses, Procedure, RowLocking, Statement, StatementKind};
 use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub(super) use alter::table_reference;
@@ -170,9 +171,11 @@ impl Session {
             StatementKind::DataFusion {
                 statement: parsed,
                 create,
+                locking,
             } => {
                 let given = (parsed.as_ref(), parameters);
-                self.run_planned(transaction, statement, given, create)
+                let clauses = (create, locking.as_ref());
+                self.run_planned(transaction, statement, given, clauses)
                     .await
             }
             StatementKind::Transaction(command) => self.control_transaction(command).await,
@@ -184,7 +187,7 @@ impl Session {
         transaction: &Arc<Transaction>,
         whole: &Statement,
         (statement, parameters): (&DfStatement, &[ScalarValue]),
-        create: &CreateClauses,
+        (create, locking): (&CreateClauses, Option<&RowLocking>),
     ) -> Result<StatementResult, EngineError> {
         let text = whole.text();
         let state = within(transaction, self.context().state());
@@ -196,13 +199,18 @@ impl Session {
             plan = plan.with_param_values(parameters.to_vec())?;
         }
         self.check_access(transaction, &plan)?;
-        if let Some(compiled) = Compiled::of(self, &state, &raw, parameters) {
+        if let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking)) {
             whole.keep_compiled(compiled);
             if let Some(result) = self.run_compiled(transaction, whole, parameters).await? {
                 return Ok(result);
             }
         }
         check_patterns(&plan)?;
+        if let Some(locking) = locking {
+            return self
+                .select_locked(transaction, &state, &plan, locking)
+                .await;
+        }
         if let LogicalPlan::Ddl(_) = &plan {
             let words: Vec<String> = text
                 .split_whitespace()
@@ -244,7 +252,9 @@ impl Session {
         parameters: &[ScalarValue],
     ) -> Result<bool, EngineError> {
         let StatementKind::DataFusion {
-            statement: parsed, ..
+            statement: parsed,
+            locking,
+            ..
         } = statement.kind()
         else {
             return Ok(false);
@@ -254,7 +264,7 @@ impl Session {
         self.keep(&state, planned_bytes(statement.text()))?;
         let plan = plan(&state, parsed).await?;
         self.check_access(&transaction, &plan)?;
-        let compiled = Compiled::of(self, &state, &plan, parameters);
+        let compiled = Compiled::of(self, &state, &plan, (parameters, locking.as_ref()));
         let is_compiled = compiled.is_some();
         compiled
             .into_iter()

@@ -44,7 +44,8 @@ pub(crate) use changes::{
 };
 pub(crate) use functions::call_by_own_names;
 pub(super) use in_lists::mark as mark_in_lists;
-pub(super) use locking::check_tokens as check_locks;
+pub(crate) use locking::{LockWait, RowLocking};
+pub(super) use locking::{simplify_locks, take_locking};
 pub(crate) use names::shown;
 
 /// Rewrites all parts of a statement.

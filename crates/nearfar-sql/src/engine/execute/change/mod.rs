@@ -8,7 +8,7 @@ mod plan;
 mod run;
 mod upsert;
 
-pub(super) use node::ChangedRows;
 pub(in crate::engine) use node::Upsert;
+pub(super) use node::{ChangedRows, rows_plan};
 pub(super) use plan::change_plan;
 pub(super) use run::{Asked, Change, Changed};

@@ -30,7 +30,7 @@ use super::{counted, done};
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
-use crate::sql::{Statement, StatementKind, TransactionCommand};
+use crate::sql::{RowLocking, Statement, StatementKind, TransactionCommand};
 use insert::GivenRows;
 use nearfar_table::table::{RowId, Snapshot, Table};
 use nearfar_table::transaction::Transaction;
@@ -79,12 +79,13 @@ enum Attempt {
 
 impl Compiled {
     /// What `plan` takes, which was made of a statement before its parameters were put in, which have the
-    /// types of `parameters`. None where it has to be planned each time.
+    /// types of `parameters`, and whose rows are to be locked as `locking` says. None where it has to be planned each
+    /// time.
     pub fn of(
         session: &Session,
         state: &SessionState,
         plan: &LogicalPlan,
-        parameters: &[ScalarValue],
+        (parameters, locking): (&[ScalarValue], Option<&RowLocking>),
     ) -> Option<Self> {
         let schema = shown_schema(&Arc::new(plan.schema().as_arrow().clone()));
         let (plan, returning) = match split(plan) {
@@ -96,13 +97,15 @@ impl Compiled {
         };
         let given = (parameters, returning);
         let work = match plan {
-            LogicalPlan::Projection(projection) if is_one_row(&projection.input) => {
+            LogicalPlan::Projection(projection)
+                if is_one_row(&projection.input) && locking.is_none() =>
+            {
                 Work::Constant(constants(&projection.expr, &schema)?)
             }
             LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(InsertOp::Append)) => {
                 Work::Insert(GivenRows::of(state, dml, plan, given)?)
             }
-            plan => Work::Rows(Box::new(KeyedWork::of(state, plan, given)?)),
+            plan => Work::Rows(Box::new(KeyedWork::of(state, plan, given, locking)?)),
         };
         let schema = match &work {
             Work::Rows(rows) => rows.schema(schema)?,

@@ -15,9 +15,12 @@ use super::returning::Returning;
 use super::shape::{RowPlan, Verb, options_of};
 use super::totals::{Totals, are_plain};
 use super::{Attempt, Outcome, has_entries, rows_for};
+use crate::engine::execute::access::Action;
+use crate::engine::execute::locked::{Lock, lock_now, not_available};
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::load::RowWriter;
+use crate::sql::{LockWait, RowLocking};
 use nearfar_table::table::{RowId, Table};
 use nearfar_table::transaction::{RowLock, Transaction};
 
@@ -39,6 +42,8 @@ pub struct KeyedWork {
     are_first: bool,
     /// What is given back of rows that are changed.
     returning: Option<Returning>,
+    /// What is done about rows of others, if they are locked and not changed.
+    lock: Option<LockWait>,
 }
 
 /// What is asked for.
@@ -117,11 +122,12 @@ impl Order {
 }
 
 impl KeyedWork {
-    /// What `plan` does. None where it has to be planned each time.
+    /// What `plan` does, and whose rows are locked as `locking` says. None where it has to be planned each time.
     pub fn of(
         state: &SessionState,
         plan: &LogicalPlan,
         (parameters, returning): (&[ScalarValue], Option<Returning>),
+        locking: Option<&RowLocking>,
     ) -> Option<Self> {
         let raw = RowPlan::of(plan)?;
         let order = raw.order.iter().map(|sort| &sort.expr);
@@ -159,10 +165,20 @@ impl KeyedWork {
             }
             None => true,
         };
+        let are_first = limit.is_some() && rest.is_empty() && are_ordered;
+        // The rows that are locked are those that are given.
+        let are_given = typed.totals.is_none() && (limit.is_none() || are_first);
+        let is_locked_here = |locking: &RowLocking| {
+            are_given && locking.of.is_empty() && locking.wait != LockWait::Skip
+        };
+        if !locking.is_none_or(is_locked_here) {
+            return None;
+        }
         Some(Self {
             verb: raw.verb,
+            lock: locking.map(|locking| locking.wait),
             conditions: RowValues::of(state, conditions, schema)?,
-            are_first: limit.is_some() && rest.is_empty() && are_ordered,
+            are_first,
             rows,
             values,
             order,
@@ -239,6 +255,15 @@ impl KeyedWork {
             .conditions
             .passing((&values, places.len()), parameters)?;
         places.keep(&passing);
+        if let Some(wait) = self.lock {
+            transaction.check_writable(Action::LockRows.statement())?;
+            let ids = places.ids();
+            match lock_now(transaction, &table, &ids)? {
+                Lock::Taken => {}
+                Lock::Held if wait == LockWait::Fail => return Err(not_available(&table).into()),
+                Lock::Held | Lock::Changed => return Ok(Attempt::Blocked(table, ids)),
+            }
+        }
         if self.verb == Verb::Read {
             return self.read(session, (places, limit), parameters, schema);
         }
