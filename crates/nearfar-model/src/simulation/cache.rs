@@ -1,103 +1,9 @@
-//! Set-associative caches of one core, and what leaves them.
+//! The caches of one core, the last level, and what leaves them.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::ops::Range;
-
-use super::network::mix;
-use super::placement::PAGE_LINES_LOG2;
+use super::copies::Copies;
 use super::requests::Target;
+use super::sets::{Cache, Hashed};
 use super::window::{Action, Slot, flags};
-
-const INVALID: u64 = u64::MAX;
-const DIRTY: u64 = 1 << 63;
-
-/// A set-associative cache with least-recently-used replacement. Every way holds a line number and,
-/// in its top bit, whether the line was modified; the most recently used is the first of its set.
-#[derive(Debug, Clone)]
-pub(crate) struct Cache {
-    ways: usize,
-    sets: u64,
-    lines: Box<[u64]>,
-}
-
-impl Cache {
-    /// A cache of `bytes` with 64-byte lines; at least one set.
-    pub(crate) fn new(bytes: u64, ways: u32) -> Self {
-        let sets = (bytes / 64 / u64::from(ways)).max(1);
-        Self {
-            ways: ways as usize,
-            sets,
-            lines: vec![INVALID; sets as usize * ways as usize].into(),
-        }
-    }
-
-    #[inline]
-    fn set_of(&self, line: u64) -> Range<usize> {
-        // Pages begin anywhere, their lines are in sets one after the other. Multiplication instead
-        // of a modulus: sets need not be a power of two.
-        let first = (u128::from(mix(line >> PAGE_LINES_LOG2)) * u128::from(self.sets)) >> 64;
-        let set = first as u64 + (line & ((1 << PAGE_LINES_LOG2) - 1));
-        let set = if set < self.sets {
-            set
-        } else {
-            set % self.sets
-        } as usize;
-        set * self.ways..(set + 1) * self.ways
-    }
-
-    #[inline]
-    fn set(&mut self, line: u64) -> &mut [u64] {
-        let set = self.set_of(line);
-        &mut self.lines[set]
-    }
-
-    /// Whether the line is there; makes it the most recently used, modified if `dirty`.
-    #[inline]
-    pub(crate) fn touch(&mut self, line: u64, dirty: bool) -> bool {
-        let mark = if dirty { DIRTY } else { 0 };
-        let set = self.set(line);
-        if set[0] & !DIRTY == line {
-            set[0] |= mark;
-            return true;
-        }
-        let Some(way) = set.iter().position(|entry| *entry & !DIRTY == line) else {
-            return false;
-        };
-        let entry = set[way];
-        set.copy_within(0..way, 1);
-        set[0] = entry | mark;
-        true
-    }
-
-    /// Puts a line in that is not there and returns the one that leaves, with whether it was
-    /// modified.
-    #[inline]
-    pub(crate) fn insert(&mut self, line: u64, dirty: bool) -> Option<(u64, bool)> {
-        let set = self.set(line);
-        let leaves = set[set.len() - 1];
-        set.copy_within(0..set.len() - 1, 1);
-        set[0] = line | if dirty { DIRTY } else { 0 };
-        (leaves != INVALID).then_some((leaves & !DIRTY, leaves & DIRTY != 0))
-    }
-
-    /// Whether the line is there; changes nothing.
-    pub(crate) fn contains(&self, line: u64) -> bool {
-        let set = self.set_of(line);
-        self.lines[set].iter().any(|entry| *entry & !DIRTY == line)
-    }
-
-    /// Takes a line out; whether it was modified, or `None` if it was not there.
-    #[inline]
-    pub(crate) fn remove(&mut self, line: u64) -> Option<bool> {
-        let set = self.set(line);
-        let way = set.iter().position(|entry| *entry & !DIRTY == line)?;
-        let dirty = set[way] & DIRTY != 0;
-        set.copy_within(way + 1.., way);
-        set[set.len() - 1] = INVALID;
-        Some(dirty)
-    }
-}
 
 /// Where an access finds its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +30,7 @@ impl PrivateCaches {
     /// `evict`.
     ///
     /// L2 includes L1.
+    #[inline]
     pub(crate) fn access(
         &mut self,
         l3: &mut LastLevel,
@@ -131,6 +38,7 @@ impl PrivateCaches {
         store: bool,
         evict: &mut Vec<u64>,
     ) -> Level {
+        let line = Hashed::new(line);
         if self.l1.touch(line, store) {
             return Level::L1;
         }
@@ -143,23 +51,20 @@ impl PrivateCaches {
                 Level::Memory
             };
             if let Some((victim, dirty)) = self.l2.insert(line, found == Some(true)) {
+                let victim = Hashed::new(victim);
                 let dirty = self.l1.remove(victim) == Some(true) || dirty;
                 l3.take_back(victim, dirty, evict);
             }
         }
         if let Some((victim, true)) = self.l1.insert(line, store) {
-            self.l2.touch(victim, true);
+            self.l2.touch(Hashed::new(victim), true);
         }
         level
     }
 
-    /// Whether L2 has the line, so that no prefetch is needed.
-    pub(crate) fn contains(&self, line: u64) -> bool {
-        self.l2.contains(line)
-    }
-
     /// Marks a line as written back, wherever it is; whether it was modified.
     pub(crate) fn clean(&mut self, l3: &mut LastLevel, line: u64) -> bool {
+        let line = Hashed::new(line);
         let l1 = self.l1.remove(line);
         if let Some(l1) = l1 {
             self.l1.insert(line, false);
@@ -179,24 +84,6 @@ impl PrivateCaches {
     }
 }
 
-/// Hashes a line number by one multiplication.
-#[derive(Debug, Default)]
-struct LineHasher(u64);
-
-impl Hasher for LineHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("line numbers are words")
-    }
-
-    fn write_u64(&mut self, line: u64) {
-        self.0 = mix(line);
-    }
-}
-
 /// The last level, and the filter that knows which lines are in cores' L2.
 ///
 /// As the non-inclusive L3 of these processors does, it takes what leaves an L2 and hands over for
@@ -206,23 +93,21 @@ impl Hasher for LineHasher {
 #[derive(Debug)]
 pub(crate) struct LastLevel {
     lines: Cache,
-    copies: HashMap<u64, u32, BuildHasherDefault<LineHasher>>,
+    copies: Copies,
 }
 
 impl LastLevel {
     pub(crate) fn new(bytes: u64, ways: u32) -> Self {
         Self {
             lines: Cache::new(bytes, ways),
-            copies: HashMap::default(),
+            copies: Copies::new(),
         }
     }
 
     /// Gives a line to an L2: whether it was modified, or `None` where it has to come from memory.
     #[inline]
-    fn lend(&mut self, line: u64, evict: &mut Vec<u64>) -> Option<bool> {
-        let copies = self.copies.entry(line).or_default();
-        *copies += 1;
-        if *copies == 1 {
+    fn lend(&mut self, line: Hashed, evict: &mut Vec<u64>) -> Option<bool> {
+        if self.copies.add(line.line) {
             return self.lines.remove(line);
         }
         self.keep(line, false, evict);
@@ -231,18 +116,13 @@ impl LastLevel {
 
     /// Takes a line that leaves an L2.
     #[inline]
-    fn take_back(&mut self, line: u64, dirty: bool, evict: &mut Vec<u64>) {
-        if let Some(copies) = self.copies.get_mut(&line) {
-            *copies -= 1;
-            if *copies == 0 {
-                self.copies.remove(&line);
-            }
-        }
+    fn take_back(&mut self, line: Hashed, dirty: bool, evict: &mut Vec<u64>) {
+        self.copies.drop_one(line.line);
         self.keep(line, dirty, evict);
     }
 
     #[inline]
-    fn keep(&mut self, line: u64, dirty: bool, evict: &mut Vec<u64>) {
+    fn keep(&mut self, line: Hashed, dirty: bool, evict: &mut Vec<u64>) {
         if !self.lines.touch(line, dirty)
             && let Some((gone, true)) = self.lines.insert(line, dirty)
         {
@@ -251,16 +131,12 @@ impl LastLevel {
     }
 
     /// Marks a line as written back; whether it was modified.
-    fn clean(&mut self, line: u64) -> bool {
+    fn clean(&mut self, line: Hashed) -> bool {
         let dirty = self.lines.remove(line);
         if dirty.is_some() {
             self.lines.insert(line, false);
         }
         dirty == Some(true)
-    }
-
-    fn contains(&self, line: u64) -> bool {
-        self.copies.contains_key(&line) || self.lines.contains(line)
     }
 }
 
@@ -314,7 +190,10 @@ impl CoreCaches {
     #[inline]
     pub(crate) fn contains(&self, line: u64, l3: Option<&LastLevel>) -> bool {
         match (self, l3) {
-            (Self::Simulated(caches), Some(l3)) => caches.contains(line) || l3.contains(line),
+            (Self::Simulated(caches), Some(l3)) => {
+                let hashed = Hashed::new(line);
+                caches.l2.contains(hashed) || l3.copies.contains(line) || l3.lines.contains(hashed)
+            }
             _ => false,
         }
     }
@@ -340,19 +219,6 @@ impl CoreCaches {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_least_recently_used_line_of_a_set_leaves() {
-        let mut cache = Cache::new(128, 2);
-        assert_eq!(cache.insert(1, true), None);
-        assert_eq!(cache.insert(2, false), None);
-        assert!(cache.touch(1, false));
-        assert_eq!(cache.insert(3, false), Some((2, false)));
-        assert_eq!(cache.insert(4, false), Some((1, true)));
-        assert!(!cache.touch(1, false) && cache.touch(3, false));
-        assert_eq!(cache.remove(3), Some(false));
-        assert_eq!(cache.remove(3), None);
-    }
 
     #[test]
     fn a_working_set_within_a_level_is_found_there() {
@@ -401,7 +267,11 @@ mod tests {
             other.access(&mut l3, line, false, &mut evicted);
         }
         assert_eq!(one.access(&mut l3, 7, false, &mut evicted), Level::L3);
-        assert_eq!(l3.lines.remove(7), None, "handed over to the only one");
+        assert_eq!(
+            l3.lines.remove(Hashed::new(7)),
+            None,
+            "handed over to the only one"
+        );
         assert!(evicted.is_empty());
     }
 }

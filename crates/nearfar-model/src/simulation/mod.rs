@@ -10,6 +10,7 @@
 
 mod beside;
 mod cache;
+mod copies;
 mod core;
 mod filter;
 mod machine;
@@ -22,6 +23,7 @@ mod program;
 mod recorder;
 mod requests;
 mod scheduler;
+mod sets;
 mod threads;
 mod time;
 mod times;

@@ -1,7 +1,5 @@
 //! What a core waits for: loads that others depend on, and lines on their way.
 
-use std::collections::VecDeque;
-
 use super::time::Ps;
 
 /// Marks a time that is not known yet: the place of a request is in the bits below.
@@ -103,18 +101,23 @@ pub(crate) struct Reorder {
     window: Option<Ps>,
     /// Core time of all that was issued.
     position: Ps,
-    /// Positions of loads, and when they are done.
-    loads: VecDeque<(Ps, Ps)>,
+    /// Positions of loads, and when they are done; those before `first` are retired.
+    loads: Vec<(Ps, Ps)>,
+    first: usize,
     /// Loads of this round at the end whose times may be marks.
     fresh: usize,
 }
 
 impl Reorder {
+    /// Retired loads that are kept at most, so that the others seldom have to move.
+    const RETIRED: usize = 1024;
+
     pub(crate) fn new(window: Option<Ps>) -> Self {
         Self {
             window,
             position: 0,
-            loads: VecDeque::new(),
+            loads: Vec::new(),
+            first: 0,
             fresh: 0,
         }
     }
@@ -127,13 +130,17 @@ impl Reorder {
             return Some(0);
         };
         let end = (self.position + compute).saturating_sub(window);
-        let old = self
-            .loads
-            .iter()
-            .take_while(|(position, _)| *position < end);
-        old.map(|(_, done)| *done).try_fold(0, |latest: Ps, done| {
-            (done & UNANSWERED == 0).then(|| latest.max(done))
-        })
+        let mut latest = 0;
+        for (position, done) in &self.loads[self.first..] {
+            if *position >= end {
+                break;
+            }
+            if *done & UNANSWERED != 0 {
+                return None;
+            }
+            latest = latest.max(*done);
+        }
+        Some(latest)
     }
 
     /// Notes what was issued, and, of a load, when it is done.
@@ -142,23 +149,26 @@ impl Reorder {
         let Some(window) = self.window else { return };
         self.position += compute;
         let end = self.position.saturating_sub(window);
-        while self
-            .loads
-            .front()
-            .is_some_and(|(position, _)| *position < end)
+        while let Some((position, _)) = self.loads.get(self.first)
+            && *position < end
         {
-            self.loads.pop_front();
-            self.fresh = self.fresh.min(self.loads.len());
+            self.first += 1;
         }
+        if self.first >= Self::RETIRED {
+            self.loads.drain(..self.first);
+            self.first = 0;
+        }
+        self.fresh = self.fresh.min(self.loads.len() - self.first);
         if let Some(done) = load {
-            self.loads.push_back((self.position, done));
+            self.loads.push((self.position, done));
             self.fresh += 1;
         }
     }
 
     pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
         let fresh = std::mem::take(&mut self.fresh);
-        for (_, done) in self.loads.iter_mut().rev().take(fresh) {
+        let old = self.loads.len() - fresh;
+        for (_, done) in &mut self.loads[old..] {
             if *done & UNANSWERED != 0 {
                 *done = answer(*done);
             }

@@ -4,13 +4,14 @@
 //! therefore not depend on what others ask for in it, and nobody has to go back: the requests of
 //! all cores are answered in the order of time when the round is over.
 
-use super::cache::{Cache, CoreCaches, LastLevel, PrivateCaches};
+use super::cache::{CoreCaches, LastLevel, PrivateCaches};
 use super::core::{CoreCounts, Shared, VirtualCore};
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
 use super::program::Program;
 use super::requests::Requests;
+use super::sets::Cache;
 use super::time::{NEVER, Ps, ns, ps};
 
 /// What the request table has seen.
