@@ -6,12 +6,38 @@ use super::table::{Cell, Column, Table};
 use super::text::{escape, put, short_number, tick_text};
 use crate::results::Kind;
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 340.0;
-const LEFT: f64 = 66.0;
-const RIGHT: f64 = 744.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 288.0;
+/// Places of a chart's parts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Frame {
+    width: f64,
+    height: f64,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+    /// Marks on the axes, about.
+    ticks: (usize, usize),
+}
+
+const WIDE: Frame = Frame {
+    width: 760.0,
+    height: 340.0,
+    left: 66.0,
+    right: 744.0,
+    top: 12.0,
+    bottom: 288.0,
+    ticks: (8, 6),
+};
+/// One of many charts that stand beside each other.
+const SMALL: Frame = Frame {
+    width: 300.0,
+    height: 200.0,
+    left: 52.0,
+    right: 290.0,
+    top: 10.0,
+    bottom: 156.0,
+    ticks: (4, 4),
+};
 
 /// How the horizontal axis is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,6 +59,7 @@ pub struct LineChart {
     x: (String, Axis),
     y: String,
     series: Vec<Line>,
+    frame: Frame,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +77,7 @@ impl LineChart {
             x: (x.into(), Axis::Linear),
             y: y.into(),
             series: Vec::new(),
+            frame: WIDE,
         }
     }
 
@@ -79,8 +107,31 @@ impl LineChart {
         self
     }
 
+    /// Renders many charts beside each other, with one legend: the lines of all are those of the first,
+    /// in their order.
+    pub(super) fn render_small(charts: &[Self], out: &mut String, id: usize) {
+        if let Some(first) = charts.first() {
+            let lines = first.series.iter();
+            kinds::series_legend(out, lines.map(|line| (&*line.name, line.kind)));
+        }
+        out.push_str("<div class=\"small\">");
+        for (index, chart) in charts.iter().enumerate() {
+            let small = Self {
+                frame: SMALL,
+                ..chart.clone()
+            };
+            small.render_as(out, &format!("{id}-{index}"));
+        }
+        out.push_str("</div>\n");
+    }
+
     /// Renders the chart; `id` is unique within the page.
     pub(super) fn render(&self, out: &mut String, id: usize) {
+        self.render_as(out, &id.to_string());
+    }
+
+    fn render_as(&self, out: &mut String, id: &str) {
+        let Frame { width, height, .. } = self.frame;
         let points = || {
             self.series
                 .iter()
@@ -89,21 +140,24 @@ impl LineChart {
         let xs = points().map(|(x, _)| x);
         let scales = Scales {
             x: match self.x.1 {
-                Axis::Linear => Scale::linear(xs, 8),
+                Axis::Linear => Scale::linear(xs, self.frame.ticks.0),
                 Axis::Logarithmic => Scale::logarithmic(xs),
             },
-            y: Scale::linear(points().map(|(_, y)| y), 6),
+            y: Scale::linear(points().map(|(_, y)| y), self.frame.ticks.1),
+            frame: self.frame,
         };
         out.push_str("<figure>");
         put(
             out,
             format_args!("<figcaption>{}</figcaption>", escape(&self.title)),
         );
-        kinds::series_legend(out, self.series.iter().map(|line| (&*line.name, line.kind)));
+        if self.frame == WIDE {
+            kinds::series_legend(out, self.series.iter().map(|line| (&*line.name, line.kind)));
+        }
         put(
             out,
             format_args!(
-                "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+                "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" \
                  aria-labelledby=\"t{id} d{id}\"><title id=\"t{id}\">{}</title>\
                  <desc id=\"d{id}\">Line chart of {} over {}, {} series. The numbers follow as a \
                  table.</desc>",
@@ -123,15 +177,22 @@ impl LineChart {
     }
 
     fn render_axes(&self, out: &mut String, scales: &Scales) {
+        let Frame {
+            left,
+            right,
+            top,
+            bottom,
+            ..
+        } = self.frame;
         for tick in &scales.y.ticks {
             let y = scales.at(0.0, *tick).1;
             put(
                 out,
                 format_args!(
-                    "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{y:.1}\" \
+                    "<line class=\"grid\" x1=\"{left}\" x2=\"{right}\" y1=\"{y:.1}\" \
                      y2=\"{y:.1}\"/><text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" \
                      text-anchor=\"end\">{}</text>",
-                    LEFT - 7.0,
+                    left - 7.0,
                     y + 4.0,
                     tick_text(*tick)
                 ),
@@ -142,10 +203,10 @@ impl LineChart {
             put(
                 out,
                 format_args!(
-                    "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" \
-                     y2=\"{BOTTOM}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
+                    "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" \
+                     y2=\"{bottom}\"/><text class=\"tick\" x=\"{x:.1}\" y=\"{:.1}\" \
                      text-anchor=\"middle\">{}</text>",
-                    BOTTOM + 17.0,
+                    bottom + 17.0,
                     tick_text(*tick)
                 ),
             );
@@ -154,12 +215,12 @@ impl LineChart {
             out,
             format_args!(
                 "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-                 <text class=\"axis\" transform=\"translate(16 {:.1}) rotate(-90)\" \
+                 <text class=\"axis\" transform=\"translate(14 {:.1}) rotate(-90)\" \
                  text-anchor=\"middle\">{}</text>",
-                (LEFT + RIGHT) / 2.0,
-                BOTTOM + 42.0,
+                (left + right) / 2.0,
+                bottom + 36.0,
                 escape(&self.x.0),
-                (TOP + BOTTOM) / 2.0,
+                (top + bottom) / 2.0,
                 escape(&self.y)
             ),
         );
@@ -215,13 +276,21 @@ impl Line {
 struct Scales {
     x: Scale,
     y: Scale,
+    frame: Frame,
 }
 
 impl Scales {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        let Frame {
+            left,
+            right,
+            top,
+            bottom,
+            ..
+        } = self.frame;
         (
-            LEFT + self.x.place(x) * (RIGHT - LEFT),
-            BOTTOM - self.y.place(y) * (BOTTOM - TOP),
+            left + self.x.place(x) * (right - left),
+            bottom - self.y.place(y) * (bottom - top),
         )
     }
 }

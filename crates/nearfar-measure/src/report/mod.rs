@@ -57,6 +57,8 @@ enum Block {
     Table(Table),
     Bars(BarChart),
     Lines(LineChart),
+    Small(Vec<LineChart>),
+    Folded(String, Vec<Table>),
     Heat(HeatMap),
 }
 
@@ -178,6 +180,21 @@ impl Report {
         self.push(Block::Lines(chart))
     }
 
+    /// Adds charts beside each other, with the legend of the first: all have lines of the same names.
+    pub fn small_multiples(&mut self, charts: impl IntoIterator<Item = LineChart>) -> &mut Self {
+        self.push(Block::Small(charts.into_iter().collect()))
+    }
+
+    /// Adds tables behind a line that unfolds.
+    pub fn folded(
+        &mut self,
+        summary: impl Into<String>,
+        tables: impl IntoIterator<Item = Table>,
+    ) -> &mut Self {
+        let tables = tables.into_iter().collect();
+        self.push(Block::Folded(summary.into(), tables))
+    }
+
     /// Adds a heat map.
     pub fn heat(&mut self, map: HeatMap) -> &mut Self {
         self.push(Block::Heat(map))
@@ -262,6 +279,15 @@ impl Block {
             Self::Table(table) => table.render(out),
             Self::Bars(chart) => chart.render(out, id),
             Self::Lines(chart) => chart.render(out, id),
+            Self::Small(charts) => LineChart::render_small(charts, out, id),
+            Self::Folded(summary, tables) => {
+                let summary = escape(summary);
+                put(out, format_args!("<details><summary>{summary}</summary>\n"));
+                for table in tables {
+                    table.render(out);
+                }
+                out.push_str("</details>\n");
+            }
             Self::Heat(map) => map.render(out),
         }
     }
