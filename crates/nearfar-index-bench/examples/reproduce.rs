@@ -10,7 +10,11 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use nearfar_index_bench::reproduce::{BPlusTrees, Search};
-use nearfar_measure::reproduce::{Figure, Points, Reproduction, reproduce_with};
+use nearfar_measure::report::Report;
+use nearfar_measure::reproduce::{
+    Figure, Points, RegulatorFigure, Reproduction, System, reproduce_interplay,
+    reproduce_regulators, reproduce_with,
+};
 use nearfar_topology::Profile;
 
 /// Holds the model against published points.
@@ -30,6 +34,9 @@ struct Arguments {
     /// Search nodes as our B+tree does, instead of as the published one.
     #[arg(long)]
     ours: bool,
+    /// Write charts, errors and tables as a page too.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Show errors of series, and no points.
     #[arg(long)]
     brief: bool,
@@ -42,10 +49,71 @@ fn main() -> anyhow::Result<()> {
         false => Search::Bisection,
     };
     let profile = Profile::resolve(&arguments.profile)?;
+    if arguments.figures.iter().any(|name| name == INTERPLAY) {
+        print_interplay()?;
+    }
+    for figure in [RegulatorFigure::Fig7, RegulatorFigure::Fig8] {
+        if arguments.figures.iter().any(|name| name == figure.name()) {
+            print_regulators(figure)?;
+        }
+    }
     let mut trees = BPlusTrees::new(search, arguments.keys);
+    let mut page = Report::new("The model against published points");
     for (name, points, profile) in experiments(&arguments, &profile)? {
         let outcome = reproduce_with(&name, &points, &profile, Some(&mut trees), |_, _| ())?;
         print(&outcome, arguments.brief);
+        outcome.add_to(&mut page, &name);
+    }
+    if let Some(path) = &arguments.report {
+        fs::write(path, page.to_html())?;
+    }
+    Ok(())
+}
+
+/// Table III of mao-2025.
+const INTERPLAY: &str = "mao-table3";
+
+#[expect(clippy::print_stdout, reason = "a program of its own")]
+fn print_interplay() -> anyhow::Result<()> {
+    let table = reproduce_interplay(|_, _| ())?;
+    for cell in &table.cells {
+        println!(
+            "{} {} {} beside {} {}: published {:+.1} % modelled {:+.1} % ({} + {} threads, \
+             {:.1} GB/s alone){}",
+            cell.system.name(),
+            cell.device,
+            cell.operation,
+            cell.background,
+            cell.background_operation,
+            cell.published_percent,
+            cell.modelled_percent,
+            cell.threads,
+            cell.background_threads,
+            cell.alone_gb_per_s,
+            if cell.is_right() { "" } else { ": wrong" }
+        );
+    }
+    for system in System::ALL {
+        let right = table.right_percent(Some(system));
+        println!("system {}: {right:.1} % right", system.name());
+    }
+    println!("{INTERPLAY}: {:.2} % right", table.right_percent(None));
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a program of its own")]
+fn print_regulators(figure: RegulatorFigure) -> anyhow::Result<()> {
+    for point in &reproduce_regulators(figure)?.points {
+        println!(
+            "{} {} {}: recovered {:.1} %, published {:?}; aggressor {:.1} GB/s, near {:.0} ns",
+            figure.name(),
+            point.knob,
+            point.setting,
+            point.recovered_percent,
+            point.published,
+            point.aggressor_gb_per_s,
+            point.near_latency_ns
+        );
     }
     Ok(())
 }
@@ -77,11 +145,12 @@ fn print(outcome: &Reproduction, brief: bool) {
         println!("{}: unavailable", outcome.name);
         return;
     };
+    let unit = outcome.error_unit();
     for series in &outcome.series {
-        println!("{}: {:.1} %", series.name, series.mape_percent());
+        println!("{}: {:.1} {unit}", series.name, series.mape_percent());
         for point in series.points.iter().filter(|_| !brief) {
             println!(
-                "  {:>5} published {:6.2} modelled {:6.2} error {:+.1} %",
+                "  {:>5} published {:6.2} modelled {:6.2} error {:+.1} {unit}",
                 point.x,
                 point.published,
                 point.modelled,
@@ -89,5 +158,5 @@ fn print(outcome: &Reproduction, brief: bool) {
             );
         }
     }
-    println!("{}: {mape:.2} %", outcome.name);
+    println!("{}: {mape:.2} {unit}", outcome.name);
 }

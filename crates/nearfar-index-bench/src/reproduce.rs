@@ -13,10 +13,10 @@ use std::sync::Arc;
 use nearfar_index::BPlusTree;
 use nearfar_measure::reproduce::{TreeModel, TreeRun, TreeWorkload};
 use nearfar_memory::{MemorySystem, TierId};
-use nearfar_model::simulation::{Machine, TierName};
+use nearfar_model::simulation::{Machine, SlotShares, TierName};
 
 use crate::map::{Bisected, Contestant, MapError, PlacedMap, TreeMap, WORD_BYTES};
-use crate::modelled::{Counted, InPlace};
+use crate::modelled::{Counted, InPlace, Measured};
 use crate::placed::{PlacedError, PolicyMemory, Scale, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
@@ -99,7 +99,7 @@ impl BPlusTrees {
         Ok(())
     }
 
-    fn operations_per_s(&mut self, run: &TreeRun, machine: &Machine) -> Result<f64, PlacedError> {
+    fn run(&mut self, run: &TreeRun, machine: &Machine) -> Result<Measured, PlacedError> {
         self.make(run.node_bytes)?;
         self.fresh += FRESH_STEP;
         let name = match run.workload {
@@ -133,14 +133,12 @@ impl BPlusTrees {
             seed: 1,
         };
         match &self.trees[&run.node_bytes] {
-            Tree::Bisection(tree) => {
-                in_place.operations_per_s((tree, Bisected::addresses()), &self.keys)
-            }
+            Tree::Bisection(tree) => in_place.run((tree, Bisected::addresses()), &self.keys),
             Tree::Samples(tree) => {
                 let heap = PlacedMap::<u64>::tree(&**tree)
                     .memory()
                     .addresses(TierId::NEAR);
-                in_place.operations_per_s((tree, heap.unwrap_or_default()), &self.keys)
+                in_place.run((tree, heap.unwrap_or_default()), &self.keys)
             }
         }
     }
@@ -158,6 +156,15 @@ impl TreeModel for BPlusTrees {
         run: &TreeRun,
         machine: &Machine,
     ) -> Result<f64, Box<dyn Error + Send + Sync>> {
-        Ok(self.operations_per_s(run, machine)? * 1e-6)
+        Ok(self.run(run, machine)?.operations_per_s * 1e-6)
+    }
+
+    fn slot_shares(
+        &mut self,
+        run: &TreeRun,
+        machine: &Machine,
+    ) -> Result<SlotShares, Box<dyn Error + Send + Sync>> {
+        let measured = self.run(run, &machine.counting_slots())?;
+        Ok(measured.slot_times.shares())
     }
 }

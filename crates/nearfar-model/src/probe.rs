@@ -33,6 +33,11 @@ pub trait Probe {
     /// The branch that the reads before decide was predicted wrong: what comes next begins when they
     /// are there and the pipeline is filled again.
     fn branch_mispredict(&self);
+
+    /// A critical section under the lock at `addr`, which all threads share: whoever comes meanwhile
+    /// waits. It touches `lines` lines, that of the lock included, which come from whoever was in it
+    /// before. They are not reported as reads or writes.
+    fn critical_section(&self, addr: usize, lines: usize);
 }
 
 /// The probe of ordinary execution: does nothing and compiles to nothing.
@@ -63,6 +68,9 @@ impl Probe for Native {
 
     #[inline(always)]
     fn branch_mispredict(&self) {}
+
+    #[inline(always)]
+    fn critical_section(&self, _addr: usize, _lines: usize) {}
 }
 
 #[cfg(test)]

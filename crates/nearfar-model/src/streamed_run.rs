@@ -60,4 +60,6 @@ impl Probe for StreamedRun {
 
     #[inline]
     fn branch_mispredict(&self) {}
+
+    fn critical_section(&self, _addr: usize, _lines: usize) {}
 }

@@ -30,6 +30,12 @@ const FIRST_ADDRESS: usize = 1 << 46;
 /// Addresses that are nodes'.
 const ADDRESSES: usize = 1 << 38;
 
+/// The allocator that all threads share: its lock, behind all nodes, and the lines that an allocation
+/// touches under it. Assumed: that of the lock, the list or the top that memory is taken from, the header
+/// of what is taken, and that of what is left.
+const ALLOCATOR: usize = FIRST_ADDRESS + ADDRESSES - 4096;
+const ALLOCATOR_LINES: usize = 4;
+
 /// A B+tree of sorted arrays that are searched by bisection.
 pub struct Bisected(Mutex<Nodes>);
 
@@ -260,6 +266,7 @@ impl Nodes {
 
     fn split<P: Probe>(&mut self, node: usize, parent: Option<usize>, probe: &P) {
         let (is_leaf, count) = (self.is_leaf(node), self.count(node));
+        probe.critical_section(ALLOCATOR, ALLOCATOR_LINES);
         let new = self.add(if is_leaf { IS_LEAF } else { 0 });
         let moved = count - count / 2;
         // The separator of inner nodes goes up.
@@ -285,6 +292,7 @@ impl Nodes {
                 self.insert_at(parent, separator, new as u64, probe);
             }
             None => {
+                probe.critical_section(ALLOCATOR, ALLOCATOR_LINES);
                 self.root = self.add(0);
                 let first = self.first_slot(self.root);
                 self.words[first] = node as u64;

@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation, TierName};
+use nearfar_model::simulation::{
+    Caches, Machine, Program, Recorder, Simulation, SlotTimes, TierName,
+};
 
 use super::cores::{Board, Feed, Worker};
 use super::costs::{ComputeCosts, Counted};
@@ -42,13 +44,22 @@ const MEASURED_FILLS: u64 = 1;
 /// The fewest operations of either.
 const OPERATIONS_MIN: u64 = 20_000;
 
+/// What was found once the caches were warm.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Measured {
+    /// Operations per second of virtual time.
+    pub(crate) operations_per_s: f64,
+    /// Where the time of the cores went, on a machine that counts it.
+    pub(crate) slot_times: SlotTimes,
+}
+
 impl InPlace<'_> {
-    /// Operations per second of virtual time, once the caches are warm.
-    pub(crate) fn operations_per_s<S: KeySpace, M: OrderedMap<S::Key> + 'static>(
+    /// Runs operations until the caches are warm, and then those that are measured.
+    pub(crate) fn run<S: KeySpace, M: OrderedMap<S::Key> + 'static>(
         &self,
         (map, addresses): (&Rc<M>, Range<usize>),
         keys: &Rc<S>,
-    ) -> Result<f64, PlacedError> {
+    ) -> Result<Measured, PlacedError> {
         let machine = if self.threads > self.machine.cores as usize {
             &self.machine.with_a_core_per_thread(self.threads)
         } else {
@@ -88,15 +99,18 @@ impl InPlace<'_> {
                 now += SLICE;
                 simulation.advance(u64::MAX, now.as_nanos() as f64);
             }
-            (now, board.operations.get())
+            (now, board.operations.get(), simulation.slot_times())
         };
-        let (start, before) = run_until(WARM_UP_FILLS * fill);
-        let (end, after) = run_until(before + MEASURED_FILLS * fill);
+        let (start, before, slots_before) = run_until(WARM_UP_FILLS * fill);
+        let (end, after, slots_after) = run_until(before + MEASURED_FILLS * fill);
         board.is_over.set(true);
         if let Some(error) = board.failure.get() {
             let contestant = self.contestant;
             return Err(PlacedError::Map { contestant, error });
         }
-        Ok((after - before) as f64 / (end - start).as_secs_f64())
+        Ok(Measured {
+            operations_per_s: (after - before) as f64 / (end - start).as_secs_f64(),
+            slot_times: slots_after - slots_before,
+        })
     }
 }

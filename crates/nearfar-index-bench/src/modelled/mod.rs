@@ -20,5 +20,5 @@ mod space;
 
 pub(crate) use costs::Counted;
 pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
-pub(crate) use in_place::InPlace;
+pub(crate) use in_place::{InPlace, Measured};
 pub use run::{ModelledMachine, run};

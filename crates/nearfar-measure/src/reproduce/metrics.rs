@@ -10,18 +10,24 @@ impl Reproduction {
     /// Dimensions are `figure`, `profile`, `series` and the point's columns. What cannot be run
     /// is a `mape_percent` that is unavailable, with the reason.
     pub fn metrics(&self) -> Vec<Metric> {
-        let error =
-            |name: &str, value: f64| self.label(Metric::new(name, value, "%", Kind::Modelled));
+        let error_unit = self.error_unit();
+        let (mean, of_point_name, worst_name) = match error_unit {
+            "%" => ("mape_percent", "error_percent", "worst_error_percent"),
+            _ => ("mean_error_points", "error_points", "worst_error_points"),
+        };
+        let error = |name: &str, value: f64| {
+            self.label(Metric::new(name, value, error_unit, Kind::Modelled))
+        };
         let mut metrics = Vec::new();
         for (reason, points) in &self.unavailable {
             let metric = Metric::unavailable("mape_percent", reason, "%", Kind::Modelled);
             metrics.push(self.label(metric).with("points", *points));
         }
         if let Some(mape) = self.mape_percent() {
-            metrics.push(error("mape_percent", mape).with("points", self.points().count()));
+            metrics.push(error(mean, mape).with("points", self.points().count()));
         }
         for series in &self.series {
-            let metric = error("mape_percent", series.mape_percent());
+            let metric = error(mean, series.mape_percent());
             metrics.push(
                 metric
                     .with("series", &*series.name)
@@ -34,7 +40,12 @@ impl Reproduction {
                 let values = [
                     Metric::new("published", point.published, unit, Kind::Published),
                     Metric::new("modelled", point.modelled, unit, Kind::Modelled),
-                    Metric::new("error_percent", point.error_percent(), "%", Kind::Modelled),
+                    Metric::new(
+                        of_point_name,
+                        point.error_percent(),
+                        error_unit,
+                        Kind::Modelled,
+                    ),
                 ];
                 metrics.extend(values.into_iter().map(|metric| {
                     let metric = self.label(metric).with("series", &*series.name);
@@ -43,10 +54,7 @@ impl Reproduction {
             }
         }
         if let Some(worst) = self.worst() {
-            metrics.push(of_point(
-                error("worst_error_percent", worst.error_percent()),
-                worst,
-            ));
+            metrics.push(of_point(error(worst_name, worst.error_percent()), worst));
         }
         metrics
     }

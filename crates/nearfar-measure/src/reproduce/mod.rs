@@ -26,7 +26,7 @@ pub use self::interplay::{
 pub(crate) use self::outcome::modelled;
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};
 pub use self::points::{
-    AccessOp, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points, ScanPlacement,
-    Statistic,
+    AccessOp, BoundRun, Experiment, LatencyOp, LatencyTier, POINTS_BYTES_MAX, Point, Points,
+    ScanPlacement, SlotUse, Statistic,
 };
 pub use self::trees::{TreeModel, TreeRun, TreeWorkload};

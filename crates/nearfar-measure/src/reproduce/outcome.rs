@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use nearfar_model::simulation::{Machine, MachineError};
+use nearfar_model::simulation::{Machine, MachineError, SlotShares};
 use nearfar_topology::Profile;
 
 use super::error::ReproduceError;
-use super::points::{Experiment, Point, Points, Statistic};
+use super::points::{BoundRun, Experiment, Point, Points, SlotUse, Statistic};
 use super::prices;
 use super::scan::{ScanRun, far_devices};
 use super::specification::{Simulated, run};
@@ -24,12 +24,18 @@ pub struct ReproducedPoint {
     pub published: f64,
     /// The model's value.
     pub modelled: f64,
+    /// Both are shares in per cent.
+    pub is_share: bool,
 }
 
 impl ReproducedPoint {
-    /// `(modelled / published - 1) * 100`.
+    /// `(modelled / published - 1) * 100`; of shares, which may be 0, the difference in points of a hundred.
     pub fn error_percent(&self) -> f64 {
-        (self.modelled / self.published - 1.0) * 100.0
+        if self.is_share {
+            self.modelled - self.published
+        } else {
+            (self.modelled / self.published - 1.0) * 100.0
+        }
     }
 }
 
@@ -67,7 +73,16 @@ pub struct Reproduction {
 }
 
 impl Reproduction {
-    /// Mean of the absolute errors of all points, per cent; `None` without points.
+    /// Unit of errors: `%`, or `points` where values are shares.
+    pub fn error_unit(&self) -> &'static str {
+        if self.points().any(|point| point.is_share) {
+            "points"
+        } else {
+            "%"
+        }
+    }
+
+    /// Mean of the absolute errors of all points, in their unit; `None` without points.
     pub fn mape_percent(&self) -> Option<f64> {
         let points: Vec<&ReproducedPoint> = self.points().collect();
         (!points.is_empty()).then(|| mape_percent(points))
@@ -132,11 +147,16 @@ pub fn reproduce_with(
     };
     let why_not = |point: &Point| match point.experiment {
         Experiment::Unavailable(why) => Some(why),
-        Experiment::Tree(_) if trees.is_none() => Some(NO_TREES),
+        Experiment::Tree(_)
+        | Experiment::BoundShare {
+            run: BoundRun::Tree(_),
+            ..
+        } if trees.is_none() => Some(NO_TREES),
         Experiment::Access { .. }
         | Experiment::Latency { .. }
         | Experiment::Scan { .. }
         | Experiment::Tree(_)
+        | Experiment::BoundShare { .. }
         | Experiment::Price { .. } => None,
     };
     for why in points.points.iter().filter_map(why_not) {
@@ -183,6 +203,7 @@ pub(crate) fn modelled(
         profile,
         trees,
         last: None,
+        slots: Vec::new(),
     };
     let mut found = Vec::new();
     for (done, point) in points.iter().enumerate() {
@@ -216,6 +237,7 @@ pub(super) fn add(reproduction: &mut Reproduction, point: &Point, modelled: f64)
         x: x.map(|(_, value)| value.clone()).unwrap_or_default(),
         published: point.published,
         modelled,
+        is_share: matches!(point.experiment, Experiment::BoundShare { .. }),
     };
     match reproduction
         .series
@@ -246,7 +268,20 @@ fn check(point: &Point, machine: &Machine) -> Result<(), MachineError> {
             far_devices(machine, placement.column_devices)?;
             far_devices(machine, placement.position_devices)?;
         }
-        Experiment::Tree(run) => {
+        Experiment::BoundShare {
+            run: BoundRun::Scan {
+                placement, threads, ..
+            },
+            ..
+        } => {
+            machine.check_threads(threads)?;
+            far_devices(machine, placement.column_devices)?;
+        }
+        Experiment::Tree(run)
+        | Experiment::BoundShare {
+            run: BoundRun::Tree(run),
+            ..
+        } => {
             machine.check_threads(run.threads)?;
             far_devices(machine, run.devices)?;
         }
@@ -274,6 +309,8 @@ struct Runner<'a, 't> {
     /// The last specification and what it gave: one simulation serves all percentiles of a
     /// benchmark.
     last: Option<(String, Simulated)>,
+    /// Uses of issue slots, by what ran.
+    slots: Vec<(BoundRun, SlotShares)>,
 }
 
 impl Runner<'_, '_> {
@@ -309,8 +346,50 @@ impl Runner<'_, '_> {
                 Some(trees) => trees.mops(&run, &self.machine).map_err(Failure::Tree),
                 None => Ok(f64::NAN),
             },
+            Experiment::BoundShare { run, slots } => {
+                let shares = self.slot_shares(run)?;
+                Ok(match slots {
+                    SlotUse::Retiring => shares.retiring,
+                    SlotUse::BadSpeculation => shares.bad_speculation,
+                    SlotUse::FrontEnd => shares.front_end,
+                    SlotUse::BackEnd => shares.back_end,
+                    SlotUse::Bandwidth => shares.bandwidth,
+                    SlotUse::Latency => shares.latency,
+                })
+            }
             Experiment::Price { .. } | Experiment::Unavailable(_) => Ok(f64::NAN),
         }
+    }
+
+    /// Uses of issue slots: one simulation serves all kinds of them.
+    fn slot_shares(&mut self, run: BoundRun) -> Result<SlotShares, Failure> {
+        if let Some((_, shares)) = self.slots.iter().find(|(known, _)| *known == run) {
+            return Ok(*shares);
+        }
+        let shares = match (run, &mut self.trees) {
+            (
+                BoundRun::Scan {
+                    selectivity_percent,
+                    placement,
+                    threads,
+                },
+                _,
+            ) => {
+                let scan = ScanRun {
+                    selectivity_percent,
+                    placement,
+                    threads,
+                    cxl_columns_percent: 100.0,
+                };
+                scan.slot_shares(&self.machine).map_err(PlanError::from)?
+            }
+            (BoundRun::Tree(run), Some(trees)) => trees
+                .slot_shares(&run, &self.machine)
+                .map_err(Failure::Tree)?,
+            (BoundRun::Tree(_), None) => SlotShares::default(),
+        };
+        self.slots.push((run, shares));
+        Ok(shares)
     }
 
     /// What a benchmark of accesses gives, where `experiment` is one.

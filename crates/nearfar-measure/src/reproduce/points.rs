@@ -117,6 +117,44 @@ pub struct ScanPlacement {
 /// Threads of tree experiments whose points do not tell theirs (section 5.5).
 const TREE_THREADS: usize = 48;
 
+/// Threads of experiments on bound shares (section 5.1).
+const BOUND_THREADS: usize = 40;
+/// Nodes of their trees, where points do not tell others.
+const BOUND_NODE_BYTES: usize = 1024;
+
+/// What the issue slots of cores are used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotUse {
+    /// Instructions that complete.
+    Retiring,
+    /// Instructions on a wrong path.
+    BadSpeculation,
+    /// Empty for want of instructions.
+    FrontEnd,
+    /// Empty for want of data or units.
+    BackEnd,
+    /// Of those, empty for want of the bandwidth of memory, normalised.
+    Bandwidth,
+    /// And because of its latency, normalised.
+    Latency,
+}
+
+/// What runs where issue slots are counted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum BoundRun {
+    /// A filtering scan.
+    Scan {
+        /// Qualifying values, per cent.
+        selectivity_percent: f64,
+        /// Where the data are.
+        placement: ScanPlacement,
+        /// Threads.
+        threads: usize,
+    },
+    /// A B+tree.
+    Tree(TreeRun),
+}
+
 /// What one point asks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Experiment {
@@ -155,6 +193,13 @@ pub enum Experiment {
     },
     /// Throughput of a B+tree (sections 5.4 and 5.5).
     Tree(TreeRun),
+    /// Share of the issue slots, per cent (section 5.1).
+    BoundShare {
+        /// What runs.
+        run: BoundRun,
+        /// Which slots.
+        slots: SlotUse,
+    },
     /// Price of the cheapest machine that is large enough (section 7).
     Price {
         /// Memory that is needed, in GiB.
@@ -322,7 +367,7 @@ impl Kind {
             ),
             Self::BoundShares => (
                 &["bench", "group", "placement", "kind"],
-                &["threads"],
+                &["threads", "node_bytes"],
                 "pct",
             ),
             Self::Interference => (
@@ -454,9 +499,7 @@ impl<'a> Header<'a> {
             Kind::Latency => row.latency()?,
             Kind::Scan => row.scan()?,
             Kind::Tree => row.tree()?,
-            Kind::BoundShares => {
-                Experiment::Unavailable("bound shares: the model has no pipeline slots")
-            }
+            Kind::BoundShares => row.bound_share()?,
             Kind::Interference => Experiment::Unavailable(
                 "interference: the machines of this experiment have no simulation",
             ),
@@ -615,33 +658,83 @@ impl Row<'_> {
         })
     }
 
-    fn tree(&self) -> Result<Experiment, Problem> {
-        let workload = self.one_of(
-            "workload",
-            &[
-                ("read95", TreeWorkload::Read95),
-                ("write95", TreeWorkload::Write95),
-            ],
-        )?;
+    fn threads_or(&self, otherwise: usize) -> Result<usize, Problem> {
+        match self.get("threads") {
+            Some(_) => Ok(self.count("threads", 1, 4096)? as usize),
+            None => Ok(otherwise),
+        }
+    }
+
+    fn node_bytes(&self) -> Result<usize, Problem> {
         let node_bytes = self.count("node_bytes", 256, 4096)? as usize;
         if !node_bytes.is_power_of_two() {
             return Err(format!("node_bytes: {node_bytes} is no power of two"));
         }
+        Ok(node_bytes)
+    }
+
+    /// CXL devices of a tree; 0 for CPU memory.
+    fn tree_devices(&self) -> Result<u32, Problem> {
         let placement = scan_placement(self.text("placement")?)?;
         if placement.column_devices != placement.position_devices {
             return Err("placement: trees have no columns; there are CPU, CXL-n".to_owned());
         }
+        Ok(placement.column_devices)
+    }
+
+    fn tree(&self) -> Result<Experiment, Problem> {
         Ok(Experiment::Tree(TreeRun {
-            workload,
-            devices: placement.column_devices,
-            node_bytes,
-            threads: match self.get("threads") {
-                Some(_) => self.count("threads", 1, 4096)? as usize,
-                None => TREE_THREADS,
-            },
+            workload: self.one_of("workload", &TREE_WORKLOADS)?,
+            devices: self.tree_devices()?,
+            node_bytes: self.node_bytes()?,
+            threads: self.threads_or(TREE_THREADS)?,
         }))
     }
+
+    fn bound_share(&self) -> Result<Experiment, Problem> {
+        let slots = self.one_of(
+            "kind",
+            &[
+                ("retiring", SlotUse::Retiring),
+                ("bad_spec", SlotUse::BadSpeculation),
+                ("frontend", SlotUse::FrontEnd),
+                ("backend", SlotUse::BackEnd),
+                ("bandwidth", SlotUse::Bandwidth),
+                ("latency", SlotUse::Latency),
+            ],
+        )?;
+        let threads = self.threads_or(BOUND_THREADS)?;
+        let is_tree = self.one_of("bench", &[("scan", false), ("btree", true)])?;
+        let run = if is_tree {
+            BoundRun::Tree(TreeRun {
+                workload: self.one_of("group", &TREE_WORKLOADS)?,
+                devices: self.tree_devices()?,
+                node_bytes: match self.get("node_bytes") {
+                    Some(_) => self.node_bytes()?,
+                    None => BOUND_NODE_BYTES,
+                },
+                threads,
+            })
+        } else {
+            let group = self.text("group")?;
+            let percent = group.strip_suffix('%').and_then(|text| text.parse().ok());
+            let selectivity_percent = percent
+                .filter(|percent| (0.0..=100.0).contains(percent))
+                .ok_or_else(|| format!("group: {group:?} is no share such as 0.1%"))?;
+            BoundRun::Scan {
+                selectivity_percent,
+                placement: scan_placement(self.text("placement")?)?,
+                threads,
+            }
+        };
+        Ok(Experiment::BoundShare { run, slots })
+    }
 }
+
+const TREE_WORKLOADS: [(&str, TreeWorkload); 2] = [
+    ("read95", TreeWorkload::Read95),
+    ("write95", TreeWorkload::Write95),
+];
 
 /// The line where a record begins. Its position is that of the comments and empty lines before it.
 fn line_of(record: &StringRecord, text: &str) -> usize {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nearfar_kernels::{Scan, Stores};
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{
-    Caches, DeviceIndex, FilterProbe, Machine, MachineError, PlacedBuffer, TierName, VirtualProbe,
+    Caches, DeviceIndex, FilterProbe, Machine, MachineError, Outcome, PlacedBuffer, SlotShares,
+    TierName, VirtualProbe,
 };
 
 use super::points::ScanPlacement;
@@ -45,8 +46,23 @@ impl ScanRun {
     /// Every column is scanned as often as every other, by whichever thread is free: a thread that
     /// is done with one takes the next. All of them stop together, each where it is.
     pub(super) fn gb_per_s(&self, machine: &Machine) -> Result<f64, MachineError> {
+        let outcome = self.run(machine)?;
+        Ok((self.blocks() * BLOCK_BYTES as u64) as f64 / outcome.elapsed_ns)
+    }
+
+    /// What the issue slots of the cores are used for.
+    pub(super) fn slot_shares(&self, machine: &Machine) -> Result<SlotShares, MachineError> {
+        Ok(self.run(&machine.counting_slots())?.slot_times.shares())
+    }
+
+    /// Blocks that all threads scan together.
+    fn blocks(&self) -> u64 {
         let lines = (LINES_IN_ALL / self.threads as u64).clamp(LINES_MIN, LINES_MAX);
-        let blocks = lines / BLOCK_LINES * self.threads as u64;
+        lines / BLOCK_LINES * self.threads as u64
+    }
+
+    fn run(&self, machine: &Machine) -> Result<Outcome, MachineError> {
+        let blocks = self.blocks();
         let work = Work {
             blocks: AtomicU64::new(blocks),
             columns: AtomicU64::new(0),
@@ -83,8 +99,7 @@ impl ScanRun {
         let closures = threads
             .into_iter()
             .map(|thread| move |probe: &VirtualProbe| thread.scan(probe));
-        let outcome = machine.run_with(Caches::Streaming, &buffers, closures.collect())?;
-        Ok((blocks * BLOCK_BYTES as u64) as f64 / outcome.elapsed_ns)
+        machine.run_with(Caches::Streaming, &buffers, closures.collect())
     }
 
     /// Devices of a thread's column and of its positions. Regions of threads begin on any of them.

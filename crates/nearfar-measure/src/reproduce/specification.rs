@@ -66,7 +66,11 @@ impl Experiment {
                      pages = \"base\"\nplacement = \"{placement}\"\n\n[task.access]\naccess = 8\n{task}"
                 ))
             }
-            Self::Scan { .. } | Self::Tree(_) | Self::Price { .. } | Self::Unavailable(_) => None,
+            Self::Scan { .. }
+            | Self::Tree(_)
+            | Self::BoundShare { .. }
+            | Self::Price { .. }
+            | Self::Unavailable(_) => None,
         }
     }
 }

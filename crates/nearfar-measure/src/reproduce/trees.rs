@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use nearfar_model::simulation::Machine;
+use nearfar_model::simulation::{Machine, SlotShares};
 
 /// Requests of a tree experiment (weisgut-2025, section 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,4 +37,14 @@ pub trait TreeModel {
         run: &TreeRun,
         machine: &Machine,
     ) -> Result<f64, Box<dyn Error + Send + Sync>>;
+
+    /// What the issue slots of cores are used for.
+    ///
+    /// # Errors
+    /// Whatever keeps the experiment from running.
+    fn slot_shares(
+        &mut self,
+        run: &TreeRun,
+        machine: &Machine,
+    ) -> Result<SlotShares, Box<dyn Error + Send + Sync>>;
 }

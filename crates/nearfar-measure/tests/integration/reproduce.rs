@@ -92,18 +92,52 @@ fn more_than_the_machine_has_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn figures_that_need_other_parts_say_so() {
-    for figure in [Figure::Fig9, Figure::Fig11] {
-        let outcome = reproduce(figure.name(), &figure.points(), &profile(), |_, _| {}).unwrap();
-        assert_eq!(outcome.mape_percent(), None);
-        let metrics = outcome.metrics();
-        assert_eq!(metrics[0].metric, "mape_percent");
-        let word = if figure == Figure::Fig9 {
-            "slots"
-        } else {
-            "trees"
-        };
-        assert!(matches!(&metrics[0].value, Known::Unavailable(why) if why.contains(word)));
+fn figures_that_need_trees_say_so() {
+    let figure = Figure::Fig11;
+    let outcome = reproduce(figure.name(), &figure.points(), &profile(), |_, _| {}).unwrap();
+    assert_eq!(outcome.mape_percent(), None);
+    let metrics = outcome.metrics();
+    assert_eq!(metrics[0].metric, "mape_percent");
+    assert!(matches!(&metrics[0].value, Known::Unavailable(why) if why.contains("trees")));
+}
+
+#[test]
+fn slots_of_a_scan_are_bound_as_published() {
+    let text = "bench,group,placement,kind,pct\n\
+                scan,0.1%,CPU,backend,86.0\nscan,0.1%,CPU,bad_spec,0.5\n\
+                scan,0.1%,CPU,frontend,3.5\nscan,0.1%,CPU,retiring,10.0\n\
+                scan,0.1%,CXL-1,backend,96.8\nscan,0.1%,CXL-1,bandwidth,70.2\n\
+                btree,read95,CPU,backend,47.4\n";
+    let outcome = reproduce("p", &points(text), &profile(), |_, _| {}).unwrap();
+    assert_eq!(outcome.unavailable.values().sum::<usize>(), 1, "the tree");
+    let modelled: Vec<f64> = outcome.points().map(|point| point.modelled).collect();
+    let of_cpu: f64 = modelled[..4].iter().sum();
+    assert!((of_cpu - 100.0).abs() < 1e-6, "{modelled:?}");
+    assert!(modelled[4] > modelled[0], "far memory binds more slots");
+    assert!(
+        modelled[5] > 60.0,
+        "most of them by bandwidth: {modelled:?}"
+    );
+    assert_eq!(outcome.error_unit(), "points");
+    let metrics = outcome.metrics();
+    let mean = metrics
+        .iter()
+        .find(|metric| metric.metric == "mean_error_points");
+    assert!(mean.is_some_and(|metric| metric.value.get().is_some_and(|points| points < 15.0)));
+}
+
+#[test]
+fn bad_bound_shares_are_refused_with_what_is_allowed() {
+    for (row, wrong) in [
+        ("scan,0.1,CPU,backend,1", "no share"),
+        ("scan,0.1%,CPU,waiting,1", "retiring"),
+        ("btree,0.1%,CPU,backend,1", "read95"),
+        ("hash,0.1%,CPU,backend,1", "btree"),
+        ("btree,read95,ColumnsCXL-1,backend,1", "no columns"),
+    ] {
+        let text = format!("bench,group,placement,kind,pct\n{row}\n");
+        let error = Points::parse("p", &text).unwrap_err().to_string();
+        assert!(error.contains(wrong), "{error}");
     }
 }
 

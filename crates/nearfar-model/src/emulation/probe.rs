@@ -94,4 +94,7 @@ impl Probe for EmulatedProbe {
     fn branch_mispredict(&self) {
         self.depends();
     }
+
+    /// Threads of an emulated run wait for each other as they are.
+    fn critical_section(&self, _addr: usize, _lines: usize) {}
 }

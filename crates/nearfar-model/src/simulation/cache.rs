@@ -140,14 +140,22 @@ impl LastLevel {
     }
 }
 
+/// All caches that are simulated line by line.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    /// Those of cores. Threads that share a core have the same.
+    pub private: Vec<PrivateCaches>,
+    pub last: LastLevel,
+}
+
 /// What the caches of one core hold.
 #[derive(Debug)]
 pub(crate) enum CoreCaches {
     /// Nothing that is used again: programs over regions much larger than all caches. Of the
     /// modified lines some are kept, and each further store pushes one of them out.
     Streaming { modified: Vec<Target> },
-    /// Every line, by sets.
-    Simulated(PrivateCaches),
+    /// Every line, by sets: the place of the core's caches among all.
+    Simulated(usize),
 }
 
 impl CoreCaches {
@@ -167,18 +175,20 @@ impl CoreCaches {
     pub(crate) fn look_up(
         &mut self,
         slot: &mut Slot,
-        l3: Option<&mut LastLevel>,
+        levels: Option<&mut Levels>,
         evict: &mut Vec<u64>,
     ) {
-        let (Self::Simulated(caches), Some(l3)) = (self, l3) else {
+        let (Self::Simulated(own), Some(Levels { private, last })) = (self, levels) else {
             return;
         };
+        let (caches, l3) = (&mut private[*own], last);
         let stored = slot.flags & flags::STORED != 0;
         slot.find(match slot.action {
             Action::Load | Action::Store => caches.access(l3, slot.line, stored, evict),
             Action::Write if !stored && !caches.clean(l3, slot.line) => Level::L1,
             Action::Compute
             | Action::Refill
+            | Action::CriticalSection
             | Action::HitL1
             | Action::HitL2
             | Action::HitL3
@@ -188,9 +198,10 @@ impl CoreCaches {
 
     /// Whether a prefetch of the line would bring nothing.
     #[inline]
-    pub(crate) fn contains(&self, line: u64, l3: Option<&LastLevel>) -> bool {
-        match (self, l3) {
-            (Self::Simulated(caches), Some(l3)) => {
+    pub(crate) fn contains(&self, line: u64, levels: Option<&Levels>) -> bool {
+        match (self, levels) {
+            (Self::Simulated(own), Some(levels)) => {
+                let (caches, l3) = (&levels.private[*own], &levels.last);
                 let hashed = Hashed::new(line);
                 caches.l2.contains(hashed) || l3.copies.contains(line) || l3.lines.contains(hashed)
             }

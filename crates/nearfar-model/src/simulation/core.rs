@@ -6,25 +6,28 @@
 
 use nearfar_topology::SimulatedCores;
 
-use super::cache::{CoreCaches, LastLevel};
+use super::cache::{CoreCaches, Levels};
+use super::locks::{Locks, Section};
 use super::network::mix;
 use super::pending::{AFTER_ANSWER, Chain, InFlight, Reorder, UNANSWERED};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
 use super::program::Program;
 use super::requests::{Purpose, Request, Requests, Target};
+use super::slots::{SlotCounter, SlotTimes};
 use super::time::{NEVER, Ps, ps};
 use super::times::{FillBuffers, Times};
-use super::window::{Action, Slot, Window, flags};
+use super::window::{Action, LINE_BYTES_LOG2, Slot, Window, flags};
 
 /// What all cores share beside the network.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub map: AddressMap,
-    /// The last level, where caches are simulated line by line.
-    pub l3: Option<LastLevel>,
+    /// Where caches are simulated line by line.
+    pub levels: Option<Levels>,
     /// The requests of this round.
     pub requests: Requests,
+    pub locks: Locks,
 }
 
 /// A line that waits for the answer to a request, and is not the one that made a demand request.
@@ -61,6 +64,7 @@ pub(crate) struct CoreCounts {
 }
 
 pub(crate) struct VirtualCore {
+    number: usize,
     limits: Limits,
     /// The spatial prefetcher completes the pairs of lines that are missed.
     completes_pairs: bool,
@@ -77,6 +81,8 @@ pub(crate) struct VirtualCore {
     first_request: usize,
     /// The head waits for a place in the L2 queue.
     head_blocked: bool,
+    /// The head has its turn of the lock that it needs.
+    in_section: bool,
     /// A load ahead of the head does.
     ahead_blocked: bool,
     /// Lines of this round that were issued and wait for answers.
@@ -89,10 +95,13 @@ pub(crate) struct VirtualCore {
     fence_until: Ps,
     pub samples: Vec<Ps>,
     pub counts: CoreCounts,
+    /// Where issue slots go, if asked for.
+    slots: Option<Box<SlotCounter>>,
 }
 
 impl VirtualCore {
     pub(crate) fn new(
+        number: usize,
         parameters: &SimulatedCores,
         programs: Vec<Box<dyn Program>>,
         caches: CoreCaches,
@@ -117,6 +126,7 @@ impl VirtualCore {
             CoreCaches::Streaming { .. } => None,
         };
         Self {
+            number,
             limits,
             completes_pairs,
             window: Window::new(
@@ -134,6 +144,7 @@ impl VirtualCore {
             waiting: Vec::new(),
             first_request: 0,
             head_blocked: false,
+            in_section: false,
             ahead_blocked: false,
             unanswered: 0,
             issued_at: 0,
@@ -144,7 +155,32 @@ impl VirtualCore {
             fence_until: 0,
             samples: Vec::new(),
             counts: CoreCounts::default(),
+            slots: None,
         }
+    }
+
+    /// Counts where issue slots go from now on, of a core that so many threads share.
+    pub(crate) fn count_slots(&mut self, parameters: &SimulatedCores, threads: u32) {
+        let access = parameters.access_ns + parameters.line_ns;
+        let window = ps(f64::from(parameters.window_lines) * access);
+        self.slots = Some(Box::new(SlotCounter::new(window, threads)));
+    }
+
+    /// Where issue slots went; nothing where they are not counted.
+    pub(crate) fn slot_times(&self) -> SlotTimes {
+        let slots = self.slots.as_ref();
+        slots.map(|slots| slots.times).unwrap_or_default()
+    }
+
+    /// Counts the time until `now`, when the head is to be issued.
+    #[inline(never)]
+    fn count_time(&mut self, now: Ps) {
+        let Some(slots) = &mut self.slots else { return };
+        // Places of those that have arrived are taken until somebody asks for one.
+        let arrivals = self.l2_queue.after(slots.until);
+        let arrived = self.l2_queue.len() - arrivals.len();
+        let under_way = self.l2_taken.saturating_sub(arrived);
+        slots.count(now, self.window.head(), under_way, arrivals.iter().copied());
     }
 
     /// When the last operation so far was complete.
@@ -159,7 +195,7 @@ impl VirtualCore {
         loop {
             let (caches, evicted) = (&mut self.caches, &mut self.evicted);
             self.window
-                .fill(|slot| caches.look_up(slot, shared.l3.as_mut(), evicted));
+                .fill(|slot| caches.look_up(slot, shared.levels.as_mut(), evicted));
             self.expose(now, shared);
             if self.window.is_empty() {
                 return;
@@ -174,6 +210,10 @@ impl VirtualCore {
                 if self.ahead_blocked {
                     continue;
                 }
+            }
+            if self.window.head().action == Action::CriticalSection && !self.in_section {
+                self.enter_section(now, shared);
+                continue;
             }
             if !self.issue(now, shared) {
                 now = self.l2_queue.first();
@@ -299,7 +339,7 @@ impl VirtualCore {
         self.l2_taken -= self.l2_queue.drop_until(now);
         let other = slot.line ^ 1;
         // Caches list the lines of the window already.
-        let is_cached = || self.caches.contains(other, shared.l3.as_ref());
+        let is_cached = || self.caches.contains(other, shared.levels.as_ref());
         if self.l2_taken > PAIRS_BUSY || !self.window.awaits(other) && is_cached() {
             return;
         }
@@ -326,7 +366,7 @@ impl VirtualCore {
         while frontier < until {
             let wanted = page + u64::from(frontier);
             if !self.streams.is_under_way(at, frontier)
-                && !self.caches.contains(wanted, shared.l3.as_ref())
+                && !self.caches.contains(wanted, shared.levels.as_ref())
             {
                 if self.is_l2_full(now) {
                     break;
@@ -367,6 +407,26 @@ impl VirtualCore {
         ready
     }
 
+    /// Takes the lock that the head needs, or waits for it. Its core time is over at `now` if nobody has
+    /// it; nothing is issued before it is released.
+    #[cold]
+    fn enter_section(&mut self, now: Ps, shared: &mut Shared) {
+        let head = self.window.head();
+        let own = Ps::from(head.compute);
+        let lines = Ps::from(head.bytes) >> LINE_BYTES_LOG2;
+        // To the last level, and from there to the core that has the line and back.
+        let transfers = lines * 2 * self.limits.l3_hit;
+        let section = Section {
+            line: head.line,
+            core: self.number,
+            own,
+            transfers,
+        };
+        let released = shared.locks.enter(now.saturating_sub(own), section);
+        self.fence_until = self.fence_until.max(released);
+        self.in_section = true;
+    }
+
     /// When the lines are done that the head waits for, not before `ready`.
     #[inline(never)]
     fn head_waits(&self, slot: &Slot, mut ready: Ps) -> Ps {
@@ -390,12 +450,19 @@ impl VirtualCore {
     #[inline]
     fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
         let slot = *self.window.head();
+        if self.slots.is_some() {
+            self.count_time(now);
+        }
         let done = match slot.action {
             Action::Load | Action::Store => match self.bring(now, slot, shared) {
                 Some(done) => done,
                 None => return false,
             },
             Action::Compute | Action::Refill => now,
+            Action::CriticalSection => {
+                self.in_section = false;
+                now
+            }
             Action::HitL1 => self.hit(now, slot, self.limits.l1_hit),
             Action::HitL2 => self.hit(now, slot, self.limits.l2_hit),
             Action::HitL3 => {
@@ -427,7 +494,10 @@ impl VirtualCore {
             self.chain.clear();
         }
         let stored = slot.flags & flags::STORED != 0;
-        let is_access = !matches!(slot.action, Action::Compute | Action::Refill);
+        let is_access = !matches!(
+            slot.action,
+            Action::Compute | Action::Refill | Action::CriticalSection
+        );
         let is_load = !stored && slot.flags & flags::PREFETCH == 0 && is_access;
         if is_load {
             self.chain.add(done);
@@ -439,6 +509,9 @@ impl VirtualCore {
             self.counts.lines += 1;
         }
         self.issued_at = now;
+        if let Some(slots) = &mut self.slots {
+            slots.next();
+        }
         self.window.drop_head();
         if !self.evicted.is_empty() {
             self.write_evicted(now, shared);

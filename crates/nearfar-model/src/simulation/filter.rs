@@ -134,4 +134,8 @@ impl Probe for FilterProbe<'_> {
     fn branch_mispredict(&self) {
         unreachable!("the model knows where branches are mispredicted");
     }
+
+    fn critical_section(&self, _addr: usize, _lines: usize) {
+        unreachable!("the scan takes no lock");
+    }
 }

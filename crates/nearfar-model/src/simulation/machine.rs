@@ -47,6 +47,8 @@ pub struct Machine {
     pub tiers: Vec<(TierName, SimulatedTier)>,
     /// Cores that are parts of shared ones.
     parts: Parts,
+    /// See [`Machine::counting_slots`].
+    pub(crate) counts_slots: bool,
 }
 
 /// The first cores, which are each a part of a core that threads share (see
@@ -159,6 +161,7 @@ impl Machine {
             core: simulation.core.clone(),
             tiers,
             parts: Parts { cores: 0, of: 1 },
+            counts_slots: false,
         })
     }
 
@@ -193,7 +196,8 @@ impl Machine {
 
     /// The machine with a core for each of `threads` threads. Those that have to share a core have
     /// each its part of what its threads share: fill buffers, queue, instruction window and private
-    /// caches. Those that have a core for themselves, as long as there are any, have all of it.
+    /// caches, in which each also finds what the other has brought. Those that have a core for themselves,
+    /// as long as there are any, have all of it.
     ///
     /// Threads of one core run in one program order here, so that chains of dependent reads do not
     /// overlap: code that waits for memory most of its time runs on such a machine. Its threads do
@@ -214,12 +218,41 @@ impl Machine {
         machine
     }
 
+    /// The machine with simulations that count where issue slots go, which takes a little longer: see
+    /// [`Simulation::slot_times`](super::Simulation::slot_times).
+    #[must_use]
+    pub fn counting_slots(&self) -> Self {
+        Self {
+            counts_slots: true,
+            ..self.clone()
+        }
+    }
+
     /// Whether the core of a thread is a part of one that it shares.
     pub(crate) fn is_part(&self, thread: usize) -> bool {
         thread < self.parts.cores as usize
     }
 
-    /// What the core of a thread has.
+    /// Which private caches the core of a thread uses: those that are parts of one core have the same.
+    pub(crate) fn caches_of(&self, thread: usize) -> usize {
+        let (parts, of) = (self.parts.cores as usize, self.parts.of as usize);
+        if thread < parts {
+            thread / of
+        } else {
+            parts / of + (thread - parts)
+        }
+    }
+
+    /// Threads that use the private caches of a thread's core.
+    pub(crate) fn sharers_of(&self, thread: usize) -> u32 {
+        if self.is_part(thread) {
+            self.parts.of
+        } else {
+            1
+        }
+    }
+
+    /// What the core of a thread has: of what it shares, its part.
     pub(crate) fn core_of(&self, thread: usize) -> SimulatedCores {
         let mut core = self.core.clone();
         if self.is_part(thread) {
@@ -283,6 +316,22 @@ mod tests {
                 .iter()
                 .filter(|core| core.fill_buffers == whole.fill_buffers / 2);
             assert_eq!(halves.count(), parts, "{threads} threads");
+            let caches: Vec<_> = (0..threads)
+                .map(|thread| spread.caches_of(thread))
+                .collect();
+            assert_eq!(
+                caches.last(),
+                Some(&(threads.min(24) - 1)),
+                "{threads} threads"
+            );
+            for (thread, own) in caches.iter().enumerate() {
+                let sharers = caches.iter().filter(|other| *other == own).count();
+                assert_eq!(
+                    sharers,
+                    spread.sharers_of(thread) as usize,
+                    "{threads} threads"
+                );
+            }
             assert!(spread.check_threads(threads).is_ok());
             let l2_bytes = threads.min(24) as u64 * whole.l2_bytes;
             assert_eq!(spread.l2_bytes_of(threads), l2_bytes, "{threads} threads");

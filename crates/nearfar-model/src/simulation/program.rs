@@ -19,6 +19,9 @@ pub enum Access {
     /// No access at all: time of the core only. What follows waits for no load before it: so begins
     /// what does not depend on what was done before.
     Compute,
+    /// A critical section under the lock at the address, with [`Operation::bytes`] of lines that come from
+    /// the core that was in it before. It is one core's at a time, and who waits begins nothing.
+    CriticalSection,
     /// No access either: time in which the core begins nothing, from when the loads are there that
     /// [`Operation::depends`] tells of. So the pipeline is filled again after a branch
     /// mispredict. It takes no room in the instruction window.

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use super::program::{Access, Operation};
-use crate::Probe;
+use crate::{CACHE_LINE_BYTES, Probe};
 
 const PAGE_BYTES: u64 = 4096;
 /// The time until the pipeline is filled again after a branch mispredict: 20 cycles at 2.9 GHz.
@@ -182,5 +182,13 @@ impl<S: AddressSpace> Probe for Recorder<S> {
         refill.compute_ps = REFILL_PS;
         self.operations.borrow_mut().push_back(refill);
         self.depends.set(false);
+    }
+
+    fn critical_section(&self, addr: usize, lines: usize) {
+        let at = self.space.modelled(addr);
+        let bytes = (lines as u64 * CACHE_LINE_BYTES) as u32;
+        let mut section = Operation::new(Access::CriticalSection, at, bytes);
+        section.compute_ps = self.compute_ps.take();
+        self.operations.borrow_mut().push_back(section);
     }
 }

@@ -4,14 +4,16 @@
 //! therefore not depend on what others ask for in it, and nobody has to go back: the requests of
 //! all cores are answered in the order of time when the round is over.
 
-use super::cache::{CoreCaches, LastLevel, PrivateCaches};
+use super::cache::{CoreCaches, LastLevel, Levels, PrivateCaches};
 use super::core::{CoreCounts, Shared, VirtualCore};
+use super::locks::Locks;
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
 use super::program::Program;
 use super::requests::Requests;
 use super::sets::Cache;
+use super::slots::SlotTimes;
 use super::time::{NEVER, Ps, ns, ps};
 
 /// What the request table has seen.
@@ -46,6 +48,9 @@ pub struct Outcome {
     pub table: TableCounts,
     /// Latencies of sampled operations.
     pub samples_ns: Vec<f64>,
+    /// Where the time of all cores went, warm-up included; nothing unless the machine is
+    /// [counting it](Machine::counting_slots).
+    pub slot_times: SlotTimes,
     /// Every visit to the request table in the order of admission, if asked for (see
     /// [`Simulation::record_visits`]).
     pub visits: Vec<TableVisit>,
@@ -117,6 +122,7 @@ impl Simulation {
         caches: Caches,
     ) -> Result<Self, MachineError> {
         machine.check_threads(threads.iter().map(Vec::len).sum())?;
+        let mut private = Vec::new();
         let cores: Vec<_> = threads
             .into_iter()
             .enumerate()
@@ -125,17 +131,33 @@ impl Simulation {
                 let completes_pairs = caches == Caches::Simulated && !machine.is_part(index);
                 let caches = match caches {
                     Caches::Streaming => CoreCaches::streaming(),
-                    Caches::Simulated => CoreCaches::Simulated(PrivateCaches::new(
-                        Cache::new(core.l1_bytes, core.l1_ways),
-                        Cache::new(core.l2_bytes, core.l2_ways),
-                    )),
+                    Caches::Simulated => {
+                        let own = machine.caches_of(index);
+                        if own == private.len() {
+                            let of = u64::from(machine.sharers_of(index));
+                            private.push(PrivateCaches::new(
+                                Cache::new(core.l1_bytes * of, core.l1_ways),
+                                Cache::new(core.l2_bytes * of, core.l2_ways),
+                            ));
+                        }
+                        CoreCaches::Simulated(own)
+                    }
                 };
-                VirtualCore::new(core, programs, caches, completes_pairs)
+                let parameters = core;
+                let mut core =
+                    VirtualCore::new(index, parameters, programs, caches, completes_pairs);
+                if machine.counts_slots {
+                    core.count_slots(parameters, machine.sharers_of(index));
+                }
+                core
             })
             .collect();
-        let l3 = match caches {
+        let levels = match caches {
             Caches::Streaming => None,
-            Caches::Simulated => Some(LastLevel::new(machine.l3_bytes, machine.core.l3_ways)),
+            Caches::Simulated => Some(Levels {
+                private,
+                last: LastLevel::new(machine.l3_bytes, machine.core.l3_ways),
+            }),
         };
         let network = Network::new(machine, |device| map.uses(device));
         Ok(Self {
@@ -143,8 +165,9 @@ impl Simulation {
             network,
             shared: Shared {
                 map,
-                l3,
+                levels,
                 requests: Requests::new(),
+                locks: Locks::default(),
             },
             next: vec![0; cores.len()],
             ran: Vec::new(),
@@ -168,6 +191,16 @@ impl Simulation {
     pub fn bytes_by_core(&self) -> Vec<u64> {
         let counts = self.cores.iter().map(|core| core.counts.bytes);
         counts.map(|[loaded, stored]| loaded + stored).collect()
+    }
+
+    /// Where the time of all cores went so far; nothing unless the machine is
+    /// [counting it](Machine::counting_slots).
+    pub fn slot_times(&self) -> SlotTimes {
+        let mut times = SlotTimes::default();
+        for core in &self.cores {
+            times += core.slot_times();
+        }
+        times
     }
 
     /// Lines read from each device so far, and lines written.
@@ -266,6 +299,7 @@ impl Simulation {
             load_bytes_by_core: Vec::new(),
             table: self.network.table_counts(),
             samples_ns: Vec::new(),
+            slot_times: self.slot_times(),
             visits: self.network.visits.take().unwrap_or_default(),
         };
         for (index, core) in self.cores.iter().enumerate() {

@@ -152,6 +152,11 @@ impl Probe for VirtualProbe {
         self.recorder.branch_mispredict();
         self.flush_if_full();
     }
+
+    fn critical_section(&self, addr: usize, lines: usize) {
+        self.recorder.critical_section(addr, lines);
+        self.flush_if_full();
+    }
 }
 
 /// The simulation's end of a closure.

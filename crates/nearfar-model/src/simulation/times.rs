@@ -30,6 +30,16 @@ impl Times {
         self.first
     }
 
+    /// Those after `time`, earliest first.
+    pub(crate) fn after(&self, time: Ps) -> &[Ps] {
+        let times = &self.buffer[self.head..self.tail];
+        &times[times.partition_point(|at| *at <= time)..]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
     /// Drops the earliest, of which there must be one.
     #[inline]
     pub(crate) fn drop_first(&mut self) {

@@ -4,7 +4,7 @@ use super::cache::Level;
 use super::program::{Access, Operation, Program};
 use super::time::Ps;
 
-const LINE_BYTES_LOG2: u32 = 6;
+pub(crate) const LINE_BYTES_LOG2: u32 = 6;
 /// Slots of a window: a profile's is at most half as long.
 const SLOTS: usize = 256;
 
@@ -15,6 +15,8 @@ pub(crate) enum Action {
     Compute,
     /// The pipeline is filled again.
     Refill,
+    /// A lock is taken and released.
+    CriticalSection,
     /// It is in L1.
     HitL1,
     HitL2,
@@ -91,6 +93,7 @@ fn action(access: Access) -> (Action, u8) {
         Access::Flush => (Action::Write, FILL_BUFFER),
         Access::Compute => (Action::Compute, 0),
         Access::Refill => (Action::Refill, DEPENDS),
+        Access::CriticalSection => (Action::CriticalSection, 0),
     }
 }
 
@@ -225,6 +228,7 @@ impl Window {
             | Access::NonTemporalStore
             | Access::Flush
             | Access::Prefetch
+            | Access::CriticalSection
             | Access::Compute => self.access + self.line,
         };
         let mut slot = Slot {
@@ -243,6 +247,10 @@ impl Window {
         let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
         let end = in_line + u64::from(operation.bytes);
         self.entering = 1;
+        if action == Action::CriticalSection {
+            self.next = slot;
+            return true;
+        }
         if end > 1 << LINE_BYTES_LOG2 {
             self.entering = ((end - 1) >> LINE_BYTES_LOG2) + 1;
             slot.bytes = (u64::from(slot.bytes) / self.entering) as u16;

@@ -15,12 +15,13 @@ pub fn write(title: &str, outcome: &Reproduction, out: &mut dyn Write) -> io::Re
     let (Some(mape), Some(worst)) = (outcome.mape_percent(), outcome.worst()) else {
         return writeln!(out);
     };
+    let unit = outcome.error_unit();
     points(outcome).write_page(out)?;
     writeln!(out)?;
     series(outcome).write_page(out)?;
     writeln!(
         out,
-        "\nmean absolute error {mape:.2} % over {} points; worst {:+.1} %: {}\n",
+        "\nmean absolute error {mape:.2} {unit} over {} points; worst {:+.1} {unit}: {}\n",
         outcome.points().count(),
         worst.error_percent(),
         description(worst)
@@ -44,7 +45,7 @@ fn points(outcome: &Reproduction) -> Grid {
                 point.x.clone(),
                 format!("{:.1}", point.published),
                 format!("{:.1}", point.modelled),
-                format!("{:+.1} %", point.error_percent()),
+                format!("{:+.1} {}", point.error_percent(), outcome.error_unit()),
             ]);
         }
     }
@@ -61,7 +62,7 @@ fn series(outcome: &Reproduction) -> Grid {
         grid.row([
             series.name.clone(),
             series.points.len().to_string(),
-            format!("{:.2} %", series.mape_percent()),
+            format!("{:.2} {}", series.mape_percent(), outcome.error_unit()),
         ]);
     }
     grid
