@@ -3,6 +3,7 @@
 //! An [`Engine`] is made from [`EngineOptions`]; each client gets a [`Session`] of it, in which it
 //! runs scripts ([`Session::execute`]).
 
+mod attached;
 mod catalog;
 mod client;
 mod compact;
@@ -34,6 +35,7 @@ pub use crate::memory::{
 pub use crate::settings::{
     Scope, SettingInfo, Settings, Tablespaces, all_settings, isolation_name, milliseconds,
 };
+pub use attached::parameters_of_row;
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};

@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// The table or view of this name, as the session sees it.
-    pub(super) async fn provider(
+    pub(in crate::engine) async fn provider(
         &self,
         name: &TableReference,
     ) -> Result<Option<Arc<dyn TableProvider>>, EngineError> {

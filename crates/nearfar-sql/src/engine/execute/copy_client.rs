@@ -72,21 +72,57 @@ impl Session {
         let Some(ClientCopy::In(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
-        let transaction = self.current_transaction()?;
-        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let name = table_reference(&copy.table)?;
         let table = self.memory_table(&name).await?;
-        let fields = copied_fields(copy, &table)?;
+        let schema = Arc::new(Schema::new(copied_fields(copy, &table)?));
+        self.add_rows(name, &schema, rows).await
+    }
+
+    /// Adds rows to a table by the names of their columns, as [`Self::append`] says.
+    pub(in crate::engine) async fn append_behind(
+        &self,
+        gate: &Arc<CommitGate>,
+        name: TableReference,
+        schema: &SchemaRef,
+        rows: ClientRows,
+    ) -> Result<u64, EngineError> {
+        let _closing = CloseOnDrop(Arc::clone(gate));
+        let table = self.memory_table(&name).await?;
+        let columns = table.schema().fields();
+        for field in schema.fields() {
+            if columns.iter().all(|column| column.name() != field.name()) {
+                return Err(SqlError::UnknownColumn {
+                    table: table.name().to_owned(),
+                    column: field.name().clone(),
+                    known: columns.iter().map(|column| column.name().clone()).collect(),
+                }
+                .into());
+            }
+        }
+        self.behind(gate).add_rows(name, schema, rows).await
+    }
+
+    /// Adds rows with some of a table's columns.
+    async fn add_rows(
+        &self,
+        name: TableReference,
+        schema: &SchemaRef,
+        rows: ClientRows,
+    ) -> Result<u64, EngineError> {
+        let transaction = self.current_transaction()?;
+        transaction.check_writable("INSERT")?;
+        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
+        let table = self.memory_table(&name).await?;
         let sources = table.schema().fields().iter().map(|field| {
-            let is_given = fields.iter().any(|given| given.name() == field.name());
+            let is_given = schema.column_with_name(field.name()).is_some();
             is_given.then(|| ident(field.name()))
         });
         let sources: Vec<Option<Expr>> = sources.collect();
         let input = Arc::new(Input {
-            schema: Arc::new(Schema::new(fields)),
+            schema: Arc::clone(schema),
             rows: Mutex::new(Some(rows)),
         });
-        let input = StreamingTable::try_new(Arc::clone(&input.schema), vec![input])?;
+        let input = StreamingTable::try_new(Arc::clone(schema), vec![input])?;
         let source = provider_as_source(Arc::new(input));
         let input = LogicalPlanBuilder::scan(INPUT, source, None)?.build()?;
         let plan = self.insert_plan(input, name, &table, sources).await?;
