@@ -12,7 +12,7 @@ mod modules;
 mod words;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-plan", &[]),
@@ -94,6 +94,30 @@ const ALLOWED: [(&str, &[&str]); 16] = [
         ],
     ),
     (
+        "nearfar-capi",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-index",
+            "nearfar-measure",
+        ],
+    ),
+    (
+        "nearfar-python",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-index",
+            "nearfar-measure",
+            "nearfar-plan",
+            "nearfar-table",
+            "nearfar-durable",
+            "nearfar-sql",
+        ],
+    ),
+    (
         "nearfar",
         &[
             "nearfar-topology",
@@ -115,7 +139,7 @@ const ALLOWED: [(&str, &[&str]); 16] = [
 ];
 
 /// Packages that only some crates may depend on.
-const RESERVED: [(&str, &[&str]); 5] = [
+const RESERVED: [(&str, &[&str]); 7] = [
     (
         "datafusion",
         &["nearfar-sql", "nearfar-server", "nearfar-bench", "nearfar"],
@@ -124,10 +148,13 @@ const RESERVED: [(&str, &[&str]); 5] = [
     ("libmimalloc-sys", &["nearfar-memory"]),
     ("clap", &["nearfar", "xtask"]),
     ("anyhow", &["nearfar", "xtask"]),
+    ("pyo3", &["nearfar-python"]),
+    ("adbc", &["nearfar-python"]),
 ];
 
 /// Files and folders outside of nearfar-memory and nearfar-index that may hold unsafe code.
-const UNSAFE_PLACES: [&str; 8] = [
+const UNSAFE_PLACES: [&str; 11] = [
+    "crates/nearfar-capi/src",
     "crates/nearfar-kernels/src/copy/bytes.rs",
     "crates/nearfar-kernels/src/copy/stage.rs",
     "crates/nearfar-kernels/src/line.rs",
@@ -136,6 +163,8 @@ const UNSAFE_PLACES: [&str; 8] = [
     "crates/nearfar-kernels/src/words.rs",
     "crates/nearfar-measure/src/access/kernels",
     "crates/nearfar-measure/src/probe/kernels.rs",
+    "crates/nearfar-python/src/lib.rs",
+    "crates/nearfar-python/src/python/stream.rs",
 ];
 
 struct Crate {

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The C interface, installed, and its examples:
+#
+#   crates/nearfar-capi/build.sh install PREFIX [--release]    libraries, headers and nearfar.pc below PREFIX
+#   crates/nearfar-capi/build.sh examples                      builds and runs them under AddressSanitizer
+#
+# Needs cargo, a C and a C++ compiler, and pkg-config for the examples; CC and CXX name others.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+
+install_to() {
+    local prefix=$1 profile=debug
+    [[ ${2:-} == --release ]] && profile=release
+    cargo build --locked -p nearfar-capi ${2:+"$2"}
+    mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
+    prefix=$(realpath "$prefix")
+    local built=$CARGO_TARGET_DIR/$profile version
+    version=$(cargo metadata --locked --no-deps --format-version 1 \
+        | grep -o '"name":"nearfar-capi","version":"[^"]*"' | cut -d'"' -f8)
+    cp "$built/libnearfar_capi.so" "$prefix/lib/libnearfar.so.0"
+    ln -sf libnearfar.so.0 "$prefix/lib/libnearfar.so"
+    cp "$built/libnearfar_capi.a" "$prefix/lib/libnearfar.a"
+    cp crates/nearfar-capi/include/nearfar.h crates/nearfar-capi/include/nearfar.hpp "$prefix/include/"
+    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" crates/nearfar-capi/nearfar.pc.in \
+        >"$prefix/lib/pkgconfig/nearfar.pc"
+}
+
+# Each with the shared library and with the static one.
+examples() {
+    local prefix=$CARGO_TARGET_DIR/capi warnings=(-Wall -Wextra -Werror -g -fsanitize=address,undefined)
+    install_to "$prefix"
+    export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+    export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=halt_on_error=1
+    local flags shared static source=crates/nearfar-capi/examples
+    read -ra flags <<<"$(pkg-config --cflags nearfar)"
+    read -ra shared <<<"$(pkg-config --libs nearfar)"
+    read -ra static <<<"$(pkg-config --variable=libdir nearfar)/libnearfar.a $(pkg-config --libs --static nearfar \
+        | sed 's/-lnearfar//')"
+    local kind
+    for kind in shared static; do
+        local -n libraries=$kind
+        "${CC:-cc}" -std=c11 "${warnings[@]}" "${flags[@]}" "$source/tour.c" "${libraries[@]}" -o "$prefix/tour-$kind"
+        "${CXX:-c++}" -std=c++17 "${warnings[@]}" "${flags[@]}" "$source/containers.cpp" "${libraries[@]}" \
+            -o "$prefix/containers-$kind"
+        "$prefix/tour-$kind"
+        "$prefix/containers-$kind"
+    done
+}
+
+case ${1:-} in
+    install) install_to "${2:?a folder}" "${@:3}" ;;
+    examples) examples ;;
+    *)
+        sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+        exit 2
+        ;;
+esac
