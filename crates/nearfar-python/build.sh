@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The wheel, tested where nothing of this repository is:
+#
+#   crates/nearfar-python/build.sh [wheel|test|bench]...     all three by default
+#
+# wheel: builds it, stripped, below ${CARGO_TARGET_DIR:-target}/wheels. test: installs it with pandas, polars,
+# pyarrow and DuckDB into a virtual environment of its own, and runs the tests there. bench: prints
+# python_fetch_ratio_duckdb there, as a line of JSON.
+#
+# Needs cargo, a C compiler and Python 3.10 or later with venv; maturin and the packages that it is tested
+# beside come from the registry that pip is configured with. PYTHON names another Python.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+readonly MATURIN_VERSION=1.16.0
+# The most that the shared object may have, in bytes.
+readonly OBJECT_BYTES_MAX=45000000
+readonly PYTHON=${PYTHON:-python3}
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$(realpath ../..)/target}
+readonly WHEELS=$CARGO_TARGET_DIR/wheels
+readonly TOOLS=$CARGO_TARGET_DIR/wheel-tools
+readonly CLEAN=$CARGO_TARGET_DIR/wheel-test
+
+wheel() {
+    if [[ $("$TOOLS/bin/maturin" --version 2>/dev/null) != "maturin $MATURIN_VERSION" ]]; then
+        "$PYTHON" -m venv "$TOOLS"
+        "$TOOLS/bin/pip" install --quiet "maturin==$MATURIN_VERSION"
+    fi
+    rm -rf "$WHEELS"
+    "$TOOLS/bin/maturin" build --release --locked --strip --interpreter "$PYTHON" --out "$WHEELS"
+    check_size
+}
+
+check_size() {
+    "$PYTHON" - "$WHEELS" "$OBJECT_BYTES_MAX" <<'PYTHON'
+import pathlib, sys, zipfile
+[wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
+[entry] = [entry for entry in zipfile.ZipFile(wheel).infolist() if entry.filename.endswith(".so")]
+print(f"{wheel.name}: {wheel.stat().st_size} bytes, {entry.filename}: {entry.file_size} bytes")
+if entry.file_size > int(sys.argv[2]):
+    sys.exit(f"error: {entry.filename} has more than {sys.argv[2]} bytes")
+PYTHON
+}
+
+install() {
+    "$PYTHON" -m venv --clear "$CLEAN"
+    "$CLEAN/bin/pip" install --quiet "$(echo "$WHEELS"/*.whl)" -r tests/requirements.txt
+}
+
+# Away from the sources, so that what is imported is what was installed.
+run_tests() {
+    install
+    local tests=$PWD/tests package
+    package=$(cd / && "$CLEAN/bin/python" -c 'import nearfar, pathlib; print(pathlib.Path(nearfar.__file__).parent)')
+    (cd / && "$CLEAN/bin/python" -m pytest -q -p no:cacheprovider -c "$tests/pytest.ini" --rootdir "$tests" \
+        "$tests" --doctest-modules "$package")
+}
+
+bench() {
+    [[ -x $CLEAN/bin/python ]] || install
+    (cd / && "$CLEAN/bin/python" "$OLDPWD/tests/bench_fetch.py" --format json)
+}
+
+[[ $# -gt 0 ]] || set -- wheel test bench
+for step in "$@"; do
+    case $step in
+        wheel | bench) "$step" ;;
+        test) run_tests ;;
+        *)
+            sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+            exit 2
+            ;;
+    esac
+done
