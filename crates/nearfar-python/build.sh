@@ -13,8 +13,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 readonly MATURIN_VERSION=1.16.0
-# The most that the shared object may have, in bytes.
-readonly OBJECT_BYTES_MAX=45000000
+# The most that the wheel may have, in bytes.
+readonly WHEEL_BYTES_MAX=45000000
 readonly PYTHON=${PYTHON:-python3}
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$(realpath ../..)/target}
 readonly WHEELS=$CARGO_TARGET_DIR/wheels
@@ -32,13 +32,13 @@ wheel() {
 }
 
 check_size() {
-    "$PYTHON" - "$WHEELS" "$OBJECT_BYTES_MAX" <<'PYTHON'
+    "$PYTHON" - "$WHEELS" "$WHEEL_BYTES_MAX" <<'PYTHON'
 import pathlib, sys, zipfile
 [wheel] = pathlib.Path(sys.argv[1]).glob("*.whl")
 [entry] = [entry for entry in zipfile.ZipFile(wheel).infolist() if entry.filename.endswith(".so")]
 print(f"{wheel.name}: {wheel.stat().st_size} bytes, {entry.filename}: {entry.file_size} bytes")
-if entry.file_size > int(sys.argv[2]):
-    sys.exit(f"error: {entry.filename} has more than {sys.argv[2]} bytes")
+if wheel.stat().st_size > int(sys.argv[2]):
+    sys.exit(f"error: {wheel.name} has more than {sys.argv[2]} bytes")
 PYTHON
 }
 

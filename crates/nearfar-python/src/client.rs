@@ -151,9 +151,9 @@ impl Client {
         self.wait(&CommitGate::default(), work)
     }
 
-    /// Gives the rows of `reader` to a table. How many they were.
+    /// Gives the rows of `reader` to the table of exactly this name. How many they were.
     pub fn ingest(&self, table: &str, reader: Reader, mode: IngestMode) -> Result<u64, Failure> {
-        let is_there = self.columns_of(table)?.is_some();
+        let is_there = self.columns_of(&quoted(table))?.is_some();
         match (mode, is_there) {
             (IngestMode::Append, _) | (IngestMode::CreateAppend, true) => {
                 self.append(table, reader)

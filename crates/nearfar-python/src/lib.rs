@@ -1,8 +1,8 @@
 //! Nearfar for Python, and for whoever speaks ADBC: one shared object with two faces.
 //!
-//! [`python`] and [`toolkit`] are the module `nearfar._nearfar`, on which the Python files of the package stand;
-//! [`adbc`] is the driver that `AdbcDriverInit` gives. Both run statements through a [`client`] of a
-//! [`database`], and give rows by Arrow's C stream, without a copy. A driver that is loaded in the process of
+//! `python` and `toolkit` are the module `nearfar._nearfar`, on which the Python files of the package stand;
+//! `adbc` is the driver that `AdbcDriverInit` gives. Both run statements through a `client` of a
+//! `database`, and give rows by Arrow's C stream, without a copy. A driver that is loaded in the process of
 //! the module is the same object, and can be given a database that is open in the module.
 //!
 //! Waiting never holds the interpreter's lock. Whoever waits asks now and then whether it is to be given up:

@@ -13,6 +13,15 @@ import pytest
 LONG = "SELECT sum(sqrt(a.value * b.value)) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C as in a terminal: programs that a script starts in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("take", [lambda rows: rows.fetchall(), lambda rows: rows.arrow()])
 def test_ctrl_c_ends_a_query(db, take):
     rows = db.sql(LONG)

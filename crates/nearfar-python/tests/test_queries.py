@@ -94,6 +94,8 @@ def test_ingest_and_append(db):
     assert db.ingest("people", table, mode="replace") == 2
     with pytest.raises(nearfar.NotFoundError, match="other"):
         db.append("people", pyarrow.table({"other": [1]}))
+    assert db.ingest("Mixed Case", table) == db.append("Mixed Case", table) == 2
+    assert db.sql('SELECT count(*) FROM "Mixed Case"').fetchone() == (4,)
     with pytest.raises(TypeError, match="gives no rows"):
         db.ingest("people", 42)
     with pytest.raises(nearfar.InterfaceError, match="mode"):

@@ -315,8 +315,12 @@ class _attached:
         self._objects = objects
 
     def __enter__(self) -> None:
-        for name, rows in self._objects.items():
-            self._session.attach(name, as_stream(rows))
+        try:
+            for name, rows in self._objects.items():
+                self._session.attach(name, as_stream(rows))
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         for name in self._objects:

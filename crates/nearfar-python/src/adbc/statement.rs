@@ -14,7 +14,7 @@ use nearfar_sql::sql::Statement;
 
 use super::connection::Cancelled;
 use super::{no_option, text_of, told, unsupported};
-use crate::client::{Client, IngestMode, Parameters, Reader};
+use crate::client::{Client, IngestMode, Parameters, Reader, quoted};
 use crate::failure::Failure;
 use crate::placeholders::numbered;
 
@@ -143,7 +143,11 @@ impl NearfarStatement {
         self.cancelled.forget();
         let rows = self.bound.take();
         let rows = rows.ok_or_else(|| wrong("no rows were bound that the table could get"))?;
-        let is_there = self.client.columns_of(table).map_err(told)?.is_some();
+        let is_there = self
+            .client
+            .columns_of(&quoted(table))
+            .map_err(told)?
+            .is_some();
         if is_there && self.mode != IngestMode::Replace {
             self.begin(None)?;
         }
