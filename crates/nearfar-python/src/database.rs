@@ -57,7 +57,13 @@ pub struct Database {
 }
 
 /// Those that are open, so that a driver can be given the one of a connection.
-static OPEN: LazyLock<Mutex<(u64, BTreeMap<u64, Weak<Database>>)>> = LazyLock::new(Mutex::default);
+static OPEN: LazyLock<Mutex<OpenDatabases>> = LazyLock::new(Mutex::default);
+
+#[derive(Debug, Default)]
+struct OpenDatabases {
+    last_id: u64,
+    by_id: BTreeMap<u64, Weak<Database>>,
+}
 
 impl Database {
     /// Opens what `options` say.
@@ -75,8 +81,8 @@ impl Database {
             .build()
             .map_err(|error| Failure::Internal(format!("cannot start threads: {error}")))?;
         let mut open = OPEN.lock();
-        open.0 += 1;
-        let id = open.0;
+        open.last_id += 1;
+        let id = open.last_id;
         let database = Arc::new(Self {
             engine: Mutex::new(Some(engine)),
             handle: runtime.handle().clone(),
@@ -84,14 +90,14 @@ impl Database {
             process: std::process::id(),
             id,
         });
-        open.1.retain(|_, database| database.strong_count() > 0);
-        open.1.insert(id, Arc::downgrade(&database));
+        open.by_id.retain(|_, database| database.strong_count() > 0);
+        open.by_id.insert(id, Arc::downgrade(&database));
         Ok(database)
     }
 
     /// The database of this number, which [`Self::id`] gives.
     pub fn of_id(id: u64) -> Result<Arc<Self>, Failure> {
-        let found = OPEN.lock().1.get(&id).and_then(Weak::upgrade);
+        let found = OPEN.lock().by_id.get(&id).and_then(Weak::upgrade);
         found.ok_or(Failure::Closed("database"))
     }
 
