@@ -1,6 +1,7 @@
 //! Tests of tables and SQL as their users see them.
 
 mod answers;
+mod attached;
 mod cancellation;
 mod changes;
 mod complexity;
