@@ -27,7 +27,7 @@ use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::sql::{ClientCopy, CopyIn, SqlError, Statement};
 use nearfar_table::table::Table;
-use nearfar_table::transaction::{CloseOnDrop, CommitGate};
+use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction};
 
 /// The rows of a client.
 pub type ClientRows = BoxStream<'static, Result<RecordBatch, EngineError>>;
@@ -72,10 +72,14 @@ impl Session {
         let Some(ClientCopy::In(copy)) = statement.client_copy() else {
             return Err(no_copy().into());
         };
+        let transaction = self.current_transaction()?;
+        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let name = table_reference(&copy.table)?;
         let table = self.memory_table(&name).await?;
         let schema = Arc::new(Schema::new(copied_fields(copy, &table)?));
-        self.add_rows(name, &schema, rows).await
+        let added = self.add_rows(&transaction, name, &schema, rows).await?;
+        failing.forget();
+        Ok(added)
     }
 
     /// Adds rows to a table by the names of their columns, as [`Self::append`] says.
@@ -87,6 +91,8 @@ impl Session {
         rows: ClientRows,
     ) -> Result<u64, EngineError> {
         let _closing = CloseOnDrop(Arc::clone(gate));
+        let transaction = self.current_transaction()?;
+        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let table = self.memory_table(&name).await?;
         let columns = table.schema().fields();
         for field in schema.fields() {
@@ -99,19 +105,21 @@ impl Session {
                 .into());
             }
         }
-        self.behind(gate).add_rows(name, schema, rows).await
+        let behind = self.behind(gate);
+        let added = behind.add_rows(&transaction, name, schema, rows).await?;
+        failing.forget();
+        Ok(added)
     }
 
     /// Adds rows with some of a table's columns.
     async fn add_rows(
         &self,
+        transaction: &Arc<Transaction>,
         name: TableReference,
         schema: &SchemaRef,
         rows: ClientRows,
     ) -> Result<u64, EngineError> {
-        let transaction = self.current_transaction()?;
         transaction.check_writable("INSERT")?;
-        let failing = FailOnDrop(Some(Arc::clone(&transaction)));
         let table = self.memory_table(&name).await?;
         let sources = table.schema().fields().iter().map(|field| {
             let is_given = schema.column_with_name(field.name()).is_some();
@@ -126,11 +134,10 @@ impl Session {
         let source = provider_as_source(Arc::new(input));
         let input = LogicalPlanBuilder::scan(INPUT, source, None)?.build()?;
         let plan = self.insert_plan(input, name, &table, sources).await?;
-        let state = within(&transaction, self.context().state());
-        let StatementResult::Command(tag) = self.write(&transaction, &state, &plan).await? else {
+        let state = within(transaction, self.context().state());
+        let StatementResult::Command(tag) = self.write(transaction, &state, &plan).await? else {
             return Err(no_copy().into());
         };
-        failing.forget();
         Ok(tag.rows.unwrap_or_default())
     }
 
