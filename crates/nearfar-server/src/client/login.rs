@@ -254,6 +254,7 @@ impl Login<'_> {
         };
         let session = engine.session_with(SessionOptions {
             is_read_only,
+            is_local: false,
             may_use_files: shared.options.may_use_files && !is_read_only,
             memory_limit_bytes: shared.options.session_memory_bytes,
         });

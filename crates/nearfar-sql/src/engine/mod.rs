@@ -9,6 +9,7 @@ mod client;
 mod compact;
 mod defaults;
 mod definitions;
+mod distribution;
 mod execute;
 mod fault;
 mod lanes;
@@ -25,6 +26,7 @@ mod slicing;
 mod spill;
 mod stream;
 mod system;
+pub mod wire;
 mod yielding;
 
 pub use crate::error::{LimitOf, Refusal};
@@ -38,6 +40,7 @@ pub use crate::settings::{
 pub use attached::parameters_of_row;
 pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
+pub use distribution::Distribution;
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};
 pub use lanes::Lanes;
 pub use loading::Loading;
@@ -94,6 +97,8 @@ pub struct Engine {
     verifier: Mutex<Option<Verifier>>,
     preloader: Preloader,
     runtime: Arc<RuntimeEnv>,
+    /// The cluster that the machine is part of.
+    distribution: OnceLock<Arc<dyn Distribution>>,
     /// Where queries run, if not where their statements do.
     lanes: OnceLock<Lanes>,
     planning_turns: Arc<PlanningTurns>,
@@ -161,6 +166,7 @@ impl Engine {
             publisher: OnceLock::new(),
             verifier: Mutex::new(opened.verifier),
             preloader: Preloader::default(),
+            distribution: OnceLock::new(),
             lanes: OnceLock::new(),
             planning_turns: PlanningTurns::new(threads),
             runtime: SpillFolder::runtime()?,
@@ -276,6 +282,15 @@ impl Engine {
 
     fn lanes(&self) -> Option<&Lanes> {
         self.lanes.get()
+    }
+
+    /// Has the statements of sessions from now on run in a cluster, but for those of local sessions. Once.
+    pub fn set_distribution(&self, distribution: Arc<dyn Distribution>) {
+        self.distribution.get_or_init(|| distribution);
+    }
+
+    fn distribution(&self) -> Option<&Arc<dyn Distribution>> {
+        self.distribution.get()
     }
 
     /// The turns that statements take whose planning takes long.

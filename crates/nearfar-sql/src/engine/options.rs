@@ -62,6 +62,8 @@ pub struct SessionOptions {
     pub is_read_only: bool,
     /// Whether statements may read and write files of this machine.
     pub may_use_files: bool,
+    /// Whether its statements stay on this machine where the engine is part of a cluster.
+    pub is_local: bool,
     /// What the operators of all its queries may take together, where that is less than what the
     /// engine has. The session may set itself a lower limit.
     pub memory_limit_bytes: Option<u64>,
@@ -73,6 +75,7 @@ impl Default for SessionOptions {
         Self {
             is_read_only: false,
             may_use_files: true,
+            is_local: false,
             memory_limit_bytes: None,
         }
     }

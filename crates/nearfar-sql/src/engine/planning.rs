@@ -10,6 +10,7 @@ use super::defaults::LeftOut;
 use crate::error::EngineError;
 use crate::foreign;
 use crate::interrupt;
+use crate::scan::{Routing, StatementPin};
 use crate::sql::{call_by_own_names, check_plan};
 use crate::stack::polled_with_stack;
 use crate::values::with_small_integers;
@@ -57,6 +58,14 @@ pub(super) async fn physical_plan(
 ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
+    let pinned = state.config().get_extension::<Routing>().map(|_| {
+        let mut pinned = state.clone();
+        pinned
+            .config_mut()
+            .set_extension(Arc::new(StatementPin::default()));
+        pinned
+    });
+    let state = pinned.as_ref().unwrap_or(state);
     let plan = polled_with_stack(foreign::physical_plan(state, plan)).await?;
     interrupt::check()?;
     Ok(plan)

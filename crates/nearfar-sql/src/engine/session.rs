@@ -6,7 +6,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use nearfar_memory::TierId;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use super::Engine;
 use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
 use super::compact::COMPACT_VIEWS;
+use super::distribution::Distribution;
 use super::loading::Loading;
 use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, parsed_bytes};
 use super::operator_memory::OperatorMemoryRule;
@@ -26,12 +29,14 @@ use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
+use super::wire::{shippable_rules, wired_functions};
 use super::yielding::YIELDING_JOINS;
 use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
-use crate::optimize::{analyzer_rules, logical_rules, physical_rules, settings};
+use crate::optimize::{analyzer_rules, logical_rules, narrow_decimals, plannable_rules, settings};
+use crate::scan::Routing;
 use crate::settings::{Settings, library_values};
 use crate::sql::{SqlError, Statement, statements};
 use crate::values::{self, ValuePlanner};
@@ -70,6 +75,8 @@ pub struct Session {
     /// What the client keeps of it.
     kept: Arc<QueryMemory>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
+    /// The cluster that statements run in.
+    pub(super) distribution: Option<Arc<dyn Distribution>>,
     /// The transaction that `BEGIN` began.
     pub(super) open: Arc<Mutex<Option<Arc<Transaction>>>>,
     /// What the commit of the statement has to pass that runs in this clone.
@@ -82,23 +89,35 @@ pub struct Session {
 
 impl Session {
     pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
-        let config = config(&engine, options);
+        let distribution = engine.distribution().filter(|_| !options.is_local).cloned();
+        let mut config = config(&engine, options);
+        if let Some(distribution) = &distribution {
+            config.set_extension(Arc::new(Routing(Arc::clone(distribution) as _)));
+        }
         let library_defaults = Arc::new(library_values(config.options()));
-        let mut state = SessionStateBuilder::new()
+        let builder = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(engine.runtime()))
             .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
-            .with_optimizer_rules(logical_rules())
-            .with_physical_optimizer_rules(physical_rules())
-            .with_physical_optimizer_rule(Arc::new(GUARDED_FILES))
-            .with_physical_optimizer_rule(Arc::new(YIELDING_JOINS))
-            .with_physical_optimizer_rule(Arc::new(SLICED_INPUTS))
-            .with_physical_optimizer_rule(Arc::new(COMPACT_VIEWS))
-            .with_physical_optimizer_rule(Arc::new(METERING))
-            .with_physical_optimizer_rule(Arc::new(operator_memory_rule(&engine)))
-            .build();
+            .with_optimizer_rules(match &distribution {
+                Some(_) => shippable_rules(logical_rules()),
+                None => logical_rules(),
+            })
+            .with_physical_optimizer_rules(plannable_rules());
+        // What the workers of a cluster do with their parts of a plan is up to them.
+        let mut state = match &distribution {
+            Some(distribution) => distribution.distributed(builder).build(),
+            None => builder
+                .with_physical_optimizer_rules(
+                    plannable_rules()
+                        .into_iter()
+                        .chain(machine_rules(&engine))
+                        .collect(),
+                )
+                .build(),
+        };
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {
             tracing::warn!(%error, "functions of JSON are missing");
         }
@@ -139,6 +158,7 @@ impl Session {
             catalog,
             temporary,
             loading: Arc::default(),
+            distribution,
             open: Arc::default(),
             gate: Arc::default(),
             library_defaults,
@@ -281,6 +301,48 @@ impl Session {
         state: &SessionState,
         plan: &dyn ExecutionPlan,
     ) -> (Arc<TaskContext>, Arc<QueryMemory>) {
+        let (runtime, memory) = self.query_runtime(state);
+        let mut config = memory.fitted(state.config());
+        if let Some(rows) = batch_rows(plan).filter(|rows| *rows < config.batch_size()) {
+            config = config.with_batch_size(rows);
+        }
+        let context = TaskContext::from(state)
+            .with_session_config(config)
+            .with_runtime(runtime);
+        (Arc::new(context), memory)
+    }
+
+    /// The state in which a part of another machine's plan runs here, with the budgets and the memory of this
+    /// machine. `config` is what came with the plan.
+    pub fn worker_state(&self, config: &SessionConfig) -> SessionState {
+        let state = self.context.state();
+        let (runtime, memory) = self.query_runtime(&state);
+        let mut state = SessionStateBuilder::new_from_existing(state)
+            .with_config(memory.fitted(config))
+            .with_runtime_env(runtime)
+            .build();
+        for function in wired_functions() {
+            // None of these names is taken, and nothing refuses them.
+            let _replaced = state.register_udf(Arc::clone(function));
+        }
+        state
+    }
+
+    /// A part of another machine's plan as this machine runs it: with its own accounts of memory and its own
+    /// tiers.
+    ///
+    /// # Errors
+    /// A plan that a rule does not take.
+    pub fn worker_plan(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        machine_rules(&self.engine).try_fold(plan, |plan, rule| rule.optimize(plan, options))
+    }
+
+    /// Where one query runs, and its memory.
+    fn query_runtime(&self, state: &SessionState) -> (Arc<RuntimeEnv>, Arc<QueryMemory>) {
         let settings = self.settings_in(state);
         let memory = self.engine.query_memory().query(
             settings.memory(),
@@ -300,14 +362,7 @@ impl Session {
             Ok(store) => runtime.disk_manager = store,
             Err(error) => tracing::warn!(%error, "the query spills to disk alone"),
         }
-        let mut config = memory.fitted(state.config());
-        if let Some(rows) = batch_rows(plan).filter(|rows| *rows < config.batch_size()) {
-            config = config.with_batch_size(rows);
-        }
-        let context = TaskContext::from(state)
-            .with_session_config(config)
-            .with_runtime(Arc::new(runtime));
-        (Arc::new(context), memory)
+        (Arc::new(runtime), memory)
     }
 
     /// The schema and name of a table, which may be written without catalog and schema.
@@ -336,6 +391,22 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
         .with_option_extension(engine.default_settings(options))
+}
+
+/// What is done to a plan for the machine that runs it, when it is complete.
+fn machine_rules(
+    engine: &Engine,
+) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 7] = [
+        narrow_decimals(),
+        Arc::new(GUARDED_FILES),
+        Arc::new(YIELDING_JOINS),
+        Arc::new(SLICED_INPUTS),
+        Arc::new(COMPACT_VIEWS),
+        Arc::new(METERING),
+        Arc::new(operator_memory_rule(engine)),
+    ];
+    rules.into_iter()
 }
 
 /// Puts functions and operators that ask for memory in the place of those that do not.

@@ -88,6 +88,12 @@ pub enum EngineError {
         /// The work.
         what: String,
     },
+    /// A cluster that can't run a statement, or one of its workers.
+    #[error("{message}")]
+    Cluster {
+        /// What is wrong, with the worker's name, and what to do.
+        message: String,
+    },
     /// A part of a query ended without a result: a bug.
     #[error("internal error: {message}")]
     Internal {

@@ -13,7 +13,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub(super) fn add(&self, batch: &RecordBatch) {
+    /// Counts the rows of a batch.
+    pub fn add(&self, batch: &RecordBatch) {
         self.rows
             .fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         self.bytes.fetch_add(batch_bytes(batch), Ordering::Relaxed);

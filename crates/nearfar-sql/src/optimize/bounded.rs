@@ -99,7 +99,7 @@ impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> 
 mod tests {
     use super::*;
     use crate::interrupt::{Interrupt, PlanningTurns};
-    use crate::optimize::{analyzer_rules, logical_rules, physical_rules};
+    use crate::optimize::{analyzer_rules, logical_rules, plannable_rules};
     use arrow::datatypes::Schema;
     use datafusion::optimizer::OptimizerContext;
     use datafusion::physical_plan::empty::EmptyExec;
@@ -119,7 +119,7 @@ mod tests {
                 let applied = rule.rewrite(LogicalPlan::default(), &context);
                 assert!(applied.is_err(), "{}", rule.name());
             }
-            for rule in physical_rules() {
+            for rule in plannable_rules() {
                 let plan = Arc::new(EmptyExec::new(Arc::new(Schema::empty())));
                 let applied = rule.optimize(plan, &options);
                 assert!(applied.is_err(), "{}", rule.name());

@@ -105,8 +105,18 @@ fn unless(
     Arc::new(Unless { rule, is_wrong })
 }
 
-/// DataFusion's physical rules with Nearfar's behind them.
-pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+pub use outer_constants::{varying, varying_order};
+pub use subqueries::single_row;
+
+/// Decimals that fit are computed in 64 bits, by the machine that runs a plan.
+pub fn narrow_decimals() -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    let rule: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(narrow::NARROW_DECIMALS);
+    Arc::new(Bounded(rule))
+}
+
+/// DataFusion's physical rules with Nearfar's behind them. Behind them, the machine that runs the plan
+/// has rules of its own.
+pub fn plannable_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     // It takes columns of two sides of a join for each other where they share a name. What can be
     // pushed down has been by the logical rules.
@@ -126,7 +136,6 @@ pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(filters, Arc::new(whole_orders::WHOLE_ORDERS));
     let check = at(&rules, SANITY_CHECK);
     rules.insert(check, Arc::new(missing_orders::MISSING_ORDERS));
-    rules.push(Arc::new(narrow::NARROW_DECIMALS));
     rules
         .into_iter()
         .map(|rule| Arc::new(Bounded(rule)) as _)

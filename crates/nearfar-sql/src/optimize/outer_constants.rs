@@ -130,6 +130,17 @@ impl VaryingExec {
     }
 }
 
+/// How [`varying`] makes the node that `node` is over another input, if it is one: whether it keeps the order.
+pub fn varying_order(node: &dyn ExecutionPlan) -> Option<bool> {
+    let node = (node as &dyn std::any::Any).downcast_ref::<VaryingExec>()?;
+    Some(node.keeps_order)
+}
+
+/// A node over `input` that knows of no constants and equal columns.
+pub fn varying(input: Arc<dyn ExecutionPlan>, keeps_order: bool) -> Arc<dyn ExecutionPlan> {
+    Arc::new(VaryingExec::new(input, keeps_order))
+}
+
 impl DisplayAs for VaryingExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("VaryingExec")

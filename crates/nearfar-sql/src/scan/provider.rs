@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::by_index::found_rows;
 use super::charge::ScanCosts;
 use super::filter::has_subquery;
+use super::routed::{RoutedScan, Routing};
 use super::source::{ROW_ID, ScannedRows, TableScan};
 use super::statistics::statistics;
 use crate::error::EngineError;
@@ -129,6 +130,17 @@ impl TableProvider for NearfarTable {
             .cloned()
             .unwrap_or_else(|| (0..schema.fields().len()).collect());
         let config = state.config();
+        let is_plain = schema.fields().len() == self.table.schema().fields().len();
+        if let Some(routing) = config.get_extension::<Routing>().filter(|_| is_plain) {
+            let routed = RoutedScan {
+                projection: projection.clone(),
+                filters: filters.clone(),
+                fetch: limit,
+            };
+            if let Some(plan) = routing.0.scan(state, &self.table, routed).await? {
+                return Ok(plan);
+            }
+        }
         let settings = config.options().extensions.get::<Settings>();
         let partitions = config.target_partitions();
         let (table, costs) = (&self.table, &self.costs);
@@ -156,6 +168,12 @@ impl TableProvider for NearfarTable {
         input: Arc<dyn ExecutionPlan>,
         insert_op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(routing) = state.config().get_extension::<Routing>()
+            && matches!(insert_op, InsertOp::Append)
+            && let Some(plan) = routing.0.insert(state, &self.table, &input)?
+        {
+            return Ok(plan);
+        }
         let unsupported = |statement, instead| {
             Err(EngineError::from(SqlError::unsupported(statement, instead)).into())
         };

@@ -22,6 +22,7 @@
 //! | `CALL nearfar.merge('t')` | turns what was written to a table into main storage |
 //! | `COPY t FROM 'file' [(FORMAT csv, HEADER …)]` | adds the rows of a file |
 //! | `COPY t FROM STDIN`, `COPY t TO STDOUT` | rows from and to the client of a server |
+//! | `CREATE TABLE t (…) DISTRIBUTED BY (…)` or `REPLICATED` | where the rows are in a cluster |
 //!
 //! Everything else is DataFusion's.
 
@@ -31,6 +32,7 @@ mod copy;
 mod defaults;
 mod depth;
 mod dialect;
+mod distribution;
 mod forms;
 mod indexes;
 mod limits;
@@ -51,6 +53,7 @@ pub use alter::{AlterTable, AlteredColumn, ColumnOptions, DefaultChange, KeyChan
 pub use call::{Call, Procedure};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
 pub(crate) use defaults::{DefaultValues, expression_query};
+pub use distribution::Distributed;
 pub use forms::array_elements;
 pub(crate) use forms::{
     BaseForm, ChangeForms, ConflictForm, JoinedForm, KeyTarget, LockWait, RowLocking,

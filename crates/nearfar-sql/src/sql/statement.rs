@@ -12,6 +12,7 @@ use super::call::{Call, parse_call};
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
+use super::distribution::{Distributed, take_distribution};
 use super::forms::{RowLocking, mark_in_lists, simplify_locks, take_locking};
 use super::indexes::{
     AlterIndex, CreateIndex, DropIndex, KeyClause, create_index, drop_index, parse_alter_index,
@@ -39,6 +40,8 @@ pub struct Statement {
     kind: StatementKind,
     /// The memory that it takes while it is kept.
     charge: Option<Arc<Charge>>,
+    /// Where the rows of the table that it creates are in a cluster.
+    distribution: Option<Distributed>,
     /// What the engine has made of it.
     compiled: Arc<Mutex<Option<Arc<dyn Any + Send + Sync>>>>,
 }
@@ -72,6 +75,7 @@ impl Statement {
         let statement = cast_parameters(statement, of)?;
         Some(Self {
             charge: self.charge.clone(),
+            distribution: self.distribution.clone(),
             compiled: Arc::default(),
             text: self.text.clone(),
             kind: StatementKind::DataFusion {
@@ -98,6 +102,11 @@ impl Statement {
     /// Keeps what the engine has made of it.
     pub(crate) fn keep_compiled<T: Any + Send + Sync>(&self, compiled: T) {
         *self.compiled.lock() = Some(Arc::new(compiled));
+    }
+
+    /// Where the rows of the table that it creates are in a cluster, if it says so.
+    pub fn distribution(&self) -> Option<&Distributed> {
+        self.distribution.as_ref()
     }
 
     /// What the statement does to the session itself, if it is about that.
@@ -182,11 +191,16 @@ fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
     depth::check(&piece.tokens)?;
     simplify_locks(&mut piece.tokens);
     let leading = leading_keywords(&piece.tokens);
+    let distribution = match leading {
+        [Keyword::CREATE, Keyword::TABLE] => take_distribution(&mut piece.tokens)?,
+        _ => None,
+    };
     if let Some(command) = parse_session(leading[0], &piece.tokens)? {
         return Ok(Statement {
             text: piece.text,
             kind: StatementKind::Session(command),
             charge: None,
+            distribution: None,
             compiled: Arc::default(),
         });
     }
@@ -195,6 +209,7 @@ fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
             text: piece.text,
             kind: StatementKind::Sequence(command),
             charge: None,
+            distribution: None,
             compiled: Arc::default(),
         });
     }
@@ -224,6 +239,7 @@ fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
         text: piece.text,
         kind,
         charge: None,
+        distribution,
         compiled: Arc::default(),
     })
 }

@@ -32,11 +32,20 @@ type Kernel = fn(&dyn Datum, &dyn Datum) -> std::result::Result<ArrayRef, ArrowE
 impl Checked {
     /// `left operator right`, where both are integers or floats of one type.
     pub fn expr(left: Expr, operator: Operator, right: Expr) -> Expr {
-        let function = Self {
+        Self::udf(operator).call(vec![left, right])
+    }
+
+    /// The function of an operator.
+    pub fn udf(operator: Operator) -> ScalarUDF {
+        ScalarUDF::from(Self {
             operator,
             signature: Signature::any(2, Volatility::Immutable),
-        };
-        ScalarUDF::from(function).call(vec![left, right])
+        })
+    }
+
+    /// The operator.
+    pub fn operator(&self) -> Operator {
+        self.operator
     }
 
     /// Whether what DataFusion has for an operator on a type does not refuse all it should.
@@ -195,8 +204,13 @@ pub struct Negated {
 impl Negated {
     /// `-value`.
     pub fn expr(value: Expr) -> Expr {
+        Self::udf().call(vec![value])
+    }
+
+    /// The function.
+    pub fn udf() -> ScalarUDF {
         let signature = Signature::any(1, Volatility::Immutable);
-        ScalarUDF::from(Self { signature }).call(vec![value])
+        ScalarUDF::from(Self { signature })
     }
 }
 

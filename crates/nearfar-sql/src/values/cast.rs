@@ -39,13 +39,21 @@ pub enum CastName {
 impl Cast {
     /// `value` as `target`.
     pub fn expr(value: Expr, target: DataType, name: CastName) -> Expr {
-        let signature = Signature::any(1, Volatility::Immutable);
-        let cast = Self {
+        Self::udf(target, name).call(vec![value])
+    }
+
+    /// The function that casts to `target`.
+    pub fn udf(target: DataType, name: CastName) -> ScalarUDF {
+        ScalarUDF::from(Self {
             target,
-            signature,
+            signature: Signature::any(1, Volatility::Immutable),
             name,
-        };
-        ScalarUDF::from(cast).call(vec![value])
+        })
+    }
+
+    /// What it is made of.
+    pub fn parts(&self) -> (&DataType, CastName) {
+        (&self.target, self.name)
     }
 
     /// Whether DataFusion's cast rounds otherwise, does not tell why it refuses a value, or means

@@ -30,6 +30,7 @@ mod sum;
 pub mod text;
 mod to_char;
 mod typed;
+mod unnamed;
 
 pub use declared::Declared;
 pub use error::ValueError;
@@ -38,6 +39,7 @@ pub use interval::with_units;
 pub use planner::ValuePlanner;
 pub use sum::sum_of_sums;
 pub use typed::TYPED;
+pub use unnamed::UnnamedFunction;
 
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};

@@ -247,6 +247,7 @@ fn roles() -> [Role; 6] {
         name,
         options: SessionOptions {
             is_read_only,
+            is_local: false,
             may_use_files,
             memory_limit_bytes: None,
         },

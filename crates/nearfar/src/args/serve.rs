@@ -140,6 +140,23 @@ pub struct ServeArgs {
         help_heading = "Fail over"
     )]
     pub take_over: Option<TakeOverArg>,
+    /// Serve as a node of the cluster that this file describes.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "node",
+        conflicts_with_all = ["files", "tpch", "standby"],
+        help_heading = "Cluster"
+    )]
+    pub cluster: Option<PathBuf>,
+    /// Which of its nodes.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "cluster",
+        help_heading = "Cluster"
+    )]
+    pub node: Option<String>,
     #[command(flatten)]
     pub machine: MachineArgs,
     #[command(flatten)]

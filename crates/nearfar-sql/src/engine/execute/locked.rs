@@ -40,6 +40,10 @@ impl Session {
         locking: &RowLocking,
     ) -> Result<StatementResult, EngineError> {
         self.check(transaction, Action::LockRows)?;
+        if self.distribution.is_some() {
+            let instead = "leave it out: rows of a cluster's tables can't be locked";
+            return Err(SqlError::unsupported("SELECT … FOR UPDATE in a cluster", instead).into());
+        }
         // Rows that are left out do not count.
         let (kept, rows) = match (locking.wait, plan) {
             (LockWait::Skip, LogicalPlan::Limit(limit)) => (Kept::of(limit)?, limit.input.as_ref()),

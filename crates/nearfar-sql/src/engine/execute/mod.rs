@@ -42,7 +42,7 @@ use super::stream::{CommandTag, Retry, RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::load::Progress;
 use crate::memory::QueryMemory;
-use crate::sql::{CreateClauses, Procedure, RowLocking, Statement, StatementKind};
+use crate::sql::{CreateClauses, Procedure, RowLocking, SqlError, Statement, StatementKind};
 use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub(super) use alter::table_reference;
@@ -107,6 +107,11 @@ impl Session {
         statement: &Statement,
         parameters: &[ScalarValue],
     ) -> Result<StatementResult, EngineError> {
+        if let Some(distribution) = &self.distribution
+            && let Some(tag) = distribution.run(self, statement).await?
+        {
+            return Ok(StatementResult::Command(tag));
+        }
         if let StatementKind::Transaction(command) = statement.kind() {
             return self.control_transaction(command).await;
         }
@@ -199,7 +204,14 @@ impl Session {
             plan = plan.with_param_values(parameters.to_vec())?;
         }
         self.check_access(transaction, &plan)?;
-        if let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking)) {
+        if whole.distribution().is_some() && self.engine().distribution().is_none() {
+            let clause = "DISTRIBUTED BY and REPLICATED";
+            let instead = "leave it out, or start the server with --cluster";
+            return Err(SqlError::unsupported(clause, instead).into());
+        }
+        if self.distribution.is_none()
+            && let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking))
+        {
             whole.keep_compiled(compiled);
             if let Some(result) = self.run_compiled(transaction, whole, parameters).await? {
                 return Ok(result);
@@ -264,7 +276,11 @@ impl Session {
         self.keep(&state, planned_bytes(statement.text()))?;
         let plan = plan(&state, parsed).await?;
         self.check_access(&transaction, &plan)?;
-        let compiled = Compiled::of(self, &state, &plan, (parameters, locking.as_ref()));
+        // Compiled statements find their rows on this machine.
+        let compiled = match &self.distribution {
+            Some(_) => None,
+            None => Compiled::of(self, &state, &plan, (parameters, locking.as_ref())),
+        };
         let is_compiled = compiled.is_some();
         compiled
             .into_iter()
@@ -291,6 +307,10 @@ impl Session {
         plan: &LogicalPlan,
     ) -> Result<StatementResult, EngineError> {
         if let Some(change) = Change::of(plan) {
+            if self.distribution.is_some() {
+                let instead = "a cluster adds and truncates rows only";
+                return Err(SqlError::unsupported("a change of rows in a cluster", instead).into());
+            }
             return self.change(transaction, state, &change).await;
         }
         match plan {

@@ -28,7 +28,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use single::is_of_several_rows;
+pub use single::{is_of_several_rows, single_row};
 
 /// The rule.
 #[derive(Debug, Default)]

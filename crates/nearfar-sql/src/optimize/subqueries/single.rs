@@ -72,6 +72,11 @@ impl Default for Single {
     }
 }
 
+/// The function that gives its first argument, and refuses a second above one.
+pub fn single_row() -> ScalarUDF {
+    ScalarUDF::from(Single::default())
+}
+
 impl ScalarUDFImpl for Single {
     fn name(&self) -> &str {
         "__single_row"

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use nearfar_cluster::{ClusterFile, Node};
 use nearfar_server::{
     AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
 };
@@ -137,6 +138,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
             tpch: args.tpch,
             tablespace: args.tablespace.as_deref(),
         };
+        let node = join(args, &engine, &lanes).await?;
         tokio::select! {
             // Told to end before there was anything to serve.
             stopped = &mut serving => return anyhow::Ok(stopped?),
@@ -146,9 +148,36 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         if state.get() == ServerState::Ready {
             message::print("ready");
         }
-        anyhow::Ok(serving.await?)
+        let stopped = serving.await?;
+        if let Some(node) = node {
+            node.drain(grace).await;
+        }
+        anyhow::Ok(stopped)
     })?;
     end(Some(&engine), lanes, stopped, grace)
+}
+
+/// Makes the server a node of a cluster, if it is to be one, on the threads of its queries. Takes clients when all
+/// nodes answer.
+async fn join(
+    args: &ServeArgs,
+    engine: &Arc<Engine>,
+    lanes: &Threads,
+) -> anyhow::Result<Option<Arc<Node>>> {
+    let (Some(file), Some(name)) = (&args.cluster, &args.node) else {
+        return Ok(None);
+    };
+    let file = ClusterFile::read(file)?;
+    message::print(&format!("node `{name}` of cluster `{}`", file.name));
+    let (engine, name) = (Arc::clone(engine), name.clone());
+    let started = lanes
+        .long
+        .handle()
+        .spawn(async move { Node::start(&engine, file, &name).await });
+    let node = started.await??;
+    message::print("waiting for all nodes");
+    node.wait_for_all().await;
+    Ok(Some(node))
 }
 
 /// Ends the engine, and says how the server has ended.

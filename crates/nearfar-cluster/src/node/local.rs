@@ -1,0 +1,184 @@
+//! What of the cluster's tables is on this node, and the states of it that queries read.
+
+use arrow::array::AsArray;
+use datafusion::error::Result;
+use nearfar_sql::engine::{Session, StatementResult};
+use nearfar_sql::error::EngineError;
+use nearfar_sql::scan::table_of;
+use nearfar_table::table::Table;
+use nearfar_table::transaction::DatabaseSnapshot;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Node;
+use crate::error::{failed, failed_query};
+use crate::home::TableHome;
+use crate::messages::{Change, Reply};
+
+/// A pin whose query has not been heard of for so long is given up: its coordinator is gone.
+const PIN_AGE_MAX: Duration = Duration::from_secs(3600);
+
+/// A table of the cluster, as it is on this node.
+#[derive(Debug, Clone)]
+pub struct LocalTable {
+    /// Where its rows are.
+    pub home: TableHome,
+    /// Those that are here.
+    pub table: Arc<Table>,
+}
+
+/// A state of this node that a query reads.
+#[derive(Debug, Clone)]
+pub struct Pinned {
+    /// The tables' contents.
+    pub snapshot: Arc<DatabaseSnapshot>,
+    since: Instant,
+}
+
+impl Node {
+    /// Keeps the present state for a query.
+    ///
+    /// # Errors
+    /// A node that is being stopped.
+    pub(crate) async fn pin(&self, pin: u64) -> Result<Reply, EngineError> {
+        self.refuse_draining()?;
+        let version = self.version.lock().await;
+        let snapshot = self.engine.database().snapshot();
+        let tables = self.tables.read();
+        let rows = tables.iter().map(|(name, local)| {
+            let rows = snapshot
+                .table(&local.table)
+                .map_or(0, |snapshot| snapshot.rows());
+            (name.clone(), rows as u64)
+        });
+        let rows: BTreeMap<String, u64> = rows.collect();
+        drop(tables);
+        let since = Instant::now();
+        let mut pins = self.pins.lock();
+        pins.retain(|_, pinned| pinned.since.elapsed() < PIN_AGE_MAX);
+        pins.insert(pin, Pinned { snapshot, since });
+        Ok(Reply::Pinned {
+            version: *version,
+            rows,
+        })
+    }
+
+    /// Forgets a state.
+    pub(crate) fn unpin(&self, pin: u64) {
+        self.pins.lock().remove(&pin);
+    }
+
+    /// The state that a query reads.
+    ///
+    /// # Errors
+    /// A query that has ended, or whose node has been started again since.
+    pub(crate) fn pinned(&self, pin: u64) -> Result<Pinned> {
+        self.pins.lock().get(&pin).cloned().ok_or_else(|| {
+            failed_query(format!(
+                "node `{}` has been started again, or has given the query up: repeat the query",
+                self.name_of(self.me)
+            ))
+        })
+    }
+
+    /// Takes no more queries, and waits for those that run, for `grace` at most. Whether all have ended.
+    pub async fn drain(&self, grace: Duration) -> bool {
+        self.is_draining.store(true, Ordering::Relaxed);
+        let begun = Instant::now();
+        loop {
+            let is_idle = self.pins.lock().is_empty() && self.loads.lock().is_empty();
+            if is_idle || begun.elapsed() > grace {
+                return is_idle;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Reads what this node has of the cluster from its own tables, and makes the tables that say it where there
+    /// are none.
+    pub(super) async fn restore(&self) -> Result<(), EngineError> {
+        let session = self.session();
+        for sql in [
+            "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables (name TEXT NOT NULL, home TEXT NOT NULL)",
+            "CREATE TABLE IF NOT EXISTS nearfar_cluster_state (version BIGINT NOT NULL)",
+        ] {
+            session.execute(sql).await?;
+        }
+        let versions = texts(&session, "SELECT version::text FROM nearfar_cluster_state").await?;
+        let version = match versions.first() {
+            Some(text) => text[0]
+                .parse()
+                .map_err(|_| failed("the version is no number"))?,
+            None => {
+                session
+                    .execute("INSERT INTO nearfar_cluster_state VALUES (0)")
+                    .await?;
+                0
+            }
+        };
+        self.reached.store(version, Ordering::Release);
+        *self.version.lock().await = version;
+        self.read_tables(&session).await
+    }
+
+    /// Reads which tables there are, and where their rows are.
+    pub(super) async fn read_tables(&self, session: &Session) -> Result<(), EngineError> {
+        let rows = texts(session, "SELECT name, home FROM nearfar_cluster_tables").await?;
+        let mut tables = BTreeMap::new();
+        for row in rows {
+            let [name, home] = &row[..] else {
+                return Err(failed("a table of the cluster without a home"));
+            };
+            let home: TableHome = serde_json::from_str(home)
+                .map_err(|error| failed(format!("the home of `{name}` can't be read: {error}")))?;
+            // What says that a table is there is written first, so that no table is without a home.
+            let Ok(provider) = session.context().table_provider(name.as_str()).await else {
+                continue;
+            };
+            let Some(table) = table_of(provider.as_ref()).cloned() else {
+                continue;
+            };
+            tables.insert(name.clone(), LocalTable { home, table });
+        }
+        *self.tables.write() = tables;
+        Ok(())
+    }
+
+    /// Takes a step that begins in the state that this node is in.
+    ///
+    /// # Errors
+    /// Another state: this node has missed a step, or is ahead.
+    pub(super) fn check_step(&self, version: u64, change: Change) -> Result<(), EngineError> {
+        match version == change.from {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "node `{}` is at state {version} of the cluster, and not at {}",
+                self.name_of(self.me),
+                change.from
+            ))),
+        }
+    }
+}
+
+/// The rows of a query as texts.
+async fn texts(session: &Session, sql: &str) -> Result<Vec<Vec<String>>, EngineError> {
+    let mut texts = Vec::new();
+    for result in session.execute(sql).await? {
+        let StatementResult::Rows(rows) = result else {
+            continue;
+        };
+        for batch in rows.collect().await? {
+            for row in 0..batch.num_rows() {
+                let columns = batch.columns().iter();
+                let columns = columns.map(|column| {
+                    let text = arrow::compute::cast(column, &arrow::datatypes::DataType::Utf8)?;
+                    Ok(text.as_string::<i32>().value(row).to_owned())
+                });
+                texts.push(columns.collect::<Result<Vec<_>, EngineError>>()?);
+            }
+        }
+    }
+    Ok(texts)
+}

@@ -1,0 +1,298 @@
+//! A node: its tables, its links to the others, and what it does for them.
+
+mod link;
+mod local;
+mod service;
+mod start;
+mod worker;
+mod write;
+
+pub use link::{Link, Links as NodeLinks};
+pub use local::{LocalTable, Pinned};
+
+use datafusion::error::Result;
+use nearfar_sql::engine::{Engine, Session, SessionOptions};
+use nearfar_sql::error::EngineError;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::config::ClusterFile;
+use crate::error::{failed, failed_query};
+use crate::home::TableHome;
+use crate::messages::{Hello, PROTOCOL};
+
+/// A node of a cluster, which this process is.
+pub struct Node {
+    file: ClusterFile,
+    me: usize,
+    engine: Arc<Engine>,
+    links: Vec<Link>,
+    /// The tables of the cluster, by name.
+    tables: RwLock<BTreeMap<String, LocalTable>>,
+    /// The state of the tables. Held while it changes and while it is pinned, so that a pin is of one state.
+    version: tokio::sync::Mutex<u64>,
+    /// The same for those that do not wait: the last state that was reached.
+    reached: AtomicU64,
+    /// The session whose settings parts of plans run with.
+    parts: std::sync::OnceLock<Session>,
+    pins: Mutex<HashMap<u64, Pinned>>,
+    loads: Mutex<HashMap<u64, Session>>,
+    /// Who may change the cluster, on the first node.
+    writer: Mutex<Option<write::Lease>>,
+    is_draining: AtomicBool,
+    queries: AtomicU64,
+    failures: AtomicU64,
+    /// What queries and loads are called next, different on every node.
+    next: AtomicU64,
+    worker: std::sync::OnceLock<datafusion_distributed::Worker>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node")
+            .field("cluster", &self.file.name)
+            .field("node", &self.name_of(self.me))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// The index of this node.
+    pub(crate) fn me(&self) -> usize {
+        self.me
+    }
+
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> usize {
+        self.file.nodes.len()
+    }
+
+    /// What a node is called.
+    pub(crate) fn name_of(&self, node: usize) -> &str {
+        &self.file.nodes[node].name
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn link(&self, node: usize) -> &Link {
+        &self.links[node]
+    }
+
+    pub(crate) fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// A number that no other query or load of the cluster has.
+    pub(crate) fn fresh(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Where the rows of a table are, if it is one of the cluster's.
+    pub(crate) fn home(&self, table: &str) -> Option<TableHome> {
+        self.tables
+            .read()
+            .get(table)
+            .map(|table| table.home.clone())
+    }
+
+    /// A table of the cluster, as it is here.
+    ///
+    /// # Errors
+    /// A table that this node does not have.
+    pub(crate) fn table(&self, name: &str) -> Result<LocalTable> {
+        self.tables.read().get(name).cloned().ok_or_else(|| {
+            failed_query(format!(
+                "node `{}` has no table `{name}`",
+                self.name_of(self.me)
+            ))
+        })
+    }
+
+    /// A session whose statements stay on this node.
+    pub(crate) fn session(&self) -> Session {
+        self.engine.session_with(SessionOptions {
+            is_local: true,
+            ..SessionOptions::default()
+        })
+    }
+
+    /// The session whose settings parts of plans run with.
+    fn parts_session(&self) -> &Session {
+        self.parts.get_or_init(|| self.session())
+    }
+
+    pub(crate) fn worker(&self) -> Result<&datafusion_distributed::Worker> {
+        let worker = self.worker.get();
+        worker.ok_or_else(|| failed_query("the node has not started"))
+    }
+
+    /// Who this node is.
+    async fn hello(&self) -> Hello {
+        // A change that takes its time keeps nobody from being known.
+        let (version, unchanged) = match self.version.try_lock() {
+            Ok(unchanged) => (*unchanged, Some(unchanged)),
+            Err(_) => (self.reached.load(Ordering::Acquire), None),
+        };
+        let is_changing = unchanged.is_none();
+        let tables = self.tables.read();
+        let tables = tables.iter().map(|(name, local)| {
+            let fields = local.table.schema().fields().iter();
+            let fields = fields.map(|f| format!("{} {}", f.name(), f.data_type()));
+            let columns = fields.collect::<Vec<_>>().join(", ");
+            (name.clone(), (columns, local.home.clone()))
+        });
+        Hello {
+            protocol: PROTOCOL,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            cluster: self.file.name.clone(),
+            nodes: self
+                .file
+                .nodes
+                .iter()
+                .map(|node| node.name.clone())
+                .collect(),
+            node: self.name_of(self.me).to_owned(),
+            version,
+            tables: tables.collect(),
+            is_changing,
+            is_draining: self.is_draining.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Why this node and another can't work together, if they can't.
+    fn mismatch(&self, own: &Hello, other: &Hello, expected: usize) -> Option<String> {
+        let name = self.name_of(expected);
+        if other.protocol != own.protocol || other.program != own.program {
+            return Some(format!(
+                "node `{name}` runs version {} (protocol {}), and this one {} (protocol {}): run one version",
+                other.program, other.protocol, own.program, own.protocol
+            ));
+        }
+        if other.cluster != own.cluster || other.nodes != own.nodes {
+            return Some(format!(
+                "node `{name}` has another cluster file: cluster `{}` of {}; give all nodes the same",
+                other.cluster,
+                other.nodes.join(", ")
+            ));
+        }
+        if other.node != name {
+            return Some(format!(
+                "at the address of `{name}` is node `{}`",
+                other.node
+            ));
+        }
+        let differs = own
+            .tables
+            .iter()
+            .find(|(table, home)| other.tables.get(*table) != Some(*home));
+        let is_changing = own.is_changing || other.is_changing;
+        if !is_changing
+            && own.version == other.version
+            && (differs.is_some() || own.tables.len() != other.tables.len())
+        {
+            let table =
+                differs.map_or_else(String::new, |(table, _)| format!(", such as `{table}`"));
+            return Some(format!(
+                "node `{name}` has other tables than this one{table}"
+            ));
+        }
+        None
+    }
+
+    /// Counters for a page of metrics, as text in Prometheus's form.
+    pub fn metrics(&self) -> String {
+        let mut text = String::new();
+        let mut add = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
+            text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            values
+                .iter()
+                .for_each(|(label, value)| text += &format!("{name}{label} {value}\n"));
+        };
+        let of_links = |value: fn(&Link) -> u64| -> Vec<(String, u64)> {
+            let links = self.links.iter();
+            links
+                .map(|link| (format!("{{node=\"{}\"}}", link.name()), value(link)))
+                .collect()
+        };
+        let single = |value: &AtomicU64| vec![(String::new(), value.load(Ordering::Relaxed))];
+        add(
+            "nearfar_cluster_up",
+            "gauge",
+            "Whether a node answers.",
+            &of_links(|l| u64::from(l.is_up())),
+        );
+        add(
+            "nearfar_cluster_sent_bytes_total",
+            "counter",
+            "Bytes sent on connections to a node.",
+            &of_links(Link::sent_bytes),
+        );
+        add(
+            "nearfar_cluster_received_bytes_total",
+            "counter",
+            "Bytes received on connections to a node.",
+            &of_links(Link::received_bytes),
+        );
+        add(
+            "nearfar_cluster_queries_total",
+            "counter",
+            "Queries coordinated here.",
+            &single(&self.queries),
+        );
+        add(
+            "nearfar_cluster_failures_total",
+            "counter",
+            "Queries coordinated here that a node has failed.",
+            &single(&self.failures),
+        );
+        text
+    }
+
+    /// Bytes that were sent and received on connections that this node has made.
+    pub fn exchanged_bytes(&self) -> u64 {
+        self.links
+            .iter()
+            .map(|link| link.sent_bytes() + link.received_bytes())
+            .sum()
+    }
+
+    pub(crate) fn count_query(&self) {
+        self.queries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What is to be said of a query that has failed: which nodes do not answer, if some do not.
+    pub(crate) async fn blamed(
+        &self,
+        error: datafusion::error::DataFusionError,
+    ) -> datafusion::error::DataFusionError {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let own = self.hello().await;
+        let mut down = Vec::new();
+        for (index, link) in self.links.iter().enumerate() {
+            if index != self.me && link.hello(&own).await.is_err() {
+                down.push(format!("`{}` at {}", link.name(), link.address()));
+            }
+        }
+        match &down[..] {
+            [] => error,
+            down => failed_query(format!(
+                "node {} does not answer, and its rows are on no other: start it again, and repeat the query",
+                down.join(" and ")
+            )),
+        }
+    }
+
+    fn refuse_draining(&self) -> Result<(), EngineError> {
+        match self.is_draining.load(Ordering::Relaxed) {
+            true => Err(failed(format!(
+                "node `{}` is being stopped and takes no more queries",
+                self.name_of(self.me)
+            ))),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! How a node starts: it reads what it has, opens its port, and looks for the others.
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use nearfar_sql::engine::Engine;
+use nearfar_sql::error::EngineError;
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::transport::Server;
+
+use super::service::Service;
+use super::{Link, Node};
+use crate::config::ClusterFile;
+use crate::error::failed;
+
+/// How often nodes ask each other whether they are there.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+impl Node {
+    /// Makes this process the node `name` of a cluster: opens its port, and has the engine's sessions run in the
+    /// cluster from now on. Nodes that are not there yet are looked for again and again.
+    ///
+    /// # Errors
+    /// A name that the cluster has not; files of certificates that can't be read; a port that is taken; a node
+    /// that is there, but of another version, cluster or schema.
+    pub async fn start(
+        engine: &Arc<Engine>,
+        file: ClusterFile,
+        name: &str,
+    ) -> Result<Arc<Self>, EngineError> {
+        let me = file.index_of(name)?;
+        let tls = file.tls.client()?;
+        let links = file.nodes.iter().map(|node| Link::new(node, tls.clone()));
+        let links = links.collect::<Result<Vec<_>, _>>()?;
+        let address = file.nodes[me].address;
+        let node = Arc::new(Self {
+            me,
+            engine: Arc::clone(engine),
+            links,
+            tables: RwLock::default(),
+            version: tokio::sync::Mutex::new(0),
+            reached: AtomicU64::new(0),
+            parts: std::sync::OnceLock::new(),
+            pins: Mutex::default(),
+            loads: Mutex::default(),
+            writer: Mutex::default(),
+            is_draining: AtomicBool::new(false),
+            queries: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            next: AtomicU64::new(first_number(me)),
+            worker: std::sync::OnceLock::new(),
+            file,
+        });
+        node.restore().await?;
+        let worker = node.make_worker();
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|error| failed(format!("node `{name}` can't listen on {address}: {error}")))?;
+        let flight = FlightServiceServer::new(Service(Arc::clone(&node)))
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX);
+        let server = Server::builder()
+            .tls_config(node.file.tls.server()?)
+            .map_err(|error| failed(format!("the certificates of node `{name}`: {error}")))?
+            .tcp_nodelay(true)
+            .initial_connection_window_size(16 << 20)
+            .initial_stream_window_size(4 << 20)
+            .add_service(flight)
+            .add_service(worker.clone().into_worker_server());
+        node.worker.get_or_init(|| worker);
+        let serving = server.serve_with_incoming(TcpListenerStream::new(listener));
+        tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(%error, "the node serves others no more");
+            }
+        });
+        crate::plan::check(&node)?;
+        node.look_around().await?;
+        engine.set_distribution(Arc::new(crate::plan::Router(Arc::clone(&node))));
+        let watched = Arc::downgrade(&node);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HEARTBEAT).await;
+                let Some(node) = watched.upgrade() else {
+                    return;
+                };
+                if let Err(error) = node.look_around().await {
+                    tracing::warn!(%error, "a node does not fit");
+                }
+            }
+        });
+        Ok(node)
+    }
+
+    /// Asks all nodes who they are.
+    ///
+    /// # Errors
+    /// A node that does not fit. One that does not answer is none.
+    async fn look_around(&self) -> Result<(), EngineError> {
+        let own = self.hello().await;
+        let asked = self.links.iter().map(|link| link.hello(&own));
+        let answers = futures::future::join_all(asked).await;
+        for (index, (link, answer)) in self.links.iter().zip(answers).enumerate() {
+            match answer {
+                Ok(other) => {
+                    if let Some(message) = self.mismatch(&own, &other, index) {
+                        link.set_up(false);
+                        return Err(failed(message));
+                    }
+                    link.set_up(!other.is_draining);
+                }
+                Err(error) => {
+                    link.set_up(false);
+                    if !error.to_string().contains("does not answer") {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all nodes answer.
+    pub fn is_complete(&self) -> bool {
+        self.links.iter().all(Link::is_up)
+    }
+
+    /// Waits until all nodes answer.
+    pub async fn wait_for_all(&self) {
+        while !self.is_complete() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if let Err(error) = self.look_around().await {
+                tracing::warn!(%error, "a node does not fit");
+            }
+        }
+    }
+
+    /// Bytes and counts, for those that show them.
+    pub fn counted_queries(&self) -> u64 {
+        self.queries.load(Ordering::Relaxed)
+    }
+}
+
+/// Numbers of this process that no other one of the cluster gives: the time above, the node below it.
+fn first_number(me: usize) -> u64 {
+    let now = std::time::SystemTime::now();
+    let since = now
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    // A second has room for a million of them.
+    ((since.as_secs() & 0xFFFF_FFFF) << 32) | ((me as u64 & 0xFFF) << 20)
+}

@@ -1,0 +1,336 @@
+//! What the engine asks the cluster: how to read and fill its tables, and how to run definitions.
+
+use async_trait::async_trait;
+use datafusion::catalog::Session as Planning;
+use datafusion::error::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
+use nearfar_sql::engine::{CommandTag, Distribution, Session, TransactionState};
+use nearfar_sql::error::EngineError;
+use nearfar_sql::scan::{RoutedScan, StatementPin, TableRouter};
+use nearfar_sql::sql::Statement;
+use nearfar_table::table::Table;
+use nearfar_table::transaction::Transaction;
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::leaf::{ClusterScan, QueryPin, ScanParts, Share};
+use super::sink::insertion;
+use super::stages;
+use crate::error::{failed, failed_query};
+use crate::home::TableHome;
+use crate::messages::{Reply, Request};
+use crate::node::Node;
+
+/// How long a query waits for a change to come to its end on all nodes.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The cluster, as the engine of a node knows it.
+#[derive(Debug)]
+pub struct Router(pub Arc<Node>);
+
+impl Router {
+    /// One state of all nodes that answer, kept for a query.
+    async fn pin(&self) -> Result<QueryPin> {
+        let begun = Instant::now();
+        loop {
+            match self.try_pin().await? {
+                Ok(pin) => return Ok(pin),
+                Err(versions) if begun.elapsed() > CHANGE_PATIENCE => {
+                    return Err(failed_query(format!(
+                        "the nodes are in different states of the cluster ({versions}): one of them has missed a \
+                         change; give it its data directory of then, or make the tables again"
+                    )));
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+
+    /// The states of nodes, if they are not the same.
+    async fn try_pin(&self) -> Result<std::result::Result<QueryPin, String>> {
+        let node = &self.0;
+        let pin = node.fresh();
+        let request = Request::Pin { pin };
+        let asked = node.links().iter().enumerate().map(|(index, link)| {
+            let request = &request;
+            async move {
+                match index == node.me() {
+                    true => node.pin(pin).await,
+                    false => link.ask(request).await,
+                }
+            }
+        });
+        let replies = futures::future::join_all(asked).await;
+        let mut kept = QueryPin {
+            node: Arc::clone(node),
+            pin,
+            rows: BTreeMap::new(),
+            missing: Vec::new(),
+        };
+        let mut versions = Vec::new();
+        for (index, reply) in replies.into_iter().enumerate() {
+            match reply {
+                Ok(Reply::Pinned { version, rows }) => {
+                    versions.push((index, version));
+                    for (table, rows) in rows {
+                        *kept.rows.entry(table).or_default() += rows;
+                    }
+                }
+                Ok(_) | Err(_) if index != node.me() => kept.missing.push(index),
+                Ok(_) => return Err(failed_query("a pin without a state")),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let same = versions.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        if same {
+            return Ok(Ok(kept));
+        }
+        let told = versions
+            .iter()
+            .map(|(index, version)| format!("`{}` at {version}", node.name_of(*index)));
+        Ok(Err(told.collect::<Vec<_>>().join(", ")))
+    }
+
+    /// The state that all scans of a statement read.
+    async fn statement_pin(&self, state: &dyn Planning) -> Result<Arc<QueryPin>> {
+        let Some(cell) = state.config().get_extension::<StatementPin>() else {
+            return Ok(Arc::new(self.pin().await?));
+        };
+        let pinned = cell.0.get_or_try_init(|| async {
+            let pin: Arc<dyn Any + Send + Sync> = Arc::new(self.pin().await?);
+            Result::<_>::Ok(pin)
+        });
+        let pinned = Arc::clone(pinned.await?).downcast::<QueryPin>();
+        pinned.map_err(|_| failed_query("a pin of another kind"))
+    }
+}
+
+#[async_trait]
+impl TableRouter for Router {
+    async fn scan(
+        &self,
+        state: &dyn Planning,
+        table: &Arc<Table>,
+        scan: RoutedScan,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let node = &self.0;
+        let Some(home) = node.home(table.name()) else {
+            return Ok(None);
+        };
+        let pinned = self.statement_pin(state).await?;
+        let shares = match home {
+            TableHome::Replicated => vec![Share::Here],
+            TableHome::Distributed { .. } => {
+                if let Some(missing) = pinned.missing.first() {
+                    let link = node.link(*missing);
+                    return Err(failed_query(format!(
+                        "node `{}` at {} does not answer, and has rows of `{}` that are on no other: start it again",
+                        link.name(),
+                        link.address(),
+                        table.name()
+                    )));
+                }
+                (0..node.nodes()).map(Share::Of).collect()
+            }
+        };
+        let is_replicated = matches!(home, TableHome::Replicated);
+        let parts = ScanParts {
+            table: table.name().to_owned(),
+            scan,
+            pin: pinned.pin,
+            shares,
+            width: state.config().target_partitions(),
+            task: None,
+        };
+        let mut leaf = ClusterScan::try_new(node, parts)?;
+        leaf.rows = match is_replicated {
+            true => None,
+            false => pinned.rows.get(table.name()).copied(),
+        };
+        leaf.pinned = Some(pinned);
+        Ok(Some(Arc::new(leaf)))
+    }
+
+    fn insert(
+        &self,
+        state: &dyn Planning,
+        table: &Arc<Table>,
+        input: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(home) = self.0.home(table.name()) else {
+            return Ok(None);
+        };
+        let transaction = state.config().get_extension::<Transaction>();
+        if transaction.is_some_and(|transaction| transaction.is_explicit()) {
+            return Err(failed_query(
+                "rows are added to tables of a cluster by statements of their own: end the transaction first",
+            ));
+        }
+        insertion(&self.0, table, &home, input).map(Some)
+    }
+}
+
+#[async_trait]
+impl Distribution for Router {
+    fn distributed(&self, builder: SessionStateBuilder) -> SessionStateBuilder {
+        let failed = match stages::distributed(&self.0, builder) {
+            Ok(builder) => return builder,
+            Err(error) => error,
+        };
+        // It has worked when the node started.
+        let builder = SessionStateBuilder::new().with_default_features();
+        stages::refusing(builder, failed.to_string())
+    }
+
+    async fn run(
+        &self,
+        session: &Session,
+        statement: &Statement,
+    ) -> Result<Option<CommandTag>, EngineError> {
+        let words: Vec<String> = statement
+            .text()
+            .split(|c: char| !(c.is_alphanumeric() || "_.\"".contains(c)))
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let upper: Vec<String> = words
+            .iter()
+            .take(5)
+            .map(|word| word.to_uppercase())
+            .collect();
+        let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
+        let (command, table, home) = match &upper[..] {
+            ["CREATE", "TABLE", ..] => {
+                let Some(clause) = statement.distribution() else {
+                    return Err(failed(
+                        "a table of a cluster says where its rows are: end CREATE TABLE with DISTRIBUTED BY \
+                         (columns) or REPLICATED, or create a TEMPORARY table on this node",
+                    ));
+                };
+                if words.iter().any(|word| word.eq_ignore_ascii_case("select")) {
+                    return Err(failed(
+                        "create the table first, then add the rows by INSERT INTO … SELECT",
+                    ));
+                }
+                check_clauses(&words)?;
+                let table = created(&words, &upper)?;
+                if self.0.home(&table).is_some() {
+                    return match upper[2] {
+                        "IF" => Ok(Some(done("CREATE TABLE"))),
+                        _ => Err(failed(format!("table `{table}` exists already"))),
+                    };
+                }
+                ("CREATE TABLE", table, Some(TableHome::from(clause)))
+            }
+            ["DROP", "TABLE", ..] => {
+                let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
+                let Some(table) = words.get(at).map(|name| normalised(name)) else {
+                    return Ok(None);
+                };
+                match self.0.home(&table) {
+                    None => return Ok(None),
+                    Some(_) if words.len() > at + 1 => {
+                        return Err(failed("drop the tables of a cluster one by one"));
+                    }
+                    Some(_) => ("DROP TABLE", table, None),
+                }
+            }
+            ["TRUNCATE", ..] => {
+                let at = if upper.get(1) == Some(&"TABLE") { 2 } else { 1 };
+                let Some(table) = words.get(at).map(|name| normalised(name)) else {
+                    return Ok(None);
+                };
+                match self.0.home(&table) {
+                    None => return Ok(None),
+                    Some(_) if words.len() > at + 1 => {
+                        return Err(failed("truncate the tables of a cluster one by one"));
+                    }
+                    Some(_) => ("TRUNCATE TABLE", table, None),
+                }
+            }
+            ["CREATE", "TEMP" | "TEMPORARY", ..] => return Ok(None),
+            [
+                "CREATE" | "ALTER" | "DROP" | "VACUUM" | "CALL" | "MERGE" | "UPDATE" | "DELETE",
+                ..,
+            ] => {
+                return Err(failed(format!(
+                    "{} is not known in a cluster yet; it has CREATE, DROP and TRUNCATE TABLE, INSERT, COPY and \
+                     queries",
+                    upper.iter().take(2).copied().collect::<Vec<_>>().join(" ")
+                )));
+            }
+            _ => return Ok(None),
+        };
+        if session.transaction_state() != TransactionState::Idle {
+            return Err(failed(format!(
+                "{command} can't be part of a transaction in a cluster"
+            )));
+        }
+        if session.options().is_read_only {
+            return Err(failed(format!(
+                "this session may only read: {command} is refused"
+            )));
+        }
+        self.0.define_everywhere(statement, &table, home).await?;
+        Ok(Some(done(command)))
+    }
+}
+
+fn done(command: &'static str) -> CommandTag {
+    CommandTag {
+        command,
+        rows: None,
+    }
+}
+
+/// Refuses what every node would see to only among its own rows.
+fn check_clauses(words: &[String]) -> Result<(), EngineError> {
+    let refused = [
+        "PRIMARY",
+        "UNIQUE",
+        "SERIAL",
+        "BIGSERIAL",
+        "SMALLSERIAL",
+        "GENERATED",
+        "REFERENCES",
+    ];
+    let found = words
+        .iter()
+        .find(|word| refused.contains(&word.to_uppercase().as_str()));
+    match found {
+        Some(word) => Err(failed(format!(
+            "{} is not known in a cluster yet: a node knows only the keys and numbers of its own rows",
+            word.to_uppercase()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The table that a `CREATE TABLE` makes.
+fn created(words: &[String], upper: &[&str]) -> Result<String, EngineError> {
+    let at = match upper.get(2) {
+        Some(&"IF") => 5,
+        _ => 2,
+    };
+    let name = words.get(at).map(|name| normalised(name));
+    let name = name.ok_or_else(|| failed("CREATE TABLE without a name"))?;
+    match name.split_once('.') {
+        Some(("public", table)) => Ok(table.to_owned()),
+        Some(_) => Err(failed("the tables of a cluster are in schema public")),
+        None => Ok(name),
+    }
+}
+
+/// A name as PostgreSQL keeps it.
+fn normalised(word: &str) -> String {
+    match word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'))
+    {
+        Some(quoted) => quoted.to_owned(),
+        None => word.to_lowercase(),
+    }
+}
