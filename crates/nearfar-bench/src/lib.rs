@@ -3,6 +3,7 @@
 #![deny(missing_docs)]
 
 pub mod bench;
+pub mod cluster;
 mod database;
 pub mod fairness;
 pub mod heap;

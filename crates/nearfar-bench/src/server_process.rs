@@ -1,5 +1,6 @@
 //! `nearfar serve` in a process of its own.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::thread;
 
 /// What the server says when it can be connected to, and when it takes clients.
 const LISTENING: &str = "listening on ";
+const HEALTH: &str = "health and metrics on http://";
 const READY: &str = "ready";
 
 /// A server that does not start.
@@ -24,6 +26,8 @@ pub struct ServerProcess {
     process: Child,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it tells its health, if it does.
+    pub http: Option<SocketAddr>,
 }
 
 impl ServerProcess {
@@ -33,14 +37,25 @@ impl ServerProcess {
     /// # Errors
     /// A server that does not start.
     pub fn start(program: &Path, threads: usize, data: Option<&Path>) -> Result<Self, ServerError> {
-        let failed = |reason: String| ServerError { reason };
-        let mut command = Command::new(program);
-        command.args(["serve", "--port", "0", "--no-http", "--threads"]);
-        command.arg(threads.to_string());
+        let mut args = ["serve", "--port", "0", "--no-http", "--threads"]
+            .map(OsString::from)
+            .to_vec();
+        args.push(threads.to_string().into());
         if let Some(data) = data {
-            command.args(["--log-sync", "on", "--data"]).arg(data);
+            args.extend(["--log-sync", "on", "--data"].map(OsString::from));
+            args.push(data.into());
         }
-        let mut process = command
+        Self::start_with(program, &args)
+    }
+
+    /// Starts `program` with `args`, which are those of a server, and waits until it is ready.
+    ///
+    /// # Errors
+    /// A server that does not start.
+    pub fn start_with(program: &Path, args: &[OsString]) -> Result<Self, ServerError> {
+        let failed = |reason: String| ServerError { reason };
+        let mut process = Command::new(program)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -50,11 +65,14 @@ impl ServerProcess {
             return Err(failed("nothing".to_owned()));
         };
         let mut said = BufReader::new(said).lines();
-        let (mut address, mut last) = (None, String::new());
+        let (mut address, mut http, mut last) = (None, None, String::new());
         for line in said.by_ref() {
             last = line.map_err(|error| failed(error.to_string()))?;
             if let Some((_, at)) = last.split_once(LISTENING) {
                 address = at.parse().ok();
+            }
+            if let Some((_, at)) = last.split_once(HEALTH) {
+                http = at.parse().ok();
             }
             if last.ends_with(READY) {
                 break;
@@ -63,7 +81,11 @@ impl ServerProcess {
         // What it says later must not fill the pipe.
         thread::spawn(move || said.for_each(drop));
         let mut server = match address {
-            Some(address) => Self { process, address },
+            Some(address) => Self {
+                process,
+                address,
+                http,
+            },
             None => {
                 // It ends by itself or has to.
                 let _ = process.kill();

@@ -103,6 +103,15 @@ impl ClusterFile {
 }
 
 impl TlsFiles {
+    /// The files `authority.pem`, `node.pem` and `node.key` of a folder.
+    pub fn in_folder(folder: &Path) -> Self {
+        Self {
+            authority: folder.join("authority.pem"),
+            certificate: folder.join("node.pem"),
+            key: folder.join("node.key"),
+        }
+    }
+
     fn file(path: &Path) -> Result<Vec<u8>, EngineError> {
         fs::read(path).map_err(|error| failed(format!("`{}`: {error}", path.display())))
     }

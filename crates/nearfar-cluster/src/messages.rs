@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use crate::home::TableHome;
 
@@ -13,6 +14,8 @@ pub const PROTOCOL: u32 = 1;
 pub enum Request {
     /// Who are you? Asked when a node starts, and again and again.
     Hello(Hello),
+    /// Which nodes are there? Asked by one that has no file of the cluster.
+    Members,
     /// Keep the present state for a query.
     Pin {
         /// What the query calls it.
@@ -92,6 +95,13 @@ pub struct Hello {
 pub enum Reply {
     /// To [`Request::Hello`].
     Hello(Hello),
+    /// To [`Request::Members`].
+    Members {
+        /// The cluster.
+        cluster: String,
+        /// Its nodes: their names and addresses.
+        nodes: Vec<(String, SocketAddr)>,
+    },
     /// To [`Request::Pin`].
     Pinned {
         /// The state that is kept.

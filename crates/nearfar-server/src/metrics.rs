@@ -23,6 +23,7 @@ type Label = [(&'static str, String); 1];
 /// What is counted.
 pub struct Metrics {
     registry: Registry,
+    engine: Arc<OnceLock<Arc<Engine>>>,
     pub statements: Counter,
     pub rows: Counter,
     errors: Family<Label, Counter>,
@@ -49,6 +50,7 @@ impl Metrics {
             takeovers: Counter::default(),
             takeover_seconds: Gauge::default(),
             registry: Registry::default(),
+            engine: Arc::clone(engine),
         };
         let statements = metrics.statements.clone();
         registry.register("statements", "Statements that were begun", statements);
@@ -110,6 +112,16 @@ impl Metrics {
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        let cluster = self
+            .engine
+            .get()
+            .and_then(|engine| engine.cluster_metrics());
+        if let Some(cluster) = cluster {
+            // The end of the page is marked.
+            const END: &str = "# EOF\n";
+            let end = text.strip_suffix(END).map_or(text.len(), str::len);
+            text.insert_str(end, &cluster);
+        }
         Ok(text)
     }
 }

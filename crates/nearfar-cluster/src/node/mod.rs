@@ -121,7 +121,7 @@ impl Node {
     }
 
     /// The session whose settings parts of plans run with.
-    fn parts_session(&self) -> &Session {
+    pub(crate) fn parts_session(&self) -> &Session {
         self.parts.get_or_init(|| self.session())
     }
 
@@ -207,7 +207,8 @@ impl Node {
     pub fn metrics(&self) -> String {
         let mut text = String::new();
         let mut add = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
-            text += &format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            text += &format!("# HELP {family} {help}\n# TYPE {family} {kind}\n");
             values
                 .iter()
                 .for_each(|(label, value)| text += &format!("{name}{label} {value}\n"));

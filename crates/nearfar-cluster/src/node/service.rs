@@ -43,6 +43,15 @@ impl Service {
                 }
                 Ok(Reply::Hello(own))
             }
+            Request::Members => {
+                let nodes = node.file.nodes.iter();
+                Ok(Reply::Members {
+                    cluster: node.file.name.clone(),
+                    nodes: nodes
+                        .map(|node| (node.name.clone(), node.address))
+                        .collect(),
+                })
+            }
             Request::Pin { pin } => node.pin(pin).await,
             Request::Unpin { pin } => {
                 node.unpin(pin);

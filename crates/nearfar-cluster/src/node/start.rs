@@ -4,6 +4,7 @@ use arrow_flight::flight_service_server::FlightServiceServer;
 use nearfar_sql::engine::Engine;
 use nearfar_sql::error::EngineError;
 use parking_lot::{Mutex, RwLock};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,8 +14,9 @@ use tonic::transport::Server;
 
 use super::service::Service;
 use super::{Link, Node};
-use crate::config::ClusterFile;
+use crate::config::{ClusterFile, NodeEntry, TlsFiles};
 use crate::error::failed;
+use crate::messages::{Reply, Request};
 
 /// How often nodes ask each other whether they are there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -93,6 +95,32 @@ impl Node {
             }
         });
         Ok(node)
+    }
+
+    /// The cluster that the node at `address` is part of, with the certificates of this node.
+    ///
+    /// # Errors
+    /// A node that does not answer, or does not take the certificates.
+    pub async fn ask_for_file(
+        address: SocketAddr,
+        tls: TlsFiles,
+    ) -> Result<ClusterFile, EngineError> {
+        let asked = NodeEntry {
+            name: String::from("to join"),
+            address,
+        };
+        let link = Link::new(&asked, tls.client()?)?;
+        let Reply::Members { cluster, nodes } = link.ask(&Request::Members).await? else {
+            return Err(failed(format!("the node at {address} tells no cluster")));
+        };
+        let nodes = nodes.into_iter();
+        Ok(ClusterFile {
+            name: cluster,
+            tls,
+            nodes: nodes
+                .map(|(name, address)| NodeEntry { name, address })
+                .collect(),
+        })
     }
 
     /// Asks all nodes who they are.

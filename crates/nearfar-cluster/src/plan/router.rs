@@ -185,6 +185,10 @@ impl Distribution for Router {
         stages::refusing(builder, failed.to_string())
     }
 
+    fn metrics(&self) -> String {
+        self.0.metrics()
+    }
+
     async fn run(
         &self,
         session: &Session,

@@ -198,7 +198,9 @@ impl QueryPlanner for NamedFailures {
         let plan = self.inner.create_physical_plan(plan, session).await?;
         let is_distributed = (plan.as_ref() as &dyn std::any::Any).is::<DistributedExec>();
         if !is_distributed {
-            return Ok(plan);
+            // What runs here alone has this machine's accounts, as on a machine without a cluster.
+            let options = session.config_options();
+            return self.node.parts_session().worker_plan(plan, options);
         }
         self.node.count_query();
         Ok(Arc::new(CoordinatedExec {

@@ -15,6 +15,9 @@ pub trait Distribution: TableRouter {
     /// The state of a session whose queries run in the cluster.
     fn distributed(&self, builder: SessionStateBuilder) -> SessionStateBuilder;
 
+    /// Its counters, in Prometheus's form.
+    fn metrics(&self) -> String;
+
     /// Runs a statement that is not planned as a query but concerns several machines, such as a definition; none
     /// for a statement that runs as everywhere.
     ///

@@ -289,6 +289,12 @@ impl Engine {
         self.distribution.get_or_init(|| distribution);
     }
 
+    /// Counters of the cluster that the machine is part of, in Prometheus's form.
+    pub fn cluster_metrics(&self) -> Option<String> {
+        self.distribution()
+            .map(|distribution| distribution.metrics())
+    }
+
     fn distribution(&self) -> Option<&Arc<dyn Distribution>> {
         self.distribution.get()
     }

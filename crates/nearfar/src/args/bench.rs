@@ -33,6 +33,7 @@ pub enum BenchArea {
     Insert(BenchInsertArgs),
     Restart(BenchRestartArgs),
     Fairness(BenchFairnessArgs),
+    Cluster(BenchClusterArgs),
     Oltp(BenchOltpArgs),
     Tpcc(BenchTpccArgs),
     Regulate(BenchRegulateArgs),
@@ -283,6 +284,43 @@ pub struct BenchFairnessArgs {
     /// For how long each kind is run.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "10")]
     pub seconds: Duration,
+    #[command(flatten)]
+    pub threads: ThreadArgs,
+    #[command(flatten)]
+    pub figures: FigureArgs,
+}
+
+/// TPC-H over the nodes of a cluster on this machine, against one process.
+///
+/// All are processes of their own, and the threads of a cluster's workers together are as many as those of the one
+/// process. Tables but the three smallest are divided by key. Each query runs on one process and on the cluster in
+/// turn, and their answers must be equal. Ratios are the cluster's time over that of one process: what a cluster
+/// costs where it can gain nothing.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench cluster --sf 0.1
+  nearfar bench cluster --workers 1,2,4 --format json > cluster.jsonl")]
+pub struct BenchClusterArgs {
+    /// Numbers of workers.
+    #[arg(
+        long,
+        value_name = "N,…",
+        value_delimiter = ',',
+        default_value = "1,2,4"
+    )]
+    pub workers: Vec<NonZeroUsize>,
+    /// The queries to run.
+    #[arg(long, value_name = "LIST", default_value = "1-22")]
+    pub queries: QueryList,
+    /// How often each query runs; the shortest time counts.
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub runs: NonZeroUsize,
+    /// Where files go for the time of the run [default: where temporary files go].
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub scale: ScaleArgs,
     #[command(flatten)]
     pub threads: ThreadArgs,
     #[command(flatten)]

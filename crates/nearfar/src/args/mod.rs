@@ -26,8 +26,9 @@ use std::time::Duration;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub use self::bench::{
-    BenchArea, BenchArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs, BenchMergeArgs,
-    BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs, BenchTpchArgs,
+    BenchArea, BenchArgs, BenchClusterArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs,
+    BenchMergeArgs, BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs,
+    BenchTpchArgs,
 };
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;

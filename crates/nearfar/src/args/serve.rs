@@ -149,13 +149,25 @@ pub struct ServeArgs {
         help_heading = "Cluster"
     )]
     pub cluster: Option<PathBuf>,
-    /// Which of its nodes.
+    /// The same, where the node at this address tells what is in the file.
     #[arg(
         long,
-        value_name = "NAME",
-        requires = "cluster",
+        value_name = "ADDRESS:PORT",
+        requires_all = ["node", "certificates"],
+        conflicts_with_all = ["cluster", "files", "tpch", "standby"],
         help_heading = "Cluster"
     )]
+    pub join: Option<SocketAddr>,
+    /// Where this node's `authority.pem`, `node.pem` and `node.key` are.
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "join",
+        help_heading = "Cluster"
+    )]
+    pub certificates: Option<PathBuf>,
+    /// Which of the cluster's nodes this server is.
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     pub node: Option<String>,
     #[command(flatten)]
     pub machine: MachineArgs,

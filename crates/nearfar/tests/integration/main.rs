@@ -2,6 +2,7 @@
 
 mod architecture;
 mod calibrate;
+mod cluster;
 mod commits;
 mod damage;
 mod data;

@@ -1,5 +1,6 @@
 //! `nearfar bench`: comparisons with other engines.
 
+mod cluster;
 mod fairness;
 mod figures_table;
 mod folder;
@@ -41,6 +42,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Insert(args) => insert::run(args),
         BenchArea::Restart(args) => restart::run(args),
         BenchArea::Fairness(args) => fairness::run(args),
+        BenchArea::Cluster(args) => cluster::run(args),
         BenchArea::Oltp(args) => oltp::run(args),
         BenchArea::Tpcc(args) => tpcc::run(args),
         BenchArea::Regulate(args) => regulate::run(args),

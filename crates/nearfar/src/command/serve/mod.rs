@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearfar_cluster::{ClusterFile, Node};
+use nearfar_cluster::{ClusterFile, Node, TlsFiles};
 use nearfar_server::{
     AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
 };
@@ -164,10 +164,20 @@ async fn join(
     engine: &Arc<Engine>,
     lanes: &Threads,
 ) -> anyhow::Result<Option<Arc<Node>>> {
-    let (Some(file), Some(name)) = (&args.cluster, &args.node) else {
+    let Some(name) = &args.node else {
         return Ok(None);
     };
-    let file = ClusterFile::read(file)?;
+    let file = match (&args.cluster, args.join, &args.certificates) {
+        (Some(file), ..) => ClusterFile::read(file)?,
+        (None, Some(address), Some(folder)) => {
+            Node::ask_for_file(address, TlsFiles::in_folder(folder)).await?
+        }
+        _ => {
+            let message =
+                "--node needs --cluster FILE, or --join ADDRESS and --certificates FOLDER";
+            return Err(Failed::new(Exit::Usage, message.to_owned()).into());
+        }
+    };
     message::print(&format!("node `{name}` of cluster `{}`", file.name));
     let (engine, name) = (Arc::clone(engine), name.clone());
     let started = lanes

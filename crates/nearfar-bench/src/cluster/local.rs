@@ -1,0 +1,186 @@
+//! A cluster whose nodes are processes of this machine, on ports that are free, with certificates of their own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+
+use super::error::ClusterBenchError;
+use crate::server_process::{ServerError, ServerProcess};
+
+/// A cluster, which ends when this is dropped.
+#[derive(Debug)]
+pub struct LocalCluster {
+    program: PathBuf,
+    file: PathBuf,
+    threads: usize,
+    /// Where nodes keep their tables, if they do.
+    data: Option<PathBuf>,
+    nodes: Vec<ServerProcess>,
+}
+
+impl LocalCluster {
+    /// Starts `count` nodes of `threads` threads each. Their files are in `folder`, with `is_kept` their tables too.
+    ///
+    /// # Errors
+    /// Files that can't be written; a node that does not start.
+    pub fn start(
+        program: &Path,
+        folder: &Path,
+        count: usize,
+        threads: usize,
+        is_kept: bool,
+    ) -> Result<Self, ClusterBenchError> {
+        let file = write_files(folder, count)?;
+        let mut cluster = Self {
+            program: program.to_owned(),
+            file,
+            threads,
+            data: is_kept.then(|| folder.to_owned()),
+            nodes: Vec::new(),
+        };
+        // None is ready before all are there.
+        let started: Vec<Result<ServerProcess, ServerError>> = thread::scope(|scope| {
+            let cluster = &cluster;
+            let nodes = (0..count).map(|index| scope.spawn(move || cluster.node(index)));
+            let nodes: Vec<_> = nodes.collect();
+            let joined = nodes.into_iter().map(|node| {
+                node.join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            joined.collect()
+        });
+        cluster.nodes = started.into_iter().collect::<Result<_, _>>()?;
+        Ok(cluster)
+    }
+
+    fn node(&self, index: usize) -> Result<ServerProcess, ServerError> {
+        let mut args: Vec<OsString> = ["serve", "--port", "0", "--http", "127.0.0.1:0"]
+            .map(OsString::from)
+            .to_vec();
+        args.extend(["--allow-files", "--node"].map(OsString::from));
+        args.push(name(index).into());
+        args.push("--cluster".into());
+        args.push(self.file.clone().into());
+        args.extend(["--threads".into(), self.threads.to_string().into()]);
+        if let Some(data) = &self.data {
+            args.extend(["--log-sync", "on", "--data"].map(OsString::from));
+            args.push(data.join(format!("data-{index}")).into());
+        }
+        ServerProcess::start_with(&self.program, &args)
+    }
+
+    /// The file that describes it.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Where a node takes clients.
+    pub fn address(&self, index: usize) -> SocketAddr {
+        self.nodes[index].address
+    }
+
+    /// Ends a node without a warning.
+    pub fn kill(&mut self, index: usize) {
+        self.nodes[index].kill();
+    }
+
+    /// Starts a node again that has ended.
+    ///
+    /// # Errors
+    /// A node that does not start.
+    pub fn restart(&mut self, index: usize) -> Result<(), ServerError> {
+        self.nodes[index] = self.node(index)?;
+        Ok(())
+    }
+
+    /// Bytes that all nodes have sent and received so far, each counted once, by who has connected.
+    ///
+    /// # Errors
+    /// A node that tells no metrics.
+    pub fn exchanged_bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for node in &self.nodes {
+            let page = node.http.map_or(Ok(String::new()), metrics_page)?;
+            bytes += counted(&page, "nearfar_cluster_sent_bytes_total");
+            bytes += counted(&page, "nearfar_cluster_received_bytes_total");
+        }
+        Ok(bytes)
+    }
+}
+
+/// What a node is called.
+fn name(index: usize) -> String {
+    format!("w{}", index + 1)
+}
+
+/// Writes certificates and the cluster's file to `folder`.
+fn write_files(folder: &Path, count: usize) -> Result<PathBuf, ClusterBenchError> {
+    let write = |file: &str, text: &str| {
+        let path = folder.join(file);
+        fs::write(&path, text).map_err(|source| ClusterBenchError::File {
+            path: path.clone(),
+            source,
+        })?;
+        Ok::<_, ClusterBenchError>(path)
+    };
+    let mut authority = CertificateParams::new(Vec::<String>::new())?;
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate()?;
+    write("authority.pem", &authority.self_signed(&key)?.pem())?;
+    let issuer = Issuer::new(authority, key);
+    let key = KeyPair::generate()?;
+    let node = CertificateParams::new(vec![Ipv4Addr::LOCALHOST.to_string()])?;
+    write("node.pem", &node.signed_by(&key, &issuer)?.pem())?;
+    write("node.key", &key.serialize_pem())?;
+    let mut text = String::from(
+        "name = \"local\"\n\n[tls]\nauthority = \"authority.pem\"\ncertificate = \"node.pem\"\nkey = \"node.key\"\n",
+    );
+    for (index, port) in free_ports(count)?.into_iter().enumerate() {
+        let name = name(index);
+        text += &format!("\n[[node]]\nname = \"{name}\"\naddress = \"127.0.0.1:{port}\"\n");
+    }
+    write("cluster.toml", &text)
+}
+
+/// Ports that nobody listens on now.
+fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+    let listeners = (0..count).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    let listeners = listeners.collect::<io::Result<Vec<_>>>()?;
+    let ports = listeners.iter().map(|l| Ok(l.local_addr()?.port()));
+    ports.collect()
+}
+
+fn metrics_page(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+/// The sum of a counter over its labels.
+fn counted(page: &str, name: &str) -> u64 {
+    let values = page.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let (_, value) = rest.rsplit_once(' ')?;
+        value.parse::<u64>().ok()
+    });
+    values.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_are_added_over_their_labels() {
+        let page =
+            "# TYPE sent counter\nsent_total{node=\"a\"} 2\nsent_total{node=\"b\"} 40\nother 7\n";
+        assert_eq!(counted(page, "sent_total"), 42);
+    }
+}

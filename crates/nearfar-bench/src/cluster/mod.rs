@@ -1,0 +1,17 @@
+//! TPC-H over the nodes of a cluster on this machine, against one process.
+//!
+//! One server in a process of its own, and clusters of servers whose threads together are as many: the same rows,
+//! the same queries, round by round. What is measured is what a cluster costs, since a single machine has nothing to
+//! gain from one.
+
+mod error;
+mod local;
+mod metrics;
+mod run;
+mod schema;
+
+pub use error::ClusterBenchError;
+pub use local::LocalCluster;
+pub use run::{
+    ClusterOptions, ClusterOutcome, ClusterRound, QueryRound, load, measure_cluster, query_rows,
+};

@@ -1,0 +1,53 @@
+//! `nearfar bench cluster`.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use nearfar_bench::cluster::{ClusterOptions, measure_cluster};
+use nearfar_measure::results::Metric;
+
+use super::folder::OwnFolder;
+use crate::args::BenchClusterArgs;
+use crate::interrupt::run_shown;
+use crate::output::figures::{self, dimension};
+use crate::output::grid::{Align, Grid};
+
+/// Runs the command.
+pub fn run(args: &BenchClusterArgs) -> anyhow::Result<()> {
+    let folder = OwnFolder::below(args.directory.as_deref())?;
+    let options = ClusterOptions {
+        program: std::env::current_exe().context("cannot find this program's file")?,
+        folder: folder.path().to_owned(),
+        scale_factor: args.scale.scale_factor,
+        threads: args.threads.count(),
+        workers: args.workers.iter().map(|workers| workers.get()).collect(),
+        queries: args.queries.0.clone(),
+        runs: args.runs.get(),
+    };
+    let outcome = run_shown(move |live| {
+        let follow = |next: String| live.say(next);
+        Ok(measure_cluster(&options, follow)?)
+    })?;
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(args.figures.format, configuration, &metrics, table)
+}
+
+fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("workers", Align::Right),
+        ("figure", Align::Left),
+        ("query", Align::Right),
+        ("value", Align::Right),
+    ]);
+    for metric in metrics {
+        let digits = if metric.unit == "ratio" { 2 } else { 0 };
+        let known = metric.value.get();
+        grid.row([
+            dimension(metric, "workers"),
+            metric.metric.clone(),
+            dimension(metric, "query"),
+            known.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}")),
+        ]);
+    }
+    grid.write_page(out)
+}
