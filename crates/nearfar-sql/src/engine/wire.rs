@@ -17,9 +17,10 @@ use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, LazyLock};
 
+use super::metering::Concatenated;
 use crate::datafusion_names::SINGLE_DISTINCT;
 use crate::optimize::{single_row, varying, varying_order};
-use crate::values::UnnamedFunction;
+use crate::values::{UnnamedFunction, hidden_functions};
 
 /// The largest precision of decimals.
 const PRECISION_MAX: u8 = 38;
@@ -55,7 +56,9 @@ static WIRED: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     let operators = ["+", "-", "*", "/", "%"].map(UnnamedFunction::Checked);
     let functions = casts.chain(operators).chain([UnnamedFunction::Negated]);
     let functions = functions.map(|function| Arc::new(Wired::of(function.udf())));
-    functions.chain([Arc::new(single_row())]).collect()
+    let hidden = hidden_functions().into_iter().map(Arc::new);
+    let others = hidden.chain([Arc::new(single_row()), Concatenated::function()]);
+    functions.chain(others).collect()
 });
 
 /// The functions that a worker has to know beside those of its sessions.

@@ -81,6 +81,11 @@ pub fn functions() -> Vec<ScalarUDF> {
     functions
 }
 
+/// The functions that stand in plans only, and that SQL does not have.
+pub fn hidden_functions() -> Vec<ScalarUDF> {
+    vec![decimal::AVERAGE.udf(), math::POWER.udf()]
+}
+
 /// The same of aggregates.
 pub fn aggregates() -> Vec<AggregateUDF> {
     vec![sum::sum()]

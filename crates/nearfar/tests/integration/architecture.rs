@@ -93,6 +93,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
             "nearfar-sql",
         ],
     ),
+    ("nearfar-cluster", &["nearfar-table", "nearfar-sql"]),
     (
         "nearfar-capi",
         &[
@@ -134,6 +135,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
             "nearfar-index-bench",
             "nearfar-regulate",
             "nearfar-server",
+            "nearfar-cluster",
         ],
     ),
 ];
@@ -142,7 +144,13 @@ const ALLOWED: [(&str, &[&str]); 18] = [
 const RESERVED: [(&str, &[&str]); 7] = [
     (
         "datafusion",
-        &["nearfar-sql", "nearfar-server", "nearfar-bench", "nearfar"],
+        &[
+            "nearfar-sql",
+            "nearfar-server",
+            "nearfar-cluster",
+            "nearfar-bench",
+            "nearfar",
+        ],
     ),
     ("libc", &["nearfar-memory"]),
     ("libmimalloc-sys", &["nearfar-memory"]),

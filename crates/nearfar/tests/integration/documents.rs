@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 27] = [
+const COMMANDS: [&[&str]; 28] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -19,6 +19,7 @@ const COMMANDS: [&[&str]; 27] = [
     &["bench", "merge"],
     &["bench", "insert"],
     &["bench", "restart"],
+    &["bench", "cluster"],
     &["bench", "fairness"],
     &["bench", "regulate"],
     &["bench", "index"],

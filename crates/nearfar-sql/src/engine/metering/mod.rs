@@ -34,6 +34,7 @@ mod text;
 mod widths;
 mod window_values;
 
+pub use concatenated::Concatenated;
 pub use functions::guarded_functions;
 pub use rewrite::GuardedCalls;
 pub use rule::{METERING, batch_rows};
