@@ -16,6 +16,7 @@ mod home;
 mod messages;
 mod node;
 mod plan;
+mod serve;
 
 pub use config::{ClusterFile, NodeEntry, TlsFiles};
 pub use home::TableHome;

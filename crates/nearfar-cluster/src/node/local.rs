@@ -98,7 +98,7 @@ impl Node {
 
     /// Reads what this node has of the cluster from its own tables, and makes the tables that say it where there
     /// are none.
-    pub(super) async fn restore(&self) -> Result<(), EngineError> {
+    pub(crate) async fn restore(&self) -> Result<(), EngineError> {
         let session = self.session();
         for sql in [
             "CREATE TABLE IF NOT EXISTS nearfar_cluster_tables (name TEXT NOT NULL, home TEXT NOT NULL)",
@@ -124,7 +124,7 @@ impl Node {
     }
 
     /// Reads which tables there are, and where their rows are.
-    pub(super) async fn read_tables(&self, session: &Session) -> Result<(), EngineError> {
+    pub(crate) async fn read_tables(&self, session: &Session) -> Result<(), EngineError> {
         let rows = texts(session, "SELECT name, home FROM nearfar_cluster_tables").await?;
         let mut tables = BTreeMap::new();
         for row in rows {
@@ -150,7 +150,7 @@ impl Node {
     ///
     /// # Errors
     /// Another state: this node has missed a step, or is ahead.
-    pub(super) fn check_step(&self, version: u64, change: Change) -> Result<(), EngineError> {
+    pub(crate) fn check_step(&self, version: u64, change: Change) -> Result<(), EngineError> {
         match version == change.from {
             true => Ok(()),
             false => Err(failed(format!(

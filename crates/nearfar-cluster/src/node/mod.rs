@@ -2,12 +2,9 @@
 
 mod link;
 mod local;
-mod service;
-mod start;
-mod worker;
 mod write;
 
-pub use link::{Link, Links as NodeLinks};
+pub use link::{ACTION, Link, Links as NodeLinks};
 pub use local::{LocalTable, Pinned};
 
 use datafusion::error::Result;
@@ -25,28 +22,28 @@ use crate::messages::{Hello, PROTOCOL};
 
 /// A node of a cluster, which this process is.
 pub struct Node {
-    file: ClusterFile,
-    me: usize,
-    engine: Arc<Engine>,
-    links: Vec<Link>,
+    pub(crate) file: ClusterFile,
+    pub(crate) me: usize,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) links: Vec<Link>,
     /// The tables of the cluster, by name.
-    tables: RwLock<BTreeMap<String, LocalTable>>,
+    pub(crate) tables: RwLock<BTreeMap<String, LocalTable>>,
     /// The state of the tables. Held while it changes and while it is pinned, so that a pin is of one state.
-    version: tokio::sync::Mutex<u64>,
+    pub(crate) version: tokio::sync::Mutex<u64>,
     /// The same for those that do not wait: the last state that was reached.
-    reached: AtomicU64,
+    pub(crate) reached: AtomicU64,
     /// The session whose settings parts of plans run with.
-    parts: std::sync::OnceLock<Session>,
-    pins: Mutex<HashMap<u64, Pinned>>,
-    loads: Mutex<HashMap<u64, Session>>,
+    pub(crate) parts: std::sync::OnceLock<Session>,
+    pub(crate) pins: Mutex<HashMap<u64, Pinned>>,
+    pub(crate) loads: Mutex<HashMap<u64, Session>>,
     /// Who may change the cluster, on the first node.
-    writer: Mutex<Option<write::Lease>>,
-    is_draining: AtomicBool,
-    queries: AtomicU64,
-    failures: AtomicU64,
+    pub(crate) writer: Mutex<Option<write::Lease>>,
+    pub(crate) is_draining: AtomicBool,
+    pub(crate) queries: AtomicU64,
+    pub(crate) failures: AtomicU64,
     /// What queries and loads are called next, different on every node.
-    next: AtomicU64,
-    worker: std::sync::OnceLock<datafusion_distributed::Worker>,
+    pub(crate) next: AtomicU64,
+    pub(crate) worker: std::sync::OnceLock<datafusion_distributed::Worker>,
 }
 
 impl std::fmt::Debug for Node {
@@ -131,7 +128,7 @@ impl Node {
     }
 
     /// Who this node is.
-    async fn hello(&self) -> Hello {
+    pub(crate) async fn hello(&self) -> Hello {
         // A change that takes its time keeps nobody from being known.
         let (version, unchanged) = match self.version.try_lock() {
             Ok(unchanged) => (*unchanged, Some(unchanged)),
@@ -164,7 +161,7 @@ impl Node {
     }
 
     /// Why this node and another can't work together, if they can't.
-    fn mismatch(&self, own: &Hello, other: &Hello, expected: usize) -> Option<String> {
+    pub(crate) fn mismatch(&self, own: &Hello, other: &Hello, expected: usize) -> Option<String> {
         let name = self.name_of(expected);
         if other.protocol != own.protocol || other.program != own.program {
             return Some(format!(

@@ -31,7 +31,7 @@ pub struct Lease {
 
 impl Node {
     /// Gives the right to change the cluster away, when it is free.
-    pub(super) async fn lend(&self) -> Result<Reply, EngineError> {
+    pub(crate) async fn lend(&self) -> Result<Reply, EngineError> {
         let begun = Instant::now();
         while begun.elapsed() < LOCK_PATIENCE {
             {
@@ -52,7 +52,7 @@ impl Node {
         ))
     }
 
-    pub(super) fn take_back(&self, ticket: u64) {
+    pub(crate) fn take_back(&self, ticket: u64) {
         let mut writer = self.writer.lock();
         if writer.is_some_and(|lease| lease.ticket == ticket) {
             *writer = None;
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// Takes the step that makes, drops or empties a table, here.
-    pub(super) async fn define(
+    pub(crate) async fn define(
         &self,
         sql: &str,
         table: &str,
@@ -163,7 +163,7 @@ impl Node {
     }
 
     /// Makes the rows of a load seen, here.
-    pub(super) async fn commit(&self, load: u64, change: Change) -> Result<Reply, EngineError> {
+    pub(crate) async fn commit(&self, load: u64, change: Change) -> Result<Reply, EngineError> {
         let mut version = self.version.lock().await;
         self.check_step(*version, change)?;
         let loaded = self.loads.lock().remove(&load);
@@ -183,7 +183,7 @@ impl Node {
     }
 
     /// Forgets the rows of a load, here.
-    pub(super) async fn abort(&self, load: u64) {
+    pub(crate) async fn abort(&self, load: u64) {
         let loaded = self.loads.lock().remove(&load);
         if let Some(session) = loaded
             && let Err(error) = session.execute("ROLLBACK").await
@@ -193,7 +193,7 @@ impl Node {
     }
 
     /// The session of a load, in whose transaction rows are added that nobody sees.
-    pub(super) async fn load(&self, load: u64) -> Result<Session, EngineError> {
+    pub(crate) async fn load(&self, load: u64) -> Result<Session, EngineError> {
         self.refuse_draining()?;
         let known = self.loads.lock().get(&load).cloned();
         if let Some(session) = known {

@@ -10,9 +10,8 @@ use datafusion_distributed::{
 };
 use std::sync::{Arc, Weak};
 
-use super::Node;
-use super::link::Links;
 use crate::error::failed_query;
+use crate::node::{Node, NodeLinks};
 use crate::plan::ClusterCodec;
 
 impl Node {
@@ -34,7 +33,7 @@ impl Node {
             config.options_mut().extensions.insert(distributed);
         }
         config.set_distributed_user_codec(ClusterCodec(Arc::downgrade(self)));
-        config.set_distributed_channel_resolver(Links(self.links.clone()));
+        config.set_distributed_channel_resolver(NodeLinks(self.links.clone()));
         let rules = session.clone();
         config.set_distributed_worker_plan_rewrite_handler(
             move |event: WorkerPlanRewriteEvent<'_>| {
@@ -47,7 +46,7 @@ impl Node {
     }
 
     /// The part of this node that runs parts of plans.
-    pub(super) fn make_worker(self: &Arc<Self>) -> Worker {
+    pub(crate) fn make_worker(self: &Arc<Self>) -> Worker {
         Worker::from_session_builder(Builder(Arc::downgrade(self)))
             .with_version(env!("CARGO_PKG_VERSION"))
     }

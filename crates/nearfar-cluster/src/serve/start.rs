@@ -13,10 +13,10 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
 use super::service::Service;
-use super::{Link, Node};
 use crate::config::{ClusterFile, NodeEntry, TlsFiles};
 use crate::error::failed;
 use crate::messages::{Reply, Request};
+use crate::node::{Link, Node};
 
 /// How often nodes ask each other whether they are there.
 const HEARTBEAT: Duration = Duration::from_secs(1);

@@ -15,9 +15,8 @@ use nearfar_sql::error::EngineError;
 use std::sync::Arc;
 use tonic::{Request as Asked, Response, Status, Streaming};
 
-use super::Node;
-use super::link::ACTION;
 use crate::messages::{Load, Read, Reply, Request};
+use crate::node::{ACTION, Node};
 
 /// The service of a node.
 #[derive(Debug, Clone)]
