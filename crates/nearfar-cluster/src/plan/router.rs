@@ -94,6 +94,33 @@ impl Router {
         Ok(Err(told.collect::<Vec<_>>().join(", ")))
     }
 
+    /// The table of the cluster that a statement is about, whose only name is the word at `at`; none for one that
+    /// names no table of the cluster.
+    ///
+    /// # Errors
+    /// A statement that says more than that, of which a node would do a part.
+    fn only_table(
+        &self,
+        words: &[String],
+        at: usize,
+    ) -> std::result::Result<Option<String>, EngineError> {
+        let tables = words.iter().map(|word| table_name(word));
+        if !tables
+            .clone()
+            .skip(1)
+            .any(|table| self.0.home(&table).is_some())
+        {
+            return Ok(None);
+        }
+        let table = tables.clone().nth(at).filter(|_| words.len() == at + 1);
+        table
+            .filter(|table| self.0.home(table).is_some())
+            .map(Some)
+            .ok_or_else(|| {
+                failed("drop and truncate the tables of a cluster one by one, by their names alone")
+            })
+    }
+
     /// The state that all scans of a statement read.
     async fn statement_pin(&self, state: &dyn Planning) -> Result<Arc<QueryPin>> {
         let Some(cell) = state.config().get_extension::<StatementPin>() else {
@@ -194,8 +221,8 @@ impl Distribution for Router {
         session: &Session,
         statement: &Statement,
     ) -> Result<Option<CommandTag>, EngineError> {
-        let words: Vec<String> = statement
-            .text()
+        let text = without_comments(statement.text());
+        let words: Vec<String> = text
             .split(|c: char| !(c.is_alphanumeric() || "_.\"".contains(c)))
             .filter(|word| !word.is_empty())
             .map(str::to_owned)
@@ -231,29 +258,24 @@ impl Distribution for Router {
             }
             ["DROP", "TABLE", ..] => {
                 let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
-                let Some(table) = words.get(at).map(|name| normalised(name)) else {
-                    return Ok(None);
-                };
-                match self.0.home(&table) {
+                match self.only_table(&words, at)? {
+                    Some(table) => ("DROP TABLE", table, None),
                     None => return Ok(None),
-                    Some(_) if words.len() > at + 1 => {
-                        return Err(failed("drop the tables of a cluster one by one"));
-                    }
-                    Some(_) => ("DROP TABLE", table, None),
                 }
             }
             ["TRUNCATE", ..] => {
                 let at = if upper.get(1) == Some(&"TABLE") { 2 } else { 1 };
-                let Some(table) = words.get(at).map(|name| normalised(name)) else {
-                    return Ok(None);
-                };
-                match self.0.home(&table) {
+                match self.only_table(&words, at)? {
+                    Some(table) => ("TRUNCATE TABLE", table, None),
                     None => return Ok(None),
-                    Some(_) if words.len() > at + 1 => {
-                        return Err(failed("truncate the tables of a cluster one by one"));
-                    }
-                    Some(_) => ("TRUNCATE TABLE", table, None),
                 }
+            }
+            ["PREPARE", ..]
+                if words
+                    .iter()
+                    .any(|word| word.eq_ignore_ascii_case("truncate")) =>
+            {
+                return Err(failed("TRUNCATE can't be prepared in a cluster"));
             }
             ["CREATE", "TEMP" | "TEMPORARY", ..] => return Ok(None),
             [
@@ -328,6 +350,52 @@ fn created(words: &[String], upper: &[&str]) -> Result<String, EngineError> {
     }
 }
 
+/// The table that a word names, whatever its schema.
+fn table_name(word: &str) -> String {
+    normalised(word.rsplit('.').next().unwrap_or(word))
+}
+
+/// A statement without its comments, which may stand between any two words.
+fn without_comments(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    let mut quote = None;
+    while let Some(c) = rest.next() {
+        match (quote, c, rest.peek()) {
+            (Some(open), ..) => {
+                if c == open {
+                    quote = None;
+                }
+                kept.push(c);
+            }
+            (None, '-', Some('-')) => {
+                rest.by_ref().find(|c| *c == '\n');
+                kept.push(' ');
+            }
+            (None, '/', Some('*')) => {
+                rest.next();
+                let (mut depth, mut last) = (1, ' ');
+                while depth > 0
+                    && let Some(c) = rest.next()
+                {
+                    match (last, c) {
+                        ('*', '/') => (depth, last) = (depth - 1, ' '),
+                        ('/', '*') => (depth, last) = (depth + 1, ' '),
+                        _ => last = c,
+                    }
+                }
+                kept.push(' ');
+            }
+            (None, '\'' | '"', _) => {
+                quote = Some(c);
+                kept.push(c);
+            }
+            (None, ..) => kept.push(c),
+        }
+    }
+    kept
+}
+
 /// A name as PostgreSQL keeps it.
 fn normalised(word: &str) -> String {
     match word
@@ -336,5 +404,37 @@ fn normalised(word: &str) -> String {
     {
         Some(quoted) => quoted.to_owned(),
         None => word.to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_hide_no_words() {
+        for (text, kept) in [
+            ("TRUNCATE /* all */ t", "TRUNCATE   t"),
+            ("-- first\nDROP TABLE t", " DROP TABLE t"),
+            ("/* a /* b */ c */TRUNCATE t", " TRUNCATE t"),
+            ("SELECT '--', \"/*\" FROM t", "SELECT '--', \"/*\" FROM t"),
+        ] {
+            assert_eq!(without_comments(text), kept);
+        }
+    }
+
+    #[test]
+    fn tables_are_known_with_their_schemas() {
+        for word in [
+            "t",
+            "T",
+            "public.t",
+            "nearfar.public.T",
+            "\"t\"",
+            "\"public\".\"t\"",
+        ] {
+            assert_eq!(table_name(word), "t");
+        }
+        assert_eq!(table_name("\"T\""), "T");
     }
 }

@@ -135,6 +135,9 @@ fn what_a_cluster_does_not_know_is_refused() {
         ("CREATE TABLE t (a INT) REPLICATED", "exists already"),
         ("UPDATE t SET a = 1", "not known in a cluster"),
         ("DELETE FROM t", "not known in a cluster"),
+        ("TRUNCATE ONLY t", "one by one"),
+        ("/* all */ TRUNCATE t, u", "one by one"),
+        ("DROP TABLE public.t, u", "one by one"),
         (
             "BEGIN; INSERT INTO t VALUES (1, 'x')",
             "end the transaction",
@@ -146,7 +149,7 @@ fn what_a_cluster_does_not_know_is_refused() {
     }
     // Nothing of what failed is there.
     assert_eq!(joined(&rows(&cluster, 1, "SELECT count(*) FROM t")), "5000");
-    rows(&cluster, 0, "TRUNCATE t");
+    rows(&cluster, 0, "/* all */ TRUNCATE /* rows */ public.t");
     assert_eq!(joined(&rows(&cluster, 1, "SELECT count(*) FROM t")), "0");
     rows(&cluster, 1, "DROP TABLE u");
     assert!(error(&cluster, 0, "SELECT * FROM u").contains("u"));
