@@ -357,7 +357,7 @@ fn of_bench(error: &BenchError) -> Option<Exit> {
 fn of_tpch(error: &TpchError) -> Option<Exit> {
     match error {
         TpchError::UnknownQuery { .. }
-        | TpchError::NoQueries
+        | TpchError::NoQueries { .. }
         | TpchError::NoRuns
         | TpchError::ScaleFactor { .. } => Some(Exit::Usage),
         TpchError::NoFarTier { .. } => Some(Exit::Unavailable),
@@ -425,7 +425,7 @@ fn of_store(error: &EngineError) -> Option<Exit> {
         EngineError::Durability(error) => Some(of_durability(error)),
         EngineError::System(error) => Some(of_system(error)),
         EngineError::Tier(_) | EngineError::Model(_) | EngineError::Strategy(_) => Some(Exit::Name),
-        EngineError::UnknownTpchTable { .. } => Some(Exit::Name),
+        EngineError::UnknownBenchmarkTable { .. } => Some(Exit::Name),
         EngineError::Arrow(_) => Some(Exit::Input),
         EngineError::DataFusion(error) => Some(of_datafusion(error)),
         _ => None,

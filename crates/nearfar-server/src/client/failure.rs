@@ -212,7 +212,7 @@ fn code(error: &EngineError) -> &'static str {
         EngineError::Strategy(_) | EngineError::UnknownFormat { .. } => {
             state::INVALID_PARAMETER_VALUE
         }
-        EngineError::UnknownTpchTable { .. } => state::UNDEFINED_TABLE,
+        EngineError::UnknownBenchmarkTable { .. } => state::UNDEFINED_TABLE,
         EngineError::Unreadable { .. } => state::UNDEFINED_FILE,
         EngineError::Cancelled { .. } => state::QUERY_CANCELED,
         EngineError::Durability(DurabilityError::Fenced { .. }) => state::ADMIN_SHUTDOWN,

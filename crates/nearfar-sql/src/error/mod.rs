@@ -59,9 +59,11 @@ pub enum EngineError {
     /// An operator of a query was refused memory.
     #[error(transparent)]
     OutOfMemory(#[from] Refusal),
-    /// A table that TPC-H does not have.
-    #[error("TPC-H has no table `{table}`")]
-    UnknownTpchTable {
+    /// A table that a benchmark does not have at the scale factor asked for.
+    #[error("{benchmark} has no table `{table}` at this scale factor")]
+    UnknownBenchmarkTable {
+        /// The benchmark's name.
+        benchmark: &'static str,
         /// The name asked for.
         table: String,
     },

@@ -4,12 +4,15 @@
 //! makes a table only when all rows are in: one that fails leaves nothing behind.
 
 mod files;
+mod generated;
 mod progress;
 mod sink;
+pub mod tpcds;
 pub mod tpch;
 
 pub use crate::foreign::FileFormat;
 pub use files::file_plan;
+pub use generated::Rows;
 pub use progress::Progress;
 pub use sink::{RowWriter, TableSink};
 

@@ -1,7 +1,6 @@
 //! The eight tables of TPC-H, generated in memory.
 
 use arrow::array::RecordBatchReader;
-use arrow::datatypes::SchemaRef;
 use tpchgen::generators::{
     CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
     PartSuppGenerator, RegionGenerator, SupplierGenerator,
@@ -11,7 +10,7 @@ use tpchgen_arrow::{
     SupplierArrow,
 };
 
-use super::Batches;
+use super::Rows;
 use crate::error::EngineError;
 use nearfar_table::segment::ZONE_ROWS;
 
@@ -19,14 +18,6 @@ use nearfar_table::segment::ZONE_ROWS;
 pub const TABLES: [&str; 8] = [
     "region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem",
 ];
-
-/// Rows of one table at a scale factor, in `parts` generators that together yield them in order.
-pub struct Rows {
-    /// Their columns.
-    pub schema: SchemaRef,
-    /// The generators.
-    pub parts: Vec<Batches>,
-}
 
 /// The rows of `table` at `scale_factor`, split for `parts` threads.
 ///
@@ -54,7 +45,8 @@ pub fn rows(table: &str, scale_factor: f64, parts: usize) -> Result<Rows, Engine
         "orders" => rows!(OrderArrow, OrderGenerator),
         "lineitem" => rows!(LineItemArrow, LineItemGenerator),
         _ => {
-            return Err(EngineError::UnknownTpchTable {
+            return Err(EngineError::UnknownBenchmarkTable {
+                benchmark: "TPC-H",
                 table: table.to_owned(),
             });
         }
@@ -66,12 +58,5 @@ where
     I: RecordBatchReader + Send + 'static,
 {
     let parts = parts.max(1) as i32;
-    let generators: Vec<I> = (1..=parts).map(|part| generator(part, parts)).collect();
-    Rows {
-        schema: generators[0].schema(),
-        parts: generators
-            .into_iter()
-            .map(|g| Box::new(g.map(|batch| batch.map_err(EngineError::from))) as Batches)
-            .collect(),
-    }
+    Rows::of((1..=parts).map(|part| generator(part, parts)).collect())
 }
