@@ -1,4 +1,4 @@
-//! End-to-end workloads and comparisons: TPC-H under placements, TPC-C, rivals, restarts.
+//! End-to-end workloads and comparisons: TPC-H and TPC-DS under placements, TPC-C, rivals, restarts.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -15,4 +15,5 @@ pub mod restart;
 pub mod scan;
 pub mod server_process;
 pub mod tpcc;
+pub mod tpcds;
 pub mod tpch;

@@ -16,6 +16,7 @@ mod sql;
 use std::process::ExitCode;
 
 use clap::Parser;
+use nearfar_bench::tpch::Suite;
 use nearfar_memory::NearfarAllocator;
 use nearfar_sql::foreign::is_caught_here;
 use tracing::level_filters::LevelFilter;
@@ -59,7 +60,8 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Profiles(args) => command::profiles::run(args),
         Command::Sql(args) => sql::run(args),
         Command::Serve(args) => command::serve::run(args),
-        Command::Tpch(args) => command::tpch::run(args),
+        Command::Tpch(args) => command::tpch::run(Suite::TpcH, &args.run),
+        Command::Tpcds(args) => command::tpch::run(Suite::TpcDs, &args.run),
         Command::Bench(args) => command::bench::run(args),
         Command::Index(args) => command::bench::run_index(args),
         Command::Measure(args) => command::measure::run(args),

@@ -14,16 +14,19 @@ use super::serve::Role;
 pub enum Rival {
     /// DuckDB's Python package, data in its own tables in memory.
     DuckDb,
+    /// Hyper by its Python package, data in its own tables in a file that the page cache holds.
+    Hyper,
 }
 
 impl Rival {
     /// All rivals.
-    pub const ALL: [Self; 1] = [Self::DuckDb];
+    pub const ALL: [Self; 2] = [Self::DuckDb, Self::Hyper];
 
     /// Its word on a command line and in the names of metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DuckDb => "duckdb",
+            Self::Hyper => "hyper",
         }
     }
 
@@ -31,6 +34,7 @@ impl Rival {
     pub const fn remedy(self) -> &'static str {
         match self {
             Self::DuckDb => "python3 -m pip install 'duckdb>=2'",
+            Self::Hyper => "python3 -m pip install tableauhyperapi",
         }
     }
 }
@@ -60,6 +64,7 @@ impl fmt::Display for Who {
             Self::Own(Role::Nearfar) => "Nearfar",
             Self::Own(Role::MemTable) => "DataFusion's MemTable",
             Self::Rival(Rival::DuckDb) => "DuckDB",
+            Self::Rival(Rival::Hyper) => "Hyper",
         })
     }
 }
@@ -86,6 +91,7 @@ pub struct Processes {
 }
 
 const DUCKDB_SCRIPT: &str = include_str!("../../rivals/duckdb.py");
+const HYPER_SCRIPT: &str = include_str!("../../rivals/hyper.py");
 
 impl Launch for Processes {
     fn launch(&self, who: Who) -> Result<Contender, BenchError> {
@@ -95,9 +101,13 @@ impl Launch for Processes {
                 command.args(&self.arguments).arg(role.name());
                 command
             }
-            Who::Rival(Rival::DuckDb) => {
+            Who::Rival(rival) => {
+                let script = match rival {
+                    Rival::DuckDb => DUCKDB_SCRIPT,
+                    Rival::Hyper => HYPER_SCRIPT,
+                };
                 let mut command = Command::new(&self.python);
-                command.args(["-c", DUCKDB_SCRIPT]);
+                command.args(["-c", script]);
                 command
             }
         };

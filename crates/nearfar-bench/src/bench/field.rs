@@ -1,17 +1,16 @@
 //! The steps of a comparison: write the files, load them, check answers, and time queries.
 
-use nearfar_sql::load::tpch;
 use std::path::Path;
 
 use super::contender::{Contender, Launch, Rival, Who};
 use super::error::BenchError;
 use super::files::{read_answer, write_table};
-use super::outcome::{Comparison, ContenderLoads, Ended, QueryComparison};
+use super::outcome::{Comparison, ContenderLoads, Ended, Missed, QueryComparison};
 use super::protocol::Loaded;
 use super::run::{BenchEvent, BenchObserver, BenchOptions};
 use super::serve::Role;
-use crate::tpch::answer::Answer;
-use crate::tpch::{queries, summary};
+use crate::tpch::answer::Answers;
+use crate::tpch::{Suite, summary};
 
 const NEARFAR: Who = Who::Own(Role::Nearfar);
 const MEMTABLE: Who = Who::Own(Role::MemTable);
@@ -29,9 +28,9 @@ pub(super) struct Field<'a> {
 
 /// What the steps found.
 pub(super) struct Found {
-    pub loads: [ContenderLoads; 2],
+    pub loads: Vec<ContenderLoads>,
     pub comparisons: Vec<Comparison>,
-    pub counting: Comparison,
+    pub counting: Option<Comparison>,
     pub absent: Vec<(Rival, String)>,
 }
 
@@ -39,8 +38,8 @@ pub(super) struct Found {
 struct Alone {
     who: Who,
     version: String,
-    /// Answers, and the seconds of each run.
-    queries: Vec<(Answer, Vec<f64>)>,
+    /// Answers and the seconds of each run, or why there are none.
+    queries: Vec<Result<(Answers, Vec<f64>), String>>,
     ended: Option<Ended>,
 }
 
@@ -55,14 +54,15 @@ impl Field<'_> {
     /// Generates all tables; returns the bytes of their files.
     pub fn write_files(&self) -> Result<u64, BenchError> {
         let mut bytes = 0;
-        for table in tpch::TABLES {
+        for &table in self.options.suite.tables() {
             self.observer.on(&BenchEvent::Writing { table });
             let BenchOptions {
+                suite,
                 scale_factor,
                 threads,
                 ..
             } = *self.options;
-            bytes += write_table(self.directory, table, scale_factor, threads)?;
+            bytes += write_table(self.directory, suite, table, scale_factor, threads)?;
         }
         Ok(bytes)
     }
@@ -71,9 +71,11 @@ impl Field<'_> {
     pub fn compare_in_turn(&self) -> Result<Found, BenchError> {
         let mut loads = self.load_all_but_last()?;
         let mut nearfar = self.load_last(&mut loads[0])?;
-        let mut memtable = self.load_last(&mut loads[1])?;
-        let mut comparisons = vec![self.alternate(&mut nearfar, &mut memtable)?];
-        drop(memtable);
+        let mut comparisons = Vec::new();
+        if let Some(loads) = loads.get_mut(1) {
+            let mut memtable = self.load_last(loads)?;
+            comparisons.push(self.alternate(&mut nearfar, &mut memtable)?);
+        }
         let counting = self.compare_counting(&mut nearfar)?;
         let absent = self.for_each_rival(|mut rival| {
             comparisons.push(self.alternate(&mut nearfar, &mut rival)?);
@@ -94,8 +96,11 @@ impl Field<'_> {
         let nearfar = self.run_alone(&mut contender)?;
         let counting = self.compare_counting(&mut contender)?;
         drop(contender);
-        let memtable = self.run_alone(&mut self.load_last(&mut loads[1])?)?;
-        let mut comparisons = vec![self.pair(&nearfar, &memtable)?];
+        let mut comparisons = Vec::new();
+        if let Some(loads) = loads.get_mut(1) {
+            let memtable = self.run_alone(&mut self.load_last(loads)?)?;
+            comparisons.push(self.pair(&nearfar, &memtable)?);
+        }
         let absent = self.for_each_rival(|mut rival| {
             comparisons.push(self.pair(&nearfar, &self.run_alone(&mut rival)?)?);
             Ok(())
@@ -131,18 +136,25 @@ impl Field<'_> {
     fn launch_loaded(&self, who: Who, run: u32) -> Result<(Contender, Loaded), BenchError> {
         let mut contender = self.launcher.launch(who)?;
         self.observer.on(&BenchEvent::Loading { who, run });
-        let loaded = contender.load(self.directory, &tpch::TABLES, self.options.threads)?;
+        let loaded = {
+            let tables = self.options.suite.tables();
+            contender.load(self.directory, tables, self.options.threads)?
+        };
         let seconds = loaded.seconds;
         self.observer.on(&BenchEvent::Loaded { who, run, seconds });
         Ok((contender, loaded))
     }
 
     /// Loads into fresh processes, in turn, which end immediately.
-    fn load_all_but_last(&self) -> Result<[ContenderLoads; 2], BenchError> {
-        let mut loads = [NEARFAR, MEMTABLE].map(|who| ContenderLoads {
-            who,
-            loads: Vec::new(),
-        });
+    fn load_all_but_last(&self) -> Result<Vec<ContenderLoads>, BenchError> {
+        let own = [NEARFAR].into_iter();
+        let own = own.chain(self.options.memtable.then_some(MEMTABLE));
+        let mut loads: Vec<ContenderLoads> = own
+            .map(|who| ContenderLoads {
+                who,
+                loads: Vec::new(),
+            })
+            .collect();
         for run in 1..self.options.load_runs {
             for loads in &mut loads {
                 let (_, loaded) = self.launch_loaded(loads.who, run)?;
@@ -165,23 +177,41 @@ impl Field<'_> {
         rival: &mut Contender,
     ) -> Result<Comparison, BenchError> {
         let mut queries = Vec::with_capacity(self.texts.len());
+        let mut missed = Vec::new();
         let mut ended = None;
         for (number, text) in &self.texts {
-            match self.alternate_query(nearfar, rival, *number, text) {
+            let compared = self.alternate_query(nearfar, rival, *number, text);
+            match compared.map_err(|error| self.missed(error, rival.who(), *number)) {
                 Ok(query) => queries.push(query),
-                Err(error) if !queries.is_empty() => {
+                Err(Ok(query)) => missed.push(query),
+                Err(Err(error)) if !queries.is_empty() => {
                     ended = Some(self.ended(error, rival.who(), *number)?);
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(Err(error)) => return Err(error),
             }
         }
         Ok(Comparison {
             who: rival.who(),
             version: rival.version().to_owned(),
             queries,
+            missed,
             ended,
         })
+    }
+
+    /// Leaves a query of TPC-DS out for which one side has another answer or none; else the error.
+    fn missed(&self, error: BenchError, who: Who, query: u8) -> Result<Missed, BenchError> {
+        let is_of_query = matches!(
+            error,
+            BenchError::Failed { .. } | BenchError::Mismatch { .. }
+        );
+        if self.options.suite == Suite::TpcH || !is_of_query {
+            return Err(error);
+        }
+        self.observer.on(&BenchEvent::Missed { who, query });
+        let reason = error.to_string();
+        Ok(Missed { query, reason })
     }
 
     fn alternate_query(
@@ -194,9 +224,9 @@ impl Field<'_> {
         let who = rival.who();
         self.observer
             .on(&BenchEvent::Checking { who, query: number });
-        let mine = self.answer(nearfar, number, text)?;
-        let theirs = self.answer(rival, number, text)?;
-        agree(number, who, &mine, &theirs)?;
+        let mine = self.answers(nearfar, number, text)?;
+        let theirs = self.answers(rival, number, text)?;
+        self.agree(number, who, &mine, &theirs)?;
         let query = self.in_turn(number, |side| match side {
             Side::Nearfar => nearfar.query(text),
             Side::Rival => rival.query(text),
@@ -221,8 +251,12 @@ impl Field<'_> {
         }
     }
 
-    /// Each query alternates between Nearfar with its accesses counted and Nearfar without.
-    fn compare_counting(&self, nearfar: &mut Contender) -> Result<Comparison, BenchError> {
+    /// Each query alternates between Nearfar with its accesses counted and Nearfar without; of TPC-H only, whose queries
+    /// tell what there is to tell.
+    fn compare_counting(&self, nearfar: &mut Contender) -> Result<Option<Comparison>, BenchError> {
+        if self.options.suite != Suite::TpcH {
+            return Ok(None);
+        }
         let mut queries = Vec::with_capacity(self.texts.len());
         for (number, text) in &self.texts {
             let query = self.in_turn(*number, |side| {
@@ -238,12 +272,13 @@ impl Field<'_> {
             queries.push(query);
         }
         nearfar.query("RESET nearfar.count_accesses")?;
-        Ok(Comparison {
+        Ok(Some(Comparison {
             who: NEARFAR,
             version: nearfar.version().to_owned(),
             queries,
+            missed: Vec::new(),
             ended: None,
-        })
+        }))
     }
 
     /// Runs of one query by two sides. Whoever comes first finds the caches as the other left them,
@@ -282,13 +317,15 @@ impl Field<'_> {
             ended: None,
         };
         for (number, text) in &self.texts {
-            match self.query_alone(contender, *number, text) {
-                Ok(query) => alone.queries.push(query),
-                Err(error) if alone.who != NEARFAR && !alone.queries.is_empty() => {
+            let ran = self.query_alone(contender, *number, text);
+            match ran.map_err(|error| self.missed(error, alone.who, *number)) {
+                Ok(query) => alone.queries.push(Ok(query)),
+                Err(Ok(missed)) => alone.queries.push(Err(missed.reason)),
+                Err(Err(error)) if alone.who != NEARFAR && !alone.queries.is_empty() => {
                     alone.ended = Some(self.ended(error, alone.who, *number)?);
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(Err(error)) => return Err(error),
             }
         }
         Ok(alone)
@@ -300,8 +337,8 @@ impl Field<'_> {
         contender: &mut Contender,
         number: u8,
         text: &str,
-    ) -> Result<(Answer, Vec<f64>), BenchError> {
-        let answer = self.answer(contender, number, text)?;
+    ) -> Result<(Answers, Vec<f64>), BenchError> {
+        let answer = self.answers(contender, number, text)?;
         let runs = (0..self.options.runs).map(|_| contender.query(text));
         let seconds = runs.collect::<Result<Vec<f64>, _>>()?;
         self.observer.on(&BenchEvent::Timed {
@@ -314,9 +351,23 @@ impl Field<'_> {
 
     fn pair(&self, nearfar: &Alone, rival: &Alone) -> Result<Comparison, BenchError> {
         let mut queries = Vec::with_capacity(rival.queries.len());
+        let mut missed = Vec::new();
         let both = nearfar.queries.iter().zip(&rival.queries);
-        for ((number, _), ((mine, nearfar), (theirs, seconds))) in self.texts.iter().zip(both) {
-            agree(*number, rival.who, mine, theirs)?;
+        for ((number, _), both) in self.texts.iter().zip(both) {
+            let ((mine, nearfar), (theirs, seconds)) = match both {
+                (Ok(mine), Ok(theirs)) => (mine, theirs),
+                (Err(reason), _) | (_, Err(reason)) => {
+                    missed.push(Missed {
+                        query: *number,
+                        reason: reason.clone(),
+                    });
+                    continue;
+                }
+            };
+            if let Err(error) = self.agree(*number, rival.who, mine, theirs) {
+                missed.push(self.missed(error, rival.who, *number)?);
+                continue;
+            }
             queries.push(QueryComparison {
                 number: *number,
                 nearfar: nearfar.clone(),
@@ -327,31 +378,47 @@ impl Field<'_> {
             who: rival.who,
             version: rival.version.clone(),
             queries,
+            missed,
             ended: rival.ended.clone(),
         })
     }
 
-    /// The answer to a query, which also warms the contender up.
-    fn answer(
+    /// The answer to a query, which also warms the contender up, and all of its rows where its limit leaves open which
+    /// it keeps.
+    fn answers(
         &self,
         contender: &mut Contender,
         number: u8,
         text: &str,
-    ) -> Result<Answer, BenchError> {
+    ) -> Result<Answers, BenchError> {
         let name = format!("{}-q{number}.parquet", contender.who().name());
         let path = self.directory.join(name);
+        let all = match self.options.suite.unlimited(number) {
+            Some(text) => {
+                contender.save(text, &path)?;
+                Some(read_answer(&path)?)
+            }
+            None => None,
+        };
         contender.save(text, &path)?;
-        read_answer(&path)
+        let kept = read_answer(&path)?;
+        Ok(Answers { kept, all })
     }
-}
 
-fn agree(number: u8, who: Who, mine: &Answer, theirs: &Answer) -> Result<(), BenchError> {
-    match mine.difference(theirs, queries::order_by(number)) {
-        None => Ok(()),
-        Some(difference) => Err(BenchError::Mismatch {
-            number,
-            contender: who.to_string(),
-            difference: Box::new(difference),
-        }),
+    fn agree(
+        &self,
+        number: u8,
+        who: Who,
+        mine: &Answers,
+        theirs: &Answers,
+    ) -> Result<(), BenchError> {
+        match mine.difference(theirs, self.options.suite.order_by(number)) {
+            None => Ok(()),
+            Some(difference) => Err(BenchError::Mismatch {
+                number,
+                contender: who.to_string(),
+                difference: Box::new(difference),
+            }),
+        }
     }
 }

@@ -1,8 +1,8 @@
-//! TPC-H as Parquet files, from which all contenders load, and answers in such files.
+//! The tables of a benchmark as Parquet files, from which all contenders load, and answers in such files.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use nearfar_sql::load::{Batches, tpch};
+use nearfar_sql::load::Batches;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::error::BenchError;
+use crate::tpch::Suite;
 use crate::tpch::TpchError;
 use crate::tpch::answer::Answer;
 
@@ -20,16 +21,19 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// for tables of a few rows. Compressed by Snappy, else as the writer has it. Returns the bytes.
 pub fn write_table(
     directory: &Path,
+    suite: Suite,
     table: &str,
     scale_factor: f64,
     threads: usize,
 ) -> Result<u64, BenchError> {
     let folder = directory.join(table);
     fs::create_dir_all(&folder).map_err(|source| BenchError::file(&folder, source))?;
-    let rows = tpch::rows(table, scale_factor, threads).map_err(|source| TpchError::Table {
-        table: table.to_owned(),
-        source: Box::new(source),
-    })?;
+    let rows = suite
+        .rows(table, scale_factor, threads)
+        .map_err(|source| TpchError::Table {
+            table: table.to_owned(),
+            source: Box::new(source),
+        })?;
     let schema = &rows.schema;
     let write = |(index, part): (usize, Batches)| {
         write_part(folder.join(format!("{index:03}.parquet")), schema, part)

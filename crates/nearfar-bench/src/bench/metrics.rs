@@ -3,14 +3,17 @@
 //!
 //! | metric | unit | dimensions |
 //! |---|---|---|
-//! | `tpch_geomean_ratio_memtable`, `tpch_geomean_ratio_duckdb` | ratio | `rival_version` |
-//! | `tpch_query_ratio_memtable`, `tpch_query_ratio_duckdb` | ratio | `query`, `nearfar_seconds`, `rival_seconds`, their `_min` and `_max` |
+//! | `tpch_geomean_ratio_memtable`, `…_duckdb`, `…_hyper` | ratio | `rival_version` |
+//! | `tpch_geomean_ratio_best` | ratio | against the better rival in each query |
+//! | `tpch_query_ratio_memtable`, `…_duckdb`, `…_hyper` | ratio | `query`, `nearfar_seconds`, `rival_seconds`, their `_min` and `_max` |
 //! | `load_ratio_datafusion` | ratio | `nearfar_seconds`, `datafusion_seconds`, `file_bytes` |
 //! | `load_seconds` | s | `contender` |
 //! | `load_peak_ratio` | ratio | `contender` |
 //! | `resident_bytes_ratio_memtable` | ratio | `table` (`all` for the sum), `nearfar_bytes`, `memtable_bytes` |
 //! | `counter_overhead_ratio` | ratio | geometric mean of the time with accesses counted over without |
+//! | `tpcds_queries_right` | queries | `of`, `against` |
 //!
+//! Those of TPC-DS begin with `tpcds`, and a query that is left out has an unavailable ratio with the reason.
 //! All carry `scale_factor`, `threads`, and `turns`: `alternating` or `apart`. A rival that did not
 //! take part has an unavailable geometric mean, and one that ended in a query an unavailable ratio there. DataFusion's tables in memory run at their defaults, which includes the
 //! platform's allocator as it comes.
@@ -22,6 +25,7 @@ use serde_json::{Value, json};
 use super::contender::Rival;
 use super::outcome::{BenchOutcome, Comparison, ContenderLoads, QueryComparison, around};
 use super::serve::Role;
+use crate::tpch::Suite;
 
 const MEASURED: Kind = Kind::Measured;
 
@@ -35,6 +39,7 @@ impl BenchOutcome {
             .map(|rival| rival.name())
             .collect();
         json!({
+            "benchmark": self.options.suite.to_string(),
             "scale factor": self.options.scale_factor,
             "threads": self.options.threads,
             "runs": self.options.runs,
@@ -50,12 +55,12 @@ impl BenchOutcome {
         let mut metrics: Vec<Metric> = self
             .comparisons
             .iter()
-            .flat_map(comparison_metrics)
+            .flat_map(|comparison| comparison_metrics(self.options.suite, comparison))
             .collect();
         metrics.extend(
             self.absent
                 .iter()
-                .map(|(rival, reason)| absent_metric(*rival, reason)),
+                .map(|(rival, reason)| absent_metric(self.options.suite, *rival, reason)),
         );
         metrics.extend(self.loads.iter().flat_map(load_metrics));
         let own = self
@@ -65,12 +70,12 @@ impl BenchOutcome {
             metrics.push(self.load_ratio(nearfar, memtable));
             metrics.extend(resident_metrics(nearfar, memtable));
         }
-        metrics.push(Metric::of_runs(
-            "counter_overhead_ratio",
-            &self.counting.geometric_mean_ratio(),
-            "ratio",
-            MEASURED,
-        ));
+        metrics.extend(self.best_metric());
+        metrics.extend(self.right_metric());
+        metrics.extend(self.counting.iter().map(|counting| {
+            let ratio = counting.geometric_mean_ratio();
+            Metric::of_runs("counter_overhead_ratio", &ratio, "ratio", MEASURED)
+        }));
         for metric in &mut metrics {
             let dimensions = &mut metric.dimensions;
             dimensions.insert("scale_factor".to_owned(), json!(self.options.scale_factor));
@@ -78,6 +83,31 @@ impl BenchOutcome {
             dimensions.insert("turns".to_owned(), json!(self.options.turns.name()));
         }
         metrics
+    }
+
+    /// Nearfar against the better of several rivals, query by query.
+    fn best_metric(&self) -> Option<Metric> {
+        if self.options.rivals.len() < 2 {
+            return None;
+        }
+        let name = format!("{}_geomean_ratio_best", self.options.suite.name());
+        Some(match self.best_ratio() {
+            Some(ratio) => Metric::new(&name, ratio, "ratio", MEASURED),
+            None => {
+                let reason = "fewer than two rivals took part in the same queries";
+                Metric::unavailable(&name, reason, "ratio", MEASURED)
+            }
+        })
+    }
+
+    /// How many queries of TPC-DS have the answer of the last contender that took part.
+    fn right_metric(&self) -> Option<Metric> {
+        let last = self.comparisons.last();
+        let last = last.filter(|_| self.options.suite == Suite::TpcDs)?;
+        let right = last.queries.len() as f64;
+        let metric = Metric::new("tpcds_queries_right", right, "queries", MEASURED);
+        let of = self.options.queries.len();
+        Some(metric.with("of", of).with("against", last.who.name()))
     }
 
     fn load_ratio(&self, nearfar: &ContenderLoads, memtable: &ContenderLoads) -> Metric {
@@ -91,26 +121,33 @@ impl BenchOutcome {
     }
 }
 
-fn comparison_metrics(comparison: &Comparison) -> Vec<Metric> {
-    let rival = comparison.who.name();
-    let name = format!("tpch_geomean_ratio_{rival}");
-    let mean = Metric::of_runs(&name, &comparison.geometric_mean_ratio(), "ratio", MEASURED)
-        .with("rival_version", comparison.version.as_str());
+fn comparison_metrics(suite: Suite, comparison: &Comparison) -> Vec<Metric> {
+    let (suite, rival) = (suite.name(), comparison.who.name());
+    let name = format!("{suite}_geomean_ratio_{rival}");
+    let mean = match comparison.queries.is_empty() {
+        true => Metric::unavailable(&name, "no query was compared", "ratio", MEASURED),
+        false => Metric::of_runs(&name, &comparison.geometric_mean_ratio(), "ratio", MEASURED),
+    };
+    let name = format!("{suite}_query_ratio_{rival}");
+    let mean = mean.with("rival_version", comparison.version.as_str());
     let queries = comparison
         .queries
         .iter()
-        .map(|query| query_metric(rival, query));
+        .map(|query| query_metric(&name, query));
+    let missed = comparison.missed.iter().map(|missed| {
+        let metric = Metric::unavailable(&name, &missed.reason, "ratio", MEASURED);
+        metric.with("query", missed.query)
+    });
     let ended = comparison.ended.iter().map(|ended| {
         let reason = format!("{} ended in this query: {}", comparison.who, ended.reason);
-        let name = format!("tpch_query_ratio_{rival}");
         Metric::unavailable(&name, &reason, "ratio", MEASURED).with("query", ended.query)
     });
-    std::iter::once(mean).chain(queries).chain(ended).collect()
+    let all = std::iter::once(mean).chain(queries);
+    all.chain(missed).chain(ended).collect()
 }
 
-fn query_metric(rival: &str, query: &QueryComparison) -> Metric {
-    let name = format!("tpch_query_ratio_{rival}");
-    let metric = Metric::of_runs(&name, &query.ratio(), "ratio", MEASURED);
+fn query_metric(name: &str, query: &QueryComparison) -> Metric {
+    let metric = Metric::of_runs(name, &query.ratio(), "ratio", MEASURED);
     let seconds = [
         ("nearfar", query.nearfar_summary()),
         ("rival", query.rival_summary()),
@@ -126,8 +163,8 @@ fn query_metric(rival: &str, query: &QueryComparison) -> Metric {
     )
 }
 
-fn absent_metric(rival: Rival, reason: &str) -> Metric {
-    let name = format!("tpch_geomean_ratio_{}", rival.name());
+fn absent_metric(suite: Suite, rival: Rival, reason: &str) -> Metric {
+    let name = format!("{}_geomean_ratio_{}", suite.name(), rival.name());
     Metric::unavailable(&name, reason, "ratio", MEASURED)
 }
 

@@ -16,12 +16,12 @@ pub struct BenchOutcome {
     pub options: BenchOptions,
     /// Bytes of the Parquet files.
     pub file_bytes: u64,
-    /// Loads by Nearfar and by DataFusion into its own tables.
-    pub loads: [ContenderLoads; 2],
-    /// Queries against DataFusion's own tables, then against each rival that took part.
+    /// Loads by Nearfar, and by DataFusion into its own tables where these take part.
+    pub loads: Vec<ContenderLoads>,
+    /// Queries against DataFusion's own tables where these take part, then against each rival that took part.
     pub comparisons: Vec<Comparison>,
-    /// Queries on Nearfar with accesses counted, against the same without.
-    pub counting: Comparison,
+    /// Queries on Nearfar with accesses counted, against the same without; of TPC-H.
+    pub counting: Option<Comparison>,
     /// Rivals that did not take part, and why.
     pub absent: Vec<(Rival, String)>,
 }
@@ -64,8 +64,19 @@ pub struct Comparison {
     pub version: String,
     /// In the order asked for.
     pub queries: Vec<QueryComparison>,
+    /// Queries that are left out.
+    pub missed: Vec<Missed>,
     /// Where the rival ended before it had run all queries.
     pub ended: Option<Ended>,
+}
+
+/// A query that could not be compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missed {
+    /// The query.
+    pub query: u8,
+    /// Which contender failed and how, or where the answers differ.
+    pub reason: String,
 }
 
 /// The end of a contender in the middle of a comparison, as where memory did not suffice for it.
@@ -160,6 +171,27 @@ impl Comparison {
 }
 
 impl BenchOutcome {
+    /// Nearfar's time over that of the better rival, query by query: the geometric mean over the queries that were
+    /// compared with all rivals of the larger ratio of the medians. None with fewer than two rivals.
+    pub fn best_ratio(&self) -> Option<f64> {
+        let rivals = self.comparisons.iter();
+        let rivals: Vec<&Comparison> = rivals
+            .filter(|comparison| matches!(comparison.who, Who::Rival(_)))
+            .collect();
+        let (first, others) = rivals.split_first()?;
+        let of_all = |query: &QueryComparison| {
+            others
+                .iter()
+                .try_fold(query.ratio().median, |ratio, other| {
+                    let same = other.queries.iter();
+                    let same = same.clone().find(|other| other.number == query.number)?;
+                    Some(ratio.max(same.ratio().median))
+                })
+        };
+        let ratios: Vec<f64> = first.queries.iter().filter_map(of_all).collect();
+        (!others.is_empty() && !ratios.is_empty()).then(|| geometric_mean(ratios))
+    }
+
     /// The loads of `role`.
     pub fn loads_of(&self, role: Role) -> Option<&ContenderLoads> {
         self.loads.iter().find(|loads| loads.who == Who::Own(role))
@@ -174,5 +206,46 @@ pub(super) fn around(ratio: f64, of_runs: impl Iterator<Item = f64>) -> Summary 
         min: spread.min.min(ratio),
         max: spread.max.max(ratio),
         runs: spread.runs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn against(rival: Rival, seconds: &[(u8, f64)]) -> Comparison {
+        let query = |&(number, seconds): &(u8, f64)| QueryComparison {
+            number,
+            nearfar: vec![2.0],
+            rival: vec![seconds],
+        };
+        Comparison {
+            who: Who::Rival(rival),
+            version: String::new(),
+            queries: seconds.iter().map(query).collect(),
+            missed: Vec::new(),
+            ended: None,
+        }
+    }
+
+    #[test]
+    fn the_better_rival_counts_query_by_query() {
+        let mut outcome = BenchOutcome {
+            options: BenchOptions::default(),
+            file_bytes: 0,
+            loads: Vec::new(),
+            comparisons: vec![against(Rival::DuckDb, &[(1, 1.0), (2, 8.0), (3, 1.0)])],
+            counting: None,
+            absent: Vec::new(),
+        };
+        assert_eq!(outcome.best_ratio(), None);
+        let hyper = against(Rival::Hyper, &[(1, 4.0), (2, 4.0)]);
+        outcome.comparisons.push(hyper);
+        // Twice DuckDB's time in query 1, and half of Hyper's in query 2.
+        assert!(
+            outcome
+                .best_ratio()
+                .is_some_and(|ratio| (ratio - 1.0).abs() < 1e-9)
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Every contender is a process of its own, so that each has its allocator, its threads and its
 //! memory to itself. It says [`Reply::Ready`] (or [`Reply::Absent`] and ends); then every request, a
 //! line of JSON on its standard input, is answered by one line on its standard output. It ends when
-//! its input does. `rivals/duckdb.py` speaks the same protocol.
+//! its input does. `rivals/duckdb.py` and `rivals/hyper.py` speak the same protocol.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

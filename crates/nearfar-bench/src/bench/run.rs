@@ -8,11 +8,14 @@ use super::contender::{Launch, Rival, Who};
 use super::error::BenchError;
 use super::field::Field;
 use super::outcome::{BenchOutcome, Turns};
-use crate::tpch::{TpchError, TpchOptions, queries};
+use crate::tpch::{Suite, TpchError, TpchOptions};
 
 /// What is compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchOptions {
+    /// Tables and queries. A query of TPC-DS that fails or has another answer is left out with the reason; one of TPC-H ends
+    /// the comparison.
+    pub suite: Suite,
     /// Size of the data; 1 is about 1 GB as text.
     pub scale_factor: f64,
     /// Threads of every contender.
@@ -25,7 +28,9 @@ pub struct BenchOptions {
     pub turns: Turns,
     /// Timed loads by Nearfar and by DataFusion, in turn, each in a fresh process.
     pub load_runs: u32,
-    /// Rivals beside DataFusion's tables in memory, which always take part.
+    /// Whether DataFusion's tables in memory take part.
+    pub memtable: bool,
+    /// Rivals beside those.
     pub rivals: Vec<Rival>,
     /// The folder in which Parquet files are written, about 0.4 GB per scale factor; they are
     /// removed in the end. The system's for temporary files if none.
@@ -33,16 +38,25 @@ pub struct BenchOptions {
 }
 
 impl Default for BenchOptions {
+    /// As [`BenchOptions::of`] TPC-H.
+    fn default() -> Self {
+        Self::of(Suite::TpcH)
+    }
+}
+
+impl BenchOptions {
     /// Scale factor 1, all processors, all queries, five runs in turn, three loads, no further
     /// rivals.
-    fn default() -> Self {
+    pub fn of(suite: Suite) -> Self {
         Self {
+            suite,
             scale_factor: 1.0,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
-            queries: queries::NUMBERS.collect(),
+            queries: suite.numbers().collect(),
             runs: 5,
             turns: Turns::Alternating,
             load_runs: 3,
+            memtable: true,
             rivals: Vec::new(),
             directory: None,
         }
@@ -78,6 +92,13 @@ pub enum BenchEvent {
     Absent {
         /// Which rival.
         rival: Rival,
+    },
+    /// A query is left out of a comparison.
+    Missed {
+        /// Against whom.
+        who: Who,
+        /// The query.
+        query: u8,
     },
     /// A contender ended in a query; what it did before is kept.
     Ended {
@@ -136,7 +157,7 @@ impl BenchObserver for () {
     fn on(&self, _: &BenchEvent) {}
 }
 
-/// Compares all-near Nearfar with DataFusion's own tables in memory and with the rivals asked for.
+/// Compares all-near Nearfar with DataFusion's own tables in memory, if asked for, and with rivals.
 ///
 /// All load the same Parquet files. No more than two hold the data concurrently, or one where they run
 /// [apart](Turns::Apart).
@@ -150,8 +171,8 @@ pub fn compare(
 ) -> Result<BenchOutcome, BenchError> {
     let texts = texts(options)?;
     let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let directory =
-        ScratchFolder::make(&parent, "tpch").map_err(|source| BenchError::file(&parent, source))?;
+    let directory = ScratchFolder::make(&parent, options.suite.name())
+        .map_err(|source| BenchError::file(&parent, source))?;
     let field = Field {
         options,
         launcher,
@@ -176,6 +197,7 @@ pub fn compare(
 
 fn texts(options: &BenchOptions) -> Result<Vec<(u8, String)>, TpchError> {
     let workload = TpchOptions {
+        suite: options.suite,
         scale_factor: options.scale_factor,
         queries: options.queries.clone(),
         runs: options.runs.min(options.load_runs),

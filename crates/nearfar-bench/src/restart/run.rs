@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::error::RestartBenchError;
 use super::start::{Order, Step};
 use crate::bench::write_table;
-use crate::tpch::{TpchOptions, queries};
+use crate::tpch::{Suite, TpchOptions, queries};
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,7 +202,13 @@ impl<'a> Size<'a> {
         for table in tpch::TABLES {
             progress(format!("{at}: writing {table} to Parquet files"));
             let threads = self.options.threads;
-            parquet_bytes += write_table(&self.parquet(), table, self.scale_factor, threads)?;
+            parquet_bytes += write_table(
+                &self.parquet(),
+                Suite::TpcH,
+                table,
+                self.scale_factor,
+                threads,
+            )?;
         }
         for way in [Way::Pool, Way::DataDirectory, Way::DuckDb] {
             if !(way.is_duckdb() && absent.is_some()) {

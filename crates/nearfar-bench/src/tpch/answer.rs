@@ -184,7 +184,7 @@ impl Answer {
     /// The answer that `batches` hold.
     ///
     /// # Errors
-    /// A type that no query of TPC-H answers with, or a number beyond 38 digits.
+    /// A type that no query of TPC-H or TPC-DS answers with, or a number beyond 38 digits.
     pub fn from_batches(batches: &[RecordBatch]) -> Result<Self, ArrowError> {
         let mut answer = Self {
             columns: Vec::new(),
@@ -219,19 +219,21 @@ impl Answer {
     /// `order_by`; none if it does not. An answer without batches has no columns, and then no rows
     /// of the other are expected.
     pub fn difference(&self, found: &Self, order_by: &[usize]) -> Option<Difference> {
+        self.shape_difference(found)
+            .or_else(|| self.order_difference(found, order_by))
+            .or_else(|| self.cell_difference(found))
+    }
+
+    fn shape_difference(&self, found: &Self) -> Option<Difference> {
         if self.rows.len() != found.rows.len() {
             let (expected, found) = (self.rows.len(), found.rows.len());
             return Some(Difference::Rows { expected, found });
         }
-        if self.rows.is_empty() {
-            return None;
-        }
-        if self.columns.len() != found.columns.len() {
+        if !self.rows.is_empty() && self.columns.len() != found.columns.len() {
             let (expected, found) = (self.columns.len(), found.columns.len());
             return Some(Difference::Columns { expected, found });
         }
-        self.order_difference(found, order_by)
-            .or_else(|| self.cell_difference(found))
+        None
     }
 
     fn order_difference(&self, found: &Self, order_by: &[usize]) -> Option<Difference> {
@@ -303,6 +305,29 @@ impl Answer {
         };
         let within = (expected - actual).abs() <= unit.max(FLOAT_TOLERANCE * expected.abs());
         within || expected == actual || (expected.is_nan() && actual.is_nan())
+    }
+}
+
+/// The answer to a query, and all of its rows where it has a limit that leaves open which of them it keeps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answers {
+    /// With the limit.
+    pub kept: Answer,
+    /// Without it.
+    pub all: Option<Answer>,
+}
+
+impl Answers {
+    /// Where `found` differs from these. With a limit, the rows that are kept agree in the columns `order_by` and in
+    /// number, and all rows in everything.
+    pub fn difference(&self, found: &Self, order_by: &[usize]) -> Option<Difference> {
+        match (&self.all, &found.all) {
+            (Some(all), Some(found_all)) => all
+                .difference(found_all, &[])
+                .or_else(|| self.kept.shape_difference(&found.kept))
+                .or_else(|| self.kept.order_difference(&found.kept, order_by)),
+            _ => self.kept.difference(&found.kept, order_by),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The eight tables in memory: Nearfar's, and DataFusion's own beside them to check against.
+//! The tables in memory: Nearfar's, and DataFusion's own beside them to check against.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -7,7 +7,7 @@ use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionContext;
 use nearfar_memory::{Placement, TierId};
 use nearfar_sql::engine::Engine;
-use nearfar_sql::load::{Batches, Load, Progress, tpch};
+use nearfar_sql::load::{Batches, Load, Progress, Rows};
 use nearfar_table::placement::{ColumnAccess, ColumnPlacements};
 use nearfar_table::table::Table;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::error::TpchError;
 use super::observer::{Event, Observer};
+use super::suite::Suite;
 
 /// One table, loaded.
 #[derive(Debug, Clone)]
@@ -38,24 +39,27 @@ pub struct LoadedTable {
 /// A table that is refused by the memory system.
 pub async fn load_all(
     engine: &Arc<Engine>,
+    suite: Suite,
     scale_factor: f64,
     own: Option<&SessionContext>,
     observer: &dyn Observer,
 ) -> Result<Vec<LoadedTable>, TpchError> {
-    let mut tables = Vec::with_capacity(tpch::TABLES.len());
-    for name in tpch::TABLES {
+    let mut tables = Vec::with_capacity(suite.tables().len());
+    for &name in suite.tables() {
         let failed = |source| TpchError::Table {
             table: name.to_owned(),
             source: Box::new(source),
         };
         let progress = Arc::new(Progress::default());
-        let expected_rows = expected_rows(name, scale_factor);
+        let expected_rows = suite.expected_rows(name, scale_factor);
         observer.on(&Event::Loading {
             table: name,
             expected_rows,
             progress: &progress,
         });
-        let mut rows = tpch::rows(name, scale_factor, engine.threads()).map_err(failed)?;
+        let mut rows = suite
+            .rows(name, scale_factor, engine.threads())
+            .map_err(failed)?;
         let schema = Arc::clone(&rows.schema);
         let copies = own.map(|_| copied(&mut rows.parts));
         let loaded = load(engine, name, rows, &progress).await?;
@@ -77,7 +81,7 @@ pub async fn load_all(
 async fn load(
     engine: &Arc<Engine>,
     name: &'static str,
-    rows: tpch::Rows,
+    rows: Rows,
     progress: &Arc<Progress>,
 ) -> Result<LoadedTable, TpchError> {
     let load = Load {
@@ -166,21 +170,6 @@ pub async fn unblocked<T: Send + 'static>(
     }
 }
 
-/// Rows of a table, as TPC-H 4.2.5 gives them; those of lineitem vary by a few per cent.
-fn expected_rows(table: &str, scale_factor: f64) -> u64 {
-    let rows_at_one = match table {
-        "region" => return 5,
-        "nation" => return 25,
-        "supplier" => 10_000.0,
-        "customer" => 150_000.0,
-        "part" => 200_000.0,
-        "partsupp" => 800_000.0,
-        "orders" => 1_500_000.0,
-        _ => 6_001_215.0,
-    };
-    (rows_at_one * scale_factor) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -188,7 +177,7 @@ mod tests {
 
     #[test]
     fn copies_are_what_passed() -> Result<(), EngineError> {
-        let mut rows = tpch::rows("nation", 1.0, 2)?;
+        let mut rows = Suite::TpcH.rows("nation", 1.0, 2)?;
         let copies = copied(&mut rows.parts);
         let passed: Vec<RecordBatch> = rows.parts.remove(0).collect::<Result<_, _>>()?;
         let own = crate::database::own_context(1);

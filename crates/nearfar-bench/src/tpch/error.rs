@@ -5,20 +5,26 @@ use nearfar_sql::error::EngineError;
 use nearfar_table::placement::StrategyError;
 
 use super::answer::Difference;
+use super::suite::Suite;
 
-/// Errors of TPC-H runs.
+/// Errors of runs of TPC-H and TPC-DS.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TpchError {
-    /// A query that TPC-H does not have.
-    #[error("TPC-H has no query {number}: its queries are 1 to 22")]
+    /// A query that the benchmark does not have.
+    #[error("{suite} has no query {number}: its queries are 1 to {}", suite.numbers().end())]
     UnknownQuery {
+        /// The benchmark.
+        suite: Suite,
         /// The query.
         number: u8,
     },
     /// Nothing to run.
-    #[error("no queries to run: name at least one of 1 to 22")]
-    NoQueries,
+    #[error("no queries to run: name at least one of 1 to {}", suite.numbers().end())]
+    NoQueries {
+        /// The benchmark.
+        suite: Suite,
+    },
     /// Nothing to time.
     #[error("each query must run at least once")]
     NoRuns,

@@ -13,8 +13,9 @@
 //! | `tpch_relative_throughput` | ratio | `placement`; published ones: `system`, `source` |
 //! | `tpch_relative_geomean` | ratio | `placement` |
 //! | `tpch_checked_queries` | queries | |
+//! | `throughput_ratio_to_near` | ratio | `placement`: `tpch_relative_throughput` without a benchmark in its name |
 //!
-//! All carry `scale_factor` and `threads`, but for published ones.
+//! Those of TPC-DS begin with `tpcds`. All carry `scale_factor` and `threads`, but for published ones, which are of TPC-H.
 
 use nearfar_measure::Kind;
 use nearfar_measure::results::Metric;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::outcome::{BytesByTier, Outcome, PlacementOutcome, TableOutcome};
 use super::published::{self, PublishedThroughput};
+use super::suite::Suite;
 
 impl Outcome {
     /// What was run, for the header of results and reports.
@@ -39,6 +41,7 @@ impl Outcome {
                 None => far.name.clone(),
             });
         json!({
+            "benchmark": self.options.suite.to_string(),
             "scale factor": self.options.scale_factor,
             "threads": self.threads,
             "runs": self.options.runs,
@@ -51,6 +54,7 @@ impl Outcome {
     /// All figures of the run, and the published ones.
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics: Vec<Metric> = self.tables.iter().map(table_metric).collect();
+        let suite = self.options.suite;
         if let Some(checked) = &self.checked {
             let count = checked.len() as f64;
             metrics.push(Metric::new(
@@ -68,11 +72,16 @@ impl Outcome {
             );
         }
         for metric in &mut metrics {
+            if let Some(rest) = metric.metric.strip_prefix("tpch_") {
+                metric.metric = format!("{}_{rest}", suite.name());
+            }
             let dimensions = &mut metric.dimensions;
             dimensions.insert("scale_factor".to_owned(), json!(self.options.scale_factor));
             dimensions.insert("threads".to_owned(), json!(self.threads));
         }
-        metrics.extend(published::hyrise().iter().map(published_metric));
+        if suite == Suite::TpcH {
+            metrics.extend(published::hyrise().iter().map(published_metric));
+        }
         metrics
     }
 }
@@ -118,12 +127,8 @@ fn placement_metrics(placed: &PlacementOutcome, near: &PlacementOutcome) -> Vec<
         kind,
     ));
     let relative = placed.relative_throughput_of_runs(near);
-    metrics.push(Metric::of_runs(
-        "tpch_relative_throughput",
-        &relative,
-        "ratio",
-        kind,
-    ));
+    let names = ["tpch_relative_throughput", "throughput_ratio_to_near"];
+    metrics.extend(names.map(|name| Metric::of_runs(name, &relative, "ratio", kind)));
     let placement = placed.placement.to_string();
     metrics
         .into_iter()

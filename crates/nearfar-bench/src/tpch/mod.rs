@@ -1,6 +1,6 @@
-//! TPC-H under placements: generate, check, place, time, report.
+//! TPC-H and TPC-DS under placements: generate, check, place, time, report.
 //!
-//! [`run`] generates the eight tables in memory, checks the answers of the queries against
+//! [`run`] generates the tables of a [`Suite`] in memory, checks the answers of the queries against
 //! DataFusion's own tables in memory, and times the queries with all data near and under every
 //! placement asked for (weisgut-2025 section 6 does so with Hyrise). The [`Outcome`] turns into
 //! [`Outcome::metrics`] for programs and a [`report`](fn@report) for people.
@@ -16,6 +16,7 @@ pub mod published;
 pub mod queries;
 mod report;
 mod run;
+mod suite;
 
 pub use error::TpchError;
 pub use observer::{Event, Observer};
@@ -26,3 +27,4 @@ pub use outcome::{
 };
 pub use report::report;
 pub use run::run;
+pub use suite::Suite;

@@ -4,15 +4,17 @@ use nearfar_memory::{MemorySystem, PlaceError, PlaceName, PlacementSpec, TierId}
 use nearfar_table::placement::{ColumnAccess, NearBudget, Strategy, StrategyError};
 
 use super::error::TpchError;
-use super::queries;
+use super::suite::Suite;
 
 /// The largest scale factor that TPC-H defines.
 const SCALE_FACTOR_MAX: f64 = 100_000.0;
 
-/// What a run of TPC-H under placements does. Threads, budgets and the far tier's profile are the
+/// What a run of TPC-H or TPC-DS under placements does. Threads, budgets and the far tier's profile are the
 /// engine's.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TpchOptions {
+    /// Tables and queries.
+    pub suite: Suite,
     /// Size of the data; 1 is about 1 GB as text.
     pub scale_factor: f64,
     /// Placements to run under, in order. All near always runs first, as the base of comparison.
@@ -27,12 +29,20 @@ pub struct TpchOptions {
 }
 
 impl Default for TpchOptions {
-    /// Scale factor 1, all queries, three runs, the placements of [`default_placements`], checked.
+    /// As [`TpchOptions::of`] TPC-H.
     fn default() -> Self {
+        Self::of(Suite::TpcH)
+    }
+}
+
+impl TpchOptions {
+    /// Scale factor 1, all queries, three runs, the placements of [`default_placements`], checked.
+    pub fn of(suite: Suite) -> Self {
         Self {
+            suite,
             scale_factor: 1.0,
             placements: default_placements(NearBudget::Share(0.25)),
-            queries: queries::NUMBERS.collect(),
+            queries: suite.numbers().collect(),
             runs: 3,
             check: true,
         }
@@ -77,7 +87,7 @@ impl TpchOptions {
     /// The queries' numbers and texts.
     ///
     /// # Errors
-    /// A scale factor, a query or a number of runs that TPC-H does not have.
+    /// A scale factor, a query or a number of runs that the benchmark does not have.
     pub fn texts(&self) -> Result<Vec<(u8, String)>, TpchError> {
         let scale_factor = self.scale_factor;
         if !(scale_factor > 0.0 && scale_factor <= SCALE_FACTOR_MAX) {
@@ -87,12 +97,13 @@ impl TpchOptions {
             return Err(TpchError::NoRuns);
         }
         if self.queries.is_empty() {
-            return Err(TpchError::NoQueries);
+            return Err(TpchError::NoQueries { suite: self.suite });
         }
         let text = |&number: &u8| {
-            queries::query(number, scale_factor)
-                .map(|text| (number, text))
-                .ok_or(TpchError::UnknownQuery { number })
+            let text = self.suite.query(number, scale_factor);
+            let suite = self.suite;
+            text.map(|text| (number, text))
+                .ok_or(TpchError::UnknownQuery { suite, number })
         };
         self.queries.iter().map(text).collect()
     }

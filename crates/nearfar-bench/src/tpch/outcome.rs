@@ -9,7 +9,7 @@ use super::options::TpchOptions;
 /// Bytes by tier name, near to far.
 pub type BytesByTier = Vec<(String, u64)>;
 
-/// A run of TPC-H under placements.
+/// A run of TPC-H or TPC-DS under placements.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// What was run.
@@ -22,6 +22,8 @@ pub struct Outcome {
     pub tables: Vec<TableOutcome>,
     /// Queries whose answers agree with DataFusion's over its own tables; none if not checked.
     pub checked: Option<Vec<u8>>,
+    /// Queries whose answers were to be checked, but DataFusion could not answer, and why.
+    pub unchecked: Vec<(u8, String)>,
     /// By placement, all near first.
     pub placements: Vec<PlacementOutcome>,
 }

@@ -6,10 +6,11 @@ use nearfar_measure::{Kind, Summary};
 
 use super::outcome::{BytesByTier, Outcome, PlacementOutcome};
 use super::published::{self, PublishedThroughput};
+use super::suite::Suite;
 
 /// The page of `outcome`. `header` tells the machine and the command to repeat the run with.
 pub fn report(outcome: &Outcome, header: &Header) -> Report {
-    let mut report = Report::new("TPC-H on near and far memory");
+    let mut report = Report::new(&format!("{} on near and far memory", outcome.options.suite));
     report.subtitle(format!(
         "Scale factor {}, {} queries, {} threads, {} placements",
         outcome.options.scale_factor,
@@ -50,14 +51,16 @@ fn shell_words(arguments: &[String]) -> String {
 fn introduce(report: &mut Report, outcome: &Outcome) {
     let checked = match &outcome.checked {
         Some(checked) => format!(
-            "The answers to all {} queries were checked against DataFusion's own tables in memory.",
-            checked.len()
+            "The answers to {} of {} queries were checked against DataFusion's own tables in memory.",
+            checked.len(),
+            outcome.options.queries.len()
         ),
         None => "The answers were not checked in this run.".to_owned(),
     };
     report.paragraph(format!(
-        "The queries of TPC-H over tables whose columns lie on near memory, on far memory, or on \
-         both. {checked}"
+        "The queries of {} over tables whose columns lie on near memory, on far memory, or on \
+         both. {checked}",
+        outcome.options.suite
     ));
     if let Some(after) = outcome.far.as_ref().and_then(|far| far.modelled.as_ref()) {
         report.note(
@@ -101,12 +104,21 @@ fn throughput(report: &mut Report, outcome: &Outcome, near: &PlacementOutcome) {
         .series(published::SYSTEM, Kind::Published)
         .reference(1.0, "all near");
     for placed in others {
-        let published = published::hyrise_for(&placed.placement);
+        let published = match outcome.options.suite {
+            Suite::TpcH => published::hyrise_for(&placed.placement),
+            Suite::TpcDs => None,
+        };
         let bars = std::iter::once(Bar::from(placed.relative_throughput_of_runs(near)));
         let bars = bars.chain(published.as_ref().map(published_bar));
         chart.group(placed.placement.to_string(), bars);
     }
     report.bars(chart).table(summary_table(outcome, near));
+    if outcome.options.suite == Suite::TpcH {
+        published_throughput(report);
+    }
+}
+
+fn published_throughput(report: &mut Report) {
     report.subheading("Published for Hyrise").paragraph(
         "For orientation: another database, ten concurrent clients, scale factor 100, and real devices.",
     );

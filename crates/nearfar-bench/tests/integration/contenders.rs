@@ -4,6 +4,7 @@ use nearfar_bench::bench::{
     BenchError, BenchOptions, BenchOutcome, Contender, Launch, Processes, Rival, Role, Turns, Who,
     compare, serve,
 };
+use nearfar_bench::tpch::Suite;
 use nearfar_topology::Known;
 use std::io::{BufRead, BufReader, Write, pipe};
 use std::path::PathBuf;
@@ -33,12 +34,14 @@ fn without_python() -> Processes {
 
 fn small() -> BenchOptions {
     BenchOptions {
+        suite: Suite::TpcH,
         scale_factor: 0.01,
         threads: 2,
         queries: vec![1, 6, 16],
         runs: 2,
         turns: Turns::Alternating,
         load_runs: 1,
+        memtable: true,
         rivals: vec![Rival::DuckDb],
         directory: None,
     }
@@ -190,4 +193,86 @@ fn a_contender_that_ends_or_babbles_is_named() {
     assert!(babble.to_string().contains("hello"), "{babble}");
     let missing = without_python().launch(who).expect_err("an error");
     assert!(matches!(missing, BenchError::Start { .. }), "{missing}");
+}
+
+#[test]
+fn tpcds_is_compared_too() {
+    let options = BenchOptions {
+        scale_factor: 0.01,
+        threads: 2,
+        // A limit that leaves rows open, a window, a ROLLUP, a union.
+        queries: vec![3, 22, 36, 98],
+        runs: 1,
+        load_runs: 1,
+        ..BenchOptions::of(Suite::TpcDs)
+    };
+    let outcome = compare(&options, &Threads, &()).expect("a comparison");
+    let [comparison] = outcome.comparisons.as_slice() else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(comparison.missed, []);
+    assert_eq!(value(&outcome, "tpcds_queries_right").get(), Some(4.0));
+    assert!(
+        value(&outcome, "tpcds_geomean_ratio_memtable")
+            .get()
+            .is_some()
+    );
+    let metrics = outcome.metrics();
+    let names = metrics.iter().map(|metric| metric.metric.as_str());
+    let of_queries = names.filter(|name| *name == "tpcds_query_ratio_memtable");
+    assert_eq!(of_queries.count(), 4);
+}
+
+/// As [`Threads`], but a MemTable that fails whenever it is asked for query 3.
+struct Failing;
+
+impl Launch for Failing {
+    fn launch(&self, who: Who) -> Result<Contender, BenchError> {
+        if who != Who::Own(Role::MemTable) {
+            return Threads.launch(who);
+        }
+        let (requests, to_contender) = pipe().expect("a pipe");
+        let (heard, mut ear) = pipe().expect("a pipe");
+        let (from_contender, replies) = pipe().expect("a pipe");
+        std::thread::spawn(move || serve(Role::MemTable, BufReader::new(heard), replies));
+        std::thread::spawn(move || {
+            for line in BufReader::new(requests).lines() {
+                let line = line.expect("a line");
+                let line = line.replace("brand_id", "no_column");
+                writeln!(ear, "{line}").expect("heard");
+            }
+        });
+        Contender::over(who, BufReader::new(from_contender), to_contender)
+    }
+}
+
+#[test]
+fn a_query_of_tpcds_that_fails_is_left_out() {
+    for turns in [Turns::Alternating, Turns::Apart] {
+        let options = BenchOptions {
+            scale_factor: 0.01,
+            threads: 2,
+            queries: vec![52, 93],
+            runs: 1,
+            load_runs: 1,
+            turns,
+            ..BenchOptions::of(Suite::TpcDs)
+        };
+        let outcome = compare(&options, &Failing, &()).expect("a comparison");
+        let [comparison] = outcome.comparisons.as_slice() else {
+            panic!("{outcome:?}")
+        };
+        let [missed] = comparison.missed.as_slice() else {
+            panic!("{comparison:?}")
+        };
+        assert_eq!(missed.query, 52);
+        assert!(missed.reason.contains("MemTable"), "{missed:?}");
+        assert_eq!(comparison.queries.len(), 1);
+        assert_eq!(value(&outcome, "tpcds_queries_right").get(), Some(1.0));
+        let metrics = outcome.metrics();
+        let unavailable = metrics
+            .iter()
+            .find(|metric| metric.dimensions.get("query") == Some(&52.into()));
+        assert!(unavailable.is_some_and(|metric| metric.value.reason().is_some()));
+    }
 }

@@ -132,7 +132,10 @@ async fn what_cannot_run_is_said_before_anything_is_generated() {
         assert!(matches!(&no_far, TpchError::NoFarTier { placement } if placement == "far"));
     }
     let unknown = error(&with(|options| options.queries = vec![6, 23]), true).await;
-    assert!(matches!(unknown, TpchError::UnknownQuery { number: 23 }));
+    assert!(matches!(
+        unknown,
+        TpchError::UnknownQuery { number: 23, .. }
+    ));
     let runs = error(&with(|options| options.runs = 0), true).await;
     assert!(matches!(runs, TpchError::NoRuns));
     let scale = error(&with(|options| options.scale_factor = -1.0), true).await;

@@ -26,6 +26,7 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub enum BenchArea {
     Tpch(BenchTpchArgs),
+    Tpcds(BenchTpcdsArgs),
     Scan(BenchScanArgs),
     Operators(BenchOperatorsArgs),
     Heap(BenchHeapArgs),
@@ -44,7 +45,7 @@ pub enum BenchArea {
         /// With what.
         order: String,
     },
-    /// Be one of the engines that are compared; what `tpch` starts.
+    /// Be one of the engines that are compared; what `tpch` and `tpcds` start.
     #[command(hide = true)]
     Contender {
         /// Which.
@@ -62,9 +63,31 @@ pub enum BenchArea {
 #[command(after_help = "\
 Examples:
   nearfar bench tpch
-  nearfar bench tpch --rival duckdb --format json > results.jsonl
+  nearfar bench tpch --rival duckdb --rival hyper --format json > results.jsonl
   nearfar bench tpch --sf 10 --apart --runs 3 --load-runs 1 --directory /big/disk")]
 pub struct BenchTpchArgs {
+    #[command(flatten)]
+    pub comparison: ComparisonArgs,
+}
+
+/// TPC-DS with all data near against DataFusion's own tables in memory, and against rivals.
+///
+/// As `nearfar bench tpch`, but that a query which fails or whose answers differ is left out, with the
+/// reason, and accesses are not counted. Answers with a limit that leaves open which rows it keeps are
+/// compared without it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  nearfar bench tpcds --rival duckdb
+  nearfar bench tpcds --rival duckdb --no-memtable --runs 3 --format json > results.jsonl")]
+pub struct BenchTpcdsArgs {
+    #[command(flatten)]
+    pub comparison: ComparisonArgs,
+}
+
+/// A comparison of Nearfar with other engines.
+#[derive(Debug, Args)]
+pub struct ComparisonArgs {
     #[command(flatten)]
     pub scale: ScaleArgs,
     /// Timed runs of each query.
@@ -82,9 +105,12 @@ pub struct BenchTpchArgs {
     pub queries: Option<QueryList>,
     #[command(flatten)]
     pub threads: ThreadArgs,
-    /// Compare with this engine too; it must be installed [possible values: duckdb].
+    /// Compare with this engine too; it must be installed [possible values: duckdb, hyper].
     #[arg(long = "rival", value_name = "NAME", value_parser = rival)]
     pub rivals: Vec<Rival>,
+    /// Leave DataFusion's own tables out.
+    #[arg(long)]
+    pub no_memtable: bool,
     /// The interpreter of rivals that are Python packages.
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub python: PathBuf,

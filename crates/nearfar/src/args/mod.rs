@@ -18,6 +18,7 @@ mod shared;
 mod sql;
 mod tiers;
 mod tpcc;
+mod tpcds;
 mod tpch;
 
 use std::num::NonZeroU32;
@@ -28,7 +29,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub use self::bench::{
     BenchArea, BenchArgs, BenchClusterArgs, BenchFairnessArgs, BenchHeapArgs, BenchInsertArgs,
     BenchMergeArgs, BenchOltpArgs, BenchOperatorsArgs, BenchRestartArgs, BenchScanArgs,
-    BenchTpchArgs,
+    ComparisonArgs,
 };
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;
@@ -49,7 +50,8 @@ pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
 pub use self::tpcc::BenchTpccArgs;
-pub use self::tpch::TpchArgs;
+pub use self::tpcds::TpcdsArgs;
+pub use self::tpch::{PlacedRunArgs, TpchArgs};
 use crate::exit::Exit;
 
 /// The command line of `nearfar`.
@@ -79,6 +81,7 @@ pub enum Command {
     Sql(SqlArgs),
     Serve(Box<ServeArgs>),
     Tpch(TpchArgs),
+    Tpcds(TpcdsArgs),
     Bench(BenchArgs),
     Index(IndexArgs),
     Measure(Box<MeasureArgs>),

@@ -32,6 +32,13 @@ Examples:
   nearfar tpch --queries 1,6,12-14 --placement interleave:3:1 --format json > results.jsonl")]
 pub struct TpchArgs {
     #[command(flatten)]
+    pub run: PlacedRunArgs,
+}
+
+/// A run of a benchmark under placements.
+#[derive(Debug, Args)]
+pub struct PlacedRunArgs {
+    #[command(flatten)]
     pub scale: ScaleArgs,
     /// Model a far tier after a built-in profile or a TOML file; `none` for the machine's own
     /// [default: the machine's own far tier, or cxl-blades-1 where it has none].
@@ -55,9 +62,9 @@ pub struct TpchArgs {
     pub no_check: bool,
     #[command(flatten)]
     pub figures: FigureArgs,
-    /// Write the report, one HTML page, to this file.
-    #[arg(long, value_name = "FILE", default_value = "nearfar-tpch.html")]
-    pub report: PathBuf,
+    /// Write the report, one HTML page, to this file [default: nearfar-BENCHMARK.html].
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Write no report.
     #[arg(long, conflicts_with = "report")]
     pub no_report: bool,

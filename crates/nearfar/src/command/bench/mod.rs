@@ -22,10 +22,11 @@ use anyhow::Context;
 use nearfar_bench::bench::{
     BenchEvent, BenchObserver, BenchOptions, BenchOutcome, Processes, Turns, Who, compare, serve,
 };
+use nearfar_bench::tpch::Suite;
 use tracing::info;
 
 use self::folder::OwnFolder;
-use crate::args::{BenchArea, BenchArgs, BenchTpchArgs, IndexAction, IndexArgs};
+use crate::args::{BenchArea, BenchArgs, ComparisonArgs, IndexAction, IndexArgs};
 use crate::exit::{Exit, Failed};
 use crate::interrupt::run_until_interrupted;
 use crate::output::figures;
@@ -34,7 +35,8 @@ use crate::progress::Live;
 /// Runs the command.
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     match &args.area {
-        BenchArea::Tpch(args) => run_tpch(args),
+        BenchArea::Tpch(args) => run_comparison(Suite::TpcH, &args.comparison),
+        BenchArea::Tpcds(args) => run_comparison(Suite::TpcDs, &args.comparison),
         BenchArea::Scan(args) => scan::run(args),
         BenchArea::Operators(args) => operators::run(args),
         BenchArea::Heap(args) => heap::run(args),
@@ -61,10 +63,11 @@ pub fn run_index(args: &IndexArgs) -> anyhow::Result<()> {
     }
 }
 
-fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
+fn run_comparison(suite: Suite, args: &ComparisonArgs) -> anyhow::Result<()> {
     let folder = OwnFolder::below(args.directory.as_deref())?;
-    let defaults = BenchOptions::default();
+    let defaults = BenchOptions::of(suite);
     let options = BenchOptions {
+        suite,
         scale_factor: args.scale.scale_factor,
         threads: args.threads.count(),
         queries: args
@@ -78,6 +81,7 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
             Turns::Alternating
         },
         load_runs: args.load_runs.get(),
+        memtable: !args.no_memtable,
         rivals: args.rivals.clone(),
         directory: Some(folder.path().to_owned()),
     };
@@ -101,7 +105,7 @@ fn run_tpch(args: &BenchTpchArgs) -> anyhow::Result<()> {
     }
 }
 
-fn print(args: &BenchTpchArgs, outcome: &BenchOutcome) -> anyhow::Result<()> {
+fn print(args: &ComparisonArgs, outcome: &BenchOutcome) -> anyhow::Result<()> {
     let header = figures::header(outcome.configuration());
     let gaps = outcome.absent.iter();
     let header = gaps.fold(header, |header, (rival, reason)| {
@@ -128,6 +132,7 @@ impl BenchObserver for Follower {
                 format!("{who} loaded in {seconds:.2} s, run {run}")
             }
             BenchEvent::Absent { rival } => format!("{} does not take part", Who::Rival(rival)),
+            BenchEvent::Missed { who, query } => format!("{who}: q{query} is left out"),
             BenchEvent::Ended { who, query } => format!("{who} ended in q{query}"),
             BenchEvent::Checking { who, query } => format!("checking q{query} on {who}"),
             BenchEvent::Timed {

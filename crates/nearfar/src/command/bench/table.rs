@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nearfar_bench::bench::{BenchOutcome, Comparison, Ended, Turns};
+use nearfar_bench::bench::{BenchOutcome, Comparison, Ended, Missed, Turns};
 use nearfar_measure::Summary;
 use nearfar_topology::units::Bytes;
 
@@ -14,8 +14,9 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     let options = &outcome.options;
     writeln!(
         out,
-        "TPC-H scale factor {}, all near, {} threads, {} runs {}; ratios are Nearfar's time over \
+        "{} scale factor {}, all near, {} threads, {} runs {}; ratios are Nearfar's time over \
          the other's",
+        options.suite,
         options.scale_factor,
         options.threads,
         options.runs,
@@ -27,6 +28,9 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
     for comparison in &outcome.comparisons {
         writeln!(out, "\n{} ({})", comparison.who, comparison.version)?;
         queries(comparison).write_page(out)?;
+        for Missed { query, reason } in &comparison.missed {
+            writeln!(out, "q{query} is left out: {reason}")?;
+        }
         if let Some(Ended { query, reason }) = &comparison.ended {
             let who = comparison.who;
             writeln!(
@@ -41,7 +45,13 @@ pub fn write(outcome: &BenchOutcome, out: &mut dyn Write) -> io::Result<()> {
         Bytes(outcome.file_bytes)
     )?;
     loads(outcome).write_page(out)?;
-    let counting = outcome.counting.geometric_mean_ratio();
+    if let Some(ratio) = outcome.best_ratio() {
+        writeln!(out, "\nagainst the better rival in each query: {ratio:.3}")?;
+    }
+    let Some(counting) = &outcome.counting else {
+        return Ok(());
+    };
+    let counting = counting.geometric_mean_ratio();
     writeln!(
         out,
         "\ncounting accesses: {:.3} times the time without ({} over the runs)",

@@ -1,18 +1,18 @@
-//! `nearfar tpch`: TPC-H under placements.
+//! `nearfar tpch` and `nearfar tpcds`: their queries under placements.
 
 mod follow;
 mod table;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nearfar_bench::tpch::{self, Outcome, TpchOptions, parse_placement};
+use nearfar_bench::tpch::{self, Outcome, Suite, TpchOptions, parse_placement};
 use nearfar_measure::results::Header;
 use nearfar_sql::engine::Engine;
 use nearfar_table::placement::Strategy;
 use nearfar_topology::{FAR, Profile, Topology};
 
-use crate::args::TpchArgs;
+use crate::args::PlacedRunArgs;
 use crate::interrupt::run_until_interrupted;
 use crate::machine::{self, Kept};
 use crate::message;
@@ -25,10 +25,11 @@ const DEFAULT_PROFILE: &str = "cxl-blades-1";
 const NO_PROFILE: &str = "none";
 
 /// Runs the command.
-pub fn run(args: &TpchArgs) -> anyhow::Result<()> {
-    let options = options(args)?;
+pub fn run(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<()> {
+    let options = options(suite, args)?;
     let profile = profile(args)?;
-    let report = (!args.no_report).then_some(args.report.as_path());
+    let default = PathBuf::from(format!("nearfar-{}.html", suite.name()));
+    let report = (!args.no_report).then(|| args.report.as_ref().unwrap_or(&default));
     if let Some(path) = report {
         // Whether it can be written is found out before the time for it is spent.
         drop(Output::create(path)?);
@@ -60,7 +61,7 @@ fn save(path: &Path, header: &Header, outcome: &Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
+fn options(suite: Suite, args: &PlacedRunArgs) -> anyhow::Result<TpchOptions> {
     let placements = if args.placements.is_empty() {
         tpch::default_placements(args.near_budget)
     } else {
@@ -69,8 +70,9 @@ fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
             .map(|text| parse_placement(text, args.near_budget))
             .collect::<Result<Vec<Strategy>, _>>()?
     };
-    let defaults = TpchOptions::default();
+    let defaults = TpchOptions::of(suite);
     Ok(TpchOptions {
+        suite,
         scale_factor: args.scale.scale_factor,
         placements,
         queries: args
@@ -83,7 +85,7 @@ fn options(args: &TpchArgs) -> anyhow::Result<TpchOptions> {
 }
 
 /// The profile asked for, or one that makes up for a far tier that the machine has not.
-fn profile(args: &TpchArgs) -> anyhow::Result<Option<Profile>> {
+fn profile(args: &PlacedRunArgs) -> anyhow::Result<Option<Profile>> {
     Ok(match args.profile.as_deref() {
         Some(NO_PROFILE) => None,
         Some(name) => Some(Profile::resolve(name)?),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use nearfar_bench::tpch::published::{self, PublishedThroughput};
-use nearfar_bench::tpch::{BytesByTier, Outcome, PlacementOutcome};
+use nearfar_bench::tpch::{BytesByTier, Outcome, PlacementOutcome, Suite};
 use nearfar_measure::{Kind, Summary};
 use nearfar_topology::units::Bytes;
 
@@ -16,8 +16,8 @@ pub fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let (queries, runs) = (options.queries.len(), options.runs);
     writeln!(
         out,
-        "TPC-H: scale factor {}, queries {queries}, runs {runs}, threads {}",
-        options.scale_factor, outcome.threads
+        "{}: scale factor {}, queries {queries}, runs {runs}, threads {}",
+        options.suite, options.scale_factor, outcome.threads
     )?;
     let far = outcome.far.as_ref();
     if let Some(modelled) = far.and_then(|far| far.modelled.as_ref()) {
@@ -30,6 +30,12 @@ pub fn write(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
             checked.len()
         )?,
         None => writeln!(out, "answers: not checked")?,
+    }
+    for (query, reason) in &outcome.unchecked {
+        writeln!(
+            out,
+            "  q{query} is not checked: DataFusion has no answer ({reason})"
+        )?;
     }
     if let Some(near) = outcome.near() {
         writeln!(out)?;
@@ -74,7 +80,7 @@ fn placements(outcome: &Outcome, near: &PlacementOutcome) -> Grid {
             seconds(placed.geometric_mean()),
             format!("{:.3}", placed.relative_throughput(near)),
             format!("{:.3}", placed.relative_geometric_mean(near)),
-            published::hyrise_for(&placed.placement)
+            published_for(outcome, placed)
                 .map(published_range)
                 .unwrap_or_default(),
         ]);
@@ -89,6 +95,14 @@ fn spread(total: &Summary) -> String {
 
 fn bytes(by_tier: &BytesByTier) -> impl Iterator<Item = String> + '_ {
     by_tier.iter().map(|(_, bytes)| Bytes(*bytes).to_string())
+}
+
+/// Figures of others are of TPC-H.
+fn published_for(outcome: &Outcome, placed: &PlacementOutcome) -> Option<PublishedThroughput> {
+    match outcome.options.suite {
+        Suite::TpcH => published::hyrise_for(&placed.placement),
+        Suite::TpcDs => None,
+    }
 }
 
 fn published_range(figure: PublishedThroughput) -> String {
@@ -138,11 +152,13 @@ fn notes(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
              and\n  aggregates work near"
         )?;
     }
-    writeln!(
-        out,
-        "  published: for orientation, {} (weisgut-2025 section 6.3)",
-        published::SYSTEM
-    )?;
+    if outcome.options.suite == Suite::TpcH {
+        writeln!(
+            out,
+            "  published: for orientation, {} (weisgut-2025 section 6.3)",
+            published::SYSTEM
+        )?;
+    }
     for placed in &outcome.placements {
         if placed.runs_differ() {
             let percent = placed.total().spread() / 2.0 * 100.0;
