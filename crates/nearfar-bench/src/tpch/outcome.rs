@@ -22,7 +22,8 @@ pub struct Outcome {
     pub tables: Vec<TableOutcome>,
     /// Queries whose answers agree with DataFusion's over its own tables; none if not checked.
     pub checked: Option<Vec<u8>>,
-    /// Queries whose answers were to be checked, but DataFusion could not answer, and why.
+    /// Queries whose answers were to be checked, but which DataFusion could not answer, or of TPC-DS answers otherwise,
+    /// and why.
     pub unchecked: Vec<(u8, String)>,
     /// By placement, all near first.
     pub placements: Vec<PlacementOutcome>,

@@ -1,4 +1,4 @@
-//! `nearfar tpch`, `nearfar bench tpch` and `nearfar bench restart`.
+//! `nearfar tpch`, `nearfar tpcds`, `nearfar bench tpch`, `nearfar bench tpcds` and `nearfar bench restart`.
 
 use nearfar_measure::results::{self, Metric};
 
@@ -96,6 +96,40 @@ fn json_is_for_programs() {
                 .is_some_and(|name| name == "columns:4")
     });
     assert!(throughput.is_some_and(|metric| metric.value.get().is_some_and(|ratio| ratio > 0.0)));
+}
+
+#[test]
+fn tpcds_runs_under_placements_and_against_others() {
+    let folder = temp();
+    let queries = ["--sf", "0.01", "--runs", "1", "--queries", "3,52,96"];
+    let arguments = [
+        &["tpcds", "--placement", "far", "--format", "json"],
+        &queries[..],
+    ]
+    .concat();
+    let ran = run_in(folder.path(), arguments);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let (header, metrics) = results::read(ran.stdout.as_bytes()).expect("results");
+    assert_eq!(header.configuration["benchmark"], "TPC-DS");
+    let value = |metrics: &[Metric], name: &str| {
+        let found = metrics.iter().find(|metric| metric.metric == name);
+        found.and_then(|metric| metric.value.get())
+    };
+    assert_eq!(value(&metrics, "tpcds_checked_queries"), Some(3.0));
+    assert!(value(&metrics, "throughput_ratio_to_near").is_some_and(|ratio| ratio > 0.0));
+    assert!(
+        metrics
+            .iter()
+            .all(|metric| !metric.metric.starts_with("tpch"))
+    );
+    assert_eq!(files_in(folder.path()), ["nearfar-tpcds.html"]);
+
+    let path = folder.path().to_str().expect("UTF-8");
+    let arguments = ["bench", "tpcds", "--load-runs", "1", "--directory", path];
+    let json = run([&arguments[..], &queries, &["--format", "json"]].concat()).succeeded();
+    let (_, metrics) = results::read(json.as_bytes()).expect("results");
+    assert_eq!(value(&metrics, "tpcds_queries_right"), Some(3.0));
+    assert!(value(&metrics, "tpcds_geomean_ratio_memtable").is_some_and(|ratio| ratio > 0.0));
 }
 
 #[test]
