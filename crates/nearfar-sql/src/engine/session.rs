@@ -87,6 +87,37 @@ pub struct Session {
     pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
 }
 
+/// What plans a session's statements, without the functions and tables that are its own.
+fn planning_state(
+    engine: &Arc<Engine>,
+    config: SessionConfig,
+    distribution: Option<&Arc<dyn Distribution>>,
+) -> SessionState {
+        let builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(Arc::clone(engine.runtime()))
+            .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
+            .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(match distribution {
+                Some(_) => shippable_rules(logical_rules()),
+                None => logical_rules(),
+            })
+            .with_physical_optimizer_rules(plannable_rules());
+        // What the workers of a cluster do with their parts of a plan is up to them.
+        match distribution {
+            Some(distribution) => distribution.distributed(builder).build(),
+            None => builder
+                .with_physical_optimizer_rules(
+                    plannable_rules()
+                        .into_iter()
+                        .chain(machine_rules(engine))
+                        .collect(),
+                )
+                .build(),
+        }
+}
+
 impl Session {
     pub(super) fn new(engine: Arc<Engine>, options: SessionOptions) -> Self {
         let distribution = engine.distribution().filter(|_| !options.is_local).cloned();
@@ -95,29 +126,7 @@ impl Session {
             config.set_extension(Arc::new(Routing(Arc::clone(distribution) as _)));
         }
         let library_defaults = Arc::new(library_values(config.options()));
-        let builder = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(Arc::clone(engine.runtime()))
-            .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
-            .with_default_features()
-            .with_analyzer_rules(analyzer_rules())
-            .with_optimizer_rules(match &distribution {
-                Some(_) => shippable_rules(logical_rules()),
-                None => logical_rules(),
-            })
-            .with_physical_optimizer_rules(plannable_rules());
-        // What the workers of a cluster do with their parts of a plan is up to them.
-        let mut state = match &distribution {
-            Some(distribution) => distribution.distributed(builder).build(),
-            None => builder
-                .with_physical_optimizer_rules(
-                    plannable_rules()
-                        .into_iter()
-                        .chain(machine_rules(&engine))
-                        .collect(),
-                )
-                .build(),
-        };
+        let mut state = planning_state(&engine, config, distribution.as_ref());
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {
             tracing::warn!(%error, "functions of JSON are missing");
         }
@@ -395,7 +404,7 @@ fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
 
 /// What is done to a plan for the machine that runs it, when it is complete.
 fn machine_rules(
-    engine: &Engine,
+    engine: &Arc<Engine>,
 ) -> impl Iterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 7] = [
         narrow_decimals(),

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 28] = [
+const COMMANDS: [&[&str]; 30] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
     &["serve"],
     &["serve", "user", "add"],
     &["tpch"],
+    &["tpcds"],
     &["bench", "tpch"],
+    &["bench", "tpcds"],
     &["bench", "scan"],
     &["bench", "operators"],
     &["bench", "heap"],

@@ -78,7 +78,7 @@ fn locking_of(clauses: &[LockClause]) -> Result<Option<RowLocking>, SqlError> {
 pub(super) fn check(query: &Query) -> Result<(), SqlError> {
     match query.locks.first() {
         Some(lock) => Err(SqlError::unsupported(
-            &format!("{lock} within another statement"),
+            format!("{lock} within another statement"),
             "lock the rows with a query of its own before",
         )),
         None => Ok(()),

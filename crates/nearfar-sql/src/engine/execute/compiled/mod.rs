@@ -55,7 +55,7 @@ enum Work {
     /// It reads or changes rows that an index leads to.
     Rows(Box<KeyedWork>),
     /// It adds rows.
-    Insert(GivenRows),
+    Insert(Box<GivenRows>),
 }
 
 /// What a statement has done.
@@ -103,7 +103,7 @@ impl Compiled {
                 Work::Constant(constants(&projection.expr, &schema)?)
             }
             LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Insert(InsertOp::Append)) => {
-                Work::Insert(GivenRows::of(state, dml, plan, given)?)
+                Work::Insert(Box::new(GivenRows::of(state, dml, plan, given)?))
             }
             plan => Work::Rows(Box::new(KeyedWork::of(state, plan, given, locking)?)),
         };
