@@ -12,7 +12,7 @@ use super::local::LocalCluster;
 use super::schema::TABLES;
 use crate::bench::write_table;
 use crate::server_process::ServerProcess;
-use crate::tpch::queries;
+use crate::tpch::{Suite, queries};
 
 /// Two numbers that are so close, relative to the larger one, are equal: sums of floats depend on their order.
 const TOLERANCE: f64 = 1e-9;
@@ -81,7 +81,7 @@ pub fn measure_cluster(
     let files = options.folder.join("tpch");
     for table in TABLES {
         follow(format!("writing {}", table.name));
-        write_table(&files, table.name, options.scale_factor, 1)?;
+        write_table(&files, Suite::TpcH, table.name, options.scale_factor, 1)?;
     }
     let args = [
         "serve",

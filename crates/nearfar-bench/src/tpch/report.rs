@@ -10,7 +10,7 @@ use super::suite::Suite;
 
 /// The page of `outcome`. `header` tells the machine and the command to repeat the run with.
 pub fn report(outcome: &Outcome, header: &Header) -> Report {
-    let mut report = Report::new(&format!("{} on near and far memory", outcome.options.suite));
+    let mut report = Report::new(format!("{} on near and far memory", outcome.options.suite));
     report.subtitle(format!(
         "Scale factor {}, {} queries, {} threads, {} placements",
         outcome.options.scale_factor,

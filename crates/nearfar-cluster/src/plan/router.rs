@@ -200,6 +200,85 @@ impl TableRouter for Router {
     }
 }
 
+/// What a statement asks for.
+enum Asked {
+    /// A command that makes, drops or empties a table: its name, the table, and where the rows of a new one are.
+    Change((&'static str, String, Option<TableHome>)),
+    /// Nothing that is left to do.
+    Done(CommandTag),
+    /// Something else.
+    Another,
+}
+
+impl Router {
+    /// What a statement asks for, by its words and the first of them in upper case.
+    fn asked(
+        &self,
+        statement: &Statement,
+        words: &[String],
+        upper: &[&str],
+    ) -> Result<Asked, EngineError> {
+        let change = match upper {
+            ["CREATE", "TABLE", ..] => {
+                let Some(clause) = statement.distribution() else {
+                    return Err(failed(
+                        "a table of a cluster says where its rows are: end CREATE TABLE with DISTRIBUTED BY \
+                         (columns) or REPLICATED, or create a TEMPORARY table on this node",
+                    ));
+                };
+                if words.iter().any(|word| word.eq_ignore_ascii_case("select")) {
+                    return Err(failed(
+                        "create the table first, then add the rows by INSERT INTO … SELECT",
+                    ));
+                }
+                check_clauses(words)?;
+                let table = created(words, upper)?;
+                if self.0.home(&table).is_some() {
+                    return match upper[2] {
+                        "IF" => Ok(Asked::Done(done("CREATE TABLE"))),
+                        _ => Err(failed(format!("table `{table}` exists already"))),
+                    };
+                }
+                ("CREATE TABLE", table, Some(TableHome::from(clause)))
+            }
+            ["DROP", "TABLE", ..] => {
+                let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
+                match self.only_table(words, at)? {
+                    Some(table) => ("DROP TABLE", table, None),
+                    None => return Ok(Asked::Another),
+                }
+            }
+            ["TRUNCATE", ..] => {
+                let at = if upper.get(1) == Some(&"TABLE") { 2 } else { 1 };
+                match self.only_table(words, at)? {
+                    Some(table) => ("TRUNCATE TABLE", table, None),
+                    None => return Ok(Asked::Another),
+                }
+            }
+            ["PREPARE", ..]
+                if words
+                    .iter()
+                    .any(|word| word.eq_ignore_ascii_case("truncate")) =>
+            {
+                return Err(failed("TRUNCATE can't be prepared in a cluster"));
+            }
+            ["CREATE", "TEMP" | "TEMPORARY", ..] => return Ok(Asked::Another),
+            [
+                "CREATE" | "ALTER" | "DROP" | "VACUUM" | "CALL" | "MERGE" | "UPDATE" | "DELETE",
+                ..,
+            ] => {
+                return Err(failed(format!(
+                    "{} is not known in a cluster yet; it has CREATE, DROP and TRUNCATE TABLE, INSERT, COPY and \
+                     queries",
+                    upper.iter().take(2).copied().collect::<Vec<_>>().join(" ")
+                )));
+            }
+            _ => return Ok(Asked::Another),
+        };
+        Ok(Asked::Change(change))
+    }
+}
+
 #[async_trait]
 impl Distribution for Router {
     fn distributed(&self, builder: SessionStateBuilder) -> SessionStateBuilder {
@@ -233,62 +312,10 @@ impl Distribution for Router {
             .map(|word| word.to_uppercase())
             .collect();
         let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
-        let (command, table, home) = match &upper[..] {
-            ["CREATE", "TABLE", ..] => {
-                let Some(clause) = statement.distribution() else {
-                    return Err(failed(
-                        "a table of a cluster says where its rows are: end CREATE TABLE with DISTRIBUTED BY \
-                         (columns) or REPLICATED, or create a TEMPORARY table on this node",
-                    ));
-                };
-                if words.iter().any(|word| word.eq_ignore_ascii_case("select")) {
-                    return Err(failed(
-                        "create the table first, then add the rows by INSERT INTO … SELECT",
-                    ));
-                }
-                check_clauses(&words)?;
-                let table = created(&words, &upper)?;
-                if self.0.home(&table).is_some() {
-                    return match upper[2] {
-                        "IF" => Ok(Some(done("CREATE TABLE"))),
-                        _ => Err(failed(format!("table `{table}` exists already"))),
-                    };
-                }
-                ("CREATE TABLE", table, Some(TableHome::from(clause)))
-            }
-            ["DROP", "TABLE", ..] => {
-                let at = if upper.get(2) == Some(&"IF") { 4 } else { 2 };
-                match self.only_table(&words, at)? {
-                    Some(table) => ("DROP TABLE", table, None),
-                    None => return Ok(None),
-                }
-            }
-            ["TRUNCATE", ..] => {
-                let at = if upper.get(1) == Some(&"TABLE") { 2 } else { 1 };
-                match self.only_table(&words, at)? {
-                    Some(table) => ("TRUNCATE TABLE", table, None),
-                    None => return Ok(None),
-                }
-            }
-            ["PREPARE", ..]
-                if words
-                    .iter()
-                    .any(|word| word.eq_ignore_ascii_case("truncate")) =>
-            {
-                return Err(failed("TRUNCATE can't be prepared in a cluster"));
-            }
-            ["CREATE", "TEMP" | "TEMPORARY", ..] => return Ok(None),
-            [
-                "CREATE" | "ALTER" | "DROP" | "VACUUM" | "CALL" | "MERGE" | "UPDATE" | "DELETE",
-                ..,
-            ] => {
-                return Err(failed(format!(
-                    "{} is not known in a cluster yet; it has CREATE, DROP and TRUNCATE TABLE, INSERT, COPY and \
-                     queries",
-                    upper.iter().take(2).copied().collect::<Vec<_>>().join(" ")
-                )));
-            }
-            _ => return Ok(None),
+        let (command, table, home) = match self.asked(statement, &words, &upper)? {
+            Asked::Change(change) => change,
+            Asked::Done(tag) => return Ok(Some(tag)),
+            Asked::Another => return Ok(None),
         };
         if session.transaction_state() != TransactionState::Idle {
             return Err(failed(format!(

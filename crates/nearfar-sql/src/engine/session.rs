@@ -93,29 +93,29 @@ fn planning_state(
     config: SessionConfig,
     distribution: Option<&Arc<dyn Distribution>>,
 ) -> SessionState {
-        let builder = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(Arc::clone(engine.runtime()))
-            .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
-            .with_default_features()
-            .with_analyzer_rules(analyzer_rules())
-            .with_optimizer_rules(match distribution {
-                Some(_) => shippable_rules(logical_rules()),
-                None => logical_rules(),
-            })
-            .with_physical_optimizer_rules(plannable_rules());
-        // What the workers of a cluster do with their parts of a plan is up to them.
-        match distribution {
-            Some(distribution) => distribution.distributed(builder).build(),
-            None => builder
-                .with_physical_optimizer_rules(
-                    plannable_rules()
-                        .into_iter()
-                        .chain(machine_rules(engine))
-                        .collect(),
-                )
-                .build(),
-        }
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(Arc::clone(engine.runtime()))
+        .with_expr_planners(vec![Arc::new(ValuePlanner::default())])
+        .with_default_features()
+        .with_analyzer_rules(analyzer_rules())
+        .with_optimizer_rules(match distribution {
+            Some(_) => shippable_rules(logical_rules()),
+            None => logical_rules(),
+        })
+        .with_physical_optimizer_rules(plannable_rules());
+    // What the workers of a cluster do with their parts of a plan is up to them.
+    match distribution {
+        Some(distribution) => distribution.distributed(builder).build(),
+        None => builder
+            .with_physical_optimizer_rules(
+                plannable_rules()
+                    .into_iter()
+                    .chain(machine_rules(engine))
+                    .collect(),
+            )
+            .build(),
+    }
 }
 
 impl Session {
