@@ -228,7 +228,7 @@ async fn what_can_not_be_locked_is_said() {
     }
     run(&session, "BEGIN READ ONLY").await;
     for form in FORMS {
-        assert!(error(&session, form).await.contains("read-only"), "{form}");
+        assert!(error(&session, form).await.contains("READ ONLY"), "{form}");
         run(&session, "ROLLBACK; BEGIN READ ONLY").await;
     }
 }
