@@ -565,6 +565,48 @@ async fn ranges_of_rows_are_changed_without_planning() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_parameters_of_other_types_are_added_without_planning() {
+    let session = Engine::new(options()).expect("an engine").session();
+    run(
+        &session,
+        "CREATE TABLE t (a INT PRIMARY KEY, b BIGINT, c VARCHAR, d DECIMAL(9, 2), e VARCHAR DEFAULT 'none')",
+    )
+    .await;
+    let text = |text: &str| ScalarValue::Utf8(Some(text.to_owned()));
+    for (number, sql) in [
+        "INSERT INTO t VALUES ($1, $2, $3, $4)",
+        "INSERT INTO t (d, c, a, b) VALUES ($4, $3, $1, $2 + 1)",
+        "INSERT INTO t VALUES ($1, $2, $3, $4, NULL), ($1 + 100, 7, 'x', 2.5, $3)",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let statement = read(&session, sql);
+        for round in 0..2 {
+            let key = (number * 10 + round) as i64;
+            let values = [
+                key.into(),
+                5_i32.into(),
+                text("a text of some length"),
+                3_i32.into(),
+            ];
+            if round == 0 {
+                assert!(
+                    session.compile(&statement, &values).await.expect(sql),
+                    "{sql}"
+                );
+            }
+            let done = session.run_immediately(&statement, &values);
+            assert!(done.expect(sql).is_some(), "{sql} is planned");
+        }
+    }
+    let all = "SELECT count(*) || ' ' || sum(a) || ' ' || sum(b) || ' ' || sum(d) || ' ' || count(e) FROM t \
+               WHERE c = 'a text of some length' OR c = 'x'";
+    assert_eq!(value(&session, all).await, "8 304 46 23.00 6");
+    run(&session, "CALL nearfar.check('t')").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_rows_of_a_range_are_left_to_the_planner() {
     let session = Engine::new(options()).expect("an engine").session();
     run(

@@ -9,7 +9,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::PhysicalExpr;
 use datafusion::scalar::ScalarValue;
@@ -95,8 +95,14 @@ pub fn with_types(
     plan: &LogicalPlan,
     values: &[ScalarValue],
 ) -> Option<LogicalPlan> {
-    let typed = plan.clone().transform_down(|node| {
-        node.map_expressions(|expr| expr.transform_up(|expr| with_type(expr, values)))
+    let typed = plan.clone().transform_up(|node| {
+        let node =
+            node.map_expressions(|expr| expr.transform_up(|expr| with_type(expr, values)))?;
+        // The types of what stands above follow from those of the parameters.
+        node.map_data(|node| match node {
+            LogicalPlan::Values(rows) => LogicalPlanBuilder::values(rows.values)?.build(),
+            other => other.recompute_schema(),
+        })
     });
     let analyzer = state.analyzer();
     let options = state.config_options();
