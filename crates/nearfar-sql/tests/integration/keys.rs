@@ -504,6 +504,7 @@ async fn what_is_compiled_of_ranges_gives_what_is_planned() {
         "SELECT o, n FROM lines WHERE w = $1 AND o >= $2 AND o < $2 + 3 ORDER BY o DESC, n",
         "SELECT o, n FROM lines WHERE w = $1 AND o BETWEEN $2 AND 20 ORDER BY amount NULLS FIRST, o, n LIMIT 4",
         "SELECT o FROM lines WHERE w = $1 AND o > $2 ORDER BY o LIMIT 1",
+        "SELECT o, n FROM lines WHERE w = CAST($1 AS INT) AND o = CAST($2 AS INTEGER) ORDER BY n",
         "SELECT o, n FROM lines WHERE w = $1 AND word = 'word 3' AND o < $2 + 100 ORDER BY o DESC LIMIT 2",
         "SELECT o AS p FROM lines WHERE w = $1 AND $2 < 100 ORDER BY p, n LIMIT 3",
         "SELECT o FROM lines WHERE w = $1 AND word = 'word 3' AND $2 < 100 ORDER BY o DESC, n LIMIT 1",
@@ -529,6 +530,23 @@ async fn what_is_compiled_of_ranges_gives_what_is_planned() {
         }
     }
     run(&session, "ROLLBACK").await;
+    // What is cast to another type than it has is compared as that.
+    let cast = read(
+        &session,
+        "SELECT o FROM lines WHERE w = CAST($1 AS INT) AND o = 5 AND n = 5",
+    );
+    let text = [ScalarValue::from("2")];
+    assert!(session.compile(&cast, &text).await.expect("a statement"));
+    assert!(
+        session
+            .run_immediately(&cast, &text)
+            .expect("nothing")
+            .is_none()
+    );
+    assert_eq!(
+        anyhow(&session, &cast, &text).await,
+        anyhow(&session, &cast, &[2_i32.into()]).await
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -58,8 +58,8 @@ pub struct KeyedRows {
 /// A value of a key.
 #[derive(Debug, Clone)]
 enum KeyValue {
-    /// That of a parameter, counted from 0.
-    Parameter(usize),
+    /// That of a parameter, counted from 0, if it has the type that it is cast to.
+    Parameter(usize, Option<DataType>),
     Constant(ScalarValue),
 }
 
@@ -240,7 +240,11 @@ impl KeyedRows {
     fn values(&self, table: &Table, parameters: &[ScalarValue]) -> Option<KeyValues> {
         let value_at = |at: usize, value: &KeyValue| {
             let value = match value {
-                KeyValue::Parameter(at) => parameters.get(*at)?,
+                KeyValue::Parameter(at, kind) => {
+                    let value = parameters.get(*at)?;
+                    let is_of_kind = |kind: &DataType| value.data_type() == *kind;
+                    kind.as_ref().is_none_or(is_of_kind).then_some(value)?
+                }
                 KeyValue::Constant(value) => value,
             };
             let column = self.index.columns.get(at)?.column;
@@ -369,11 +373,15 @@ type Comparison<'a> = (&'a Expr, Operator, &'a Expr);
 
 fn value_of(expr: &Expr) -> Option<KeyValue> {
     match expr {
-        Expr::Placeholder(placeholder) => parameter_of(placeholder).map(KeyValue::Parameter),
+        Expr::Placeholder(placeholder) => {
+            parameter_of(placeholder).map(|at| KeyValue::Parameter(at, None))
+        }
         Expr::Literal(value, _) => Some(KeyValue::Constant(value.clone())),
-        // Whatever integer it is, that has room for it, and nothing else is compared with a column of integers.
-        Expr::Cast(cast) if *cast.field.data_type() == DataType::Int64 => match *cast.expr {
-            Expr::Placeholder(_) => value_of(&cast.expr),
+        Expr::Cast(cast) => match value_of(&cast.expr)? {
+            KeyValue::Parameter(at, None) => Some(KeyValue::Parameter(
+                at,
+                Some(cast.field.data_type().clone()),
+            )),
             _ => None,
         },
         _ => None,
