@@ -193,7 +193,7 @@ fn lock_free(
             }
             let mut is_free = true;
             for (at, table) in tables.iter().enumerate() {
-                let Some(id) = ids_of(batch, shown + at).nth(row).flatten() else {
+                let Some(id) = id_at(batch, shown + at, row) else {
                     continue;
                 };
                 match lock_now(transaction, table, &[id])? {
@@ -215,8 +215,12 @@ fn lock_free(
 
 /// The identities in a column; none where an outer join has found no row.
 fn ids_of(batch: &RecordBatch, column: usize) -> impl Iterator<Item = Option<RowId>> + '_ {
+    (0..batch.num_rows()).map(move |row| id_at(batch, column, row))
+}
+
+fn id_at(batch: &RecordBatch, column: usize, row: usize) -> Option<RowId> {
     let ids = batch.column(column).as_primitive::<UInt64Type>();
-    (0..ids.len()).map(|row| ids.is_valid(row).then(|| ids.value(row)))
+    ids.is_valid(row).then(|| ids.value(row))
 }
 
 /// Rows under the names that they are shown with.
