@@ -115,28 +115,57 @@ impl NamedValues {
     }
 }
 
-/// The keys of the index of whose first columns most are named, ranges last; before others one in which the
-/// values are the key of one row.
+/// The keys of the index whose columns the values name best.
 fn best_range<'a>(
     snapshot: &'a Snapshot,
     named: &NamedValues,
 ) -> Result<Option<(&'a Arc<TableIndex>, KeyRange)>, EngineError> {
-    let usable = snapshot.indexes().iter().filter_map(|index| {
-        let mut columns = index.definition().columns.iter().map(|own| own.column);
-        let mut values = Vec::new();
-        let next = columns.find(|column| {
-            values.extend(named.equal.get(column).cloned());
-            !named.equal.contains_key(column)
-        });
-        let bound = |bounds: &HashMap<_, ArrayRef>| bounds.get(&next?).cloned();
-        let bounds = (bound(&named.lower), bound(&named.upper));
-        let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
-        let is_key = index.definition().role.is_unique() && next.is_none();
-        let rank = (is_key, values.len(), bounded);
-        (rank > (false, 0, 0)).then_some((rank, index, values, bounds))
-    });
-    let Some((_, index, values, bounds)) = usable.max_by_key(|(rank, ..)| *rank) else {
+    let value = |column: usize| named.equal.get(&column).cloned();
+    let bounds = |column: usize| {
+        let bound = |bounds: &HashMap<_, ArrayRef>| bounds.get(&column).cloned();
+        (bound(&named.lower), bound(&named.upper))
+    };
+    let Some(found) = best_index(snapshot, value, bounds) else {
         return Ok(None);
     };
-    Ok(Some((index, index.encoder().range(&values, bounds)?)))
+    let range = found.index.encoder().range(&found.key, found.bounds)?;
+    Ok(Some((found.index, range)))
+}
+
+/// An index by which rows are found.
+pub struct IndexUse<'a, V> {
+    /// The index.
+    pub index: &'a Arc<TableIndex>,
+    /// The values of its first columns.
+    pub key: Vec<V>,
+    /// The least and the largest value of the column behind these.
+    pub bounds: (Option<V>, Option<V>),
+}
+
+/// The index of whose first columns most have a `value`, and then of whose next column most `bounds` are given; before
+/// others one in which the values are the key of one row. Columns are given by their places.
+pub fn best_index<V>(
+    snapshot: &Snapshot,
+    value: impl Fn(usize) -> Option<V>,
+    bounds: impl Fn(usize) -> (Option<V>, Option<V>),
+) -> Option<IndexUse<'_, V>> {
+    let usable = snapshot.indexes().iter().filter_map(|index| {
+        let mut columns = index.definition().columns.iter().map(|own| own.column);
+        let mut key = Vec::new();
+        let next = columns.find(|column| match value(*column) {
+            Some(value) => {
+                key.push(value);
+                false
+            }
+            None => true,
+        });
+        let bounds = next.map_or((None, None), &bounds);
+        let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
+        let is_key = index.definition().role.is_unique() && next.is_none();
+        let rank = (is_key, key.len(), bounded);
+        let found = IndexUse { index, key, bounds };
+        (rank > (false, 0, 0)).then_some((rank, found))
+    });
+    let best = usable.max_by_key(|(rank, _)| *rank);
+    best.map(|(_, found)| found)
 }

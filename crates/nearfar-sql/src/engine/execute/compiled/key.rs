@@ -14,7 +14,7 @@ use super::expressions::parameter_of;
 use crate::engine::catalog::{PUBLIC, TEMPORARY};
 use crate::engine::session::Session;
 use crate::error::EngineError;
-use crate::scan::{is_read, provider_of, table_of};
+use crate::scan::{best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{IndexDefinition, KeyBound, RowId, Snapshot, Table, TableRules};
@@ -267,7 +267,7 @@ impl KeyedRows {
 type KeyValues = (Vec<ArrayRef>, (KeyBound, KeyBound));
 
 /// An index, the values of its first columns, and the bounds of the next one.
-type IndexUse = (
+type DefinedUse = (
     Arc<IndexDefinition>,
     Vec<KeyValue>,
     (Option<KeyValue>, Option<KeyValue>),
@@ -340,31 +340,25 @@ impl GivenValues {
         }
     }
 
-    /// The index of whose first columns most are given; before others a unique one whose columns are all given.
-    fn best_index(&self, table: &Table) -> Option<IndexUse> {
+    /// The index that they lead to rows by, the values of its first columns, and the bounds of the next one.
+    fn best_index(&self, table: &Table) -> Option<DefinedUse> {
         let fields = table.schema().fields();
         // Texts of a declared length are compared in a way of their own.
         let is_plain = |column: usize| Declared::of(&fields[column]).is_none();
+        let value = |column: usize| {
+            let value = self.equal.get(&column).filter(|_| is_plain(column));
+            value.map(|(value, _)| value.clone())
+        };
+        let bounds = |column: usize| {
+            let bound = |bounds: &BTreeMap<_, KeyValue>| {
+                bounds.get(&column).filter(|_| is_plain(column)).cloned()
+            };
+            (bound(&self.lower), bound(&self.upper))
+        };
         let snapshot = table.snapshot();
-        let usable = snapshot.indexes().iter().filter_map(|index| {
-            let definition = index.definition();
-            let mut columns = definition.columns.iter().map(|own| own.column);
-            let mut key = Vec::new();
-            let next = columns.find(|column| {
-                let value = self.equal.get(column).filter(|_| is_plain(*column));
-                key.extend(value.map(|(value, _)| value.clone()));
-                value.is_none()
-            });
-            let next = next.filter(|column| is_plain(*column));
-            let bound = |bounds: &BTreeMap<_, KeyValue>| bounds.get(&next?).cloned();
-            let bounds = (bound(&self.lower), bound(&self.upper));
-            let bounded = usize::from(bounds.0.is_some()) + usize::from(bounds.1.is_some());
-            let is_key = definition.role.is_unique() && key.len() == definition.columns.len();
-            let rank = (is_key, key.len(), bounded);
-            let found = (Arc::clone(definition), key, bounds);
-            (rank > (false, 0, 0)).then_some((rank, found))
-        });
-        usable.max_by_key(|(rank, _)| *rank).map(|(_, found)| found)
+        let found = best_index(&snapshot, value, bounds)?;
+        let definition = Arc::clone(found.index.definition());
+        Some((definition, found.key, found.bounds))
     }
 }
 
