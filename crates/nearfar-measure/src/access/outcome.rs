@@ -5,7 +5,7 @@ use std::time::Duration;
 use nearfar_topology::units::Bytes;
 use serde_json::{Value, json};
 
-use super::kernels::Kernel;
+use super::kernels::unit_bytes;
 use super::noise::NoiseReport;
 use super::plan::PlannedRun;
 use super::run::Worked;
@@ -271,8 +271,12 @@ fn task_dimensions(run: &PlannedRun, task: &TaskSpec) -> Vec<(String, Value)> {
         ("region_size".to_owned(), Bytes(bytes).exact().into()),
     ];
     if run.window.is_none() {
-        let kernel = Kernel::new(first.operation, first.access_bytes);
-        dimensions.push(("instruction_bytes".to_owned(), kernel.unit_bytes().into()));
+        let bytes = unit_bytes(first.operation, first.access_bytes);
+        dimensions.push(("instruction_bytes".to_owned(), bytes.into()));
+    }
+    if let Some(source) = first.source {
+        let source = run.spec.regions[source].placement_text.as_str();
+        dimensions.push(("source".to_owned(), source.into()));
     }
     if let Some(share) = task.writes_share {
         dimensions.push(("writes_percent".to_owned(), (share * 100.0).into()));

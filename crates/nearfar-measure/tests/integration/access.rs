@@ -615,6 +615,50 @@ fn every_field_has_a_help_and_presets_are_plans_where_tiers_exist() {
     }
 }
 
+const COPY: &str = "[region.from]\nsize = \"1MiB\"\npages = \"base\"\n[region.to]\nsize = \"512KiB\"\n\
+                    pages = \"base\"\n[task.one]\nsource = \"from\"\n";
+
+#[test]
+fn copies_run_from_one_region_to_another() {
+    let head = "time = \"3ms\"\nrepetitions = 2\nbatch = \"64KiB\"\n";
+    let matrix = "[matrix]\noperation = [\"copy\", \"copy-nt\"]\naccess = [8, 64, 4096]\n\
+                  pattern = [\"sequential\", \"random\"]\n";
+    let collector = run(&plan(&format!("{head}{COPY}{matrix}")));
+    assert_eq!(collector.outcomes.len(), 12);
+    for (id, outcome) in &collector.outcomes {
+        let rates = &outcome.tasks[0].bandwidth_bytes_per_s;
+        assert!(rates.iter().all(|rate| *rate > 0.0), "{id}: {rates:?}");
+    }
+    let sources = collector.metrics.iter();
+    let mut sources = sources.filter(|metric| metric.metric == "bandwidth_bytes_per_s");
+    assert!(sources.all(|metric| metric.dimensions["source"] == "near"));
+}
+
+#[test]
+fn a_copy_without_two_regions_is_refused() {
+    let cases = [
+        (
+            "operation = \"copy\"\nregion = \"from\"",
+            "a copy writes to other regions",
+        ),
+        ("operation = \"read\"", "only a copy has a source"),
+        ("operation = \"copy\"\nfence = true", "not of copies"),
+        ("operation = \"copy\"\nsample = 3", "not of copies"),
+        (
+            "operation = \"copy-movdir64b\"\naccess = 8",
+            "stores 64 bytes",
+        ),
+    ];
+    for (field, told) in cases {
+        let error = refused(&format!("{COPY}{field}\n"));
+        assert!(error.contains(told), "{field}: {error}");
+    }
+    let error = refused(&format!("{SMALL}[task.one]\noperation = \"copy\"\n"));
+    assert!(error.contains("a copy reads a region: name it"), "{error}");
+    let steps = format!("{COPY}[[task.one.steps]]\noperation = \"copy\"\n");
+    assert!(refused(&steps.replace("source = \"from\"\n", "")).contains("a copy"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

@@ -77,6 +77,30 @@ fn every_operation_runs_whatever_this_machine_has() {
 }
 
 #[test]
+fn a_copy_takes_from_the_link_of_both_its_regions() {
+    let copy = |from: &str, to: &str, operation: &str| {
+        rate(
+            &format!(
+                "repetitions = 1\n[region.from]\nsize = \"7GiB\"\nplacement = \"{from}\"\n\
+                 [region.to]\nsize = \"7GiB\"\nplacement = \"{to}\"\n\
+                 [task.one]\noperation = \"{operation}\"\nsource = \"from\"\nthreads = 8\n"
+            ),
+            0,
+        )
+    };
+    for operation in ["copy", "copy-nt", "copy-movdir64b"] {
+        let near = copy("near", "near", operation);
+        for (from, to) in [("near", "far"), ("far", "near")] {
+            let far = copy(from, to, operation);
+            assert!(
+                far > 1e8 && far < near,
+                "{operation} {from} to {to}: {far} of {near}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_same_specification_gives_the_same_figures() {
     let text = "[region.data]\n[task.one]\npattern = \"random\"\nthreads = 7\nsample = 50\n";
     let figures = |collector: &Collector| -> Vec<_> {

@@ -149,7 +149,7 @@ pub struct FieldArgs {
     /// Where regions lie; may be given several times.
     #[arg(long, value_name = "PLACEMENT")]
     placement: Vec<String>,
-    /// read, write, write-nt, write-movdir64b, write-flush or chase.
+    /// read, write, write-nt, write-movdir64b, write-flush, chase, copy, copy-nt or copy-movdir64b.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     operation: Vec<String>,
     /// sequential or random.
@@ -167,6 +167,9 @@ pub struct FieldArgs {
     /// Regions that tasks access.
     #[arg(long, value_name = "NAMES")]
     region: Option<String>,
+    /// The region that copies read.
+    #[arg(long, value_name = "NAME")]
+    source: Option<String>,
     /// Share of the accesses that are stores.
     #[arg(long, value_name = "SHARE", value_delimiter = ',')]
     writes: Vec<String>,
@@ -213,6 +216,7 @@ impl FieldArgs {
             ("threads", "--threads", self.threads.clone()),
             ("pin", "--pin", one(&self.pin)),
             ("region", "--region", one(&self.region)),
+            ("source", "--source", one(&self.source)),
             ("writes", "--writes", self.writes.clone()),
             ("limit", "--limit", self.limit.clone()),
             ("sample", "--sample", self.sample.clone()),

@@ -10,6 +10,7 @@
 //! depends on what it finds; so benchmarks may race, and Rust's memory model still has no data race.
 
 mod chain;
+mod copy;
 mod target;
 mod ticks;
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +21,7 @@ mod x86;
 mod x86;
 
 pub(crate) use self::chain::{Chain, Walk};
+pub(crate) use self::copy::CopyKernel;
 pub(crate) use self::target::Target;
 pub(crate) use self::ticks::Ticks;
 pub(crate) use self::x86::{Kernel, fence, sampled};
@@ -46,17 +48,26 @@ pub enum Operation {
     WriteFlush,
     /// Reads of 8 bytes, each of which tells where the next one is.
     Chase,
+    /// Loads of one region and stores to another, through the caches.
+    Copy,
+    /// The same with stores past the caches.
+    CopyNonTemporal,
+    /// Copies of lines by one instruction (`movdir64b`), as mao-2025, section III-B uses them.
+    CopyDirect,
 }
 
 impl Operation {
     /// All operations.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Read,
         Self::Write,
         Self::WriteNonTemporal,
         Self::WriteDirect,
         Self::WriteFlush,
         Self::Chase,
+        Self::Copy,
+        Self::CopyNonTemporal,
+        Self::CopyDirect,
     ];
 
     /// Its word in specifications and results.
@@ -68,6 +79,9 @@ impl Operation {
             Self::WriteDirect => "write-movdir64b",
             Self::WriteFlush => "write-flush",
             Self::Chase => "chase",
+            Self::Copy => "copy",
+            Self::CopyNonTemporal => "copy-nt",
+            Self::CopyDirect => "copy-movdir64b",
         }
     }
 
@@ -76,13 +90,18 @@ impl Operation {
         !matches!(self, Self::Read | Self::Chase)
     }
 
+    /// Whether it reads one region and writes another.
+    pub const fn copies(self) -> bool {
+        matches!(self, Self::Copy | Self::CopyNonTemporal | Self::CopyDirect)
+    }
+
     /// Why no machine has it for accesses of this size.
     pub(crate) fn impossible(self, access_bytes: usize) -> Option<String> {
         match self {
             Self::Chase if access_bytes != 8 => {
                 Some("a chain of dependent reads has accesses of 8 bytes".to_owned())
             }
-            Self::WriteDirect if access_bytes < 64 => {
+            Self::WriteDirect | Self::CopyDirect if access_bytes < 64 => {
                 Some("movdir64b stores 64 bytes: no instruction stores less directly".to_owned())
             }
             _ => None,
@@ -196,6 +215,14 @@ impl Places {
 
 /// What the state of [`Places`] grows by.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bytes of each instruction of an operation that this machine has.
+pub(crate) fn unit_bytes(operation: Operation, access_bytes: usize) -> usize {
+    match operation.copies() {
+        true => CopyKernel::new(operation, access_bytes).unit_bytes(),
+        false => Kernel::new(operation, access_bytes).unit_bytes(),
+    }
+}
 
 impl Kernel {
     /// Makes the accesses and waits for each of them before the next.

@@ -9,7 +9,7 @@ use super::{Accesses, Operation, Pattern, Places, Target};
 /// Why this machine lacks an operation.
 pub(super) fn missing(operation: Operation) -> Option<String> {
     match operation {
-        Operation::Read | Operation::Write | Operation::Chase => None,
+        Operation::Read | Operation::Write | Operation::Chase | Operation::Copy => None,
         _ => Some(format!("{operation} is known for x86-64 only")),
     }
 }

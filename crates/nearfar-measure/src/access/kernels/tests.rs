@@ -10,7 +10,7 @@ const SIZES: [usize; 11] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192
 fn writes() -> impl Iterator<Item = Operation> {
     Operation::ALL
         .into_iter()
-        .filter(|operation| operation.writes())
+        .filter(|operation| operation.writes() && !operation.copies())
 }
 
 #[test]
@@ -151,4 +151,70 @@ fn time_passes() {
     let ticks = Ticks::calibrate();
     assert!(ticks.ns(1_000_000) > 1_000.0, "{ticks:?}");
     assert_eq!(ticks.ns(0), 0.0);
+}
+
+#[test]
+fn copies_take_what_they_should_and_change_nothing_else() {
+    for operation in Operation::ALL.into_iter().filter(|one| one.copies()) {
+        for access_bytes in SIZES {
+            if operation.unavailable(access_bytes).is_some() {
+                continue;
+            }
+            let kernel = CopyKernel::new(operation, access_bytes);
+            let mut source = Page([0; 1 << 15]);
+            for (index, byte) in source.0.iter_mut().enumerate() {
+                *byte = (index % 251) as u8 + 1;
+            }
+            let expected = source.0;
+            let mut page = Page([0; 1 << 15]);
+            let accesses = Accesses {
+                pattern: Pattern::Sequential,
+                first_bytes: access_bytes,
+                count: 2,
+                access_bytes,
+                seed: 0,
+            };
+            kernel.run(
+                &Target::new(&mut source.0),
+                &Target::new(&mut page.0),
+                &accesses,
+            );
+            fence();
+            let copied = access_bytes..3 * access_bytes;
+            assert_eq!(
+                page.0[copied.clone()],
+                expected[copied.clone()],
+                "{operation}"
+            );
+            let others = page.0[..copied.start].iter().chain(&page.0[copied.end..]);
+            assert!(
+                others.copied().all(|byte| byte == 0),
+                "{operation} {access_bytes}"
+            );
+            assert_eq!(source.0, expected, "{operation} changes its source");
+        }
+    }
+}
+
+#[test]
+fn random_copies_store_what_the_source_has_somewhere() {
+    let mut source = Page([7; 1 << 15]);
+    let mut page = Page([0; 1 << 15]);
+    let accesses = Accesses {
+        pattern: Pattern::Random,
+        first_bytes: 0,
+        count: 4_000,
+        access_bytes: 64,
+        seed: 5,
+    };
+    let kernel = CopyKernel::new(Operation::Copy, 64);
+    kernel.run(
+        &Target::new(&mut source.0),
+        &Target::new(&mut page.0),
+        &accesses,
+    );
+    assert!(
+        page.0.iter().all(|byte| *byte == 7),
+        "every line is reached"
+    );
 }

@@ -16,7 +16,9 @@ pub(super) fn missing(operation: Operation) -> Option<String> {
     let leaf = std::arch::x86_64::__cpuid_count(7, 0);
     let lacks = |has: bool, what: &str| (!has).then(|| format!("this machine has no {what}"));
     match operation {
-        Operation::WriteDirect => lacks(leaf.ecx >> 28 & 1 == 1, "movdir64b"),
+        Operation::WriteDirect | Operation::CopyDirect => {
+            lacks(leaf.ecx >> 28 & 1 == 1, "movdir64b")
+        }
         Operation::WriteFlush => lacks(leaf.ebx >> 24 & 1 == 1, "clwb"),
         _ => None,
     }
@@ -255,8 +257,8 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// For an operation that is not [`Operation::Chase`] and not missing here, and an access size
-    /// that is a power of two of at least 8.
+    /// For an operation that is no chase, no copy and not missing here, and an access size that is a
+    /// power of two of at least 8.
     pub(crate) fn new(operation: Operation, access_bytes: usize) -> Self {
         assert!(access_bytes.is_power_of_two() && access_bytes >= 8);
         assert_eq!(operation.unavailable(access_bytes), None);
@@ -266,6 +268,9 @@ impl Kernel {
             Operation::WriteNonTemporal => Self::of::<WriteNonTemporal>(access_bytes),
             Operation::WriteDirect => Self::of::<WriteDirect>(access_bytes),
             Operation::WriteFlush => Self::of::<WriteFlush>(access_bytes),
+            Operation::Copy | Operation::CopyNonTemporal | Operation::CopyDirect => {
+                unreachable!("a copy has a kernel of its own")
+            }
         }
     }
 

@@ -100,7 +100,7 @@ fn place_without_turn<'a>(
 pub(super) fn check_steps(spec: &RunSpec, regions: &[PlannedRegion]) -> Result<(), SpecError> {
     for task in &spec.tasks {
         for step in &task.steps {
-            for &region in &step.regions {
+            for &region in step.regions.iter().chain(&step.source) {
                 let name = &spec.regions[region].name;
                 if step.operation == Operation::Chase
                     && spec.tasks.iter().any(|other| writes_to(other, region))

@@ -11,7 +11,7 @@ use super::delays::Delays;
 use super::memory::{Accessed, Emulated};
 use super::queue::{Batch, Queue};
 use crate::access::kernels::{
-    Accesses, Chain, Kernel, Operation, Pattern, Target, Ticks, fence, sampled,
+    Accesses, Chain, CopyKernel, Kernel, Operation, Pattern, Target, Ticks, fence, sampled,
 };
 use crate::access::noise::ThreadNoise;
 use crate::access::plan::PlannedRun;
@@ -54,9 +54,15 @@ pub(crate) struct Worked {
 /// A step with what it needs to run.
 struct Step<'a> {
     spec: &'a StepSpec,
-    kernel: Kernel,
+    made_by: MadeBy,
     /// Stores for the mix.
     write: Option<Kernel>,
+}
+
+/// The instructions of a step.
+enum MadeBy {
+    Accesses(Kernel),
+    Copies(CopyKernel),
 }
 
 /// One thread of a task.
@@ -86,12 +92,16 @@ impl<'a> Worker<'a> {
         let spec = &shared.run.spec.tasks[task];
         let step = |step: &'a StepSpec| Step {
             spec: step,
-            kernel: Kernel::new(step.operation, step.access_bytes),
+            made_by: match step.operation.copies() {
+                true => MadeBy::Copies(CopyKernel::new(step.operation, step.access_bytes)),
+                false => MadeBy::Accesses(Kernel::new(step.operation, step.access_bytes)),
+            },
             write: spec
                 .writes_share
                 .map(|_| Kernel::new(Operation::Write, step.access_bytes)),
         };
-        let regions = spec.steps.iter().flat_map(|step| &step.regions);
+        let steps = spec.steps.iter();
+        let regions = steps.flat_map(|step| step.regions.iter().chain(&step.source));
         let regions: Vec<usize> = regions.copied().collect();
         Self {
             shared,
@@ -226,7 +236,7 @@ impl<'a> Worker<'a> {
     fn step(&mut self, step: usize, batch: Batch, first: u64, count: u64) {
         let spec = self.steps[step].spec;
         let (region, target, batch_index) = self.region(spec, batch);
-        let slots = (target.bytes() / spec.access_bytes) as u64;
+        let slots = (self.copied_bytes(spec, &target) / spec.access_bytes) as u64;
         let per_batch = self.queue.batch_elements() * spec.count as u64;
         let mut slot = (batch_index * per_batch + first) % slots;
         let mut left = count;
@@ -255,11 +265,20 @@ impl<'a> Worker<'a> {
     fn region(&self, spec: &StepSpec, batch: Batch) -> (usize, Target<'a>, u64) {
         let regions = spec.regions.len() as u64;
         let region = spec.regions[(batch.index % regions) as usize];
-        let target = match self.shared.targets[region] {
+        (region, self.target(region), batch.index / regions)
+    }
+
+    /// Bytes of a region that its accesses reach: a copy reaches no more than its source has.
+    fn copied_bytes(&self, spec: &StepSpec, target: &Target<'_>) -> usize {
+        let source = spec.source.map(|source| self.target(source).bytes());
+        source.map_or(target.bytes(), |bytes| bytes.min(target.bytes()))
+    }
+
+    fn target(&self, region: usize) -> Target<'a> {
+        match self.shared.targets[region] {
             Accessed::Plain(target) => target,
             Accessed::Chain(chain) => chain.target(),
-        };
-        (region, target, batch.index / regions)
+        }
     }
 
     /// A different number for every slice, well mixed.
@@ -272,6 +291,15 @@ impl<'a> Worker<'a> {
     }
 
     fn make(&mut self, step: usize, region: usize, target: &Target<'_>, accesses: &Accesses) {
+        let Step {
+            spec,
+            made_by,
+            write,
+        } = &self.steps[step];
+        let kernel = match made_by {
+            MadeBy::Accesses(kernel) => kernel,
+            MadeBy::Copies(kernel) => return self.copy(kernel, spec, region, target, accesses),
+        };
         let is_store = match self.task.writes_share {
             Some(share) => {
                 self.owed_writes += share;
@@ -279,11 +307,11 @@ impl<'a> Worker<'a> {
                 self.owed_writes -= f64::from(u8::from(owes));
                 owes
             }
-            None => self.steps[step].spec.operation.writes(),
+            None => spec.operation.writes(),
         };
-        let kernel = match (&self.steps[step].write, is_store) {
+        let kernel = match (write, is_store) {
             (Some(write), true) => write,
-            _ => &self.steps[step].kernel,
+            _ => kernel,
         };
         if self.task.fence {
             kernel.run_fenced(target, accesses);
@@ -300,9 +328,31 @@ impl<'a> Worker<'a> {
         }
     }
 
+    fn copy(
+        &self,
+        kernel: &CopyKernel,
+        spec: &StepSpec,
+        region: usize,
+        target: &Target<'_>,
+        accesses: &Accesses,
+    ) {
+        let Some(from) = spec.source else {
+            unreachable!("a copy is resolved with its source");
+        };
+        let source = self.target(from);
+        kernel.run(&source, target, accesses);
+        if let Some(delays) = &self.delays {
+            delays.accessed(from, source.bytes(), accesses, Direction::Read);
+            delays.accessed(region, target.bytes(), accesses, Direction::Write);
+        }
+    }
+
     /// Times one access.
     fn sample(&mut self, batch: Batch, first: u64) {
-        let Step { spec, kernel, .. } = &self.steps[0];
+        let Step { spec, made_by, .. } = &self.steps[0];
+        let MadeBy::Accesses(kernel) = made_by else {
+            unreachable!("no copy is resolved with samples");
+        };
         let (_, target, batch_index) = self.region(spec, batch);
         let slots = (target.bytes() / spec.access_bytes) as u64;
         let slot = match spec.pattern {

@@ -125,6 +125,11 @@ impl Worker {
         for step in &self.given.task.steps {
             let regions = step.regions.len() as u64;
             let area = self.given.areas[step.regions[(batch.index % regions) as usize]];
+            let source = step.source.map(|source| self.given.areas[source].bytes);
+            let area = Area {
+                bytes: source.map_or(area.bytes, |bytes| bytes.min(area.bytes)),
+                ..area
+            };
             let slots = area.bytes / step.access_bytes as u64;
             let before = batch.index / regions * self.given.queue.batch_elements() + self.element;
             self.places
@@ -229,6 +234,9 @@ impl Worker {
                 let bytes = (address + u64::from(bytes) - first) as u32;
                 Simulated::new(Access::NonTemporalStore, first, bytes)
             }
+            Operation::Copy | Operation::CopyNonTemporal | Operation::CopyDirect => {
+                self.copy(step, operation, address, ends_line)
+            }
         };
         let is_timed = task
             .sample_every
@@ -249,6 +257,48 @@ impl Worker {
         made
     }
 
+    /// The load of a copy to `address`, with its store as pending. The store does not wait for the load in
+    /// the model, as no store waits for its value there.
+    fn copy(
+        &mut self,
+        step: &StepSpec,
+        operation: Operation,
+        address: u64,
+        ends_line: bool,
+    ) -> Simulated {
+        let source = self.source(step, address);
+        let bytes = step.access_bytes as u32;
+        let line = LINE_BYTES as u64;
+        let store = match operation {
+            Operation::Copy => Simulated::new(Access::Store, address, bytes),
+            // As of `write-nt`: parts of a line are combined first.
+            _ if !ends_line => Simulated::new(Access::Compute, address, bytes),
+            _ => {
+                let first = address / line * line;
+                let whole = (address + u64::from(bytes) - first) as u32;
+                Simulated::new(Access::NonTemporalStore, first, whole)
+            }
+        };
+        self.pending.push_back(store);
+        Simulated::new(Access::Load, source, bytes)
+    }
+
+    /// Where a copy to `address` reads: the same place of its source, or any where accesses are random.
+    fn source(&mut self, step: &StepSpec, address: u64) -> u64 {
+        let source = step.source.map_or(step.regions[0], |source| source);
+        let source = self.given.areas[source];
+        let bytes = step.access_bytes as u64;
+        match step.pattern {
+            Pattern::Sequential => source.base + (address - self.places[self.step].0.base),
+            Pattern::Random => {
+                self.random = self.random.wrapping_add(RANDOM_STEP);
+                let slots = u128::from(source.bytes / bytes);
+                let slot = (u128::from(mix(self.random)) * slots) >> 64;
+                source.base + slot as u64 * bytes
+            }
+        }
+    }
+
     /// The lines of an access one by one, with a pause before each: the first of them, and the
     /// others as pending.
     fn line_by_line(&mut self, access: Simulated, interval_ps: u32) -> Simulated {
@@ -260,7 +310,10 @@ impl Worker {
             ..access
         };
         let others = (line..access.bytes).step_by(LINE_BYTES);
-        self.pending.extend(others.map(part));
+        // Before what follows the access, such as the store of a copy.
+        for (at, first) in others.enumerate() {
+            self.pending.insert(at, part(first));
+        }
         part(0)
     }
 

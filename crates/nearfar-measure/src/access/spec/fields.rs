@@ -57,11 +57,11 @@ pub const REGION: [Field; 3] = [
 ];
 
 /// Settings of a task: `[task.NAME]`.
-pub const TASK: [Field; 12] = [
+pub const TASK: [Field; 13] = [
     field(
         "operation",
         "read",
-        "read, write, write-nt, write-movdir64b, write-flush or chase",
+        "read, write, write-nt, write-movdir64b, write-flush, chase, copy, copy-nt or copy-movdir64b",
     ),
     field("pattern", "sequential", "sequential or random"),
     field(
@@ -84,6 +84,7 @@ pub const TASK: [Field; 12] = [
         "",
         "regions it accesses, batch by batch in turn [default: all]",
     ),
+    field("source", "", "the region that a copy reads"),
     field(
         "writes",
         "",

@@ -81,8 +81,10 @@ pub struct StepSpec {
     pub pattern: Pattern,
     /// Bytes of an access.
     pub access_bytes: usize,
-    /// Indices of the regions it accesses.
+    /// Indices of the regions it accesses; of a copy, those it writes.
     pub regions: Vec<usize>,
+    /// Index of the region that a copy reads.
+    pub source: Option<usize>,
     /// How often it is made before the next operation.
     pub count: usize,
 }
@@ -352,6 +354,10 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
             let message = "a chase follows its own chain: make it a task of its own".to_owned();
             return Err(fields.error("operation", message));
         }
+        if step.operation.copies() {
+            let message = "a copy is no operation of a chain: make it a task of its own".to_owned();
+            return Err(fields.error("operation", message));
+        }
         steps.push(step);
     }
     if steps.is_empty() {
@@ -367,6 +373,12 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
         let message = "single accesses are timed of one operation, not of chains or mixes";
         return Err(fields.error("sample", message.to_owned()));
     }
+    let fence = fields.parse("fence", boolean)?;
+    if steps[0].operation.copies() && (fence || sample_every > 0) {
+        let field = if fence { "fence" } else { "sample" };
+        let message = "single accesses are waited for of one region, not of copies";
+        return Err(fields.error(field, message.to_owned()));
+    }
     Ok(TaskSpec {
         name: section.name.clone(),
         threads: fields.parse("threads", integer(1..=THREADS_MAX))? as usize,
@@ -379,7 +391,7 @@ fn task(section: &TaskSection, regions: &[RegionSpec]) -> Result<TaskSpec, SpecE
         })?,
         sample_every: (sample_every > 0).then_some(sample_every),
         background: fields.parse("background", boolean)?,
-        fence: fields.parse("fence", boolean)?,
+        fence,
         hops: fields.parse("hops", integer(1..=1 << 30))? as usize,
     })
 }
@@ -398,26 +410,53 @@ fn step(fields: &Fields<'_>, regions: &[RegionSpec], count: usize) -> Result<Ste
             format!("{operation} of {access_bytes} bytes: {reason}"),
         ));
     }
-    let named = fields.parse_some("region", |text| {
-        let index = |name: &str| {
-            let found = regions.iter().position(|region| region.name == name.trim());
-            found.ok_or_else(|| {
-                let names: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
-                format!(
-                    "there is no region {name:?}; there are: {}",
-                    names.join(", ")
-                )
-            })
-        };
-        text.split(',').map(index).collect()
-    })?;
+    let index = |name: &str| {
+        let found = regions.iter().position(|region| region.name == name.trim());
+        found.ok_or_else(|| {
+            let names: Vec<&str> = regions.iter().map(|region| region.name.as_str()).collect();
+            format!(
+                "there is no region {name:?}; there are: {}",
+                names.join(", ")
+            )
+        })
+    };
+    let named: Option<Vec<usize>> =
+        fields.parse_some("region", |text| text.split(',').map(index).collect())?;
+    let source = fields.parse_some("source", index)?;
+    let all = (0..regions.len()).filter(|region| source != Some(*region));
+    let regions = named.unwrap_or_else(|| all.collect());
+    check_source(fields, operation, source, &regions)?;
     Ok(StepSpec {
         operation,
         pattern: fields.parse("pattern", str::parse)?,
         access_bytes,
-        regions: named.unwrap_or_else(|| (0..regions.len()).collect()),
+        regions,
+        source,
         count,
     })
+}
+
+/// A copy reads one region and writes others; nothing else has a source.
+fn check_source(
+    fields: &Fields<'_>,
+    operation: Operation,
+    source: Option<usize>,
+    regions: &[usize],
+) -> Result<(), SpecError> {
+    let wrong = |field, message: &str| Err(fields.error(field, message.to_owned()));
+    match source {
+        None if operation.copies() => wrong("source", "a copy reads a region: name it"),
+        Some(_) if !operation.copies() => wrong("source", "only a copy has a source: remove it"),
+        Some(source) if regions.contains(&source) => wrong(
+            "source",
+            "a copy writes to other regions than the one it reads: name another one",
+        ),
+        Some(_) if regions.is_empty() => wrong(
+            "region",
+            "a copy writes to another region than the one it reads: there is none",
+        ),
+        _ => Ok(()),
+    }
 }
 
 fn origins(document: &Document) -> BTreeMap<String, Origin> {
