@@ -1,4 +1,4 @@
-//! The thin layer over the kernel's memory calls.
+//! The thin layer over the kernel's calls for memory, and for threads and processes that use it.
 //!
 //! Every function states what must hold before and what holds after it, and names the kernel
 //! document that says so. Nothing here knows of tiers, budgets or placements. Errors keep the
@@ -15,8 +15,10 @@ mod mapping;
 mod nodes;
 mod pages;
 mod policy;
+mod processes;
 mod shared;
 mod shared_file;
+mod space;
 mod threads;
 
 pub use cache_lines::{drop_lines, write_back_lines};
@@ -28,6 +30,8 @@ pub use mapping::{
 pub use nodes::NodeSet;
 pub use pages::{PageLocation, huge_bytes, move_pages, query_pages};
 pub use policy::{Policy, bind_range, interleave_weight};
+pub use processes::{Ending, end_group, end_with_thread, place_thread};
 pub use shared::{Durability, SharedMapping};
 pub use shared_file::{NO_FOLLOW, SharedFile, SharedKind};
+pub use space::free_bytes;
 pub use threads::{allowed_cpus, pin_thread, yield_to_others};

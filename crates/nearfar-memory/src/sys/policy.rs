@@ -51,7 +51,7 @@ impl Policy {
     }
 
     #[cfg(not(miri))]
-    fn arguments(&self) -> (libc::c_int, *const u64, usize) {
+    pub(super) fn arguments(&self) -> (libc::c_int, *const u64, usize) {
         match self.mode_and_nodes() {
             (mode, None) => (mode, std::ptr::null(), 0),
             (mode, Some(nodes)) => (mode, nodes.as_ptr(), NodeSet::BITS),
