@@ -26,11 +26,13 @@ mod units;
 pub use self::cpus::CpuList;
 pub use self::kernels::{Operation, Pattern};
 pub use self::noise::{Noise, NoiseReport};
+pub(crate) use self::outcome::Repetition;
 pub use self::outcome::{Latencies, Outcome, Simulated, TaskOutcome};
 pub use self::plan::{
     DevicePages, Plan, PlanError, PlanTarget, PlannedPlacement, PlannedRegion, PlannedRun, Window,
 };
 pub use self::presets::Preset;
 pub use self::run::{ExecuteError, Observer, execute};
+pub(crate) use self::run::{Target, Until};
 pub(crate) use self::simulate::simulate;
 pub use self::spec::{Document, Flag, RunSpec, SpecError, SpecErrorKind};

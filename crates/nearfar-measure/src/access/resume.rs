@@ -68,7 +68,12 @@ impl Kept {
 
     /// Whether they hold this run.
     pub fn has(&self, run: &PlannedRun) -> bool {
-        self.runs.contains(&run.id())
+        self.has_run(&run.id())
+    }
+
+    /// Whether they hold the run of this name.
+    pub fn has_run(&self, id: &str) -> bool {
+        self.runs.contains(id)
     }
 
     /// Number of runs they hold.

@@ -1,5 +1,37 @@
-//! Interference: what one task takes from another that shares the machine's memory.
+//! Interference: what one task takes from another that shares the machine's memory (mao-2025).
+//!
+//! * A [`Matrix`] has a [`Point`] for everything under test, alone and beside every background, for
+//!   all numbers of threads, and for every pair that cannot be run the reason.
+//! * [`Native`] runs it on this machine: accesses of pinned threads, storage by `fio`, and any program.
+//!   [`Modelled`] runs it in virtual time on the machine of a profile.
+//! * A [`Table`] is made of the figures of points, also of those that were kept: per pair the curve,
+//!   the largest change, and its class ([`Effect`]).
 
+mod application;
 mod effect;
+mod error;
+mod execute;
+mod machine_state;
+mod matrix;
+mod modelled;
+mod native;
+mod outcome;
+mod page;
+mod process;
+mod storage;
+mod table;
+mod traffic;
 
+pub use self::application::{Application, ApplicationError, ApplicationMetric};
 pub use self::effect::Effect;
+pub use self::error::InterferenceError;
+pub use self::execute::InterferenceObserver;
+pub use self::machine_state::MachineState;
+pub use self::matrix::{Ground, Matrix, MissingCell, Point, Selection};
+pub use self::modelled::Modelled;
+pub(crate) use self::modelled::{access, bandwidths, storage};
+pub use self::native::{Native, NativeOptions, NativePlan};
+pub use self::outcome::PointOutcome;
+pub use self::storage::{StorageError, StorageOptions};
+pub use self::table::{Cell, Curve, CurvePoint, Figure, Table};
+pub use self::traffic::{CopyOperation, MemoryOperation, StoragePattern, Traffic};

@@ -60,6 +60,8 @@ pub struct LineChart {
     y: String,
     series: Vec<Line>,
     frame: Frame,
+    /// The name of its place on the page.
+    anchor: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -78,7 +80,15 @@ impl LineChart {
             y: y.into(),
             series: Vec::new(),
             frame: WIDE,
+            anchor: None,
         }
+    }
+
+    /// Gives its place on the page a name that others lead to.
+    #[must_use]
+    pub fn anchored(mut self, name: impl Into<String>) -> Self {
+        self.anchor = Some(name.into());
+        self
     }
 
     /// Divides the horizontal axis.
@@ -146,7 +156,10 @@ impl LineChart {
             y: Scale::linear(points().map(|(_, y)| y), self.frame.ticks.1),
             frame: self.frame,
         };
-        out.push_str("<figure>");
+        match &self.anchor {
+            Some(name) => put(out, format_args!("<figure id=\"{}\">", escape(name))),
+            None => out.push_str("<figure>"),
+        }
         put(
             out,
             format_args!("<figcaption>{}</figcaption>", escape(&self.title)),

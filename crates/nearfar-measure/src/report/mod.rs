@@ -29,7 +29,7 @@ mod table;
 mod text;
 
 pub use self::bars::{Bar, BarChart};
-pub use self::heat::HeatMap;
+pub use self::heat::{HeatCell, HeatMap};
 pub use self::lines::{Axis, LineChart};
 pub use self::table::{Cell, Column, Table};
 use self::text::{escape, number, put};

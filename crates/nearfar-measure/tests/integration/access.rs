@@ -168,8 +168,12 @@ fn every_operation_pattern_and_size_runs() {
         } else {
             "[64, 4096]"
         };
+        let source = match operation.copies() {
+            true => "source = \"from\"\n[region.from]\nsize = \"1MiB\"\npages = \"base\"\n",
+            false => "",
+        };
         let text = format!(
-            "{SMALL}[task.one]\noperation = \"{operation}\"\n[matrix]\naccess = {sizes}\n\
+            "{SMALL}[task.one]\noperation = \"{operation}\"\n{source}[matrix]\naccess = {sizes}\n\
              pattern = [\"sequential\", \"random\"]\n"
         );
         let plan = match plan_with(&text, None) {

@@ -3,6 +3,7 @@
 mod access;
 mod calibrate;
 mod fuzz;
+mod interference;
 mod operators;
 mod probe;
 mod report;

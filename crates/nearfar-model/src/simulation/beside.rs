@@ -30,6 +30,8 @@ pub struct Group {
     pub pause_ns: f64,
     /// Whether accesses are random reads that wait for each other.
     pub chases: bool,
+    /// The tier that each line is loaded from before it is stored, of a copy.
+    pub source: Option<TierName>,
 }
 
 impl Group {
@@ -41,6 +43,17 @@ impl Group {
             threads,
             pause_ns: 0.0,
             chases: false,
+            source: None,
+        }
+    }
+
+    /// Threads that copy: each line is loaded from one tier and stored to the other, by `store`. The
+    /// store does not wait for the load, as no store waits for its value here. Its bandwidth is that of
+    /// the bytes copied.
+    pub fn copy(from: TierName, to: TierName, store: Access, threads: usize) -> Self {
+        Self {
+            source: Some(from),
+            ..Self::new(to, store, threads)
         }
     }
 
@@ -59,30 +72,35 @@ impl Group {
         self
     }
 
+    /// The program of a thread whose stores lie from `base` on, and the loads of a copy before them.
     fn program(&self, thread: usize, base: u64, seed: u64) -> Box<dyn Program> {
+        let pattern = self.pattern(self.access, thread, base, seed);
+        let pause_ps = ps(self.pause_ns) as u32;
+        match self.source {
+            None => Box::new(Paced { pattern, pause_ps }),
+            Some(_) => Box::new(Copied {
+                loads: Paced {
+                    pattern: self.pattern(Access::Load, thread, base - REGION_BYTES, seed),
+                    pause_ps,
+                },
+                stores: pattern,
+                is_loaded: false,
+            }),
+        }
+    }
+
+    fn pattern(&self, access: Access, thread: usize, base: u64, seed: u64) -> Pattern {
         let (order, bytes) = match self.chases {
             true => (Order::Random, WORD_BYTES),
             false => (Order::Sequential, LINE_BYTES),
         };
         let (thread, threads) = (thread as u64, self.threads as u64);
-        let pattern = Pattern::new(
-            self.access,
-            order,
-            bytes,
-            REGION_BYTES,
-            thread,
-            threads,
-            seed,
-        );
+        let pattern = Pattern::new(access, order, bytes, REGION_BYTES, thread, threads, seed);
         let pattern = pattern.from(base);
-        Box::new(Paced {
-            pattern: if self.chases {
-                pattern.dependent()
-            } else {
-                pattern
-            },
-            pause_ps: ps(self.pause_ns) as u32,
-        })
+        match self.chases {
+            true => pattern.dependent(),
+            false => pattern,
+        }
     }
 }
 
@@ -97,6 +115,23 @@ impl Program for Paced {
         let mut operation = self.pattern.next_operation()?;
         operation.compute_ps += self.pause_ps;
         Some(operation)
+    }
+}
+
+/// A load of each line, and its store.
+struct Copied {
+    loads: Paced,
+    stores: Pattern,
+    is_loaded: bool,
+}
+
+impl Program for Copied {
+    fn next_operation(&mut self) -> Option<Operation> {
+        self.is_loaded = !self.is_loaded;
+        match self.is_loaded {
+            true => self.loads.next_operation(),
+            false => self.stores.next_operation(),
+        }
     }
 }
 
@@ -121,17 +156,22 @@ pub fn run_beside(
 ) -> Result<Vec<f64>, MachineError> {
     let mut map = AddressMap::new();
     let mut programs = Vec::new();
+    let mut base = 0;
     for (index, group) in groups.iter().enumerate() {
-        let base = index as u64 * REGION_BYTES;
+        if let Some(source) = group.source {
+            let devices = machine.devices(source, 1)?;
+            map.add(base >> 12, REGION_BYTES >> 12, devices);
+            base += REGION_BYTES;
+        }
         let devices = machine.devices(group.tier, 1)?;
         map.add(base >> 12, REGION_BYTES >> 12, devices);
         let of_thread = |thread| group.program(thread, base, index as u64 + 1);
         programs.extend((0..group.threads).map(of_thread));
+        base += REGION_BYTES;
     }
     // A page that nobody touches: posted stores are answered as fast as the nearest memory in use, and
     // near memory is in use on every machine.
-    let unused = (groups.len() as u64 * REGION_BYTES) >> 12;
-    map.add(unused, 1, machine.devices(TierName::Near, 1)?);
+    map.add(base >> 12, 1, machine.devices(TierName::Near, 1)?);
     let mut simulation = Simulation::new(machine, map, programs, Caches::Streaming)?;
     simulation.advance(u64::MAX, span.warm_ns);
     let before = simulation.bytes_by_core();
@@ -142,7 +182,9 @@ pub fn run_beside(
         let cores = first..first + group.threads;
         first = cores.end;
         let bytes: u64 = cores.map(|core| after[core] - before[core]).sum();
-        bytes as f64 / span.measured_ns
+        // What is copied is loaded and stored.
+        let times = if group.source.is_some() { 2.0 } else { 1.0 };
+        bytes as f64 / times / span.measured_ns
     });
     Ok(of_group.collect())
 }

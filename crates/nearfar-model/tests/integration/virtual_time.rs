@@ -339,6 +339,23 @@ fn posted_stores_to_a_slow_device_take_the_table_from_loads_and_slower_ones_do_n
 }
 
 #[test]
+fn copies_are_counted_by_the_bytes_copied_and_bound_by_both_their_tiers() {
+    let machine = Machine::new(&Profile::builtin("cxl-asic").unwrap()).unwrap();
+    let span = Span {
+        warm_ns: 40_000.0,
+        measured_ns: 20_000.0,
+    };
+    let rate = |group: Group| run_beside(&machine, &[group], span).unwrap()[0];
+    let (near, far) = (TierName::Near, TierName::Far);
+    let store = Access::NonTemporalStore;
+    let copied = |from, to| rate(Group::copy(from, to, store, 8));
+    assert!(copied(near, far) <= 1.05 * rate(Group::new(far, store, 8)));
+    assert!(copied(far, near) <= 1.05 * rate(Group::new(far, Access::Load, 8)));
+    assert!(copied(near, near) > copied(far, near));
+    assert!(copied(near, near) <= 1.05 * rate(Group::new(near, Access::Load, 8)));
+}
+
+#[test]
 fn write_backs_that_wait_in_the_last_level_leave_the_table_to_others() {
     let admitted = |write_backs_in_table| {
         let mut machine = machine();

@@ -29,6 +29,19 @@ impl Plan {
         topology: &Topology,
         models: Vec<(String, Arc<EmulatedTier>)>,
     ) -> Result<Self, PlanError> {
+        Self::of_documents(std::slice::from_ref(document), topology, models)
+    }
+
+    /// The same for the points of several documents, one document after the other, in the memory of
+    /// one system.
+    ///
+    /// # Errors
+    /// [`PlanError`] of the first document that has one.
+    pub fn of_documents(
+        documents: &[Document],
+        topology: &Topology,
+        models: Vec<(String, Arc<EmulatedTier>)>,
+    ) -> Result<Self, PlanError> {
         let cpus = nearfar_memory::sys::allowed_cpus()?;
         let tiers = topology.tiers.iter().filter(|tier| tier.allocatable);
         let context = Context {
@@ -36,16 +49,24 @@ impl Plan {
             rest_cpus: cpus.len(),
             tiers: tiers.map(|tier| tier.name.clone()).collect(),
         };
-        let specs = document.expand(&context)?;
         let system = MemorySystem::new(topology, &Budgets::new().with_devices())?;
         let plan_one = |spec| plan_run(spec, &system, &cpus);
         let models = models.into_iter();
         let models = models.filter_map(|(tier, model)| Some((system.tier(&tier).ok()?, model)));
         let models = models.collect();
+        let mut runs = Vec::new();
+        for document in documents {
+            for spec in document.expand(&context)? {
+                runs.push(plan_one(spec)?);
+            }
+        }
         Ok(Self {
-            runs: specs.into_iter().map(plan_one).collect::<Result<_, _>>()?,
+            runs,
             target: PlanTarget::Memory { system, models },
-            settings: document.settings(),
+            settings: documents
+                .first()
+                .map(Document::settings)
+                .unwrap_or_default(),
         })
     }
 }

@@ -96,7 +96,7 @@ pub fn execute(
         let mut repetitions = Vec::new();
         for repetition in 0..run.spec.repetitions {
             observer.begins(run, index, repetition, pace.left());
-            match target.once(run, repetition, stop)? {
+            match target.once(run, repetition, Until { stop, ended: None })? {
                 Some(done) if !stop.load(Ordering::Relaxed) => repetitions.push(done),
                 _ => return Err(stopped()),
             }
@@ -108,14 +108,30 @@ pub fn execute(
     Ok(())
 }
 
+/// What ends a run before its time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Until<'a> {
+    /// The user wants to stop: what was done is worth nothing.
+    pub stop: &'a AtomicBool,
+    /// What the run stands beside is over: what was done until then counts.
+    pub ended: Option<&'a AtomicBool>,
+}
+
+impl Until<'_> {
+    pub(crate) fn is_over(&self) -> bool {
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        is_set(self.stop) || self.ended.is_some_and(is_set)
+    }
+}
+
 /// Where runs are made.
-enum Target<'a> {
+pub(crate) enum Target<'a> {
     Host(Box<Host<'a>>),
     Simulated(&'a Machine),
 }
 
 impl<'a> Target<'a> {
-    fn new(plan: &'a Plan) -> Self {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
         match &plan.target {
             PlanTarget::Memory { system, models } => {
                 Self::Host(Box::new(Host::new(system, models)))
@@ -125,7 +141,11 @@ impl<'a> Target<'a> {
     }
 
     /// Gets what `run` needs; false if it was stopped.
-    fn prepare(&mut self, run: &PlannedRun, stop: &AtomicBool) -> Result<bool, ExecuteError> {
+    pub(crate) fn prepare(
+        &mut self,
+        run: &PlannedRun,
+        stop: &AtomicBool,
+    ) -> Result<bool, ExecuteError> {
         match self {
             Self::Host(host) => host.prepare(run, stop),
             Self::Simulated(_) => Ok(true),
@@ -133,19 +153,19 @@ impl<'a> Target<'a> {
     }
 
     /// One repetition; `None` if it was stopped.
-    fn once(
+    pub(crate) fn once(
         &mut self,
         run: &PlannedRun,
         repetition: u32,
-        stop: &AtomicBool,
+        until: Until<'_>,
     ) -> Result<Option<Repetition>, ExecuteError> {
         match self {
-            Self::Host(host) => host.once(run, repetition, stop),
-            Self::Simulated(machine) => Ok(simulate(machine, run, repetition, stop)?),
+            Self::Host(host) => host.once(run, repetition, until),
+            Self::Simulated(machine) => Ok(simulate(machine, run, repetition, until.stop)?),
         }
     }
 
-    fn facts(&self, run: &PlannedRun) -> Vec<RegionFacts> {
+    pub(crate) fn facts(&self, run: &PlannedRun) -> Vec<RegionFacts> {
         match self {
             Self::Host(host) => host.facts(),
             Self::Simulated(_) => {

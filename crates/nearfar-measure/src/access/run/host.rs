@@ -8,7 +8,7 @@ use std::time::Instant;
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::EmulatedTier;
 
-use super::execute::ExecuteError;
+use super::execute::{ExecuteError, Until};
 use super::memory::Memory;
 use super::queue::Queue;
 use super::worker::{Shared, Worked, Worker};
@@ -18,7 +18,7 @@ use crate::access::outcome::{RegionFacts, Repetition};
 use crate::access::plan::PlannedRun;
 
 /// This machine, with the regions of the run in progress.
-pub(super) struct Host<'a> {
+pub(crate) struct Host<'a> {
     system: &'a Arc<MemorySystem>,
     models: &'a [(TierId, Arc<EmulatedTier>)],
     ticks: Ticks,
@@ -56,7 +56,7 @@ impl<'a> Host<'a> {
         &mut self,
         run: &PlannedRun,
         repetition: u32,
-        stop: &AtomicBool,
+        until: Until<'_>,
     ) -> Result<Option<Repetition>, ExecuteError> {
         let ticks = &self.ticks;
         let misplaced_before = self.memory.misplaced();
@@ -79,7 +79,7 @@ impl<'a> Host<'a> {
                 start: Barrier::new(threads),
                 began: OnceLock::new(),
                 busy: AtomicUsize::new(foreground.map(|task| task.threads).sum()),
-                stop,
+                until,
                 seed: run.spec.seed.wrapping_add(u64::from(repetition) << 32),
             };
             work(&shared, &queues)
@@ -94,7 +94,7 @@ impl<'a> Host<'a> {
                 source,
             })?);
         }
-        if stop.load(Ordering::Relaxed) {
+        if until.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
         let of_threads: Vec<_> = tasks.iter().flatten().map(|worked| worked.noise).collect();

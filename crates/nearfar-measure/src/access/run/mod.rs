@@ -8,5 +8,6 @@ mod queue;
 mod worker;
 
 pub use self::execute::{ExecuteError, Observer, execute};
+pub(crate) use self::execute::{Target, Until};
 pub(super) use self::queue::{Batch, Queue};
 pub(super) use self::worker::{GRAIN_BYTES, Worked};

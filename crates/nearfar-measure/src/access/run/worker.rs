@@ -1,6 +1,6 @@
 //! One thread of a task.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use nearfar_memory::sys::{SysError, pin_thread};
 use nearfar_model::Direction;
 
 use super::delays::Delays;
+use super::execute::Until;
 use super::memory::{Accessed, Emulated};
 use super::queue::{Batch, Queue};
 use crate::access::kernels::{
@@ -36,7 +37,7 @@ pub(super) struct Shared<'a> {
     pub began: OnceLock<Instant>,
     /// Threads of tasks that are not in the background and have not ended.
     pub busy: AtomicUsize,
-    pub stop: &'a AtomicBool,
+    pub until: Until<'a>,
     pub seed: u64,
 }
 
@@ -150,7 +151,7 @@ impl<'a> Worker<'a> {
     }
 
     fn is_over(&self, began: Instant) -> bool {
-        if self.shared.stop.load(Ordering::Relaxed) {
+        if self.shared.until.is_over() {
             return true;
         }
         let others_are_done = self.task.background && self.shared.busy.load(Ordering::Relaxed) == 0;

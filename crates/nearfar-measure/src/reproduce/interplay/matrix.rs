@@ -6,8 +6,8 @@ use std::thread;
 
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
 
-use super::system::{OPERATIONS, System, first_two};
-use crate::interference::Effect;
+use super::system::{System, first_two};
+use crate::interference::{self, Effect, MemoryOperation};
 
 /// Threads of the device under test.
 const TESTED_THREADS: [usize; 5] = [2, 4, 8, 16, 24];
@@ -188,8 +188,10 @@ fn run(mut cell: InterplayCell, machine: &Machine) -> Result<InterplayCell, Mach
 }
 
 fn access(word: &str) -> Option<Access> {
-    let known = OPERATIONS.into_iter().find(|(name, _)| *name == word);
-    known.map(|(_, access)| access)
+    let known = MemoryOperation::ALL
+        .into_iter()
+        .find(|one| one.name() == word);
+    known.map(interference::access)
 }
 
 #[cfg(test)]
