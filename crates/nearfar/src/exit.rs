@@ -21,6 +21,7 @@ use nearfar_index_bench::placed::PlacedError;
 use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::calibrate::CalibrateError;
+use nearfar_measure::interference::{ApplicationError, InterferenceError, StorageError};
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
@@ -177,6 +178,9 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
     if let Some(error) = error.downcast_ref::<ExecuteError>() {
         return of_execute(error);
     }
+    if let Some(error) = error.downcast_ref::<InterferenceError>() {
+        return of_interference(error);
+    }
     if let Some(error) = error.downcast_ref::<SqlError>() {
         return Some(of_sql(error));
     }
@@ -194,6 +198,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| error.downcast_ref::<ReproduceError>().map(of_reproduction))
         .or_else(|| error.downcast_ref::<RegulateError>().map(of_regulation))
         .or_else(|| error.downcast_ref::<CalibrateError>().map(of_calibration))
+        .or_else(|| error.downcast_ref::<ApplicationError>().map(of_application))
         .or_else(|| is(error.is::<PricesError>(), Exit::Input))
         .or_else(|| is(error.is::<CostError>(), Exit::Unavailable))
         .or_else(|| is(error.is::<DiscoverError>(), Exit::Input))
@@ -340,6 +345,40 @@ fn of_execute(error: &ExecuteError) -> Option<Exit> {
         ExecuteError::Stopped { .. } => Some(Exit::Interrupted),
         ExecuteError::Keep(_) => Some(Exit::Output),
         _ => None,
+    }
+}
+
+/// Errors that only pass another on have its code.
+fn of_interference(error: &InterferenceError) -> Option<Exit> {
+    match error {
+        InterferenceError::Selection { .. } | InterferenceError::Cpu { .. } => Some(Exit::Usage),
+        InterferenceError::Processors { .. } | InterferenceError::Machine(_) => {
+            Some(Exit::Unavailable)
+        }
+        InterferenceError::Tier(_) => Some(Exit::Name),
+        InterferenceError::Stopped { .. } | InterferenceError::Storage(StorageError::Stopped) => {
+            Some(Exit::Interrupted)
+        }
+        InterferenceError::Keep(_) => Some(Exit::Output),
+        InterferenceError::Plan(error) => of_plan(error),
+        InterferenceError::Execute(error) => of_execute(error),
+        InterferenceError::Storage(error) => Some(match error {
+            StorageError::NoFio => Exit::Unavailable,
+            StorageError::Full { .. } | StorageError::Make { .. } => Exit::Output,
+            StorageError::Path { .. } | StorageError::Room { .. } => Exit::Input,
+            _ => Exit::Failure,
+        }),
+        InterferenceError::Application(error) => Some(of_application(error)),
+        _ => None,
+    }
+}
+
+fn of_application(error: &ApplicationError) -> Exit {
+    match error {
+        ApplicationError::Preset { .. } => Exit::Name,
+        ApplicationError::Pattern { .. } | ApplicationError::NoStorage { .. } => Exit::Usage,
+        ApplicationError::Missing { .. } | ApplicationError::NoNode { .. } => Exit::Unavailable,
+        _ => Exit::Failure,
     }
 }
 

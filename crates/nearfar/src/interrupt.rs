@@ -18,13 +18,27 @@ use crate::progress::Live;
 /// Ctrl-C of the user, from the moment this is made.
 pub struct Interrupts {
     signal: Signal,
+    /// Others that ask the program to end, where they are taken over too.
+    others: Vec<Signal>,
 }
 
 impl Interrupts {
     /// Takes Ctrl-C over. Needs a runtime.
     pub fn listen() -> anyhow::Result<Self> {
         let signal = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-        Ok(Self { signal })
+        let others = Vec::new();
+        Ok(Self { signal, others })
+    }
+
+    /// Takes over Ctrl-C, and the signals of a system that shuts down or of a terminal that is gone, for
+    /// what has started processes. Needs a runtime.
+    pub fn listen_to_all() -> anyhow::Result<Self> {
+        let mut all = Self::listen()?;
+        for kind in [SignalKind::terminate(), SignalKind::hangup()] {
+            let other = signal(kind).context("cannot listen for signals")?;
+            all.others.push(other);
+        }
+        Ok(all)
     }
 
     /// Forgets a Ctrl-C that came while nothing ran.
@@ -34,9 +48,12 @@ impl Interrupts {
 
     /// Runs `work` to its end or until Ctrl-C, which drops it.
     pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> anyhow::Result<T> {
+        let signals = std::iter::once(&mut self.signal).chain(&mut self.others);
+        let signals = signals.map(|signal| Box::pin(signal.recv()));
+        let any = futures::future::select_all(signals);
         tokio::select! {
             biased;
-            Some(()) = self.signal.recv() => {
+            (Some(()), ..) = any => {
                 Err(Failed::new(Exit::Interrupted, "interrupted").into())
             }
             done = work => Ok(done),

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use regex::Regex;
 use serde_json::Value;
 
-use super::process::{Ended, Place, Process, find_program, last_words};
+use super::process::{Ended, Place, Process, find_program};
 use super::storage::report;
 
 /// What of a run counts.
@@ -36,7 +36,13 @@ impl ApplicationMetric {
     pub fn pattern(text: &str, lower_is_better: bool) -> Result<Self, ApplicationError> {
         let pattern = Regex::new(text).map_err(|source| ApplicationError::Pattern {
             text: text.to_owned(),
-            source: Box::new(source),
+            // Its other lines show where in the pattern it is.
+            reason: source
+                .to_string()
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned(),
         })?;
         Ok(Self::Pattern {
             pattern,
@@ -70,13 +76,12 @@ pub struct Application {
 #[non_exhaustive]
 pub enum ApplicationError {
     /// A pattern that is no regular expression.
-    #[error("{text:?} is no regular expression")]
+    #[error("{text:?} is no regular expression: {}", reason.trim_start_matches("error: "))]
     Pattern {
         /// The pattern.
         text: String,
         /// Why.
-        #[source]
-        source: Box<regex::Error>,
+        reason: String,
     },
     /// No preset of that name.
     #[error("there is no application {name:?}; there are: {}", Application::PRESETS.join(", "))]
@@ -203,15 +208,11 @@ impl Application {
     }
 
     fn value(&self, ended: &Ended) -> Result<f64, ApplicationError> {
-        let words = || match ended.errors.trim().is_empty() {
-            true => last_words(&ended.output),
-            false => last_words(&ended.errors),
-        };
         if !ended.status.success() {
             return Err(ApplicationError::Failed {
                 command: self.command.clone(),
                 status: ended.status.to_string(),
-                words: words(),
+                words: ended.words(),
             });
         }
         let found = match &self.metric {
@@ -224,7 +225,7 @@ impl Application {
         let found = found.filter(|value| value.is_finite() && *value > 0.0);
         found.ok_or_else(|| ApplicationError::NoMetric {
             command: self.command.clone(),
-            words: words(),
+            words: ended.words(),
         })
     }
 }

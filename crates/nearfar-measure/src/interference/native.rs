@@ -401,9 +401,9 @@ impl Runner for NativeRunner<'_> {
         let Some(mut outcome) = outcome else {
             return Ok(None);
         };
-        if let Some((pattern, mut process)) = load {
+        if let Some((pattern, process)) = load {
             let storage = given.storage();
-            storage.check_running(&mut process)?;
+            let process = storage.running(process)?;
             outcome.background = vec![storage.finish(pattern, process)?];
         }
         outcome.elapsed = began.elapsed();
@@ -431,10 +431,9 @@ impl NativeRunner<'_> {
             cpus: cpus.to_vec(),
         };
         let storage = self.given.storage();
-        let mut process = storage.start(pattern, &load)?;
+        let process = storage.start(pattern, &load)?;
         rest(native.options.settle, stop);
-        storage.check_running(&mut process)?;
-        Ok(Some((pattern, process)))
+        Ok(Some((pattern, storage.running(process)?)))
     }
 
     /// Memory under test, alone, beside memory, or beside a load that was started before.

@@ -20,7 +20,8 @@ impl Table {
             "Each cell is the largest change of what is under test (rows) beside a background \
              (columns), against running alone, over all numbers of threads: losses below zero. A cell \
              leads to its curve. Classes as in mao-2025, table III: deep below -40 %, moderate to \
-             -10 %, mild to -5 %, none within 5 %, gains mirrored.",
+             -10 %, mild to -5 %, none within 5 %, gains mirrored. A change whose bounds include zero may be \
+             none.",
         );
         table.noise(&mut report);
         report.heat(table.heat_map());

@@ -54,6 +54,16 @@ pub(super) struct Ended {
     pub errors: String,
 }
 
+impl Ended {
+    /// Its last words, for a message: those among its errors, if there are any.
+    pub(super) fn words(&self) -> String {
+        match self.errors.trim().is_empty() {
+            true => last_words(&self.output),
+            false => last_words(&self.errors),
+        }
+    }
+}
+
 impl Process {
     /// Starts `command` at its place. Its processors and the policy of its memory are those of the
     /// thread that starts it, which are inherited.
@@ -183,8 +193,8 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     found.find(|program| program.is_file())
 }
 
-/// The last lines of what a program wrote, for a message.
-pub(super) fn last_words(text: &str) -> String {
+/// The last lines of what a program wrote.
+fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let mut said: Vec<&str> = lines.into_iter().filter(|line| !line.is_empty()).collect();
     let first = said.len().saturating_sub(3);

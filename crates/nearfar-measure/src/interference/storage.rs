@@ -12,7 +12,7 @@ use std::time::Duration;
 use nearfar_memory::sys::{Ending, SysError, free_bytes};
 use serde_json::Value;
 
-use super::process::{Ended, Place, Process, find_program, last_words};
+use super::process::{Ended, Place, Process, find_program};
 use super::traffic::StoragePattern;
 
 /// Opens a block device only if nobody else has it (open(2)); the number is the same on all machines.
@@ -195,12 +195,13 @@ impl Storage {
         Process::start(command, place).map_err(StorageError::Run)
     }
 
-    /// Fails if a load that should be running is not.
-    pub(super) fn check_running(&self, process: &mut Process) -> Result<(), StorageError> {
-        match process.is_running().map_err(StorageError::Run)? {
-            true => Ok(()),
-            false => Err(self.failed("it ended before it should")),
+    /// The load, if it is running as it should.
+    pub(super) fn running(&self, mut process: Process) -> Result<Process, StorageError> {
+        if process.is_running().map_err(StorageError::Run)? {
+            return Ok(process);
         }
+        let ended = process.end(Ending::Interrupt).map_err(StorageError::Run)?;
+        Err(self.failed(&ended))
     }
 
     /// Ends a load; its bytes per second.
@@ -217,19 +218,14 @@ impl Storage {
         let direction = if pattern.writes() { "write" } else { "read" };
         let found = report(&ended.output).filter(|job| job["error"] == 0);
         let rate = found.and_then(|job| job[direction]["bw_bytes"].as_f64());
-        rate.filter(|rate| *rate > 0.0).ok_or_else(|| {
-            let words = match ended.errors.trim().is_empty() {
-                true => last_words(&ended.output),
-                false => last_words(&ended.errors),
-            };
-            self.failed(&words)
-        })
+        let rate = rate.filter(|rate| *rate > 0.0);
+        rate.ok_or_else(|| self.failed(ended))
     }
 
-    fn failed(&self, words: &str) -> StorageError {
+    fn failed(&self, ended: &Ended) -> StorageError {
         StorageError::Failed {
             path: self.options.path.clone(),
-            words: words.to_owned(),
+            words: ended.words(),
         }
     }
 }

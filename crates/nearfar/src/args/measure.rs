@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::FigureArgs;
+use super::{FigureArgs, InterferenceArgs};
 
 /// Measure how fast memory is, access by access, as a specification describes.
 ///
@@ -21,6 +21,7 @@ Examples:
   nearfar measure --preset latency --time 1s -o latency.jsonl
   nearfar measure my.toml --dry-run
   nearfar measure my.toml --profile cxl-blades-4 --virtual
+  nearfar measure interference --dry-run
   nearfar measure report latency.jsonl
   nearfar measure compare before.jsonl after.jsonl"
 )]
@@ -35,6 +36,7 @@ pub struct MeasureArgs {
 /// What can be done with results.
 #[derive(Debug, Subcommand)]
 pub enum MeasureAction {
+    Interference(Box<InterferenceArgs>),
     /// Write a self-contained HTML page: heat maps, curves, percentiles and all figures.
     Report {
         /// Results of `nearfar measure`.

@@ -5,6 +5,7 @@ mod bench;
 mod calibrate;
 mod data;
 mod index;
+mod interference;
 mod machine;
 mod measure;
 mod plan;
@@ -34,6 +35,7 @@ pub use self::bench::{
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
+pub use self::interference::{ApplicationArgs, InterferenceArgs, StorageArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
 pub use self::plan::{PlanAction, PlanArgs, PlanCostArgs};

@@ -1,18 +1,30 @@
 //! Where results go: to stdout, and to a file that can be gone on with.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::path::{Path, PathBuf};
 
+use nearfar_measure::access::PlannedRun;
 use nearfar_measure::access::resume::Kept;
-use nearfar_measure::access::{Plan, PlannedRun};
 use nearfar_measure::results::{Header, Metric, ResultsWriter, WriteError};
 
-use super::{parquet, table};
-use crate::args::{FigureFormat, MeasureRunArgs};
+use super::parquet;
+use crate::args::FigureFormat;
 use crate::exit::{Exit, Failed};
 use crate::output::figures;
 use crate::output::file::Output;
+
+/// Where results are to go.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination<'a> {
+    /// The file.
+    pub output: Option<&'a Path>,
+    /// Whether it is gone on with.
+    pub resume: bool,
+    /// How they are printed.
+    pub format: FigureFormat,
+}
 
 /// The results of one execution.
 pub struct Results {
@@ -28,31 +40,35 @@ pub struct Results {
 impl Results {
     /// Opens the output file, and reads what it holds if it is to be gone on with. A Parquet file
     /// is written in the end; until then the lines lie beside it, in a file that ends in `.jsonl`.
-    pub fn open(args: &MeasureRunArgs, plan: &Plan, header: Header) -> anyhow::Result<Self> {
+    pub fn open(
+        to: Destination<'_>,
+        settings: &BTreeMap<String, String>,
+        header: Header,
+    ) -> anyhow::Result<Self> {
         let mut results = Self {
             header,
             metrics: Vec::new(),
             kept: None,
             file: None,
             parquet: None,
-            format: args.figures.format,
-            has_output: args.output.is_some(),
+            format: to.format,
+            has_output: to.output.is_some(),
         };
-        let Some(output) = &args.output else {
+        let Some(output) = to.output else {
             return Ok(results);
         };
-        let mut lines = output.clone();
+        let mut lines = output.to_owned();
         if output.extension().is_some_and(|ending| ending == "parquet") {
-            results.parquet = Some(output.clone());
+            results.parquet = Some(output.to_owned());
             lines.as_mut_os_string().push(".jsonl");
         }
-        if args.resume && lines.exists() {
+        if to.resume && lines.exists() {
             let file = File::open(&lines).map_err(|error| cannot("read", &lines, &error))?;
-            let kept = Kept::read(BufReader::new(file), &plan.settings)?;
+            let kept = Kept::read(BufReader::new(file), settings)?;
             results.header = kept.header.clone();
             results.metrics.clone_from(&kept.metrics);
             results.kept = Some(kept);
-        } else if !args.resume && output.exists() && !is_special(output) {
+        } else if !to.resume && output.exists() && !is_special(output) {
             let message = format!(
                 "{} exists: go on with it by --resume, remove it, or name another file",
                 output.display()
@@ -93,6 +109,16 @@ impl Results {
         self.kept.as_ref().is_some_and(|kept| kept.has(run))
     }
 
+    /// Whether they hold the run of this name already.
+    pub fn has_run(&self, id: &str) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.has_run(id))
+    }
+
+    /// What they were taken with, and all figures there are.
+    pub fn figures(&self) -> (&Header, &[Metric]) {
+        (&self.header, &self.metrics)
+    }
+
     /// Takes the figures of a run; they reach the file immediately.
     pub fn run(&mut self, metrics: &[Metric]) -> io::Result<()> {
         if let Some(file) = &mut self.file {
@@ -103,8 +129,11 @@ impl Results {
         Ok(())
     }
 
-    /// Prints what there is, and writes a Parquet file.
-    pub fn finish(self) -> anyhow::Result<()> {
+    /// Prints what there is, for people by `table`, and writes a Parquet file.
+    pub fn finish(
+        self,
+        table: impl FnOnce(&[Metric], &mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
         if let Some(path) = &self.parquet {
             let mut output = Output::create(path)?;
             parquet::write(&mut output, &self.header, &self.metrics)?;
@@ -116,7 +145,7 @@ impl Results {
         if self.has_output && self.format == FigureFormat::Json {
             return Ok(());
         }
-        figures::print(self.format, &self.header, &self.metrics, table::results)
+        figures::print(self.format, &self.header, &self.metrics, table)
     }
 }
 

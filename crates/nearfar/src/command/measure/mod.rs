@@ -1,5 +1,7 @@
 //! `nearfar measure`: access benchmarks on this machine's memory.
 
+mod interference;
+mod interference_table;
 mod keep;
 mod parquet;
 mod plan;
@@ -25,6 +27,7 @@ use crate::output::file::{Output, save_page};
 pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
     match &args.action {
         None => run::run(&args.run),
+        Some(MeasureAction::Interference(args)) => interference::run(args),
         Some(MeasureAction::Report { results, output }) => write_report(results, output.as_deref()),
         Some(MeasureAction::Compare {
             first,
@@ -56,7 +59,12 @@ pub fn open(path: &Path) -> anyhow::Result<(Header, Vec<Metric>)> {
 fn write_report(results: &Path, output: Option<&Path>) -> anyhow::Result<()> {
     let (header, metrics) = open(results)?;
     let path: PathBuf = output.map_or_else(|| results.with_extension("html"), Path::to_owned);
-    save_page(&report::page(&header, &metrics), &path)?;
+    let is_matrix = header.configuration.get("matrix").is_some();
+    let page = match is_matrix {
+        true => interference::page(&header, &metrics),
+        false => report::page(&header, &metrics),
+    };
+    save_page(&page, &path)?;
     let mut out = Output::stdout();
     out.with(|out| writeln!(out, "{}", path.display()))?;
     out.finish()

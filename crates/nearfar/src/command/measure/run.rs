@@ -16,8 +16,8 @@ use nearfar_model::{BandwidthShare, EmulatedTier};
 use nearfar_topology::{Profile, Topology};
 use serde_json::json;
 
-use super::keep::Results;
-use super::{plan, preset};
+use super::keep::{Destination, Results};
+use super::{plan, preset, table};
 use crate::args::MeasureRunArgs;
 use crate::exit::{Exit, Failed};
 use crate::human::Elapsed;
@@ -40,7 +40,12 @@ pub fn run(args: &MeasureRunArgs) -> anyhow::Result<()> {
     if let Some(reason) = &missing {
         header = header.unavailable("hardware counters", reason);
     }
-    let results = Results::open(args, &plan, header)?;
+    let to = Destination {
+        output: args.output.as_deref(),
+        resume: args.resume,
+        format: args.figures.format,
+    };
+    let results = Results::open(to, &plan.settings, header)?;
     measure(plan, results, args.counters && missing.is_none())
 }
 
@@ -170,7 +175,7 @@ fn measure(plan: Plan, results: Results, counts: bool) -> anyhow::Result<()> {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     drop(spinner);
     // What is done is kept, also after Ctrl-C or a failure.
-    results.finish()?;
+    results.finish(table::results)?;
     Ok(outcome?)
 }
 
