@@ -72,13 +72,14 @@ pub fn page(header: &Header, metrics: &[Metric]) -> Report {
 /// Where the matrix runs.
 enum On {
     Machine(Box<Native>),
-    Model(Modelled),
+    Model(Box<Modelled>),
 }
 
 impl On {
     fn new(args: &InterferenceArgs) -> anyhow::Result<Self> {
         if let Some(name) = &args.profile {
-            return Ok(Self::Model(Modelled::new(&Profile::resolve(name)?)?));
+            let modelled = Modelled::new(&Profile::resolve(name)?)?;
+            return Ok(Self::Model(Box::new(modelled)));
         }
         let options = NativeOptions {
             time: args.time,
