@@ -200,10 +200,9 @@ impl CoreCaches {
     #[inline]
     pub(crate) fn contains(&self, line: u64, levels: Option<&Levels>) -> bool {
         match (self, levels) {
-            (Self::Simulated(own), Some(levels)) => {
-                let (caches, l3) = (&levels.private[*own], &levels.last);
-                let hashed = Hashed::new(line);
-                caches.l2.contains(hashed) || l3.copies.contains(line) || l3.lines.contains(hashed)
+            // Of the lines in its own L2 there is a copy too.
+            (Self::Simulated(_), Some(Levels { last, .. })) => {
+                last.copies.contains(line) || last.lines.contains(Hashed::new(line))
             }
             _ => false,
         }

@@ -8,7 +8,7 @@ use nearfar_topology::SimulatedCores;
 
 use super::cache::{CoreCaches, Levels};
 use super::locks::{Locks, Section};
-use super::network::mix;
+use super::network::{Asked, mix};
 use super::pending::{AFTER_ANSWER, Chain, InFlight, Reorder, UNANSWERED};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
@@ -90,7 +90,8 @@ pub(crate) struct VirtualCore {
     issued_at: Ps,
     chain: Chain,
     in_flight: InFlight,
-    reorder: Reorder,
+    /// Of a core whose caches are simulated.
+    reorder: Option<Reorder>,
     all_done: Ps,
     fence_until: Ps,
     pub samples: Vec<Ps>,
@@ -118,10 +119,11 @@ impl VirtualCore {
             write_backs_in_table: parameters.write_backs_in_table,
         };
         // Streams are held back by fill buffers before.
-        let reorder_window = match &caches {
+        let reorder = match &caches {
             CoreCaches::Simulated(_) => {
                 let access = parameters.access_ns + parameters.line_ns;
-                Some(ps(f64::from(parameters.window_lines) * access))
+                let window = ps(f64::from(parameters.window_lines) * access);
+                Some(Reorder::new(window))
             }
             CoreCaches::Streaming { .. } => None,
         };
@@ -150,7 +152,7 @@ impl VirtualCore {
             issued_at: 0,
             chain: Chain::default(),
             in_flight: InFlight::new(),
-            reorder: Reorder::new(reorder_window),
+            reorder,
             all_done: 0,
             fence_until: 0,
             samples: Vec::new(),
@@ -189,18 +191,29 @@ impl VirtualCore {
     }
 
     /// Does all that there is to do from `now` on, before `end`.
-    pub(crate) fn run(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
+    pub(crate) fn run(&mut self, now: Ps, end: Ps, shared: &mut Shared) {
+        match &self.caches {
+            CoreCaches::Streaming { .. } => self.run_as::<false>(now, end, shared),
+            CoreCaches::Simulated(_) => self.run_as::<true>(now, end, shared),
+        }
+    }
+
+    /// As [`Self::run`], where caches are simulated or, if not `CACHED`, where every line misses.
+    fn run_as<const CACHED: bool>(&mut self, mut now: Ps, end: Ps, shared: &mut Shared) {
         self.first_request = shared.requests.len();
         self.head_blocked = false;
         loop {
             let (caches, evicted) = (&mut self.caches, &mut self.evicted);
-            self.window
-                .fill(|slot| caches.look_up(slot, shared.levels.as_mut(), evicted));
-            self.expose(now, shared);
+            self.window.fill(|slot| {
+                if CACHED {
+                    caches.look_up(slot, shared.levels.as_mut(), evicted);
+                }
+            });
+            self.expose::<CACHED>(now, shared);
             if self.window.is_empty() {
                 return;
             }
-            let ready = self.head_ready();
+            let ready = self.head_ready::<CACHED>();
             if ready > now {
                 let next = self.wake(ready);
                 if next >= end {
@@ -215,7 +228,7 @@ impl VirtualCore {
                 self.enter_section(now, shared);
                 continue;
             }
-            if !self.issue(now, shared) {
+            if !self.issue::<CACHED>(now, shared) {
                 now = self.l2_queue.first();
                 if now >= end {
                     self.head_blocked = true;
@@ -231,42 +244,63 @@ impl VirtualCore {
         let l2_hit = self.limits.l2_hit;
         let mine = requests.range(self.first_request..end);
         for (index, request) in mine.iter().enumerate() {
+            let mark = UNANSWERED | index as u64;
+            let time = request.time;
             match request.purpose {
-                Purpose::Write | Purpose::Post => continue,
+                Purpose::Write => continue,
                 // Its place in the L2 queue is all that it holds.
                 Purpose::WriteBack => {}
-                Purpose::Demand { .. } => {
-                    self.all_done = self.all_done.max(request.time);
-                    let release = request.time + self.limits.turnaround;
-                    self.fill_buffers.release_fill(release);
+                Purpose::Prefetch(place) => {
+                    self.streams.answer(place, mark, time);
+                    let line = request.target.line();
+                    self.in_flight
+                        .answer(line, mark | AFTER_ANSWER, time + l2_hit);
                 }
-                Purpose::Prefetch { place, .. } => {
-                    let mark = UNANSWERED | index as u64;
-                    self.streams.answer(place, mark, request.time);
+                Purpose::Load | Purpose::Demand => {
+                    self.all_done = self.all_done.max(time);
+                    let release = time + self.limits.turnaround;
+                    self.fill_buffers.release_fill(release);
+                    self.in_flight.answer(request.target.line(), mark, time);
+                    if request.purpose == Purpose::Load {
+                        self.chain.answer_request(index, time);
+                    }
                 }
             }
-            self.l2_queue.insert(request.time);
+            self.l2_queue.insert(time);
         }
-        self.unanswered = 0;
         let answer = |done: Ps| {
             let more = if done & AFTER_ANSWER == 0 { 0 } else { l2_hit };
             mine[(done & !(UNANSWERED | AFTER_ANSWER)) as usize].time + more
         };
-        self.chain.settle(answer);
-        self.in_flight.settle(answer);
-        self.reorder.settle(answer);
-        let mut waiting = std::mem::take(&mut self.waiting);
-        for line in waiting.drain(..) {
-            self.complete(line.issued_at, answer(line.done), line.flags);
+        self.settle_waiting(answer);
+        self.chain.settle();
+        if let Some(reorder) = &mut self.reorder {
+            reorder.settle(answer);
         }
-        self.waiting = waiting;
+        self.unanswered = 0;
         if self.window.is_empty() {
             NEVER
         } else if self.head_blocked {
             self.l2_queue.first()
         } else {
-            self.wake(self.head_ready())
+            self.wake(match &self.caches {
+                CoreCaches::Streaming { .. } => self.head_ready::<false>(),
+                CoreCaches::Simulated(_) => self.head_ready::<true>(),
+            })
         }
+    }
+
+    /// Completes the lines that wait for answers of this round.
+    fn settle_waiting(&mut self, answer: impl Fn(Ps) -> Ps) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for (index, line) in waiting.drain(..).enumerate() {
+            let done = answer(line.done);
+            if line.flags & (flags::STORED | flags::PREFETCH) == 0 {
+                self.chain.answer_waiting(index, done);
+            }
+            self.complete(line.issued_at, done, line.flags);
+        }
+        self.waiting = waiting;
     }
 
     /// Places that have become free are looked for only when there seems to be none.
@@ -291,19 +325,19 @@ impl VirtualCore {
 
     /// Shows loads ahead of the head to the prefetchers, in program order.
     #[inline]
-    fn expose(&mut self, now: Ps, shared: &mut Shared) {
+    fn expose<const CACHED: bool>(&mut self, now: Ps, shared: &mut Shared) {
         self.ahead_blocked = false;
         while let Some((slot, ahead)) = self.window.unseen() {
-            if ahead && slot.flags & (flags::DEPENDS | flags::FENCED) != 0 {
+            let (line, flags) = (slot.line, slot.flags);
+            if ahead && flags & (flags::DEPENDS | flags::FENCED) != 0 {
                 return;
             }
-            if slot.flags & flags::SEEN_AHEAD != 0 {
-                let line = slot.line;
+            if flags & flags::SEEN_AHEAD != 0 {
                 if ahead && self.is_l2_full(now) {
                     self.ahead_blocked = true;
                     return;
                 }
-                let (stream, covered) = self.follow(now, (line, false), shared);
+                let (stream, covered) = self.follow::<CACHED>(now, (line, false), shared);
                 if ahead && covered && !self.streams.is_under_way(stream, line_in_page(line)) {
                     self.prefetch(now, stream, (line, false), shared);
                 }
@@ -315,7 +349,12 @@ impl VirtualCore {
     /// Lets the streamer see an access to `line`, of a store if it has to `own` it; where it follows
     /// the page, and whether it had predicted the line.
     #[inline(always)]
-    fn follow(&mut self, now: Ps, (line, own): (u64, bool), shared: &mut Shared) -> (usize, bool) {
+    fn follow<const CACHED: bool>(
+        &mut self,
+        now: Ps,
+        (line, own): (u64, bool),
+        shared: &mut Shared,
+    ) -> (usize, bool) {
         let page = line >> PAGE_LINES_LOG2;
         let map = &shared.map;
         let at = self
@@ -326,7 +365,7 @@ impl VirtualCore {
             // The spatial prefetcher completes pairs of lines.
             return (at, run > 0 && line & 1 == 1);
         }
-        self.run_ahead(now, at, (line, own), shared);
+        self.run_ahead::<CACHED>(now, at, (line, own), shared);
         (at, true)
     }
 
@@ -357,7 +396,13 @@ impl VirtualCore {
 
     /// Prefetches the next lines of a page that the streamer follows.
     #[inline(never)]
-    fn run_ahead(&mut self, now: Ps, at: usize, (line, own): (u64, bool), shared: &mut Shared) {
+    fn run_ahead<const CACHED: bool>(
+        &mut self,
+        now: Ps,
+        at: usize,
+        (line, own): (u64, bool),
+        shared: &mut Shared,
+    ) {
         let in_page = line_in_page(line);
         let page = line - u64::from(in_page);
         let end = (in_page + 1 + self.limits.distance).min(1 << PAGE_LINES_LOG2);
@@ -365,9 +410,8 @@ impl VirtualCore {
         let until = end.min(frontier + 2);
         while frontier < until {
             let wanted = page + u64::from(frontier);
-            if !self.streams.is_under_way(at, frontier)
-                && !self.caches.contains(wanted, shared.levels.as_ref())
-            {
+            let is_cached = || CACHED && self.caches.contains(wanted, shared.levels.as_ref());
+            if !self.streams.is_under_way(at, frontier) && !is_cached() {
                 if self.is_l2_full(now) {
                     break;
                 }
@@ -385,19 +429,23 @@ impl VirtualCore {
         let place = self.streams.insert(at, line_in_page(line), mark);
         let target = Target::new(line, self.streams.get(at).device);
         self.l2_taken += 1;
-        self.ask(now, target, Purpose::Prefetch { place, own }, shared);
+        let asked = Self::asked(own);
+        self.ask(now, target, asked, Purpose::Prefetch(place), shared);
     }
 
     /// When the head can be issued: its fill buffer is free and what it waits for is there;
     /// [`NEVER`] where an answer of this round decides.
     #[inline]
-    fn head_ready(&self) -> Ps {
+    fn head_ready<const CACHED: bool>(&self) -> Ps {
         let slot = self.window.head();
         let compute = Ps::from(slot.compute);
-        let Some(room) = self.reorder.room(slot.instructions()) else {
-            return NEVER;
-        };
-        let mut ready = (self.issued_at + compute).max(self.fence_until).max(room);
+        let mut ready = (self.issued_at + compute).max(self.fence_until);
+        if CACHED && let Some(reorder) = &self.reorder {
+            let Some(room) = reorder.room(slot.instructions()) else {
+                return NEVER;
+            };
+            ready = ready.max(room);
+        }
         if slot.flags & flags::FILL_BUFFER != 0 {
             ready = ready.max(self.fill_buffers.first());
         }
@@ -448,13 +496,17 @@ impl VirtualCore {
 
     /// Issues the head; false if the L2 queue has no place for it.
     #[inline]
-    fn issue(&mut self, now: Ps, shared: &mut Shared) -> bool {
+    fn issue<const CACHED: bool>(&mut self, now: Ps, shared: &mut Shared) -> bool {
         let slot = *self.window.head();
+        let since = (
+            shared.requests.len() - self.first_request,
+            self.waiting.len(),
+        );
         if self.slots.is_some() {
             self.count_time(now);
         }
         let done = match slot.action {
-            Action::Load | Action::Store => match self.bring(now, slot, shared) {
+            Action::Load | Action::Store => match self.bring::<CACHED>(now, slot, shared) {
                 Some(done) => done,
                 None => return false,
             },
@@ -469,20 +521,7 @@ impl VirtualCore {
                 self.complete_pair(now, slot, shared);
                 now + self.limits.l3_hit
             }
-            Action::Write => {
-                let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
-                let target = Target::new(slot.line, device);
-                // Who waits for a write waits for its acknowledgement.
-                let is_awaited = slot.flags & (flags::SAMPLED | flags::FENCED) != 0;
-                let purpose = if slot.flags & flags::STORED == 0 || is_awaited {
-                    Purpose::Write
-                } else {
-                    Purpose::Post
-                };
-                let done = self.ask(now, target, purpose, shared);
-                let posted = u8::from(purpose == Purpose::Post) * flags::POSTED;
-                self.wait(now, done, slot.flags | posted)
-            }
+            Action::Write => self.send(now, slot, shared),
         };
         if slot.flags & flags::FILL_BUFFER != 0 {
             self.fill_buffers.take();
@@ -491,7 +530,7 @@ impl VirtualCore {
             self.complete(now, done, slot.flags);
         }
         if slot.flags & flags::DEPENDS != 0 || slot.action == Action::Compute {
-            self.chain.clear();
+            self.chain.clear(since);
         }
         let stored = slot.flags & flags::STORED != 0;
         let is_access = !matches!(
@@ -502,8 +541,9 @@ impl VirtualCore {
         if is_load {
             self.chain.add(done);
         }
-        self.reorder
-            .issue(slot.instructions(), is_load.then_some(done));
+        if CACHED && let Some(reorder) = &mut self.reorder {
+            reorder.issue(slot.instructions(), is_load.then_some(done));
+        }
         if is_access {
             self.counts.bytes[usize::from(stored)] += u64::from(slot.bytes);
             self.counts.lines += 1;
@@ -513,10 +553,26 @@ impl VirtualCore {
             slots.next();
         }
         self.window.drop_head();
-        if !self.evicted.is_empty() {
+        if CACHED && !self.evicted.is_empty() {
             self.write_evicted(now, shared);
         }
         true
+    }
+
+    /// Sends a line to memory and notes that it waits for the acknowledgement.
+    #[inline]
+    fn send(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Ps {
+        let device = shared.map.device(slot.line >> PAGE_LINES_LOG2);
+        let target = Target::new(slot.line, device);
+        // Who waits for a write waits for its acknowledgement.
+        let is_awaited = slot.flags & (flags::SAMPLED | flags::FENCED) != 0;
+        let (asked, posted) = if slot.flags & flags::STORED == 0 || is_awaited {
+            (Asked::Write, 0)
+        } else {
+            (Asked::Post, flags::POSTED)
+        };
+        let done = self.ask(now, target, asked, Purpose::Write, shared);
+        self.wait(now, done, slot.flags | posted)
     }
 
     /// When a line is there that a cache has, or will have once it is filled.
@@ -543,20 +599,25 @@ impl VirtualCore {
     #[inline]
     fn write_back(&mut self, now: Ps, target: Target, shared: &mut Shared) {
         if self.limits.write_backs_in_table {
-            self.ask(now, target, Purpose::Write, shared);
+            self.ask(now, target, Asked::Write, Purpose::Write, shared);
         } else {
             self.l2_taken += 1;
-            self.ask(now, target, Purpose::WriteBack, shared);
+            self.ask(now, target, Asked::WriteBack, Purpose::WriteBack, shared);
         }
     }
 
     /// Brings a line to L1; `None` if the L2 queue is full.
     #[inline]
-    fn bring(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> Option<Ps> {
+    fn bring<const CACHED: bool>(
+        &mut self,
+        now: Ps,
+        slot: Slot,
+        shared: &mut Shared,
+    ) -> Option<Ps> {
         let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
         let store = slot.action == Action::Store;
         let stream = if store {
-            Some(self.follow(now, (slot.line, true), shared).0)
+            Some(self.follow::<CACHED>(now, (slot.line, true), shared).0)
         } else {
             self.streams.find(page)
         };
@@ -571,7 +632,12 @@ impl VirtualCore {
             None if self.is_l2_full(now) => return None,
             None => {
                 self.l2_taken += 1;
-                let done = self.ask(now, target, Purpose::Demand { own: store }, shared);
+                let purpose = if store || slot.flags & flags::PREFETCH != 0 {
+                    Purpose::Demand
+                } else {
+                    Purpose::Load
+                };
+                let done = self.ask(now, target, Self::asked(store), purpose, shared);
                 if slot.flags & (flags::SAMPLED | flags::FENCED) != 0 {
                     self.wait(now, done, slot.flags & !flags::FILL_BUFFER)
                 } else {
@@ -580,11 +646,11 @@ impl VirtualCore {
                 }
             }
         };
-        if ready.is_none() {
+        if CACHED && ready.is_none() {
             self.complete_pair(now, slot, shared);
         }
         self.in_flight.insert(slot.line, done);
-        if store {
+        if store && !CACHED {
             let random = mix(slot.line ^ self.counts.lines);
             if let Some(evicted) = self.caches.modify(target, random) {
                 self.write_back(now, evicted, shared);
@@ -634,12 +700,26 @@ impl VirtualCore {
         }
     }
 
+    /// What is asked for where a line is brought, which a store has to own.
+    #[inline]
+    fn asked(own: bool) -> Asked {
+        if own { Asked::Ownership } else { Asked::Read }
+    }
+
     /// Notes a request and returns the mark of its answer.
     #[inline]
-    fn ask(&mut self, now: Ps, target: Target, purpose: Purpose, shared: &mut Shared) -> Ps {
+    fn ask(
+        &mut self,
+        now: Ps,
+        target: Target,
+        asked: Asked,
+        purpose: Purpose,
+        shared: &mut Shared,
+    ) -> Ps {
         let place = shared.requests.push(Request {
             time: now,
             target,
+            asked,
             purpose,
         });
         UNANSWERED | (place - self.first_request) as u64

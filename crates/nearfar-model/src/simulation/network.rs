@@ -17,10 +17,10 @@ struct Channel {
     free_at: Ps,
     last_release: Ps,
     refresh_at: Ps,
-    reads: u64,
-    writes: u64,
-    /// Requests that had an entry of the table.
-    admitted: u64,
+    /// Lines read and written.
+    lines: [u64; 2],
+    /// Those of the latter that had no entry of the table.
+    write_backs: u64,
     /// When its requests give back their entries, in order: a ring.
     releases: Box<[Ps]>,
     head: usize,
@@ -54,12 +54,28 @@ fn scaled(a: u64, b: u64, log2: u32) -> u64 {
 struct Way {
     out: Ps,
     back: Ps,
+    /// For how much longer than its service it holds its entry of the table.
+    holds: Ps,
     service: Ps,
     /// Parts of a picosecond that each picosecond of backlog adds to the service.
     slowdown: u64,
 }
 
 impl Way {
+    /// Of reads, which give their entries back with the data.
+    fn of_reads(tier: &SimulatedTier) -> Self {
+        let way = Self::new(tier.read_latency_ns, tier.read_service_ns, tier);
+        Self {
+            holds: way.back,
+            ..way
+        }
+    }
+
+    /// Of writes, whose data have left the table once the device takes them.
+    fn of_writes(tier: &SimulatedTier) -> Self {
+        Self::new(tier.write_latency_ns, tier.write_service_ns, tier)
+    }
+
     fn new(latency_ns: f64, service_ns: f64, tier: &SimulatedTier) -> Self {
         let service = ps(service_ns * f64::from(tier.channels));
         let idle = ps(latency_ns - tier.latency_spread_ns / 2.0).saturating_sub(service);
@@ -67,6 +83,7 @@ impl Way {
         Self {
             out: idle / 2,
             back: idle - idle / 2,
+            holds: 0,
             service,
             slowdown: parts(slowdown, SLOWDOWN_LOG2),
         }
@@ -86,11 +103,18 @@ pub(crate) enum Asked {
     WriteBack,
 }
 
+impl Asked {
+    #[inline]
+    fn is_write(self) -> bool {
+        matches!(self, Self::Write | Self::Post | Self::WriteBack)
+    }
+}
+
 /// Picoseconds of one tier.
 #[derive(Debug, Clone)]
 struct TierTimes {
-    read: Way,
-    write: Way,
+    /// Of reads and of writes.
+    ways: [Way; 2],
     /// From when the data are there until they may be modified.
     ownership: Ps,
     spread: Ps,
@@ -104,9 +128,8 @@ struct TierTimes {
 impl TierTimes {
     fn new(tier: &SimulatedTier) -> Self {
         Self {
-            read: Way::new(tier.read_latency_ns, tier.read_service_ns, tier),
+            ways: [Way::of_reads(tier), Way::of_writes(tier)],
             ownership: ps(tier.ownership_ns),
-            write: Way::new(tier.write_latency_ns, tier.write_service_ns, tier),
             spread: ps(tier.latency_spread_ns),
             shortest: parts(1.0 - tier.service_variation, SHARE_LOG2),
             step: parts(tier.service_variation / 32768.0, SHARE_LOG2),
@@ -171,11 +194,11 @@ impl Network {
                 }));
             }
         }
-        let ways = channels.iter().flat_map(|channel: &Channel| {
-            [&channel.times.read, &channel.times.write].map(|way| way.out + way.back)
-        });
+        let ways = channels
+            .iter()
+            .flat_map(|channel: &Channel| &channel.times.ways);
         Self {
-            shortest_answer: ways.min().unwrap_or(0),
+            shortest_answer: ways.map(|way| way.out + way.back).min().unwrap_or(0),
             entries,
             in_use: 0,
             admitted_at: 0,
@@ -244,8 +267,8 @@ impl Network {
             let first = device.first_channel as usize;
             let channels = &self.channels[first..first + device.channels as usize];
             (
-                channels.iter().map(|channel| channel.reads).sum::<u64>(),
-                channels.iter().map(|channel| channel.writes).sum::<u64>(),
+                channels.iter().map(|channel| channel.lines[0]).sum::<u64>(),
+                channels.iter().map(|channel| channel.lines[1]).sum::<u64>(),
             )
         });
         devices.unzip()
@@ -255,7 +278,7 @@ impl Network {
     pub(crate) fn table_counts(&self) -> TableCounts {
         let channels = self.channels.iter();
         TableCounts {
-            admitted: channels.clone().map(|channel| channel.admitted).sum(),
+            admitted: channels.clone().map(Channel::admitted).sum(),
             occupancy_ns: ns(self.occupancy_ps),
             span_ns: ns(channels
                 .map(|channel| channel.last_release)
@@ -317,54 +340,52 @@ impl Channel {
             free_at: 0,
             last_release: 0,
             refresh_at,
-            reads: 0,
-            writes: 0,
-            admitted: 0,
+            lines: [0; 2],
+            write_backs: 0,
             releases: vec![0; entries.next_power_of_two()].into(),
             head: 0,
             tail: 0,
         }
     }
 
+    /// Requests that had an entry of the table.
+    fn admitted(&self) -> u64 {
+        self.lines[0] + self.lines[1] - self.write_backs
+    }
+
     /// Serves a request that got its entry at `admitted`: when it is answered but for the last part
     /// of its way, and when it gives back the entry.
     #[inline]
     fn serve(&mut self, admitted: Ps, asked: Asked, hash: u64) -> (Ps, Ps) {
-        let way = match asked {
-            Asked::Read | Asked::Ownership => &self.times.read,
-            Asked::Write | Asked::Post | Asked::WriteBack => &self.times.write,
-        };
+        let kind = usize::from(asked.is_write());
+        let way = &self.times.ways[kind];
         let arrival = admitted + way.out;
         let queued = arrival.max(self.free_at);
-        let is_write = matches!(asked, Asked::Write | Asked::Post | Asked::WriteBack);
         let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
         let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
         let service = scaled(slowed, share, SHARE_LOG2);
-        let back = way.back;
         // A write is acknowledged when it is buffered: only its place in the queue waits for
         // refresh.
-        let acknowledged = queued + way.service + back;
+        let acknowledged = queued + way.service + way.back;
+        let holds = way.holds;
         let mut start = queued;
         if queued >= self.refresh_at {
             start = self.refresh(queued);
         }
         self.free_at = start + service;
-        // A write's data have left the table once the device takes them, and a read gives its entry
-        // back with the data.
-        let (done, release) = match asked {
-            Asked::Write | Asked::Post => (acknowledged, self.free_at),
+        self.lines[kind] += 1;
+        let release = self.free_at + holds;
+        self.last_release = self.last_release.max(release);
+        let done = match asked {
+            Asked::Read => release,
+            Asked::Ownership => release + self.times.ownership,
+            Asked::Write | Asked::Post => acknowledged,
             // Its line has room in the last level once the device has taken it.
-            Asked::WriteBack => (self.free_at, self.free_at),
-            Asked::Read => (self.free_at + back, self.free_at + back),
-            Asked::Ownership => {
-                let there = self.free_at + back;
-                (there + self.times.ownership, there)
+            Asked::WriteBack => {
+                self.write_backs += 1;
+                release
             }
         };
-        self.writes += u64::from(is_write);
-        self.reads += u64::from(!is_write);
-        self.admitted += u64::from(asked != Asked::WriteBack);
-        self.last_release = self.last_release.max(release);
         (done, self.last_release)
     }
 

@@ -79,8 +79,9 @@ impl Pattern {
     }
 }
 
-impl Program for Pattern {
-    fn next_operation(&mut self) -> Option<Operation> {
+impl Pattern {
+    #[inline]
+    fn operation(&mut self) -> Operation {
         let address = match self.order {
             Order::Sequential => {
                 if self.offset + u64::from(self.bytes) > self.batch_bytes {
@@ -103,6 +104,19 @@ impl Program for Pattern {
         };
         let mut operation = Operation::new(self.access, self.base + address, self.bytes);
         operation.depends = self.dependent;
-        Some(operation)
+        operation
+    }
+}
+
+/// Operations of a pattern that are listed together.
+const LISTED: usize = 64;
+
+impl Program for Pattern {
+    fn next_operation(&mut self) -> Option<Operation> {
+        Some(self.operation())
+    }
+
+    fn next_operations(&mut self, operations: &mut Vec<Operation>) {
+        operations.extend((0..LISTED).map(|_| self.operation()));
     }
 }

@@ -12,7 +12,10 @@ pub(crate) const AFTER_ANSWER: Ps = 1 << 62;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Chain {
     known: Ps,
-    marks: Vec<Ps>,
+    /// Loads that wait for an answer of this round.
+    unanswered: usize,
+    /// Where they begin among the core's requests of this round, and among its lines that wait.
+    since: (usize, usize),
 }
 
 impl Chain {
@@ -21,25 +24,45 @@ impl Chain {
         if done & UNANSWERED == 0 {
             self.known = self.known.max(done);
         } else {
-            self.marks.push(done);
+            self.unanswered += 1;
         }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Begins again with what comes behind so many of the core's requests and waiting lines.
+    #[inline]
+    pub(crate) fn clear(&mut self, since: (usize, usize)) {
         self.known = 0;
-        self.marks.clear();
+        self.unanswered = 0;
+        self.since = since;
     }
 
     /// When all of them are done; `None` where an answer of this round decides.
     #[inline]
     pub(crate) fn done(&self) -> Option<Ps> {
-        self.marks.is_empty().then_some(self.known)
+        (self.unanswered == 0).then_some(self.known)
     }
 
-    pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
-        for mark in self.marks.drain(..) {
-            self.known = self.known.max(answer(mark));
+    /// The load with the core's request `index` is done.
+    #[inline]
+    pub(crate) fn answer_request(&mut self, index: usize, done: Ps) {
+        if index >= self.since.0 {
+            self.known = self.known.max(done);
         }
+    }
+
+    /// The load with the core's waiting line `index` is done.
+    #[inline]
+    pub(crate) fn answer_waiting(&mut self, index: usize, done: Ps) {
+        if index >= self.since.1 {
+            self.known = self.known.max(done);
+        }
+    }
+
+    /// All answers of the round were told of.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        self.unanswered = 0;
+        self.since = (0, 0);
     }
 }
 
@@ -48,8 +71,6 @@ impl Chain {
 #[derive(Debug)]
 pub(crate) struct InFlight {
     lines: Box<[(u64, Ps); Self::PLACES]>,
-    /// Places whose time is a mark.
-    marked: Vec<u8>,
 }
 
 impl InFlight {
@@ -59,7 +80,6 @@ impl InFlight {
     pub(crate) fn new() -> Self {
         Self {
             lines: Box::new([(u64::MAX, 0); Self::PLACES]),
-            marked: Vec::new(),
         }
     }
 
@@ -70,11 +90,7 @@ impl InFlight {
 
     #[inline]
     pub(crate) fn insert(&mut self, line: u64, done: Ps) {
-        let place = Self::place(line);
-        self.lines[place] = (line, done);
-        if done & UNANSWERED != 0 {
-            self.marked.push(place as u8);
-        }
+        self.lines[Self::place(line)] = (line, done);
     }
 
     #[inline]
@@ -83,12 +99,12 @@ impl InFlight {
         (noted == line).then_some(done)
     }
 
-    pub(crate) fn settle(&mut self, answer: impl Fn(Ps) -> Ps) {
-        for place in self.marked.drain(..) {
-            let done = &mut self.lines[usize::from(place)].1;
-            if *done & UNANSWERED != 0 {
-                *done = answer(*done);
-            }
+    /// Replaces the mark of a line, where it is still the line's. Marks are all different.
+    #[inline]
+    pub(crate) fn answer(&mut self, line: u64, mark: Ps, done: Ps) {
+        let noted = &mut self.lines[Self::place(line)].1;
+        if *noted == mark {
+            *noted = done;
         }
     }
 }
@@ -97,8 +113,8 @@ impl InFlight {
 /// done, until what it has begun since fills its instruction window.
 #[derive(Debug)]
 pub(crate) struct Reorder {
-    /// Core time that fits the window; none for a core that does not mind.
-    window: Option<Ps>,
+    /// Core time that fits the window.
+    window: Ps,
     /// Core time of all that was issued.
     position: Ps,
     /// Positions of loads, and when they are done; those before `first` are retired.
@@ -112,7 +128,7 @@ impl Reorder {
     /// Retired loads that are kept at most, so that the others seldom have to move.
     const RETIRED: usize = 1024;
 
-    pub(crate) fn new(window: Option<Ps>) -> Self {
+    pub(crate) fn new(window: Ps) -> Self {
         Self {
             window,
             position: 0,
@@ -126,10 +142,7 @@ impl Reorder {
     /// round decides.
     #[inline]
     pub(crate) fn room(&self, compute: Ps) -> Option<Ps> {
-        let Some(window) = self.window else {
-            return Some(0);
-        };
-        let end = (self.position + compute).saturating_sub(window);
+        let end = (self.position + compute).saturating_sub(self.window);
         let mut latest = 0;
         for (position, done) in &self.loads[self.first..] {
             if *position >= end {
@@ -146,9 +159,8 @@ impl Reorder {
     /// Notes what was issued, and, of a load, when it is done.
     #[inline]
     pub(crate) fn issue(&mut self, compute: Ps, load: Option<Ps>) {
-        let Some(window) = self.window else { return };
         self.position += compute;
-        let end = self.position.saturating_sub(window);
+        let end = self.position.saturating_sub(self.window);
         while let Some((position, _)) = self.loads.get(self.first)
             && *position < end
         {

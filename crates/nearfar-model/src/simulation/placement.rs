@@ -16,6 +16,8 @@ struct Part {
     first_page: u64,
     pages: u64,
     cycle: Vec<DeviceIndex>,
+    /// What of a page's number is its place in the cycle, where that is a power of two long.
+    mask: Option<u64>,
 }
 
 impl AddressMap {
@@ -28,10 +30,12 @@ impl AddressMap {
     pub fn add(&mut self, first_page: u64, pages: u64, cycle: Vec<DeviceIndex>) {
         assert!(!cycle.is_empty(), "a part lies on at least one device");
         if pages > 0 {
+            let devices = cycle.len() as u64;
             self.parts.push(Part {
                 first_page,
                 pages,
                 cycle,
+                mask: devices.is_power_of_two().then_some(devices - 1),
             });
             self.parts.sort_by_key(|part| part.first_page);
         }
@@ -56,11 +60,10 @@ impl AddressMap {
             page.wrapping_sub(part.first_page) < part.pages,
             "page {page} not placed"
         );
-        let (page, devices) = (page - part.first_page, part.cycle.len() as u64);
-        let turn = if devices.is_power_of_two() {
-            page & (devices - 1)
-        } else {
-            page % devices
+        let page = page - part.first_page;
+        let turn = match part.mask {
+            Some(mask) => page & mask,
+            None => page % part.cycle.len() as u64,
         };
         part.cycle[turn as usize]
     }

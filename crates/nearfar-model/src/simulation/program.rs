@@ -28,6 +28,21 @@ pub enum Access {
     Refill,
 }
 
+impl Access {
+    /// All, in their order.
+    pub(super) const ALL: [Self; 9] = [
+        Self::Load,
+        Self::Store,
+        Self::NonTemporalStore,
+        Self::Flush,
+        Self::Prefetch,
+        Self::WrongPath,
+        Self::Compute,
+        Self::CriticalSection,
+        Self::Refill,
+    ];
+}
+
 /// One operation of a virtual thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
@@ -67,4 +82,11 @@ impl Operation {
 pub trait Program {
     /// The next operation; `None` at the end.
     fn next_operation(&mut self) -> Option<Operation>;
+
+    /// Appends operations that come next to the list, which is empty, and at least one unless the program has
+    /// ended. A program for which it makes no difference when it is asked appends many: one whose
+    /// operations follow from nothing that others do or what time it is.
+    fn next_operations(&mut self, operations: &mut Vec<Operation>) {
+        operations.extend(self.next_operation());
+    }
 }

@@ -35,37 +35,19 @@ impl Target {
     }
 }
 
-/// What a request is for.
+/// What a request is for, beyond what the device is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A line that a load has missed, or a store, which has to own it.
-    Demand {
-        own: bool,
-    },
+    /// A line that a load has missed, which others may wait for.
+    Load,
+    /// A line that a store has missed, or a software prefetch.
+    Demand,
     /// A line that a load or store is expected to ask for.
-    Prefetch {
-        place: Place,
-        own: bool,
-    },
+    Prefetch(Place),
+    /// Nobody waits for it, or the core has noted who does.
     Write,
-    /// A non-temporal store, which gives its fill buffer back when the request table has it.
-    Post,
-    /// A modified line that leaves the caches.
+    /// A modified line that leaves the caches and keeps its place in the L2 queue.
     WriteBack,
-}
-
-impl Purpose {
-    /// What the device is asked for.
-    #[inline]
-    pub(crate) fn asked(self) -> Asked {
-        match self {
-            Self::Write => Asked::Write,
-            Self::Post => Asked::Post,
-            Self::WriteBack => Asked::WriteBack,
-            Self::Demand { own: true } | Self::Prefetch { own: true, .. } => Asked::Ownership,
-            Self::Demand { own: false } | Self::Prefetch { own: false, .. } => Asked::Read,
-        }
-    }
 }
 
 /// One request of a core.
@@ -75,6 +57,7 @@ pub(crate) struct Request {
     /// before the end of the round.
     pub time: Ps,
     pub target: Target,
+    pub asked: Asked,
     pub purpose: Purpose,
 }
 
@@ -182,7 +165,8 @@ mod tests {
             requests.push(Request {
                 time: at,
                 target: Target::new(line as u64, 3),
-                purpose: Purpose::Demand { own: false },
+                asked: Asked::Read,
+                purpose: Purpose::Load,
             });
         }
         let mut seen = Vec::new();

@@ -257,7 +257,7 @@ impl Simulation {
         self.shared
             .requests
             .answer(start, self.round, one_core, |request| {
-                network.request(request.time, request.target, request.purpose.asked())
+                network.request(request.time, request.target, request.asked)
             });
         for (index, requests_end) in &self.ran {
             self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);

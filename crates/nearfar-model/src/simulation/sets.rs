@@ -6,7 +6,7 @@ use super::placement::PAGE_LINES_LOG2;
 const INVALID: u64 = u64::MAX;
 const DIRTY: u64 = 1 << 63;
 /// Most ways of a set: what the words of a [`Set`] have room for.
-const WAYS_MAX: u32 = 16;
+const WAYS_MAX: usize = 16;
 
 /// A line and the hash of its page, which gives its set and its tag in every cache.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +32,7 @@ impl Hashed {
     }
 }
 
-/// What is searched of a set. The lines themselves are looked at only where tags agree.
+/// A set. Its lines are looked at only where tags agree.
 #[derive(Debug, Clone, Copy)]
 struct Set {
     /// Ways from the most to the least recently used, four bits each, lowest first; ways that have
@@ -40,6 +40,8 @@ struct Set {
     order: u64,
     /// The tags of the ways, a byte each.
     tags: [u64; 2],
+    /// The line of every way, in its top bit whether it was modified.
+    lines: [u64; WAYS_MAX],
 }
 
 const TAG_ONES: u64 = 0x0101_0101_0101_0101;
@@ -51,7 +53,26 @@ impl Set {
     const EMPTY: Self = Self {
         order: 0xfedc_ba98_7654_3210,
         tags: [0; 2],
+        lines: [INVALID; WAYS_MAX],
     };
+
+    /// The way that has the line.
+    #[inline]
+    fn find(&self, line: Hashed) -> Option<usize> {
+        let tag = u64::from(line.tag()) * TAG_ONES;
+        for (word, tags) in self.tags.iter().enumerate() {
+            let differs = tags ^ tag;
+            let mut equal = differs.wrapping_sub(TAG_ONES) & !differs & TAG_TOPS;
+            while equal != 0 {
+                let way = word * 8 + equal.trailing_zeros() as usize / 8;
+                if self.lines[way % WAYS_MAX] & !DIRTY == line.line {
+                    return Some(way % WAYS_MAX);
+                }
+                equal &= equal - 1;
+            }
+        }
+        None
+    }
 
     /// Where a way stands in the order.
     #[inline]
@@ -93,78 +114,50 @@ impl Set {
 #[derive(Debug, Clone)]
 pub(crate) struct Cache {
     ways: u32,
-    sets: u64,
-    heads: Box<[Set]>,
-    /// The line of every way, in its top bit whether it was modified.
-    lines: Box<[u64]>,
+    sets: Box<[Set]>,
 }
 
 impl Cache {
     /// A cache of `bytes` with 64-byte lines; at least one set. One of more than 16 ways gets more
     /// sets of fewer.
     pub(crate) fn new(bytes: u64, ways: u32) -> Self {
-        let ways = ways / ways.div_ceil(WAYS_MAX);
+        let ways = ways / ways.div_ceil(WAYS_MAX as u32);
         let sets = (bytes / 64 / u64::from(ways)).max(1);
         Self {
             ways,
-            sets,
-            heads: vec![Set::EMPTY; sets as usize].into(),
-            lines: vec![INVALID; sets as usize * ways as usize].into(),
+            sets: vec![Set::EMPTY; sets as usize].into(),
         }
     }
 
     #[inline]
     fn set_of(&self, line: Hashed) -> usize {
+        let sets = self.sets.len() as u64;
         // Pages begin anywhere, their lines are in sets one after the other. Multiplication instead
         // of a modulus: sets need not be a power of two.
-        let first = (u128::from(line.hash) * u128::from(self.sets)) >> 64;
+        let first = (u128::from(line.hash) * u128::from(sets)) >> 64;
         let set = first as u64 + (line.line & ((1 << PAGE_LINES_LOG2) - 1));
         // Divisions take long, and only caches of less than a page need one.
-        let set = match set.checked_sub(self.sets) {
+        let set = match set.checked_sub(sets) {
             None => set,
-            Some(wrapped) if wrapped < self.sets => wrapped,
-            Some(wrapped) => wrapped % self.sets,
+            Some(wrapped) if wrapped < sets => wrapped,
+            Some(wrapped) => wrapped % sets,
         };
         set as usize
-    }
-
-    #[inline]
-    fn place(&self, set: usize, way: usize) -> usize {
-        set * self.ways as usize + way
-    }
-
-    /// The way that has the line.
-    #[inline]
-    fn find(&self, set: usize, line: Hashed) -> Option<usize> {
-        let tag = u64::from(line.tag()) * TAG_ONES;
-        for (word, tags) in self.heads[set].tags.iter().enumerate() {
-            let differs = tags ^ tag;
-            let mut equal = differs.wrapping_sub(TAG_ONES) & !differs & TAG_TOPS;
-            while equal != 0 {
-                let way = word * 8 + equal.trailing_zeros() as usize / 8;
-                if self.lines[self.place(set, way)] & !DIRTY == line.line {
-                    return Some(way);
-                }
-                equal &= equal - 1;
-            }
-        }
-        None
     }
 
     /// Whether the line is there; makes it the most recently used, modified if `dirty`.
     #[inline]
     pub(crate) fn touch(&mut self, line: Hashed, dirty: bool) -> bool {
         let set = self.set_of(line);
-        let Some(way) = self.find(set, line) else {
+        let set = &mut self.sets[set];
+        let Some(way) = set.find(line) else {
             return false;
         };
         if dirty {
-            let place = self.place(set, way);
-            self.lines[place] |= DIRTY;
+            set.lines[way] |= DIRTY;
         }
-        let head = &mut self.heads[set];
-        if head.order & 0xf != way as u64 {
-            head.raise(head.rank(way), way);
+        if set.order & 0xf != way as u64 {
+            set.raise(set.rank(way), way);
         }
         true
     }
@@ -175,32 +168,30 @@ impl Cache {
     pub(crate) fn insert(&mut self, line: Hashed, dirty: bool) -> Option<(u64, bool)> {
         let set = self.set_of(line);
         let last = self.ways - 1;
-        let head = &mut self.heads[set];
-        let way = (head.order >> (4 * last) & 0xf) as usize;
-        head.raise(last, way);
-        head.set_tag(way, line.tag());
-        let place = self.place(set, way);
+        let set = &mut self.sets[set];
+        let way = (set.order >> (4 * last) & 0xf) as usize;
+        set.raise(last, way);
+        set.set_tag(way, line.tag());
         let entry = line.line | if dirty { DIRTY } else { 0 };
-        let leaves = std::mem::replace(&mut self.lines[place], entry);
+        let leaves = std::mem::replace(&mut set.lines[way], entry);
         (leaves != INVALID).then_some((leaves & !DIRTY, leaves & DIRTY != 0))
     }
 
     /// Whether the line is there; changes nothing.
     #[inline]
     pub(crate) fn contains(&self, line: Hashed) -> bool {
-        self.find(self.set_of(line), line).is_some()
+        self.sets[self.set_of(line)].find(line).is_some()
     }
 
     /// Takes a line out; whether it was modified, or `None` if it was not there.
     #[inline]
     pub(crate) fn remove(&mut self, line: Hashed) -> Option<bool> {
         let set = self.set_of(line);
-        let way = self.find(set, line)?;
-        let place = self.place(set, way);
-        let entry = std::mem::replace(&mut self.lines[place], INVALID);
-        let head = &mut self.heads[set];
-        head.lower(head.rank(way), way, self.ways);
-        head.set_tag(way, 0);
+        let set = &mut self.sets[set];
+        let way = set.find(line)?;
+        let entry = std::mem::replace(&mut set.lines[way], INVALID);
+        set.lower(set.rank(way), way, self.ways);
+        set.set_tag(way, 0);
         Some(entry & DIRTY != 0)
     }
 }
@@ -276,6 +267,6 @@ mod tests {
     #[test]
     fn more_ways_than_a_word_has_room_for_are_more_sets() {
         let cache = Cache::new(20 * 64 * 8, 20);
-        assert_eq!((cache.ways, cache.sets), (10, 16));
+        assert_eq!((cache.ways, cache.sets.len()), (10, 16));
     }
 }

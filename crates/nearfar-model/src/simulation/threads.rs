@@ -1,10 +1,10 @@
 //! Real code on virtual cores: closures whose accesses run in the simulation.
 
-use std::collections::{VecDeque, vec_deque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
+use std::{thread, vec};
 
 use super::machine::{Machine, MachineError};
 use super::network::DeviceIndex;
@@ -163,7 +163,7 @@ impl Probe for VirtualProbe {
 struct Recorded {
     requests: SyncSender<()>,
     batches: Receiver<VecDeque<Operation>>,
-    batch: vec_deque::IntoIter<Operation>,
+    batch: vec::IntoIter<Operation>,
 }
 
 impl Program for Recorded {
@@ -173,8 +173,13 @@ impl Program for Recorded {
                 return Some(operation);
             }
             self.requests.send(()).ok()?;
-            self.batch = self.batches.recv().ok()?.into_iter();
+            self.batch = Vec::from(self.batches.recv().ok()?).into_iter();
         }
+    }
+
+    fn next_operations(&mut self, operations: &mut Vec<Operation>) {
+        operations.extend(self.next_operation());
+        operations.extend(self.batch.by_ref());
     }
 }
 
@@ -266,7 +271,7 @@ impl Machine {
                         let _ = probe.batches.send(probe.recorder.take(0));
                     }
                 }));
-                let batch = VecDeque::new().into_iter();
+                let batch = Vec::new().into_iter();
                 programs.push(Box::new(Recorded {
                     requests: request,
                     batches,

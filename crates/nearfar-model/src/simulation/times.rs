@@ -4,13 +4,14 @@ use super::time::{NEVER, Ps};
 
 /// At most `capacity` moments, earliest first, and [`NEVER`] after the last.
 ///
-/// Insertion moves only the moments that are later, of which there are few: almost every request
-/// ends after those before it.
+/// Almost every request ends after those before it, so that insertion mostly compares with one other.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
     first: Ps,
+    /// Place of the first, and the place after the last, which has [`NEVER`].
     head: usize,
     tail: usize,
+    /// Before `head` are moments that were dropped, and there is at least one place before.
     buffer: Box<[Ps]>,
 }
 
@@ -18,9 +19,9 @@ impl Times {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             first: NEVER,
-            head: 0,
-            tail: 0,
-            buffer: vec![NEVER; 8 * capacity.max(1)].into(),
+            head: 1,
+            tail: 1,
+            buffer: vec![NEVER; 8 * capacity.max(1) + 2].into(),
         }
     }
 
@@ -59,13 +60,29 @@ impl Times {
 
     #[inline]
     pub(crate) fn insert(&mut self, time: Ps) {
-        let mut at = self.tail;
-        if at + 1 >= self.buffer.len() {
-            at = self.compact();
+        let tail = self.tail;
+        if let Some([last, free, end]) = self.buffer.get_mut(tail - 1..tail + 2)
+            && *last <= time
+            && self.head < tail
+        {
+            *free = time;
+            *end = NEVER;
+            self.tail = tail + 1;
+        } else {
+            self.insert_earlier(time);
         }
-        self.tail = at + 1;
-        self.buffer[at + 1] = NEVER;
-        let mut times = &mut self.buffer[self.head..=at];
+    }
+
+    /// As [`Self::insert`], where there is none, or not at the end, or where there is no room behind.
+    #[inline(never)]
+    fn insert_earlier(&mut self, time: Ps) {
+        if self.tail + 2 > self.buffer.len() {
+            self.compact();
+        }
+        let tail = self.tail;
+        self.tail = tail + 1;
+        self.buffer[tail + 1] = NEVER;
+        let mut times = &mut self.buffer[self.head..=tail];
         while let [earlier @ .., last, free] = times {
             if *last <= time {
                 *free = time;
@@ -81,27 +98,12 @@ impl Times {
         self.first = time;
     }
 
-    /// Adds a moment that is not before any other.
-    #[inline]
-    pub(crate) fn push(&mut self, time: Ps) {
-        let mut at = self.tail;
-        if at + 1 >= self.buffer.len() {
-            at = self.compact();
-        }
-        debug_assert!(at == self.head || self.buffer[at - 1] <= time);
-        self.tail = at + 1;
-        self.buffer[at + 1] = NEVER;
-        self.buffer[at] = time;
-        self.first = self.first.min(time);
-    }
-
-    /// Makes room and returns the new end.
+    /// Makes room behind the last.
     #[cold]
-    fn compact(&mut self) -> usize {
-        self.buffer.copy_within(self.head..self.tail, 0);
-        self.tail -= self.head;
-        self.head = 0;
-        self.tail
+    fn compact(&mut self) {
+        self.buffer.copy_within(self.head..self.tail, 1);
+        self.tail -= self.head - 1;
+        self.head = 1;
     }
 }
 
@@ -142,7 +144,7 @@ impl FillBuffers {
     /// Gives back the one of a line from L2.
     #[inline]
     pub(crate) fn release_hit(&mut self, time: Ps) {
-        self.hits.push(time);
+        self.hits.insert(time);
     }
 
     /// Gives back the one of a line from memory.

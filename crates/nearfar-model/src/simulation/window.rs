@@ -81,11 +81,32 @@ impl Slot {
     }
 }
 
-/// What becomes of a line that no cache has.
-#[inline]
-fn action(access: Access) -> (Action, u8) {
+/// What becomes of an operation whose lines no cache has.
+struct Kind {
+    action: Action,
+    flags: u8,
+    /// Which bits of its length count as bytes.
+    bytes: u16,
+    /// It takes core time of its own.
+    takes_time: bool,
+    /// It goes over the lines of its bytes.
+    has_lines: bool,
+}
+
+/// By [`Access`], in its order.
+static KINDS: [Kind; Access::ALL.len()] = {
+    let mut kinds = [const { kind(Access::Load) }; Access::ALL.len()];
+    let mut place = 0;
+    while place < kinds.len() {
+        kinds[place] = kind(Access::ALL[place]);
+        place += 1;
+    }
+    kinds
+};
+
+const fn kind(access: Access) -> Kind {
     use flags::{DEPENDS, FILL_BUFFER, PREFETCH, SEEN_AHEAD, STORED};
-    match access {
+    let (action, flags) = match access {
         Access::Load => (Action::Load, FILL_BUFFER | SEEN_AHEAD),
         Access::Prefetch | Access::WrongPath => (Action::Load, FILL_BUFFER | PREFETCH),
         Access::Store => (Action::Store, FILL_BUFFER | STORED),
@@ -94,28 +115,63 @@ fn action(access: Access) -> (Action, u8) {
         Access::Compute => (Action::Compute, 0),
         Access::Refill => (Action::Refill, DEPENDS),
         Access::CriticalSection => (Action::CriticalSection, 0),
+    };
+    Kind {
+        action,
+        flags,
+        bytes: if matches!(access, Access::Flush) {
+            0
+        } else {
+            u16::MAX
+        },
+        takes_time: !matches!(access, Access::WrongPath | Access::Refill),
+        has_lines: !matches!(access, Access::Refill | Access::CriticalSection),
     }
 }
 
 /// A thread of the core.
 struct Thread {
     program: Box<dyn Program>,
+    /// What the program has told of, from `next` on.
+    operations: Vec<Operation>,
+    next: usize,
     last_line: u64,
     done: bool,
+}
+
+impl Thread {
+    #[inline]
+    fn next_operation(&mut self) -> Option<Operation> {
+        if self.next == self.operations.len() {
+            self.list_operations();
+        }
+        let operation = self.operations.get(self.next).copied();
+        self.next += usize::from(operation.is_some());
+        operation
+    }
+
+    #[inline(never)]
+    fn list_operations(&mut self) {
+        self.operations.clear();
+        self.next = 0;
+        if !self.done {
+            self.program.next_operations(&mut self.operations);
+            self.done = self.operations.is_empty();
+        }
+    }
 }
 
 /// A ring of slots: the next to issue, the next that prefetchers see, the next to fill.
 pub(crate) struct Window {
     threads: Vec<Thread>,
     turn: usize,
-    /// Core time of an access, and of each of its lines.
-    access: u32,
+    /// Core time of an access with its first line, and of each further line.
+    first_line: u32,
     line: u32,
     /// Lines that are seen ahead of the head.
     ahead: u8,
-    /// Lines of the last operation that have no slot yet; the first and second of them.
+    /// Lines of the last operation that have no slot yet, and the first of them.
     entering: u64,
-    next: Slot,
     rest: Slot,
     slots: Box<[Slot; SLOTS]>,
     head: u8,
@@ -135,17 +191,18 @@ impl Window {
         };
         let thread = |program| Thread {
             program,
+            operations: Vec::new(),
+            next: 0,
             last_line: u64::MAX,
             done: false,
         };
         Self {
             threads: programs.into_iter().map(thread).collect(),
             turn: 0,
-            access: access as u32,
+            first_line: (access + line) as u32,
             line: line as u32,
             ahead: ahead.min(SLOTS as u32 / 2) as u8,
             entering: 0,
-            next: empty,
             rest: empty,
             slots: Box::new([empty; SLOTS]),
             head: 0,
@@ -180,11 +237,11 @@ impl Window {
 
     /// The next slot that prefetchers see, and whether it is ahead of the head.
     #[inline]
-    pub(crate) fn unseen(&self) -> Option<(Slot, bool)> {
+    pub(crate) fn unseen(&self) -> Option<(&Slot, bool)> {
         let filled = self.tail.wrapping_sub(self.head);
         let end = self.head.wrapping_add(filled.min(self.ahead));
         (self.seen != end).then(|| {
-            let slot = self.slots[usize::from(self.seen)];
+            let slot = &self.slots[usize::from(self.seen)];
             (slot, self.seen != self.head)
         })
     }
@@ -198,96 +255,79 @@ impl Window {
     #[inline]
     pub(crate) fn fill(&mut self, mut look_up: impl FnMut(&mut Slot)) {
         while self.tail.wrapping_sub(self.head) <= self.ahead {
-            if self.entering == 0 && !self.enter() {
-                return;
-            }
-            let place = usize::from(self.tail);
-            self.slots[place] = self.next;
-            self.tail = self.tail.wrapping_add(1);
-            self.entering -= 1;
-            if self.entering > 0 {
-                self.next = self.rest;
+            let entered = if self.entering == 0 {
+                self.enter()
+            } else {
+                self.entering -= 1;
+                let slot = self.rest;
                 self.rest.line += 1;
-            }
-            look_up(&mut self.slots[place]);
+                Some(slot)
+            };
+            let Some(mut slot) = entered else { return };
+            look_up(&mut slot);
+            self.slots[usize::from(self.tail)] = slot;
+            self.tail = self.tail.wrapping_add(1);
         }
     }
 
-    /// Begins with the next operation; false if there is none.
+    /// Begins with the next operation: its first line; `None` if there is no operation.
     #[inline]
-    fn enter(&mut self) -> bool {
-        let Some(operation) = self.next_operation() else {
-            return false;
-        };
-        let (action, of_access) = action(operation.access);
+    fn enter(&mut self) -> Option<Slot> {
+        let (operation, turn) = self.next_operation()?;
+        let kind = &KINDS[operation.access as usize];
         let line = operation.address >> LINE_BYTES_LOG2;
-        let of_its_own = match operation.access {
-            Access::WrongPath | Access::Refill => 0,
-            Access::Load
-            | Access::Store
-            | Access::NonTemporalStore
-            | Access::Flush
-            | Access::Prefetch
-            | Access::CriticalSection
-            | Access::Compute => self.access + self.line,
-        };
+        let of_its_own = if kind.takes_time { self.first_line } else { 0 };
         let mut slot = Slot {
             line,
             compute: operation.compute_ps + of_its_own,
-            bytes: match operation.access {
-                Access::Flush => 0,
-                _ => operation.bytes as u16,
-            },
-            action,
-            flags: of_access
+            bytes: operation.bytes as u16 & kind.bytes,
+            action: kind.action,
+            flags: kind.flags
                 | (u8::from(operation.depends) * flags::DEPENDS)
                 | (u8::from(operation.fenced) * flags::FENCED)
                 | (u8::from(operation.sampled) * flags::SAMPLED),
         };
+        if !kind.has_lines {
+            return Some(slot);
+        }
         let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
         let end = in_line + u64::from(operation.bytes);
-        self.entering = 1;
-        if action == Action::CriticalSection {
-            self.next = slot;
-            return true;
-        }
+        let mut last = line;
         if end > 1 << LINE_BYTES_LOG2 {
-            self.entering = ((end - 1) >> LINE_BYTES_LOG2) + 1;
-            slot.bytes = (u64::from(slot.bytes) / self.entering) as u16;
-            self.rest = Slot {
-                line: line + 1,
-                compute: self.line,
-                flags: slot.flags & !flags::DEPENDS,
-                ..slot
-            };
+            last = self.enter_lines(&mut slot, end);
         }
         // Parts of one line, one after the other, where caches are not simulated.
-        let last = line + self.entering - 1;
-        if action == Action::Refill {
-            self.next = slot;
-            return true;
-        }
-        let previous = std::mem::replace(&mut self.threads[self.turn].last_line, last);
-        if previous == line && matches!(action, Action::Load | Action::Store) {
+        let previous = std::mem::replace(&mut self.threads[turn].last_line, last);
+        if previous == line && matches!(slot.action, Action::Load | Action::Store) {
             slot.find(Level::L1);
         }
-        self.next = slot;
-        true
+        Some(slot)
     }
 
+    /// Notes the lines behind the first, of which it returns the last.
     #[inline]
-    fn next_operation(&mut self) -> Option<Operation> {
+    fn enter_lines(&mut self, first: &mut Slot, end: u64) -> u64 {
+        self.entering = (end - 1) >> LINE_BYTES_LOG2;
+        first.bytes = (u64::from(first.bytes) / (self.entering + 1)) as u16;
+        self.rest = Slot {
+            line: first.line + 1,
+            compute: self.line,
+            flags: first.flags & !flags::DEPENDS,
+            ..*first
+        };
+        first.line + self.entering
+    }
+
+    /// The next operation of all threads in turn, and the thread.
+    #[inline]
+    fn next_operation(&mut self) -> Option<(Operation, usize)> {
         for _ in 0..self.threads.len() {
             self.turn += 1;
             if self.turn >= self.threads.len() {
                 self.turn = 0;
             }
-            let thread = &mut self.threads[self.turn];
-            if !thread.done {
-                match thread.program.next_operation() {
-                    Some(operation) => return Some(operation),
-                    None => thread.done = true,
-                }
+            if let Some(operation) = self.threads[self.turn].next_operation() {
+                return Some((operation, self.turn));
             }
         }
         None
