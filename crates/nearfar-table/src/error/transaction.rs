@@ -72,6 +72,15 @@ pub enum TransactionError {
         /// The table.
         table: String,
     },
+    /// A table of whose rows something else was declared meanwhile.
+    #[error(
+        "a constraint of table `{table}` was added or dropped after this transaction changed it: \
+         nothing was changed, run the transaction again"
+    )]
+    Redefined {
+        /// The table.
+        table: String,
+    },
     /// A table that was not there yet when the transaction began.
     #[error(
         "table `{table}` was created after this transaction began, which does not see its rows: end \

@@ -24,6 +24,7 @@ mod gate;
 mod index;
 mod owner;
 mod preload;
+mod row_check;
 mod row_ids;
 mod rules;
 mod segment;
@@ -47,8 +48,9 @@ pub use index::{
 };
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
+pub use row_check::RowCheck;
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
-pub use rules::{IdentityKind, TableRules};
+pub use rules::{CheckRule, IdentityKind, Reference, ReferenceAction, ReferenceCheck, TableRules};
 pub use segment::{ColumnSlot, Segment, StoredColumn};
 pub use sketch::DistinctSketch;
 pub use sketches::{ColumnSketches, SegmentSketches, StoredSketches};
@@ -86,6 +88,10 @@ pub struct Table {
     placements: RwLock<ColumnPlacements>,
     preload: RwLock<Preload>,
     rules: RwLock<Arc<TableRules>>,
+    /// What looks at rows that are added, if they have to be something.
+    row_check: RwLock<Option<Arc<dyn RowCheck>>>,
+    /// Whether rows of other tables refer to its rows.
+    is_referenced: AtomicBool,
     /// Held by the one move or merge that is under way.
     moving: Mutex<()>,
     /// The identity of the next row.
@@ -142,6 +148,8 @@ impl Table {
             placements: RwLock::new(placements),
             preload: RwLock::default(),
             rules: RwLock::default(),
+            row_check: RwLock::default(),
+            is_referenced: AtomicBool::new(false),
             moving: Mutex::new(()),
             next_row: AtomicU64::new(next_row),
             merges: AtomicU64::new(0),
@@ -220,6 +228,31 @@ impl Table {
     /// Declares something else of its rows, from the next statement on.
     pub fn set_rules(&self, rules: TableRules) {
         *self.rules.write() = Arc::new(rules);
+    }
+
+    /// What looks at rows before they are added.
+    pub fn row_check(&self) -> Option<Arc<dyn RowCheck>> {
+        self.row_check.read().clone()
+    }
+
+    /// Has `check` look at rows before they are added, from the next statement on.
+    pub fn set_row_check(&self, check: Option<Arc<dyn RowCheck>>) {
+        *self.row_check.write() = check;
+    }
+
+    /// Whether rows of other tables refer to its rows.
+    pub fn is_referenced(&self) -> bool {
+        self.is_referenced.load(Ordering::Relaxed)
+    }
+
+    /// Says whether rows of other tables refer to its rows, from the next statement on.
+    pub fn set_referenced(&self, is_referenced: bool) {
+        self.is_referenced.store(is_referenced, Ordering::Relaxed);
+    }
+
+    /// Whether changes of its rows have to be held against foreign keys.
+    pub fn has_references(&self) -> bool {
+        self.is_referenced() || !self.rules.read().references.is_empty()
     }
 
     /// Merges so far.

@@ -1,7 +1,8 @@
 //! What a reader sees of a table.
 
-use arrow::array::{Array, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, ArrayRef, UInt64Array, new_empty_array};
+use arrow::compute::{concat, take};
+use arrow::datatypes::{DataType, SchemaRef};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -58,6 +59,24 @@ impl Part {
         Arc::new(UInt64Array::from(self.ids.ids(rows)))
     }
 
+    /// The values of a column, which has this type, in `rows`.
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub fn values(
+        &self,
+        column: usize,
+        data_type: &DataType,
+        rows: RowSet<'_>,
+    ) -> Result<ArrayRef, TableError> {
+        match self.segment.tail() {
+            Some(written) => Ok(written.read(column, rows)),
+            None => self.segment.columns()[column]
+                .current()?
+                .read(rows, data_type),
+        }
+    }
+
     /// The same part with these rows deleted as well.
     #[must_use]
     pub fn without(&self, rows: impl IntoIterator<Item = u32>) -> Self {
@@ -102,11 +121,42 @@ fn locate(parts: &[Part], id: RowId) -> Option<(usize, usize)> {
     })
 }
 
+/// A row, and where it is: its part and its place in that.
+type Located = (usize, (usize, usize));
+
 /// A row that was to be deleted is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowIsGone;
 
 impl Snapshot {
+    /// The values of `columns` in the rows of these identities, in their order. Rows that are not there are
+    /// left out.
+    ///
+    /// # Errors
+    /// A column that can't be brought to memory.
+    pub fn values(&self, rows: &[RowId], columns: &[usize]) -> Result<Vec<ArrayRef>, TableError> {
+        let places = rows.iter().filter_map(|row| self.locate(*row)).enumerate();
+        let mut places: Vec<Located> = places.collect();
+        places.sort_unstable_by_key(|(_, place)| *place);
+        let mut order = vec![0_u64; places.len()];
+        for (read_at, (wanted_at, _)) in places.iter().enumerate() {
+            order[*wanted_at] = read_at as u64;
+        }
+        let order = UInt64Array::from(order);
+        let column = |column: &usize| {
+            let data_type = self.schema().field(*column).data_type();
+            let mut read = vec![new_empty_array(data_type)];
+            for places in places.chunk_by(|(_, one), (_, next)| one.0 == next.0) {
+                let rows: Vec<u32> = places.iter().map(|(_, place)| place.1 as u32).collect();
+                let part = &self.parts()[places[0].1.0];
+                read.push(part.values(*column, data_type, RowSet::Positions(&rows))?);
+            }
+            let read: Vec<&dyn Array> = read.iter().map(AsRef::as_ref).collect();
+            Ok(take(&concat(&read)?, &order, None)?)
+        };
+        columns.iter().map(column).collect()
+    }
+
     /// A table of nothing but main storage.
     pub fn of_main(schema: SchemaRef, parts: Vec<Part>) -> Self {
         Self::of_main_with(schema, parts, OnceLock::new())

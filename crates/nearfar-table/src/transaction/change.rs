@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::database::{Commits, Database, DatabaseSnapshot};
 use super::keys::AddedEntries;
 use super::log::{CommitLog, CommitRecord};
-use super::row_locks::{HeldLocks, RowWait};
+use super::row_locks::{HeldLocks, LockMode, RowWait};
 use super::rows::NewRows;
 use super::savepoints::Savepoints;
 use super::serializable::Registration;
-use super::table_change::Change;
+use super::table_change::{Change, ReferenceStep};
 use crate::error::{TableError, TransactionError};
 use crate::table::{CommitGate, KeyRange, Keys, RowId, Snapshot, Table, TableId, TableIndex};
 
@@ -69,6 +69,8 @@ pub struct Transaction {
     /// The rows that it has locked, if there are any.
     locks: Mutex<Option<HeldLocks>>,
     savepoints: Mutex<Savepoints>,
+    /// Whether constraints that can be are checked at its end; as they were declared where nothing was said.
+    defers_constraints: Mutex<Option<bool>>,
 }
 
 impl Transaction {
@@ -116,6 +118,7 @@ impl Transaction {
             others: Mutex::default(),
             locks: Mutex::default(),
             savepoints: Mutex::default(),
+            defers_constraints: Mutex::default(),
         })
     }
 
@@ -198,6 +201,19 @@ impl Transaction {
     /// [`TransactionError::Conflict`] where another one has changed a row since a transaction that reads one
     /// snapshot began; [`TransactionError::Deadlock`].
     pub fn lock(&self, table: &Table, rows: &[RowId]) -> Result<RowLock, TransactionError> {
+        self.lock_rows(table, rows, LockMode::Exclusive)
+    }
+
+    /// Locks rows of a table, which it has read, against changes by others until it ends.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_rows(
+        &self,
+        table: &Table,
+        rows: &[RowId],
+        mode: LockMode,
+    ) -> Result<RowLock, TransactionError> {
         if table.owner().is_none() {
             return Ok(RowLock::Taken);
         }
@@ -215,7 +231,7 @@ impl Transaction {
         let others: Vec<RowId> = rows.iter().copied().filter(is_others).collect();
         let mut locks = self.locks.lock();
         let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
-        if let Some(wait) = held.lock(table.id(), &others)? {
+        if let Some(wait) = held.lock(table.id(), &others, mode)? {
             return Ok(RowLock::Held(wait));
         }
         let visible = self.database.snapshot();
@@ -249,6 +265,83 @@ impl Transaction {
         let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
         let wait = held.lock_keys(table.id(), keys)?;
         Ok(wait.map_or(RowLock::Taken, RowLock::Held))
+    }
+
+    /// Locks keys of a table that rows of others refer to, by [their numbers](Keys::numbers), until it ends: shared
+    /// where rows are added that refer to them, and alone where they go.
+    ///
+    /// # Errors
+    /// [`TransactionError::Deadlock`].
+    pub fn lock_references(
+        &self,
+        table: &Table,
+        keys: &[u64],
+        mode: LockMode,
+    ) -> Result<RowLock, TransactionError> {
+        let mut locks = self.locks.lock();
+        let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
+        let wait = held.lock_references(table.id(), keys, mode)?;
+        Ok(wait.map_or(RowLock::Taken, RowLock::Held))
+    }
+
+    /// Whether one of `rows` of a table, which others have committed, is not among what the transaction reads.
+    pub fn is_later(&self, table: &Table, rows: &[RowId]) -> bool {
+        let read = Arc::clone(&self.read.lock());
+        let base = read.table(table);
+        let is_known = |row: &RowId| base.is_some_and(|base| base.locate(*row).is_some());
+        !rows.iter().all(is_known)
+    }
+
+    /// What its statements have done since this was asked for to tables that take part in foreign keys.
+    pub fn take_reference_steps(&self) -> Vec<(Arc<Table>, ReferenceStep)> {
+        self.take_steps(|change| &mut change.steps)
+    }
+
+    /// What was [deferred](Self::defer) so far.
+    pub fn take_deferred_steps(&self) -> Vec<(Arc<Table>, ReferenceStep)> {
+        self.take_steps(|change| &mut change.deferred)
+    }
+
+    /// Whether constraints that can be are checked at its end; nothing where they are checked as they were declared.
+    pub fn defers_constraints(&self) -> Option<bool> {
+        *self.defers_constraints.lock()
+    }
+
+    /// Says whether constraints that can be are checked at its end.
+    pub fn set_defers_constraints(&self, defers: bool) {
+        *self.defers_constraints.lock() = Some(defers);
+    }
+
+    /// Whether something was deferred.
+    pub fn has_deferred_steps(&self) -> bool {
+        let changes = self.changes.lock();
+        let mut changes = changes.iter().flat_map(BTreeMap::values);
+        changes.any(|change| !change.deferred.is_empty())
+    }
+
+    fn take_steps(
+        &self,
+        list: impl Fn(&mut Change) -> &mut Vec<ReferenceStep>,
+    ) -> Vec<(Arc<Table>, ReferenceStep)> {
+        let mut changes = self.changes.lock();
+        let changes = changes.iter_mut().flat_map(BTreeMap::values_mut);
+        let steps = changes.flat_map(|change| {
+            let table = Arc::clone(&change.table);
+            let steps = std::mem::take(list(change));
+            steps
+                .into_iter()
+                .map(move |step| (Arc::clone(&table), step))
+        });
+        steps.collect()
+    }
+
+    /// Has a step be held against foreign keys at the transaction's end.
+    pub fn defer(&self, table: &Table, step: ReferenceStep) {
+        let mut changes = self.changes.lock();
+        let change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
+        if let Some(change) = change {
+            change.deferred.push(step);
+        }
     }
 
     /// Begins a part of it that can be undone by itself.
@@ -428,6 +521,19 @@ impl Transaction {
         keys: &Keys,
     ) -> Result<Vec<Option<(usize, usize)>>, TableError> {
         self.reads_all(table);
+        self.find_known_keys(table, index, keys)
+    }
+
+    /// The same without a trace in what a serializable transaction has read: what keeps the answer true is a lock.
+    ///
+    /// # Errors
+    /// As [`Self::find_keys`].
+    pub fn find_known_keys(
+        &self,
+        table: &Table,
+        index: &Arc<TableIndex>,
+        keys: &Keys,
+    ) -> Result<Vec<Option<(usize, usize)>>, TableError> {
         let mut changes = self.changes.lock();
         let mut change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
         let base = self.base(table)?;

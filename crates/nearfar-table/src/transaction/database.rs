@@ -30,6 +30,11 @@ impl DatabaseSnapshot {
         self.tables.get(&table.id())
     }
 
+    /// Whether a table is part of it.
+    pub fn has_table(&self, table: TableId) -> bool {
+        self.tables.contains_key(&table)
+    }
+
     /// How many commits it has behind it.
     pub(super) fn number(&self) -> u64 {
         self.number

@@ -35,5 +35,6 @@ pub use database::{Commits, Database, DatabaseSnapshot};
 pub use log::{CommitLog, CommitRecord};
 pub use merge::MergeScope;
 pub use merges::{MergeLimits, Merges};
-pub use row_locks::RowWait;
+pub use row_locks::{LockMode, RowWait};
 pub use rows::{NewRows, NewRowsBuilder};
+pub use table_change::ReferenceStep;

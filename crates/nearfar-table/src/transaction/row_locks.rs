@@ -21,6 +21,17 @@ enum Locked {
     Rows,
     /// Keys of rows that there may not be yet, by numbers that are seldom those of two.
     Keys,
+    /// Keys that rows of other tables refer to, likewise.
+    References,
+}
+
+/// What a lock is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// Nobody else is to have the lock.
+    Exclusive,
+    /// Others may share it.
+    Shared,
 }
 
 /// Where numbers that are locked mean the same.
@@ -49,6 +60,8 @@ struct LockedRows {
     single: HashMap<RowId, Holder>,
     /// Sorted.
     many: Vec<(Holder, Vec<RowId>)>,
+    /// Rows that are shared, and among whom.
+    shared: HashMap<RowId, Vec<Holder>>,
     /// Who has all rows.
     all: Option<Holder>,
 }
@@ -57,16 +70,33 @@ impl LockedRows {
     /// Somebody else who has locked a row.
     fn any_other(&self, own: Holder) -> Option<Holder> {
         let many = self.many.iter().map(|(holder, _)| holder);
-        let mut all = self.single.values().chain(many).chain(&self.all);
+        let shared = self.shared.values().flatten();
+        let mut all = self
+            .single
+            .values()
+            .chain(many)
+            .chain(shared)
+            .chain(&self.all);
         all.find(|holder| **holder != own).copied()
     }
 
     fn is_empty(&self) -> bool {
-        self.single.is_empty() && self.many.is_empty() && self.all.is_none()
+        let has_none = self.single.is_empty() && self.many.is_empty() && self.shared.is_empty();
+        has_none && self.all.is_none()
     }
 
-    /// Somebody else who has locked one of `rows`, which are sorted.
-    fn other(&self, rows: &[RowId], own: Holder) -> Option<Holder> {
+    /// Somebody else whose lock of one of `rows`, which are sorted, does not go with one of this mode.
+    fn other(&self, rows: &[RowId], mode: LockMode, own: Holder) -> Option<Holder> {
+        let exclusive = self.exclusive(rows, own);
+        if exclusive.is_some() || mode == LockMode::Shared || self.shared.is_empty() {
+            return exclusive;
+        }
+        let holders = rows.iter().filter_map(|row| self.shared.get(row));
+        holders.flatten().copied().find(|holder| *holder != own)
+    }
+
+    /// Somebody else who has one of `rows` alone.
+    fn exclusive(&self, rows: &[RowId], own: Holder) -> Option<Holder> {
         let all = self.all.filter(|holder| *holder != own && !rows.is_empty());
         if all.is_some() {
             return all;
@@ -77,6 +107,25 @@ impl LockedRows {
             others.filter(|(_, locked)| rows.iter().any(|row| locked.binary_search(row).is_ok()));
         let single = singles.into_iter().find(|holder| *holder != own);
         single.or_else(|| many.next().map(|(holder, _)| *holder))
+    }
+
+    fn share(&mut self, rows: &[RowId], holder: Holder) {
+        for row in rows {
+            let holders = self.shared.entry(*row).or_default();
+            if !holders.contains(&holder) {
+                holders.push(holder);
+            }
+        }
+    }
+
+    /// Ends the shares of a holder in one row.
+    fn unshare(&mut self, row: RowId, holder: Holder) {
+        if let Some(holders) = self.shared.get_mut(&row) {
+            holders.retain(|other| *other != holder);
+            if holders.is_empty() {
+                self.shared.remove(&row);
+            }
+        }
     }
 
     fn add(&mut self, rows: Vec<RowId>, holder: Holder) {
@@ -98,6 +147,8 @@ pub(super) struct HeldLocks {
     single: Vec<(Space, RowId)>,
     /// Those of which many are, or all.
     many: Vec<Space>,
+    /// The rows that it shares.
+    shared: Vec<(Space, RowId)>,
 }
 
 impl RowLocks {
@@ -112,6 +163,7 @@ impl RowLocks {
             holder,
             single: Vec::new(),
             many: Vec::new(),
+            shared: Vec::new(),
         }
     }
 }
@@ -139,8 +191,9 @@ impl HeldLocks {
         &mut self,
         table: TableId,
         rows: &[RowId],
+        mode: LockMode,
     ) -> Result<Option<RowWait>, TransactionError> {
-        self.lock_in((table, Locked::Rows), rows)
+        self.lock_in((table, Locked::Rows), rows, mode)
     }
 
     /// The same for the numbers of keys of a table.
@@ -152,30 +205,49 @@ impl HeldLocks {
         table: TableId,
         keys: &[u64],
     ) -> Result<Option<RowWait>, TransactionError> {
-        self.lock_in((table, Locked::Keys), keys)
+        self.lock_in((table, Locked::Keys), keys, LockMode::Exclusive)
+    }
+
+    /// The same for the numbers of keys of a table that rows of others refer to.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn lock_references(
+        &mut self,
+        table: TableId,
+        keys: &[u64],
+        mode: LockMode,
+    ) -> Result<Option<RowWait>, TransactionError> {
+        self.lock_in((table, Locked::References), keys, mode)
     }
 
     fn lock_in(
         &mut self,
         space: Space,
         rows: &[RowId],
+        mode: LockMode,
     ) -> Result<Option<RowWait>, TransactionError> {
         let mut rows = rows.to_vec();
         rows.sort_unstable();
         let mut state = self.locks.0.lock();
         let known = state.tables.get(&space);
-        if let Some(other) = known.and_then(|known| known.other(&rows, self.holder)) {
+        if let Some(other) = known.and_then(|known| known.other(&rows, mode, self.holder)) {
             return self.wait_for(other, &mut state).map(Some);
         }
-        match rows.len() <= SINGLE_ROWS_MAX {
-            true => self.single.extend(rows.iter().map(|row| (space, *row))),
-            false => self.many.push(space),
+        let locked = state.tables.entry(space).or_default();
+        match mode {
+            LockMode::Shared => {
+                locked.share(&rows, self.holder);
+                self.shared.extend(rows.iter().map(|row| (space, *row)));
+            }
+            LockMode::Exclusive => {
+                match rows.len() <= SINGLE_ROWS_MAX {
+                    true => self.single.extend(rows.iter().map(|row| (space, *row))),
+                    false => self.many.push(space),
+                }
+                locked.add(rows, self.holder);
+            }
         }
-        state
-            .tables
-            .entry(space)
-            .or_default()
-            .add(rows, self.holder);
         Ok(None)
     }
 }
@@ -229,6 +301,14 @@ impl Drop for HeldLocks {
                 }
             }
         }
+        for (space, row) in self.shared.drain(..) {
+            if let Some(known) = state.tables.get_mut(&space) {
+                known.unshare(row, self.holder);
+                if known.shared.is_empty() {
+                    touched.push(space);
+                }
+            }
+        }
         for space in touched {
             if let Some(known) = state.tables.get_mut(&space) {
                 known.many.retain(|(holder, _)| *holder != self.holder);
@@ -271,7 +351,9 @@ mod tests {
     use super::*;
 
     fn is_taken(held: &mut HeldLocks, table: TableId, rows: &[RowId]) -> bool {
-        held.lock(table, rows).expect("no deadlock").is_none()
+        held.lock(table, rows, LockMode::Exclusive)
+            .expect("no deadlock")
+            .is_none()
     }
 
     #[test]
@@ -311,6 +393,29 @@ mod tests {
         assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());
     }
 
+    #[test]
+    fn shared_rows_are_nobodys_alone() {
+        let locks = Arc::new(RowLocks::default());
+        let table = 1;
+        let (mut one, mut two, mut three) = (locks.hold(), locks.hold(), locks.hold());
+        let is_shared = |held: &mut HeldLocks, row: RowId| {
+            let wait = held.lock(table, &[row], LockMode::Shared);
+            wait.expect("no deadlock").is_none()
+        };
+        assert!(is_shared(&mut one, 1) && is_shared(&mut one, 1) && is_shared(&mut two, 1));
+        assert!(!is_taken(&mut three, table, &[1]));
+        assert!(!is_taken(&mut one, table, &[1]), "another one shares it");
+        drop(two);
+        assert!(is_taken(&mut one, table, &[1]), "nobody else does");
+        assert!(!is_shared(&mut three, 1));
+        assert!(three.lock_all(table).expect("no deadlock").is_some());
+        drop(one);
+        assert!(is_shared(&mut three, 1));
+        drop(three);
+        let state = locks.0.lock();
+        assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());
+    }
+
     #[tokio::test]
     async fn waits_end_with_the_other_transaction_and_circles_are_found() {
         let locks = Arc::new(RowLocks::default());
@@ -320,14 +425,14 @@ mod tests {
             assert!(is_taken(held, table, &[row as RowId]));
         }
         let first = held[0]
-            .lock(table, &[1])
+            .lock(table, &[1], LockMode::Exclusive)
             .expect("no deadlock")
             .expect("a wait");
         let second = held[1]
-            .lock(table, &[2])
+            .lock(table, &[2], LockMode::Exclusive)
             .expect("no deadlock")
             .expect("a wait");
-        let circle = held[2].lock(table, &[0]);
+        let circle = held[2].lock(table, &[0], LockMode::Exclusive);
         assert!(matches!(circle, Err(TransactionError::Deadlock)));
         drop(held.pop());
         second.wait().await;

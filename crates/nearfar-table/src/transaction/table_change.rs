@@ -9,11 +9,22 @@ use super::rows::NewRows;
 use crate::error::{TableError, TransactionError};
 use crate::placement::ColumnPlacements;
 use crate::table::{
-    Part, RowId, RowIds, Segment, Snapshot, Table, delta_segment, join_own, join_small,
+    Part, RowId, RowIds, Segment, Snapshot, Table, TableRules, delta_segment, join_own, join_small,
 };
 
 /// Rows that are changed by a small transaction at most.
 const SMALL_ROWS: usize = 1 << 10;
+
+/// What one statement has done to a table of which rows refer to others, or are referred to.
+#[derive(Debug, Clone)]
+pub struct ReferenceStep {
+    /// What was there before.
+    pub before: Snapshot,
+    /// The rows of that which it has deleted.
+    pub deleted: Vec<RowId>,
+    /// Those that it has added.
+    pub added: Vec<Part>,
+}
 
 /// What a transaction has done to one table.
 #[derive(Debug, Clone)]
@@ -33,6 +44,11 @@ pub(super) struct Change {
     pub deleted: Vec<RowId>,
     pub is_truncated: bool,
     pub indexes: IndexChanges,
+    /// What was declared of the rows when it began.
+    rules: Arc<TableRules>,
+    /// What has not been held against foreign keys yet, and what is to be at its end.
+    pub steps: Vec<ReferenceStep>,
+    pub deferred: Vec<ReferenceStep>,
 }
 
 impl Change {
@@ -49,6 +65,9 @@ impl Change {
             deleted: Vec::new(),
             is_truncated: false,
             indexes,
+            rules: table.rules(),
+            steps: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -88,6 +107,13 @@ impl Change {
             new: &new,
         };
         self.indexes.add(&rows)?;
+        if self.table.has_references() {
+            self.steps.push(ReferenceStep {
+                before: before.clone(),
+                deleted: ids.clone(),
+                added: new.clone(),
+            });
+        }
         self.delta.extend(delta);
         let own = std::mem::take(&mut self.delta);
         self.delta = join_own(self.table.schema(), own, storage)?;
@@ -158,6 +184,9 @@ impl Change {
         let table = || self.table.name().to_owned();
         let known = newest.table(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
+        if !self.rules.has_constraints_of(&self.table.rules()) {
+            return Err(TransactionError::Redefined { table: table() }.into());
+        }
         let is_late = !current.is(&self.base);
         if is_late && self.is_truncated && !current.has_rows_of(&self.base) {
             return Err(TransactionError::TruncateConflict { table: table() }.into());

@@ -145,12 +145,8 @@ impl KeyEncoder {
     /// Columns that can't be brought to memory.
     pub fn keys_of(&self, part: &Part, rows: RowSet<'_>) -> Result<(Keys, Vec<RowId>), TableError> {
         let values = self.columns.iter().map(|column| {
-            if let Some(written) = part.segment.tail() {
-                return Ok(written.read(column.column, rows));
-            }
-            let values = part.segment.columns()[column.column].current()?;
             let data_type = self.schema.field(column.column).data_type();
-            values.read(rows, data_type)
+            part.values(column.column, data_type, rows)
         });
         let values = values.collect::<Result<Vec<ArrayRef>, TableError>>()?;
         Ok((self.keys(&values)?, part.ids.ids(rows)))
