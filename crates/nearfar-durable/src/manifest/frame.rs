@@ -10,7 +10,7 @@ use super::codec::{Decoder, Encoder};
 use super::error::ManifestError;
 
 /// The version of everything that is framed.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 /// Written in the machine's byte order.
 const BYTE_ORDER: u32 = 0x0102_0304;
 const HEAD_BYTES: usize = 24;

@@ -21,8 +21,9 @@ use nearfar_table::placement::{ColumnPlacements, Storage};
 use nearfar_table::segment::RowSet;
 use nearfar_table::sequence::{SequenceDefinition, SequenceType, SequenceValue};
 use nearfar_table::table::{
-    DistinctSketch, IdentityKind, Part, Preload, PreloadPriority, RowIds, Segment, Snapshot,
-    TableBuilder, TableRules, TableSummary, delta_segment, stored_schema,
+    CheckRule, DistinctSketch, IdentityKind, Part, Preload, PreloadPriority, Reference,
+    ReferenceAction, ReferenceCheck, RowIds, Segment, Snapshot, TableBuilder, TableRules,
+    TableSummary, delta_segment, stored_schema,
 };
 use nearfar_table::tier_models::TierModels;
 use proptest::prelude::*;
@@ -257,6 +258,20 @@ fn rules() -> TableRules {
     TableRules {
         defaults: [(column(), "nextval('s')".to_owned())].into(),
         identities: [(column(), IdentityKind::Always)].into(),
+        checks: vec![CheckRule {
+            name: "c".to_owned(),
+            sql: "a > 0".to_owned(),
+        }],
+        references: vec![Reference {
+            name: "f".to_owned(),
+            columns: vec![column()],
+            parent: 41,
+            parent_columns: vec!["b".to_owned()],
+            on_delete: ReferenceAction::Cascade,
+            on_update: ReferenceAction::SetDefault,
+            is_full: true,
+            check: ReferenceCheck::Deferred,
+        }],
     }
 }
 
@@ -621,7 +636,7 @@ proptest! {
         let mut other = sealed.clone();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let found = open(magic, "segment", &other).err();
-        prop_assert_eq!(found, (version != 7).then_some(ManifestError::Version { found: version, known: 7 }));
+        prop_assert_eq!(found, (version != 8).then_some(ManifestError::Version { found: version, known: 8 }));
         let mut swapped = sealed.clone();
         swapped[12..16].reverse();
         prop_assert_eq!(open(magic, "segment", &swapped).err(), Some(ManifestError::ByteOrder));
