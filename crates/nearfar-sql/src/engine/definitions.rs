@@ -1,8 +1,10 @@
 //! What the catalog holds, changed: in the log first, if there is one.
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
 use parking_lot::Mutex;
+use std::error::Error;
 use std::sync::Arc;
 
 use super::Engine;
@@ -17,7 +19,7 @@ use nearfar_durable::manifest::{
     DatabaseManifest, SequenceManifest, TableManifest, ViewDefinition,
 };
 use nearfar_table::sequence::{Sequence, SequenceDefinition, SequenceValue};
-use nearfar_table::table::{Preload, Snapshot, Table, TableId, TableIndex, TableRules};
+use nearfar_table::table::{Preload, RowCheck, Snapshot, Table, TableId, TableIndex, TableRules};
 use nearfar_table::transaction::{CommitGate, Commits, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
@@ -152,6 +154,19 @@ fn add_schema(
     }
 }
 
+/// Refuses all rows of a table whose conditions can't be planned.
+#[derive(Debug)]
+struct Unplanned {
+    message: String,
+}
+
+impl RowCheck for Unplanned {
+    fn check(&self, _: &RecordBatch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let message = self.message.clone();
+        Err(Box::new(EngineError::Internal { message }))
+    }
+}
+
 impl Engine {
     /// Changes the catalog: checks that it can be, passes `gate`, writes that to the log, waits for the
     /// disk, and does it, both with what the check has found. Changes of the catalog follow each other.
@@ -259,7 +274,10 @@ impl Engine {
         let (system, replaced) = (self.system(), slot.schema.get(&slot.name));
         let entered = self.define_rows(
             gate,
-            || Ok(self.check(slot)?),
+            || {
+                self.check(slot)?;
+                self.check_parents(&table.rules(), table.id())
+            },
             |log, ()| {
                 slot.forget_replaced(log)?;
                 for new in sequences {
@@ -270,6 +288,7 @@ impl Engine {
             |()| {
                 table.keep();
                 enter();
+                self.note_references();
             },
         );
         entered.inspect_err(|_| self.undo_create(slot, &table, replaced))
@@ -406,7 +425,13 @@ impl Engine {
     ) -> Result<bool, EngineError> {
         self.define(
             gate,
-            || Ok(self.catalog.schema(schema)),
+            || {
+                let map = self.catalog.schema(schema);
+                let provider = map.as_ref().and_then(|map| map.get(name));
+                let table = provider.as_deref().and_then(table_of).cloned();
+                self.check_unreferenced(&table.into_iter().collect::<Vec<_>>())?;
+                Ok(map)
+            },
             |log, map| match map.as_ref().and_then(|map| map.get(name)) {
                 Some(provider) => match map.as_deref() {
                     Some(map) => forget(log, (schema, map), name, &provider),
@@ -414,7 +439,11 @@ impl Engine {
                 },
                 None => Ok(()),
             },
-            |map| map.is_some_and(|map| remove_with_owned(&map, name)),
+            |map| {
+                let is_removed = map.is_some_and(|map| remove_with_owned(&map, name));
+                self.note_references();
+                is_removed
+            },
         )
     }
 
@@ -443,12 +472,18 @@ impl Engine {
         with_contents: bool,
     ) -> Result<bool, EngineError> {
         let is_droppable = || {
-            let schema = self.catalog.schema(name);
-            schema.is_some_and(|map| with_contents || map.all().is_empty())
+            let Some(map) = self.catalog.schema(name) else {
+                return Ok(false);
+            };
+            let all = map.all();
+            let tables = all.iter();
+            let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
+            self.check_unreferenced(&tables.collect::<Vec<_>>())?;
+            Ok(with_contents || all.is_empty())
         };
         self.define(
             gate,
-            || Ok(is_droppable()),
+            is_droppable,
             |log, is_droppable| match is_droppable {
                 true => log.drop_schema(name),
                 false => Ok(()),
@@ -456,6 +491,7 @@ impl Engine {
             |is_droppable| {
                 if is_droppable {
                     self.catalog.remove_schema(name);
+                    self.note_references();
                 }
                 is_droppable
             },
@@ -665,6 +701,29 @@ impl Engine {
             map.replace(name.name, Arc::new(SequenceTable::new(sequence)));
         }
         definitions.views
+    }
+
+    /// Plans conditions of rows again, and finds foreign keys. A table whose conditions can't be planned takes no
+    /// rows.
+    pub(super) fn restore_constraints(self: &Arc<Self>) {
+        self.note_references();
+        let tables = self.catalog.all().into_iter();
+        let tables = tables.flat_map(|(_, map)| map.all());
+        let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
+        let with_checks = |table: &Arc<Table>| !table.rules().checks.is_empty();
+        let tables: Vec<Arc<Table>> = tables.filter(with_checks).collect();
+        if tables.is_empty() {
+            return;
+        }
+        let session = self.session();
+        for table in tables {
+            if let Err(error) = session.attach_checks(&table) {
+                let table_name = table.name();
+                tracing::error!(table = table_name, %error, "a CHECK constraint can't be planned");
+                let message = format!("CHECK constraints of table `{table_name}`: {error}");
+                table.set_row_check(Some(Arc::new(Unplanned { message })));
+            }
+        }
     }
 
     /// Plans views again, in whatever order they can be. Those that can't, since a table on files

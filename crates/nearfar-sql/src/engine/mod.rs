@@ -20,6 +20,7 @@ mod options;
 mod planning;
 mod pool;
 mod preload;
+mod references;
 mod sequences;
 mod session;
 mod slicing;
@@ -74,6 +75,7 @@ use nearfar_table::table::Table;
 use nearfar_table::tier_models::TierModels;
 use nearfar_table::transaction::{CommitGate, Database};
 use preload::Preloader;
+use references::References;
 
 /// The memory of a machine and the tables on it, shared by all sessions.
 #[derive(Debug)]
@@ -91,6 +93,7 @@ pub struct Engine {
     query_memory: Arc<EngineMemory>,
     database: Arc<Database>,
     definitions: Arc<DefinitionLock>,
+    references: References,
     /// Publishes main storage in the pool, if there is one.
     publisher: OnceLock<Arc<Publisher>>,
     /// Ends before the pool is given back.
@@ -161,6 +164,7 @@ impl Engine {
             catalog: Arc::default(),
             query_memory,
             definitions: Arc::default(),
+            references: References::default(),
             durability: opened.durability,
             origin: opened.origin,
             publisher: OnceLock::new(),
@@ -183,6 +187,7 @@ impl Engine {
     /// Makes what was kept known, and keeps what is committed from now on.
     fn begin(self: &Arc<Self>, definitions: Option<Definitions>, data: Option<&DataOptions>) {
         let views = definitions.map(|definitions| self.restore(definitions));
+        self.restore_constraints();
         self.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = self.durability.as_ref().zip(data) {
             self.database.set_log(Arc::clone(durability.log()) as _);

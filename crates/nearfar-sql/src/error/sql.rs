@@ -327,6 +327,134 @@ pub enum SqlError {
         /// Rows with a null.
         nulls: usize,
     },
+    /// A row that fails a condition.
+    #[error(
+        "new row for relation \"{table}\" violates check constraint \"{constraint}\": failing row ({row})"
+    )]
+    CheckViolated {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The values of the row.
+        row: String,
+    },
+    /// A row that refers to none.
+    #[error(
+        "insert or update on table \"{table}\" violates foreign key constraint \"{constraint}\": key {key} is not \
+         present in table \"{parent}\""
+    )]
+    NoParent {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+        /// The key, as in `(a, b)=(1, x)`.
+        key: String,
+        /// The table that it is to be in.
+        parent: String,
+    },
+    /// A row that others refer to.
+    #[error(
+        "update or delete on table \"{parent}\" violates foreign key constraint \"{constraint}\" on table \
+         \"{table}\": key {key} is still referenced"
+    )]
+    HasChildren {
+        /// The table of the row.
+        parent: String,
+        /// The constraint.
+        constraint: String,
+        /// The table of the others.
+        table: String,
+        /// The key, as in `(a, b)=(1, x)`.
+        key: String,
+    },
+    /// A row of whose columns that refer some are null, where all or none have to be.
+    #[error(
+        "insert or update on table \"{table}\" violates foreign key constraint \"{constraint}\": MATCH FULL does not \
+         allow mixing of null and nonnull key values"
+    )]
+    HalfReference {
+        /// The table.
+        table: String,
+        /// The constraint.
+        constraint: String,
+    },
+    /// Rows that are there and fail a constraint that is to be added.
+    #[error("{constraint} constraint \"{name}\" of relation \"{table}\" is violated by some row")]
+    ViolatedByRows {
+        /// The kind of constraint.
+        constraint: &'static str,
+        /// Its name.
+        name: String,
+        /// The table.
+        table: String,
+    },
+    /// A foreign key to columns that are no key.
+    #[error(
+        "foreign key \"{constraint}\" refers to ({columns}) of table \"{parent}\", which no unique constraint is on: \
+         give it a PRIMARY KEY or UNIQUE constraint of exactly these columns"
+    )]
+    NoParentKey {
+        /// The constraint.
+        constraint: String,
+        /// The columns.
+        columns: String,
+        /// Their table.
+        parent: String,
+    },
+    /// A foreign key between columns that can't be compared.
+    #[error("foreign key \"{constraint}\" can't be: {given}, and {wanted}, which it refers to")]
+    ReferenceType {
+        /// The constraint.
+        constraint: String,
+        /// The column that refers, and its type: "`a` is Int32".
+        given: String,
+        /// The same of the column that is referred to.
+        wanted: String,
+    },
+    /// A condition that is none.
+    #[error("argument of CHECK must be of type boolean, and `{sql}` is {given}")]
+    CheckType {
+        /// The expression.
+        sql: String,
+        /// Its type.
+        given: String,
+    },
+    /// A constraint of a name that another one has.
+    #[error("constraint \"{constraint}\" for relation \"{table}\" already exists")]
+    ConstraintExists {
+        /// The name.
+        constraint: String,
+        /// The table.
+        table: String,
+    },
+    /// A table or key that a foreign key of another table needs.
+    #[error(
+        "{what} can't be dropped: foreign key \"{constraint}\" of table \"{table}\" refers to it; drop that \
+         constraint first"
+    )]
+    ReferredTo {
+        /// What was to be dropped.
+        what: String,
+        /// The foreign key.
+        constraint: String,
+        /// The table that it is of.
+        table: String,
+    },
+    /// A table that can't be emptied, since others refer to it.
+    #[error(
+        "cannot truncate table \"{table}\", which foreign key \"{constraint}\" of table \"{other}\" refers to: \
+         truncate both in one TRUNCATE, or use DELETE"
+    )]
+    TruncateReferred {
+        /// The table.
+        table: String,
+        /// The foreign key.
+        constraint: String,
+        /// The table that it is of.
+        other: String,
+    },
     /// A statement that uses files, in a session that may not.
     #[error("{statement} is refused: this session may not use files of the server's machine")]
     FilesRefused {

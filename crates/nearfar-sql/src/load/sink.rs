@@ -17,7 +17,7 @@ use crate::error::EngineError;
 use crate::error::SqlError;
 use crate::values::declared::assigned;
 use nearfar_table::placement::Storage;
-use nearfar_table::table::{Table, with_one_zero};
+use nearfar_table::table::{RowCheck, Table, with_one_zero};
 use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transaction};
 
 /// Collects the rows that one statement adds, and checks them by what the table's columns are declared
@@ -25,6 +25,8 @@ use nearfar_table::transaction::{CommitGate, NewRows, NewRowsBuilder, Transactio
 #[derive(Debug)]
 pub struct RowWriter {
     rows: NewRowsBuilder,
+    /// What looks at the rows as they are stored.
+    check: Option<Arc<dyn RowCheck>>,
     /// The rows as they are stored, where they are asked for.
     kept: Option<Vec<RecordBatch>>,
 }
@@ -33,6 +35,7 @@ impl RowWriter {
     /// A writer of rows for `table`.
     pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
         Self {
+            check: table.row_check(),
             rows: NewRowsBuilder::new(table, storage),
             kept: None,
         }
@@ -55,12 +58,18 @@ impl RowWriter {
     /// Adds rows, columns in the order of the table's and of types that cast to them.
     ///
     /// # Errors
-    /// A null where none may be; a text that is too long; a value that does not cast; a region that is refused.
+    /// A null where none may be; a row that fails a condition; a text that is too long; a value that does not cast; a region that is refused.
     pub fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
         self.check_nulls(&batch)?;
         let batch = self.with_lengths(batch)?;
-        if let Some(kept) = &mut self.kept {
-            kept.push(stored(self.rows.table().schema(), &batch)?);
+        if self.kept.is_some() || self.check.is_some() {
+            let rows = stored(self.rows.table().schema(), &batch)?;
+            if let Some(check) = &self.check {
+                check.check(&rows).map_err(of_check)?;
+            }
+            self.kept
+                .iter_mut()
+                .for_each(|kept| kept.push(rows.clone()));
         }
         Ok(self.rows.push(batch)?)
     }
@@ -108,6 +117,16 @@ impl RowWriter {
     /// As [`Self::push`].
     pub fn finish(self) -> Result<(NewRows, u64), EngineError> {
         Ok(self.rows.finish()?)
+    }
+}
+
+/// The error of whoever looked at rows.
+fn of_check(error: Box<dyn std::error::Error + Send + Sync>) -> EngineError {
+    match error.downcast::<EngineError>() {
+        Ok(error) => *error,
+        Err(other) => EngineError::Internal {
+            message: other.to_string(),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
+use super::constraints::{ConstraintClause, of_table};
 use super::indexes::{KeyClause, key_of_constraint};
 use super::script::DIALECT;
 use super::statement::{expect_end, normalised, syntax};
@@ -41,6 +42,8 @@ pub struct DefaultChange {
 pub enum KeyChange {
     /// `ADD PRIMARY KEY`, `ADD UNIQUE`, `ADD CONSTRAINT`.
     Add(KeyClause),
+    /// `ADD CHECK`, `ADD FOREIGN KEY`.
+    Constrain(ConstraintClause),
     /// `DROP CONSTRAINT`.
     Drop {
         /// Its name.
@@ -106,7 +109,7 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
 
 fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
     if parser.parse_keyword(Keyword::ADD) {
-        return Ok(Clause::Key(KeyChange::Add(parse_key(parser)?)));
+        return Ok(Clause::Key(parse_key(parser)?));
     }
     if parser.parse_keywords(&[Keyword::DROP, Keyword::CONSTRAINT]) {
         let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
@@ -135,22 +138,26 @@ fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
     Ok(Clause::Column(parse_change(parser, column)?))
 }
 
-/// A key behind `ADD`.
-fn parse_key(parser: &mut Parser<'_>) -> Result<KeyClause, SqlError> {
+/// A constraint behind `ADD`.
+fn parse_key(parser: &mut Parser<'_>) -> Result<KeyChange, SqlError> {
     let begin = parser.peek_token();
     let constraint = parser.parse_optional_table_constraint().map_err(syntax)?;
+    if let Some(other) = constraint.as_ref().map(of_table).transpose()?.flatten() {
+        return Ok(KeyChange::Constrain(other));
+    }
     let key = constraint.as_ref().map(key_of_constraint).transpose()?;
     let mut key = key.flatten().ok_or_else(|| {
         SqlError::unsupported(
             format!("ALTER TABLE … ADD {begin}"),
-            "there are ADD PRIMARY KEY (…) and ADD UNIQUE (…), with CONSTRAINT name or without",
+            "there are ADD PRIMARY KEY (…), UNIQUE (…), CHECK (…) and FOREIGN KEY (…), with CONSTRAINT name \
+             or without",
         )
     })?;
     // sqlparser takes the `USING INDEX` before it for the kind of an index.
     if parser.parse_keyword(Keyword::TABLESPACE) {
         key.place.tablespace = Some(tablespace_name(parser)?);
     }
-    Ok(key)
+    Ok(KeyChange::Add(key))
 }
 
 /// `SET TABLESPACE name` or `SET (placement = 'text', preload = 5)`, of a column or the table.

@@ -58,20 +58,26 @@ fn no_expression(sql: &str) -> SqlError {
 
 /// The same expression as a part of another statement.
 fn expression(sql: &str) -> Result<Expr, SqlError> {
-    let DfStatement::Statement(ast) = expression_query(sql)? else {
-        return Err(no_expression(sql));
+    let expr = only_expression(expression_query(sql)?).ok_or_else(|| no_expression(sql))?;
+    Ok(Expr::Nested(Box::new(expr)))
+}
+
+/// The expression that a query made by [`expression_query`] gives.
+pub(crate) fn only_expression(query: DfStatement) -> Option<Expr> {
+    let DfStatement::Statement(ast) = query else {
+        return None;
     };
     let Ast::Query(query) = *ast else {
-        return Err(no_expression(sql));
+        return None;
     };
     let SetExpr::Select(mut select) = *query.body else {
-        return Err(no_expression(sql));
+        return None;
     };
     match (select.projection.pop(), select.projection.is_empty()) {
         (Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }), true) => {
-            Ok(Expr::Nested(Box::new(expr)))
+            Some(expr)
         }
-        _ => Err(no_expression(sql)),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `ALTER TABLE t SET TABLESPACE s`, `ALTER TABLE t SET (placement = '…')` | moves all columns while queries run |
 //! | `ALTER TABLE t ALTER [COLUMN] c SET TABLESPACE s [, ALTER …]` | moves single columns |
 //! | `PRIMARY KEY` and `UNIQUE` in `CREATE TABLE`, `ALTER TABLE t ADD PRIMARY KEY …`, `ADD CONSTRAINT`, `DROP CONSTRAINT` | keys |
+//! | `CHECK` and `REFERENCES` in `CREATE TABLE` and `ALTER TABLE` | what rows have to be |
 //! | `DEFAULT` in `CREATE TABLE`, `VALUES` and `SET`, `ALTER TABLE t ALTER c SET DEFAULT v`, `DROP DEFAULT` | values of columns that are given none |
 //! | `CREATE`, `ALTER`, `DROP SEQUENCE`, `SERIAL`, `GENERATED … AS IDENTITY`, `OVERRIDING SYSTEM VALUE` | numbers that are given out once |
 //! | `CREATE [UNIQUE] INDEX i ON t [USING art\|masstree] (…) [WITH (…)] [TABLESPACE s]`, `DROP INDEX i` | indexes |
@@ -28,6 +29,7 @@
 
 mod alter;
 mod call;
+mod constraints;
 mod copy;
 mod defaults;
 mod depth;
@@ -51,8 +53,9 @@ pub use crate::error::SqlError;
 pub use crate::settings::Place;
 pub use alter::{AlterTable, AlteredColumn, ColumnOptions, DefaultChange, KeyChange};
 pub use call::{Call, Procedure};
+pub use constraints::{CheckClause, ConstraintClause, ReferenceClause};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};
-pub(crate) use defaults::{DefaultValues, expression_query};
+pub(crate) use defaults::{DefaultValues, expression_query, only_expression};
 pub use distribution::Distributed;
 pub use forms::array_elements;
 pub(crate) use forms::{

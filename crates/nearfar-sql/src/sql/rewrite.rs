@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::SqlError;
 use super::alter::{ColumnOptions, column_options};
+use super::constraints::take_constraints;
 use super::defaults::take_defaults;
 use super::forms::rewrite_forms;
 use super::indexes::take_keys;
@@ -103,6 +104,9 @@ fn take_clauses(
     clauses.temporary = std::mem::take(&mut create.temporary);
     clauses.declared = declared(&create.columns)?;
     clauses.keys = take_keys(&mut create)?;
+    if create.query.is_none() {
+        clauses.constraints = take_constraints(&mut create)?;
+    }
     clauses.options = match std::mem::take(&mut create.table_options) {
         CreateTableOptions::None => ColumnOptions::default(),
         CreateTableOptions::With(options) => column_options(&options)?,
@@ -149,8 +153,8 @@ fn take_clauses(
     match constraint {
         Some(constraint) => Err(SqlError::unsupported(
             format!("`{constraint}` in CREATE TABLE"),
-            "of constraints, a table in memory can have PRIMARY KEY, UNIQUE and NOT NULL, which one that is \
-             made from a query can not, nor DEFAULT; leave it out",
+            "of constraints, a table in memory can have PRIMARY KEY, UNIQUE, NOT NULL, CHECK and FOREIGN KEY, \
+             which one that is made from a query can not, nor DEFAULT; leave it out",
         )),
         None => Ok(create),
     }
@@ -234,6 +238,7 @@ mod tests {
             clauses,
             CreateClauses {
                 keys: Vec::new(),
+                constraints: Vec::new(),
                 defaults: Vec::new(),
                 numbered: Vec::new(),
                 temporary: false,
@@ -260,7 +265,8 @@ mod tests {
         for sql in [
             "merge into t using u on t.a = u.a when matched then delete",
             "create table t (a int default 1) as select 2",
-            "create table t (a int check (a > 1))",
+            "create table t (a int check (a > 1)) as select 2",
+            "create table t (a int check (a > 1) not enforced)",
             "create table t (a int primary key deferrable)",
             "create table t (a int, unique nulls not distinct (a))",
         ] {

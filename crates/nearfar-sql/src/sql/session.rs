@@ -32,6 +32,11 @@ pub enum SessionCommand {
         /// What its statements read from now on.
         isolation: Isolation,
     },
+    /// `SET CONSTRAINTS ALL`: when foreign keys that can be deferred are checked, in the transaction that is open.
+    SetConstraints {
+        /// Whether at its end.
+        is_deferred: bool,
+    },
     /// `RESET name`, or `SET name TO DEFAULT`.
     Reset {
         /// The setting, as above.
@@ -71,6 +76,9 @@ pub(super) fn parse_session(
         all.filter(|token| !is_space(token)).skip(1).collect()
     };
     match first {
+        Keyword::SET if begins_with(&words(), "CONSTRAINTS") => {
+            set_constraints(&words(), tokens).map(Some)
+        }
         Keyword::SET => parse_set(tokens),
         Keyword::RESET => reset(&words(), tokens).map(Some),
         Keyword::DISCARD => discard(&words(), tokens).map(Some),
@@ -80,6 +88,28 @@ pub(super) fn parse_session(
             Ok(Some(nothing("UNLISTEN")))
         }
         _ => Ok(None),
+    }
+}
+
+fn begins_with(words: &[&Token], keyword: &str) -> bool {
+    matches!(words, [Token::Word(word), ..] if is_plain(word, keyword))
+}
+
+/// The words after `SET`, of which the first is `CONSTRAINTS`.
+fn set_constraints(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<SessionCommand, SqlError> {
+    let [_, Token::Word(which), .., Token::Word(moment)] = words else {
+        return Err(wrong("ALL DEFERRED or ALL IMMEDIATE", tokens));
+    };
+    let is_deferred = is_plain(moment, "DEFERRED");
+    if !is_deferred && !is_plain(moment, "IMMEDIATE") {
+        return Err(wrong("DEFERRED or IMMEDIATE", tokens));
+    }
+    match is_plain(which, "ALL") && words.len() == 3 {
+        true => Ok(SessionCommand::SetConstraints { is_deferred }),
+        false => Err(SqlError::unsupported(
+            "SET CONSTRAINTS with names",
+            "use SET CONSTRAINTS ALL",
+        )),
     }
 }
 

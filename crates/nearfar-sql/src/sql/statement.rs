@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::SqlError;
 use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
+use super::constraints::ConstraintClause;
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
 use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
@@ -172,6 +173,8 @@ pub(crate) struct CreateClauses {
     /// Columns whose texts have a declared length.
     pub declared: Vec<(String, Declared)>,
     pub keys: Vec<KeyClause>,
+    /// What rows have to be.
+    pub constraints: Vec<ConstraintClause>,
     /// What columns get in rows that are added without a value for them.
     pub defaults: Vec<(String, String)>,
     /// Columns that take their values from sequences of their own.

@@ -18,6 +18,8 @@ pub enum TablesVerb {
     Drop {
         /// Whether those that there are not are passed over.
         if_exists: bool,
+        /// Whether foreign keys that lead to them go too.
+        is_cascade: bool,
     },
     /// Their rows are deleted.
     Truncate,
@@ -44,12 +46,13 @@ pub(super) fn tables_command(ast: &Ast) -> Result<Option<TablesCommand>, SqlErro
             object_type: ObjectType::Table,
             if_exists,
             names,
-            cascade: false,
+            cascade,
             temporary: false,
             ..
-        } if names.len() > 1 => Ok(Some(TablesCommand {
+        } if names.len() > 1 || *cascade => Ok(Some(TablesCommand {
             verb: TablesVerb::Drop {
                 if_exists: *if_exists,
+                is_cascade: *cascade,
             },
             tables: names.clone(),
         })),
@@ -141,10 +144,18 @@ mod tests {
 
     #[test]
     fn several_tables_are_read() {
-        let drop = |if_exists| TablesVerb::Drop { if_exists };
+        let drop = |if_exists| TablesVerb::Drop {
+            if_exists,
+            is_cascade: false,
+        };
+        let cascade = TablesVerb::Drop {
+            if_exists: false,
+            is_cascade: true,
+        };
         for (sql, verb, names) in [
             ("drop table if exists a, b.c", drop(true), "a b.c"),
             ("DROP TABLE a, \"B\" RESTRICT", drop(false), "a \"B\""),
+            ("drop table a cascade", cascade, "a"),
             ("truncate a, b", TablesVerb::Truncate, "a b"),
             ("TRUNCATE TABLE a, b RESTRICT", TablesVerb::Truncate, "a b"),
             ("vacuum", TablesVerb::Vacuum, ""),

@@ -5,6 +5,7 @@ mod attached;
 mod cancellation;
 mod changes;
 mod complexity;
+mod constraints;
 mod crashes;
 mod damaged_files;
 mod defaults;

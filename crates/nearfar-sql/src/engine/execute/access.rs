@@ -220,7 +220,9 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         },
         StatementKind::Session(command) => match command {
             SessionCommand::Set { name, .. } | SessionCommand::Reset { name } => of_setting(name)?,
-            SessionCommand::SetIsolation { .. } => Action::SetOwn,
+            SessionCommand::SetIsolation { .. } | SessionCommand::SetConstraints { .. } => {
+                Action::SetOwn
+            }
             SessionCommand::ResetAll => Action::ResetAll,
             SessionCommand::Deallocate { .. } | SessionCommand::DeallocateAll => Action::Deallocate,
             SessionCommand::DiscardAll | SessionCommand::DiscardTemporary => Action::Discard,

@@ -16,12 +16,13 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::constraints::Declared;
 use super::index::with_keys;
 use super::sequence::numbered_columns;
 use super::{done, rejoin};
 use crate::engine::catalog::{SYSTEM, TEMPORARY};
 use crate::engine::defaults::check_default;
-use crate::engine::definitions::Slot;
+use crate::engine::definitions::{NewSequence, Slot};
 use crate::engine::fault::{is_of_hash_join, query_error};
 use crate::engine::loading::Loading;
 use crate::engine::planning::physical_plan;
@@ -32,8 +33,9 @@ use crate::foreign::reading;
 use crate::load::{Load, Progress};
 use crate::memory::CancelOnDrop;
 use crate::optimize::analyzer_rules;
+use crate::scan::table_of;
 use crate::sql::{CreateClauses, SqlError, shown};
-use crate::values::Declared;
+use crate::values::Declared as DeclaredLength;
 use crate::values::stored::with_room;
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::placement::TemporaryBudget;
@@ -57,6 +59,7 @@ impl Session {
             };
         }
         self.check_replaced(&slot)?;
+        self.check_replaced_key(&slot)?;
         check_columns(&slot, &cmd.input)?;
         let placement = match &clauses.options.place {
             Some(place) => self.engine().tablespaces().placement(place)?,
@@ -75,24 +78,7 @@ impl Session {
             preload.set(None, priority);
             table.set_preload(preload);
         }
-        let mut rules = TableRules {
-            defaults: clauses.defaults.iter().cloned().collect(),
-            ..TableRules::default()
-        };
-        let sequences = numbered_columns(&table, &slot, &clauses.numbered, &mut rules)?;
-        table.set_rules(rules);
-        if !clauses.keys.is_empty() {
-            let snapshot = table.snapshot();
-            let storage = self.engine().storage();
-            let places = (&*table, &*slot.schema, &self.engine().tablespaces());
-            let indexes = with_keys(&snapshot, places, &clauses.keys, |key| {
-                TableIndex::filled(key, &snapshot, storage)
-            })?;
-            self.engine()
-                .database()
-                .lock()
-                .install(&table, snapshot.with_indexes(indexes));
-        }
+        let sequences = self.declare(&table, &slot, clauses).await?;
         let rows = table.snapshot().rows() as u64;
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         // The rows go to the log, if there is one.
@@ -109,6 +95,44 @@ impl Session {
                 rows: Some(rows),
             }),
         })
+    }
+
+    /// Declares of a new table what `clauses` say of its rows. The sequences of its columns.
+    async fn declare(
+        &self,
+        table: &Arc<Table>,
+        slot: &Slot,
+        clauses: &CreateClauses,
+    ) -> Result<Vec<NewSequence>, EngineError> {
+        let mut rules = TableRules {
+            defaults: clauses.defaults.iter().cloned().collect(),
+            ..TableRules::default()
+        };
+        let sequences = numbered_columns(table, slot, &clauses.numbered, &mut rules)?;
+        if !clauses.keys.is_empty() {
+            let snapshot = table.snapshot();
+            let storage = self.engine().storage();
+            let places = (&**table, &*slot.schema, &self.engine().tablespaces());
+            let indexes = with_keys(&snapshot, places, &clauses.keys, |key| {
+                TableIndex::filled(key, &snapshot, storage)
+            })?;
+            self.engine()
+                .database()
+                .lock()
+                .install(table, snapshot.with_indexes(indexes));
+        }
+        let declared = Declared {
+            table,
+            schema: &slot.schema_name,
+            name: &slot.name,
+            is_temporary: slot.is_temporary,
+        };
+        let constraints = (clauses.constraints.as_slice(), &mut rules);
+        self.declare_constraints(&declared, &table.snapshot(), constraints)
+            .await?;
+        table.set_rules(rules);
+        self.attach_checks(table)?;
+        Ok(sequences)
     }
 
     async fn load(
@@ -193,6 +217,16 @@ impl Session {
             .into()),
             None => Ok(()),
         }
+    }
+
+    /// Refuses to replace a table that others refer to.
+    fn check_replaced_key(&self, slot: &Slot) -> Result<(), EngineError> {
+        let replaced = slot.schema.get(&slot.name).filter(|_| slot.or_replace);
+        let table = replaced
+            .as_deref()
+            .and_then(|replaced| table_of(replaced).cloned());
+        self.engine()
+            .check_unreferenced(&table.into_iter().collect::<Vec<_>>())
     }
 
     fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, EngineError> {
@@ -303,7 +337,7 @@ async fn check_defaults(
 /// The columns of a new table with the lengths that they were declared with.
 fn with_lengths<'a>(
     input: &'a LogicalPlan,
-    declared: &[(String, Declared)],
+    declared: &[(String, DeclaredLength)],
 ) -> Result<Cow<'a, LogicalPlan>, EngineError> {
     if declared.is_empty() {
         return Ok(Cow::Borrowed(input));

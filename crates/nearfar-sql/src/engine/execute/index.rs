@@ -122,12 +122,19 @@ impl Session {
                     let (table, map) = (Arc::clone(table), self.map_of(name)?);
                     self.add_keys(table, map, vec![key.clone()]).await?;
                 }
-                KeyChange::Drop { name, if_exists } => {
+                KeyChange::Constrain(clause) => self.add_constraint(name, table, clause).await?,
+                KeyChange::Drop {
+                    name: dropped,
+                    if_exists,
+                } => {
+                    if self.drop_constraint(table, dropped).await? {
+                        continue;
+                    }
                     let snapshot = table.snapshot();
                     let mut keys = snapshot.indexes().iter();
                     let key = keys.find(|index| {
                         let definition = index.definition();
-                        definition.name == *name && definition.role.is_constraint()
+                        definition.name == *dropped && definition.role.is_constraint()
                     });
                     match key {
                         Some(key) => {
@@ -137,7 +144,7 @@ impl Session {
                         None if *if_exists => {}
                         None => {
                             return Err(SqlError::UnknownConstraint {
-                                constraint: name.clone(),
+                                constraint: dropped.clone(),
                                 table: table.name().to_owned(),
                             }
                             .into());
@@ -173,6 +180,7 @@ impl Session {
         table: Arc<Table>,
         index: Arc<TableIndex>,
     ) -> Result<(), EngineError> {
+        self.check_key_unused(&table, &index)?;
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
         let removed = tokio::task::spawn_blocking(move || {
             engine.change_indexes(&gate, &table, |snapshot| {

@@ -6,6 +6,7 @@ mod analyze;
 mod call;
 mod change;
 mod compiled;
+mod constraints;
 mod copy;
 mod copy_client;
 mod create;
@@ -330,7 +331,7 @@ impl Session {
                 let rows = match &*query {
                     LogicalPlan::Analyze(run) if matches!(*run.input, LogicalPlan::Dml(_)) => {
                         let rows = rows.buffered().await?;
-                        transaction.end_statement(&self.gate).await?;
+                        self.end_statement(transaction).await?;
                         rows
                     }
                     _ => rows,
@@ -411,7 +412,7 @@ impl Session {
             count += counted_rows(&batch.map_err(|error| full.told(error))?);
         }
         // Behind the last check of the rows: what is committed is not refused any more.
-        transaction.end_statement(&self.gate).await?;
+        self.end_statement(transaction).await?;
         Ok(counted(command, count))
     }
 

@@ -6,7 +6,7 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Schema, UInt64Type};
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
@@ -27,7 +27,7 @@ use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
-use nearfar_table::table::{RowId, Table, batch_bytes};
+use nearfar_table::table::{RowId, Table, TableId, batch_bytes};
 use nearfar_table::transaction::{RowLock, Transaction, TransactionError};
 
 impl Session {
@@ -88,10 +88,11 @@ impl Session {
     /// Deletes all rows of tables, once nobody else is changing some.
     pub(super) async fn truncate(
         &self,
-        transaction: &Transaction,
+        transaction: &Arc<Transaction>,
         tables: &[Arc<Table>],
     ) -> Result<StatementResult, EngineError> {
         transaction.check_writable("TRUNCATE")?;
+        self.check_truncated(tables)?;
         for table in tables {
             while !self.waited(transaction.lock_all(table)?, table).await? {}
         }
@@ -99,8 +100,22 @@ impl Session {
         for table in tables {
             transaction.truncate(table)?;
         }
-        transaction.end_statement(&self.gate).await?;
+        self.end_statement(transaction).await?;
         Ok(done("TRUNCATE TABLE"))
+    }
+
+    /// Refuses to empty tables that others refer to.
+    fn check_truncated(&self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
+        let ids: Vec<TableId> = tables.iter().map(|table| table.id()).collect();
+        let Some((parent, constraint, other)) = self.engine().references().other_child(&ids) else {
+            return Ok(());
+        };
+        let table = tables.iter().find(|table| table.id() == parent);
+        Err(SqlError::TruncateReferred {
+            table: table.map_or_else(String::new, |table| table.name().to_owned()),
+            constraint,
+            other,
+        })
     }
 
     /// Locks rows that a statement has found. False where one of them was another transaction's, or was changed
@@ -274,6 +289,36 @@ fn row_query(dml: &DmlStatement, asked: Asked<'_>) -> Result<LogicalPlan, Engine
     });
     let columns: Vec<Expr> = std::iter::once(id).chain(values).chain(asked).collect();
     Ok(LogicalPlanBuilder::from(rows).project(columns)?.build()?)
+}
+
+/// The query for identities of rows of `table` that `query` reads.
+pub(super) fn with_identities(
+    query: &LogicalPlan,
+    table: &Arc<Table>,
+) -> Result<LogicalPlan, EngineError> {
+    let mut provider = None;
+    query.apply(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let own = own_provider(&scan.source)?;
+            provider = provider
+                .take()
+                .or(own.filter(|own| Arc::ptr_eq(own.table(), table)));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let provider = provider.ok_or_else(|| EngineError::Internal {
+        message: format!("a query that does not read table `{}`", table.name()),
+    })?;
+    let rows = match query {
+        LogicalPlan::Projection(projection) => projection.input.as_ref(),
+        other => other,
+    };
+    let rows = with_row_ids(rows, &provider)?;
+    let (qualifier, field) = rows
+        .schema()
+        .qualified_field_with_unqualified_name(ROW_ID)?;
+    let id = Expr::Column(Column::from((qualifier, field)));
+    Ok(LogicalPlanBuilder::from(rows).project([id])?.build()?)
 }
 
 /// `plan` with the first scan of `table` giving identities too.

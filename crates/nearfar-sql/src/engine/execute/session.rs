@@ -53,6 +53,11 @@ impl Session {
                 transaction.set_isolation(*isolation)?;
                 Ok(done("SET"))
             }
+            SessionCommand::SetConstraints { is_deferred } => {
+                transaction.set_defers_constraints(*is_deferred);
+                self.hold_references(transaction, !is_deferred).await?;
+                Ok(done("SET CONSTRAINTS"))
+            }
             SessionCommand::Reset { name } => {
                 self.set_setting(name, None).await?;
                 Ok(done("RESET"))

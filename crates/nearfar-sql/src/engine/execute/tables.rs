@@ -23,9 +23,12 @@ impl Session {
         let names = command.tables.iter().map(table_reference);
         let names = names.collect::<Result<Vec<TableReference>, _>>()?;
         match command.verb {
-            TablesVerb::Drop { if_exists } => {
+            TablesVerb::Drop {
+                if_exists,
+                is_cascade,
+            } => {
                 alone(transaction, "DROP TABLE")?;
-                self.drop_tables(&names, if_exists).await
+                self.drop_tables(&names, if_exists, is_cascade).await
             }
             TablesVerb::Truncate => {
                 let tables = self.tables_in_memory(&names).await?;
@@ -56,13 +59,20 @@ impl Session {
         &self,
         names: &[TableReference],
         if_exists: bool,
+        is_cascade: bool,
     ) -> Result<StatementResult, EngineError> {
-        let mut found = Vec::new();
+        let (mut found, mut tables) = (Vec::new(), Vec::new());
         for name in names {
             if self.can_drop(name, if_exists).await? {
                 found.push(name);
+                let provider = self.provider(name).await?;
+                tables.extend(provider.as_deref().and_then(table_of).cloned());
             }
         }
+        if !is_cascade {
+            self.engine().check_unreferenced(&tables)?;
+        }
+        self.drop_references_to(&tables).await?;
         for name in found {
             // A name may be written twice.
             if self.provider(name).await?.is_some() {

@@ -29,6 +29,10 @@ impl Session {
                 Ok(done("ROLLBACK"))
             }
             Some(transaction) => {
+                if let Err(error) = self.hold_references(&transaction, true).await {
+                    transaction.roll_back();
+                    return Err(error);
+                }
                 transaction.commit_async(&self.gate).await?;
                 Ok(done("COMMIT"))
             }

@@ -16,7 +16,7 @@ use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::load::RowWriter;
-use nearfar_table::error::{IndexError, TableError};
+use nearfar_table::error::IndexError;
 use nearfar_table::table::{RowId, Table, batch_bytes};
 use nearfar_table::transaction::{NewRows, Transaction};
 
@@ -128,8 +128,8 @@ impl Session {
             None => None,
         };
         transaction.replace(&table, ids, rows)?;
-        match transaction.end_statement(&self.gate).await {
-            Err(TableError::Index(IndexError::Duplicate { .. })) if change.upsert.is_some() => {
+        match self.end_statement(transaction).await {
+            Err(EngineError::Index(IndexError::Duplicate { .. })) if change.upsert.is_some() => {
                 return Ok(None);
             }
             ended => ended?,

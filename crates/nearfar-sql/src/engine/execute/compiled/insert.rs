@@ -73,6 +73,11 @@ impl GivenRows {
         self.returning.as_ref().map(Returning::schema)
     }
 
+    /// Whether its table takes part in foreign keys.
+    pub fn has_references(&self) -> bool {
+        self.table.has_references()
+    }
+
     /// Adds the rows.
     pub fn insert(
         &self,

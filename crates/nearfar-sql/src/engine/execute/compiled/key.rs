@@ -41,6 +41,12 @@ impl NamedTable {
             rules: table.rules(),
         }
     }
+
+    /// Whether it takes part in foreign keys.
+    pub fn has_references(&self) -> bool {
+        let table = self.table.upgrade();
+        table.is_some_and(|table| table.has_references())
+    }
 }
 
 /// Rows with the same values of the first columns of an index.

@@ -31,6 +31,7 @@ use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
 use crate::error::EngineError;
 use crate::sql::{RowLocking, Statement, StatementKind, TransactionCommand};
+pub(super) use expressions::{RowValues, with_types};
 use insert::GivenRows;
 use nearfar_table::table::{RowId, Snapshot, Table};
 use nearfar_table::transaction::Transaction;
@@ -128,6 +129,17 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// Whether it changes rows that have to be held against foreign keys, which may take a wait.
+    fn has_references(&self) -> bool {
+        match &self.work {
+            Work::Constant(_) => false,
+            Work::Rows(rows) => rows.changes_rows() && rows.has_references(),
+            Work::Insert(rows) => rows.has_references(),
+        }
+    }
+}
+
 /// Whether a plan is what a query without `FROM` reads.
 fn is_one_row(plan: &LogicalPlan) -> bool {
     matches!(plan, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
@@ -186,6 +198,9 @@ impl Session {
         else {
             return Ok(None);
         };
+        if compiled.has_references() {
+            return Ok(None);
+        }
         let transaction = self.current_transaction()?;
         let ends = compiled.changes_rows() && !transaction.is_explicit();
         if ends && !self.engine().database().commits_in_memory() {
@@ -231,7 +246,7 @@ impl Session {
             }
         };
         if compiled.changes_rows() {
-            transaction.end_statement(&self.gate).await?;
+            self.end_statement(transaction).await?;
         }
         let transaction = Arc::clone(transaction);
         self.result_of(&compiled, outcome, transaction).map(Some)
@@ -297,7 +312,7 @@ impl Session {
             return Ok(None);
         };
         let is_small = self.engine().database().commits_in_memory() && transaction.is_small();
-        if !is_small || transaction.has_failed() {
+        if !is_small || transaction.has_failed() || transaction.has_deferred_steps() {
             return Ok(None);
         }
         let committed = transaction.try_commit(&self.gate);

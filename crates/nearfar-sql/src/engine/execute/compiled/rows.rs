@@ -203,6 +203,11 @@ impl KeyedWork {
         }
     }
 
+    /// Whether its table takes part in foreign keys.
+    pub fn has_references(&self) -> bool {
+        self.rows.table.has_references()
+    }
+
     fn takes(&self, parameters: &[ScalarValue]) -> bool {
         let takes_values = match &self.values {
             Values::Each(values) => values.take(parameters),

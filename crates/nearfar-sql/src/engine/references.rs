@@ -1,0 +1,147 @@
+//! Foreign keys, by the tables that they lead to.
+
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use super::Engine;
+use crate::error::EngineError;
+use crate::scan::table_of;
+use crate::sql::SqlError;
+use nearfar_table::table::{Reference, Table, TableId};
+
+/// The foreign keys of all permanent tables, found anew whenever one is declared or dropped.
+#[derive(Debug, Default)]
+pub(super) struct References(RwLock<Arc<ReferenceMap>>);
+
+/// The foreign keys of all permanent tables at one moment.
+#[derive(Debug, Default)]
+pub(super) struct ReferenceMap {
+    tables: HashMap<TableId, NamedTable>,
+    /// By the table that they lead to.
+    children: HashMap<TableId, Vec<Child>>,
+}
+
+/// A permanent table and its name.
+#[derive(Debug)]
+pub(super) struct NamedTable {
+    pub schema: String,
+    pub name: String,
+    table: Weak<Table>,
+}
+
+/// A foreign key, and the table that it is of.
+#[derive(Debug, Clone)]
+pub(super) struct Child {
+    pub table: TableId,
+    pub reference: Reference,
+}
+
+impl ReferenceMap {
+    /// The foreign keys that lead to a table.
+    pub fn children(&self, parent: TableId) -> &[Child] {
+        self.children.get(&parent).map_or(&[], Vec::as_slice)
+    }
+
+    /// A table by its identity, if it is still there.
+    pub fn table(&self, id: TableId) -> Option<(&NamedTable, Arc<Table>)> {
+        let named = self.tables.get(&id)?;
+        Some((named, named.table.upgrade()?))
+    }
+
+    /// The name of a table.
+    pub fn name_of(&self, id: TableId) -> String {
+        let table = self.tables.get(&id);
+        table.map_or_else(String::new, |table| table.name.clone())
+    }
+
+    /// The table and foreign key of another table than those of `leaving` that leads to one of these.
+    pub fn other_child(&self, leaving: &[TableId]) -> Option<(TableId, String, String)> {
+        leaving.iter().find_map(|parent| {
+            let mut children = self.children(*parent).iter();
+            let child = children.find(|child| !leaving.contains(&child.table))?;
+            let name = child.reference.name.clone();
+            Some((*parent, name, self.name_of(child.table)))
+        })
+    }
+}
+
+impl NamedTable {
+    /// The name as a statement has to write it.
+    pub fn quoted(&self) -> String {
+        format!("{}.{}", quoted(&self.schema), quoted(&self.name))
+    }
+}
+
+/// A name in quotes.
+pub(super) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Engine {
+    /// The foreign keys of all permanent tables.
+    pub(super) fn references(&self) -> Arc<ReferenceMap> {
+        Arc::clone(&self.references.0.read())
+    }
+
+    /// Finds the foreign keys of all permanent tables, after one was declared or dropped.
+    pub(super) fn note_references(&self) {
+        let mut references = self.references.0.write();
+        let mut map = ReferenceMap::default();
+        for (schema, tables) in self.catalog.all() {
+            for (name, provider) in tables.all() {
+                if let Some(table) = table_of(provider.as_ref()) {
+                    map.add(table, schema.clone(), name);
+                }
+            }
+        }
+        for (id, named) in &map.tables {
+            if let Some(table) = named.table.upgrade() {
+                table.set_referenced(map.children.contains_key(id));
+            }
+        }
+        *references = Arc::new(map);
+    }
+
+    /// Refuses to let tables go that foreign keys of others lead to.
+    ///
+    /// # Errors
+    /// [`SqlError::ReferredTo`].
+    pub(super) fn check_unreferenced(&self, leaving: &[Arc<Table>]) -> Result<(), EngineError> {
+        let ids: Vec<TableId> = leaving.iter().map(|table| table.id()).collect();
+        let Some((parent, constraint, table)) = self.references().other_child(&ids) else {
+            return Ok(());
+        };
+        let parent = leaving.iter().find(|table| table.id() == parent);
+        let what = parent.map_or_else(String::new, |table| format!("table \"{}\"", table.name()));
+        Err(SqlError::ReferredTo {
+            what,
+            constraint,
+            table,
+        }
+        .into())
+    }
+}
+
+impl ReferenceMap {
+    fn add(&mut self, table: &Arc<Table>, schema: String, name: String) {
+        let id = table.id();
+        for reference in &table.rules().references {
+            let child = Child {
+                table: id,
+                reference: reference.clone(),
+            };
+            self.children
+                .entry(reference.parent)
+                .or_default()
+                .push(child);
+        }
+        let table = Arc::downgrade(table);
+        let named = NamedTable {
+            schema,
+            name,
+            table,
+        };
+        self.tables.insert(id, named);
+    }
+}
