@@ -1,5 +1,6 @@
 //! Tables by their names and identifiers: `regclass`, their sizes, and what is declared of them.
 
+use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ use nearfar_sql::error::EngineError;
 use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::{PG_CATALOG, SqlError};
 
-use super::contents::{Contents, constraint_id, relation_id};
+use super::constraints::Constraint;
+use super::contents::{Contents, relation_id};
 use super::keys::{Index, quoted};
 
 /// Where tables are looked for that are named without a schema.
@@ -218,17 +220,19 @@ impl Classes {
             .add(self.catalog.as_ref())
             .now_or_never()
             .transpose()?;
-        let indexes = Index::all(&contents);
-        let declaration = |id: i64| {
-            indexes.iter().find_map(|index| {
-                let own = index.relation.id();
-                match self.lookup {
-                    Lookup::Constraint if constraint_id(own) == id => index.clause(),
-                    Lookup::Index if own == id => Some(index.statement()),
-                    _ => None,
-                }
-            })
+        let declared: HashMap<i64, String> = match self.lookup {
+            Lookup::Constraint => {
+                let all = Constraint::all(&contents).into_iter();
+                all.map(|constraint| (constraint.id, constraint.clause))
+                    .collect()
+            }
+            _ => {
+                let all = Index::all(&contents).into_iter();
+                all.map(|index| (index.relation.id(), index.statement()))
+                    .collect()
+            }
         };
+        let declaration = |id: i64| declared.get(&id).cloned();
         let ids = cast(ids, &DataType::Int64)?;
         let ids = ids.as_primitive::<Int64Type>().iter();
         let texts = ids.map(|id| id.and_then(declaration));

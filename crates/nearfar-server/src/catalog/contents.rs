@@ -10,7 +10,7 @@ use datafusion::logical_expr::TableType;
 use nearfar_sql::engine::{PUBLIC, TEMPORARY, sequence_of};
 use nearfar_sql::scan::table_of;
 use nearfar_sql::sql::PG_CATALOG;
-use nearfar_table::table::{IdentityKind, IndexDefinition, TableRules};
+use nearfar_table::table::{IdentityKind, IndexDefinition, TableId, TableRules};
 use pgwire::api::Type;
 
 use crate::columns::described;
@@ -58,6 +58,8 @@ pub struct Relation {
     pub columns: SchemaRef,
     /// What was declared of the rows of a table.
     pub rules: Arc<TableRules>,
+    /// Which table it is, if it is one.
+    pub table: Option<TableId>,
     /// Indexes of a table.
     pub indexes: usize,
 }
@@ -121,6 +123,7 @@ impl Contents {
             },
             columns: provider.schema(),
             rules: table.map(|table| table.rules()).unwrap_or_default(),
+            table: table.map(|table| table.id()),
             indexes: indexes.len(),
         });
         let indexes = indexes.into_iter().map(|definition| {
@@ -133,6 +136,7 @@ impl Contents {
                 },
                 columns: Arc::new(Schema::empty()),
                 rules: Arc::default(),
+                table: None,
                 indexes: 0,
             })
         });
@@ -210,6 +214,11 @@ pub fn relation_id(schema: &str, name: &str) -> i64 {
 /// The identifier of the constraint that an index is.
 pub fn constraint_id(index: i64) -> i64 {
     hashed(("constraint", index))
+}
+
+/// The identifier of a constraint that no index is.
+pub fn rule_id(table: i64, name: &str) -> i64 {
+    hashed(("rule", table, name))
 }
 
 /// The identifier of the default of a column.

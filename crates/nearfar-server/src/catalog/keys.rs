@@ -6,7 +6,7 @@ use arrow::datatypes::Schema;
 use nearfar_sql::columns::{Columns, Of};
 use nearfar_table::table::{IndexColumn, IndexDefinition, IndexRole};
 
-use super::contents::{Contents, Relation, RelationKind, constraint_id, default_id, schema_id};
+use super::contents::{Contents, Relation, RelationKind, default_id};
 
 /// An index, and the table that it is of.
 #[derive(Clone)]
@@ -39,13 +39,6 @@ impl Index {
             })
         });
         indexes.collect()
-    }
-
-    /// Those that are constraints of their tables.
-    pub fn constraints(contents: &Contents) -> Vec<Self> {
-        let mut all = Self::all(contents);
-        all.retain(|index| index.definition.role.is_constraint());
-        all
     }
 
     fn is_primary(&self) -> bool {
@@ -143,29 +136,6 @@ pub const ATTRDEF: &Columns<Default> = &[
     ("adrelid", Of::Number(|it| it.table.id())),
     ("adnum", Of::Number(|it| it.number)),
     ("adbin", Of::Text(|it| Some(it.sql.clone()))),
-];
-
-pub const CONSTRAINT: &Columns<Index> = &[
-    ("oid", Of::Number(|it| constraint_id(it.relation.id()))),
-    ("conname", Of::Text(|it| Some(it.definition.name.clone()))),
-    ("connamespace", Of::Number(|it| schema_id(&it.table.schema))),
-    (
-        "contype",
-        Of::Text(|it| Some(if it.is_primary() { "p" } else { "u" }.to_owned())),
-    ),
-    ("condeferrable", Of::Flag(|_| false)),
-    ("condeferred", Of::Flag(|_| false)),
-    ("convalidated", Of::Flag(|_| true)),
-    ("conrelid", Of::Number(|it| it.table.id())),
-    ("contypid", Of::Number(|_| 0)),
-    ("conindid", Of::Number(|it| it.relation.id())),
-    ("conparentid", Of::Number(|_| 0)),
-    ("confrelid", Of::Number(|_| 0)),
-    (
-        "conkey",
-        Of::Text(|it| Some(format!("{{{}}}", it.numbers(",")))),
-    ),
-    ("confkey", Of::Null),
 ];
 
 pub const INDEX: &Columns<Index> = &[

@@ -5,6 +5,7 @@
 //! that psql and drivers read. Of things that Nearfar has none of, such as collations, there are no rows.
 
 mod classes;
+mod constraints;
 mod contents;
 mod empty;
 mod functions;

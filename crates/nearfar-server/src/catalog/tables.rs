@@ -10,6 +10,7 @@ use nearfar_table::table::IndexKind;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
+use super::constraints::{self, Constraint};
 use super::contents::{
     Attribute, Contents, OWNER, OWNER_ID, Relation, RelationKind, USER_ID, schema_id,
 };
@@ -55,7 +56,7 @@ pub const TABLES: &[Table] = &[
     table!("pg_views", VIEW, views_only),
     table!("pg_attrdef", keys::ATTRDEF, keys::defaults),
     table!("pg_collation", empty::COLLATION, empty::none),
-    table!("pg_constraint", keys::CONSTRAINT, Index::constraints),
+    table!("pg_constraint", constraints::CONSTRAINT, Constraint::all),
     table!("pg_description", empty::DESCRIPTION, empty::none),
     table!("pg_index", keys::INDEX, Index::all),
     table!("pg_inherits", empty::INHERITS, empty::none),
@@ -169,7 +170,7 @@ const CLASS: &Columns<Arc<Relation>> = &[
         "relnatts",
         Of::Number(|it| it.columns.fields().len() as i64),
     ),
-    ("relchecks", Of::Number(|_| 0)),
+    ("relchecks", Of::Number(|it| constraints::checks_of(it))),
     ("relhasrules", Of::Flag(|_| false)),
     ("relhastriggers", Of::Flag(|_| false)),
     ("relhassubclass", Of::Flag(|_| false)),

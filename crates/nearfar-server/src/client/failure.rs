@@ -38,7 +38,11 @@ pub mod state {
     pub const INVALID_TEXT_REPRESENTATION: &str = "22P02";
     pub const INVALID_BINARY_REPRESENTATION: &str = "22P03";
     pub const NOT_NULL_VIOLATION: &str = "23502";
+    pub const FOREIGN_KEY_VIOLATION: &str = "23503";
     pub const UNIQUE_VIOLATION: &str = "23505";
+    pub const CHECK_VIOLATION: &str = "23514";
+    pub const INVALID_FOREIGN_KEY: &str = "42830";
+    pub const DUPLICATE_OBJECT: &str = "42710";
     pub const CARDINALITY_VIOLATION: &str = "21000";
     pub const NO_TRANSACTION: &str = "25000";
     pub const READ_ONLY: &str = "25006";
@@ -275,7 +279,6 @@ fn of_sql(error: &SqlError) -> &'static str {
         }
         SqlError::IndexOfConstraint { .. } => state::OBJECTS_DEPEND,
         SqlError::SeveralPrimaryKeys { .. } => state::INVALID_TABLE_DEFINITION,
-        SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
         SqlError::TooManyColumns { .. } => state::TOO_MANY_COLUMNS,
         SqlError::TooManySteps { .. } | SqlError::TooManyOperators { .. } => {
             state::STATEMENT_TOO_COMPLEX
@@ -288,6 +291,27 @@ fn of_sql(error: &SqlError) -> &'static str {
         | SqlError::SequenceOption { .. }
         | SqlError::SettingValue { .. } => state::INVALID_PARAMETER_VALUE,
         SqlError::Pattern { .. } => state::INVALID_REGULAR_EXPRESSION,
+        other => of_constraint(other),
+    }
+}
+
+/// What is wrong with rows or declarations by what was declared of rows.
+fn of_constraint(error: &SqlError) -> &'static str {
+    match error {
+        SqlError::NullsNotAllowed { .. } => state::NOT_NULL_VIOLATION,
+        SqlError::CheckViolated { .. } => state::CHECK_VIOLATION,
+        SqlError::ViolatedByRows { constraint, .. } => match *constraint {
+            "check" => state::CHECK_VIOLATION,
+            _ => state::FOREIGN_KEY_VIOLATION,
+        },
+        SqlError::NoParent { .. }
+        | SqlError::HasChildren { .. }
+        | SqlError::HalfReference { .. } => state::FOREIGN_KEY_VIOLATION,
+        SqlError::NoParentKey { .. } => state::INVALID_FOREIGN_KEY,
+        SqlError::ReferenceType { .. } | SqlError::CheckType { .. } => state::DATATYPE_MISMATCH,
+        SqlError::ConstraintExists { .. } => state::DUPLICATE_OBJECT,
+        SqlError::ReferredTo { .. } => state::OBJECTS_DEPEND,
+        SqlError::TruncateReferred { .. } => state::FEATURE_NOT_SUPPORTED,
         _ => state::SYNTAX_OR_ACCESS,
     }
 }

@@ -47,6 +47,7 @@ impl Connection {
             }
             SessionCommand::Set { .. }
             | SessionCommand::SetIsolation { .. }
+            | SessionCommand::SetConstraints { .. }
             | SessionCommand::Reset { .. }
             | SessionCommand::Deallocate { .. }
             | SessionCommand::DiscardTemporary

@@ -173,3 +173,40 @@ async fn what_is_declared_of_tables_is_in_the_catalogs() {
     client.batch_execute("DROP TABLE t").await.expect("dropped");
     assert_eq!(texts("SELECT conname FROM pg_constraint").await, []);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_rows_have_to_be_is_in_the_catalogs() {
+    let server = start().await;
+    let client = server.client().await;
+    let declared = "CREATE TABLE t (k INT PRIMARY KEY, c VARCHAR);
+                    CREATE TABLE u (k INT CHECK (k > 0) REFERENCES t ON DELETE CASCADE DEFERRABLE)";
+    client.batch_execute(declared).await.expect(declared);
+    let constraints = "SELECT conname || ' ' || contype || ' ' || condeferrable || ' ' || confdeltype || ' ' || \
+                       coalesce(confkey, '-') || ' ' || (confrelid = 't'::regclass) || ' ' || \
+                       pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'u'::regclass ORDER BY 1";
+    let expected = [
+        "u_k_check c false   - false CHECK ((k > 0))",
+        "u_k_fkey f true c {1} true FOREIGN KEY (k) REFERENCES t(k) ON DELETE CASCADE DEFERRABLE",
+    ];
+    let rows = client.query(constraints, &[]).await.expect(constraints);
+    let found: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(found, expected);
+    for (sql, state) in [
+        ("INSERT INTO u VALUES (0)", "23514"),
+        ("INSERT INTO u VALUES (77)", "23503"),
+        (
+            "ALTER TABLE u ADD CONSTRAINT u_k_fkey CHECK (k > 1)",
+            "42710",
+        ),
+        (
+            "ALTER TABLE u ADD FOREIGN KEY (k) REFERENCES t (c)",
+            "42830",
+        ),
+        ("CREATE TABLE w (k INT CHECK (k))", "42804"),
+        ("DROP TABLE t", "2BP01"),
+        ("TRUNCATE t", "0A000"),
+    ] {
+        let error = client.batch_execute(sql).await.expect_err(sql);
+        assert_eq!(error.code().map(|code| code.code()), Some(state), "{sql}");
+    }
+}
