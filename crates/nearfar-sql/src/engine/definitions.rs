@@ -287,8 +287,12 @@ impl Engine {
             },
             |()| {
                 table.keep();
+                let new = (&*slot.schema_name, &*slot.name, &table);
+                self.note_references_with(Some(new));
                 enter();
-                self.note_references();
+                if slot.or_replace {
+                    self.note_references();
+                }
             },
         );
         entered.inspect_err(|_| self.undo_create(slot, &table, replaced))
@@ -549,7 +553,16 @@ impl Engine {
             table,
             |newest| change(newest, table.rules().as_ref().clone()),
             |record, rules| record.rules(table, rules),
-            |_, rules| table.set_rules(rules),
+            |_, rules| {
+                let has_references = |rules: &TableRules| !rules.references.is_empty();
+                let before = table.rules();
+                let changes = has_references(&before) || has_references(&rules);
+                table.set_rules(rules);
+                if changes {
+                    // Nobody commits meanwhile, and who does later has held its changes against them.
+                    self.note_references();
+                }
+            },
         )?;
         self.database.main_changed();
         Ok(())

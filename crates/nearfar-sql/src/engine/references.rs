@@ -86,6 +86,12 @@ impl Engine {
 
     /// Finds the foreign keys of all permanent tables, after one was declared or dropped.
     pub(super) fn note_references(&self) {
+        self.note_references_with(None);
+    }
+
+    /// The same with those of a table that is about to be entered: nobody is to change what it refers to without
+    /// knowing of them once it is there.
+    pub(super) fn note_references_with(&self, new: Option<(&str, &str, &Arc<Table>)>) {
         let mut references = self.references.0.write();
         let mut map = ReferenceMap::default();
         for (schema, tables) in self.catalog.all() {
@@ -95,12 +101,17 @@ impl Engine {
                 }
             }
         }
+        if let Some((schema, name, table)) = new {
+            map.add(table, schema.to_owned(), name.to_owned());
+        }
+        let map = Arc::new(map);
+        *references = Arc::clone(&map);
+        // Behind the foreign keys, so that whoever knows that a table is referred to finds them.
         for (id, named) in &map.tables {
             if let Some(table) = named.table.upgrade() {
                 table.set_referenced(map.children.contains_key(id));
             }
         }
-        *references = Arc::new(map);
     }
 
     /// Refuses to let tables go that foreign keys of others lead to.

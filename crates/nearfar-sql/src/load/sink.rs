@@ -34,9 +34,11 @@ pub struct RowWriter {
 impl RowWriter {
     /// A writer of rows for `table`.
     pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
+        // What was declared is taken before what looks for it: a look is never older.
+        let rows = NewRowsBuilder::new(Arc::clone(&table), storage);
         Self {
             check: table.row_check(),
-            rows: NewRowsBuilder::new(table, storage),
+            rows,
             kept: None,
         }
     }

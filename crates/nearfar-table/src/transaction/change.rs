@@ -584,6 +584,7 @@ impl Transaction {
             segments: Vec::new(),
             placed: table.placements(),
             batches: Vec::new(),
+            rules: table.rules(),
         };
         self.replace(table, ids, none)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::TableError;
 use crate::placement::{ColumnPlacements, Storage};
-use crate::table::{Segment, Table, TableBuilder, batch_bytes, batch_with_one_zero};
+use crate::table::{Segment, Table, TableBuilder, TableRules, batch_bytes, batch_with_one_zero};
 
 /// Rows of one statement that are many enough to be encoded immediately, where the table's columns are.
 const SEGMENT_ROWS_MIN: usize = 1 << 16;
@@ -22,6 +22,8 @@ pub struct NewRows {
     pub placed: ColumnPlacements,
     /// Rows for the delta.
     pub batches: Vec<RecordBatch>,
+    /// What was declared of the table's rows before they were held against it.
+    pub rules: Arc<TableRules>,
 }
 
 impl NewRows {
@@ -38,6 +40,7 @@ pub struct NewRowsBuilder {
     table: Arc<Table>,
     storage: Storage,
     placed: ColumnPlacements,
+    rules: Arc<TableRules>,
     batches: Vec<RecordBatch>,
     batch_bytes: u64,
     builder: Option<TableBuilder>,
@@ -49,6 +52,7 @@ impl NewRowsBuilder {
     pub fn new(table: Arc<Table>, storage: &Storage) -> Self {
         Self {
             placed: table.placements(),
+            rules: table.rules(),
             storage: table.storage(storage),
             table,
             batches: Vec::new(),
@@ -98,6 +102,7 @@ impl NewRowsBuilder {
             segments: segments.unwrap_or_default(),
             placed: self.placed,
             batches: self.batches,
+            rules: self.rules,
         };
         Ok((rows, self.rows as u64))
     }

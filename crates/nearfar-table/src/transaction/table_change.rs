@@ -44,8 +44,9 @@ pub(super) struct Change {
     pub deleted: Vec<RowId>,
     pub is_truncated: bool,
     pub indexes: IndexChanges,
-    /// What was declared of the rows when it began.
+    /// What was declared of the rows when it began, and whether others referred to them.
     rules: Arc<TableRules>,
+    was_referenced: bool,
     /// What has not been held against foreign keys yet, and what is to be at its end.
     pub steps: Vec<ReferenceStep>,
     pub deferred: Vec<ReferenceStep>,
@@ -66,6 +67,7 @@ impl Change {
             is_truncated: false,
             indexes,
             rules: table.rules(),
+            was_referenced: table.is_referenced(),
             steps: Vec::new(),
             deferred: Vec::new(),
         }
@@ -78,6 +80,10 @@ impl Change {
         database: &Database,
     ) -> Result<(), TableError> {
         let table = &self.table;
+        if !rows.rules.has_constraints_of(&self.rules) {
+            let table = table.name().to_owned();
+            return Err(TransactionError::Redefined { table }.into());
+        }
         let whole = |segment: Arc<Segment>| {
             let rows = segment.rows();
             let ids = RowIds::consecutive(table.take_row_ids(rows), rows);
@@ -184,7 +190,7 @@ impl Change {
         let table = || self.table.name().to_owned();
         let known = newest.table(&self.table);
         let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
-        if !self.rules.has_constraints_of(&self.table.rules()) {
+        if !self.is_held() {
             return Err(TransactionError::Redefined { table: table() }.into());
         }
         let is_late = !current.is(&self.base);
@@ -199,6 +205,12 @@ impl Change {
         self.view = None;
         let storage = self.table.storage(database.storage());
         Ok((join_small(changed, &storage)?, is_late))
+    }
+
+    /// Whether what it has done was held against all that is declared of the rows.
+    fn is_held(&self) -> bool {
+        let is_new = self.table.is_referenced() && !self.was_referenced;
+        !is_new && self.steps.is_empty() && self.rules.has_constraints_of(&self.table.rules())
     }
 
     /// Has the transaction read what `newest` has of the table, under what it has done itself. A table that

@@ -18,7 +18,7 @@ use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::sql::{SqlError, call_by_own_names, expression_query, only_expression};
 use crate::values::with_small_integers;
-use nearfar_table::table::{CheckRule, RowCheck, Table};
+use nearfar_table::table::{CheckRule, RowCheck, Table, TableRules};
 
 /// Of what an expression is.
 const CLAUSE: &str = "CHECK constraint";
@@ -175,16 +175,25 @@ impl Session {
     /// # Errors
     /// As [`RowConditions::of`].
     pub(in crate::engine) fn attach_checks(&self, table: &Table) -> Result<(), EngineError> {
-        let rules = table.rules();
-        let check: Option<Arc<dyn RowCheck>> = match rules.checks.is_empty() {
-            true => None,
-            false => {
-                let state = self.context().state();
-                let columns = (table.name(), table.schema());
-                Some(Arc::new(RowConditions::of(&state, columns, &rules.checks)?))
-            }
-        };
-        table.set_row_check(check);
+        table.set_row_check(self.row_check(table, &table.rules())?);
         Ok(())
+    }
+
+    /// What looks at the rows of a table of which `rules` are declared.
+    ///
+    /// # Errors
+    /// As [`RowConditions::of`].
+    pub(super) fn row_check(
+        &self,
+        table: &Table,
+        rules: &TableRules,
+    ) -> Result<Option<Arc<dyn RowCheck>>, EngineError> {
+        if rules.checks.is_empty() {
+            return Ok(None);
+        }
+        let state = self.context().state();
+        let columns = (table.name(), table.schema());
+        let conditions = RowConditions::of(&state, columns, &rules.checks)?;
+        Ok(Some(Arc::new(conditions)))
     }
 }

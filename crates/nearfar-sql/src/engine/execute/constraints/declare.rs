@@ -168,9 +168,12 @@ impl Session {
             self.declare_constraints(&declared, &seen, (clauses, &mut rules))
                 .await?;
             self.check_rows(&declared, (&before, &rules)).await?;
-            if self.put_rules(table, (before, seen), rules).await? {
+            let put = self.put_rules(table, (before, seen), rules).await;
+            if matches!(put, Ok(false) | Err(_)) {
+                // Its rows are looked at as they were before.
                 self.attach_checks(table)?;
-                self.engine().note_references();
+            }
+            if put? {
                 return Ok(());
             }
         }
@@ -189,13 +192,18 @@ impl Session {
         rules: TableRules,
     ) -> Result<bool, EngineError> {
         let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let table = Arc::clone(table);
+        let (table, check) = (Arc::clone(table), self.row_check(table, &rules)?);
         let put = tokio::task::spawn_blocking(move || {
             let mut is_same = false;
             engine.change_rules(&gate, &table, |newest, current| {
                 is_same = newest.is(&seen) && current == *before;
                 engine.check_parents(&rules, table.id())?;
-                Ok(if is_same { rules } else { current })
+                if !is_same {
+                    return Ok(current);
+                }
+                // Before they are declared: rows of a writer that knows of them are looked at.
+                table.set_row_check(check);
+                Ok(rules)
             })?;
             Ok::<bool, EngineError>(is_same)
         });
@@ -330,7 +338,6 @@ impl Session {
             message: error.to_string(),
         })??;
         self.attach_checks(table)?;
-        self.engine().note_references();
         Ok(true)
     }
 }
