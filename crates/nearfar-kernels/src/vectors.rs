@@ -114,6 +114,20 @@ mod x86 {
     }
 }
 
+/// Bytes between what is read in order and what is asked for meanwhile. The prefetchers of cores stop where
+/// a page of 4 KiB ends; this is beyond it.
+const AHEAD_BYTES: usize = 6 << 10;
+
+/// Asks for what is read after `part` by a loop that reads in order. What lies behind the end of a column is
+/// asked for too: mostly its next rows.
+#[inline(always)]
+pub(crate) fn prefetch_ahead<T, const N: usize>(part: &[T; N]) {
+    let ahead = part.as_ptr().cast::<u8>().wrapping_add(AHEAD_BYTES);
+    for line in 0..size_of::<[T; N]>() / size_of::<Line>() {
+        prefetch(ahead.wrapping_add(line * size_of::<Line>()));
+    }
+}
+
 /// Asks for the line of `word` in the first-level cache. Any address is fine.
 #[inline(always)]
 pub(crate) fn prefetch<T>(word: *const T) {

@@ -1,7 +1,6 @@
 //! Sums, extremes and counts of integer columns, over all rows, selected rows, or by group.
 //!
-//! A column is read once, in blocks of 16 KiB; what is computed of a block finds it in the first-level
-//! cache. Sums have 128 bits, so that none overflows (geyer-2023, section 3, takes the sum as the
+//! A column is read once, whatever is computed of it, and only what is asked for is computed. Sums have 128 bits, so that none overflows (geyer-2023, section 3, takes the sum as the
 //! operator that depends on the speed of memory most).
 
 mod grouped;
@@ -15,8 +14,8 @@ use crate::isa::{Isa, UnsupportedIsa};
 use crate::selection::{Selection, WORD_BITS};
 use crate::vectors::{self, Kernel, Vectors};
 
-/// Bytes of a block.
-const BLOCK_BYTES: usize = 16 << 10;
+/// Bytes of a block: what is done once for each is little beside it.
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// Number, sum and extremes of some values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,12 +156,14 @@ fn blocks<'a, T, P: Probe>(column: &'a [T], probe: &'a P) -> impl Iterator<Item 
 
 #[inline(always)]
 fn summary_of_block<T: Number>(block: &[T]) -> Summary<T> {
-    let extremes = T::extremes(block);
-    Summary {
-        count: block.len() as u64,
-        sum: T::sum(block),
-        min: extremes.map(|(min, _)| min),
-        max: extremes.map(|(_, max)| max),
+    match T::sum_and_extremes(block) {
+        Some((sum, min, max)) => Summary {
+            count: block.len() as u64,
+            sum,
+            min: Some(min),
+            max: Some(max),
+        },
+        None => Summary::default(),
     }
 }
 

@@ -1,7 +1,16 @@
 //! The integers that are aggregated.
+//!
+//! Columns are read in parts of 1 KiB, whose loops are plain reductions: the compiler makes vectors of those for
+//! every instruction set. What is read in some time is asked for part by part, not more lines together than a
+//! core has fill buffers.
+
+use crate::vectors::prefetch_ahead;
 
 /// An integer of 4 or 8 bytes: what can be aggregated.
 pub trait Number: Copy + Ord + sealed::Loops {}
+
+/// Bytes of a part.
+const PART_BYTES: usize = 1 << 10;
 
 pub(super) mod sealed {
     /// The loops of one integer's vectors.
@@ -9,11 +18,68 @@ pub(super) mod sealed {
         /// The value in 128 bits.
         fn wide(self) -> i128;
 
-        /// The sum of a block.
-        fn sum(block: &[Self]) -> i128;
+        /// The sum of a column.
+        fn sum(column: &[Self]) -> i128;
 
-        /// The smallest and the largest of a block; `None` of an empty one.
-        fn extremes(block: &[Self]) -> Option<(Self, Self)>;
+        /// The sum, the smallest and the largest of a column; `None` of an empty one.
+        fn sum_and_extremes(column: &[Self]) -> Option<(i128, Self, Self)>;
+    }
+}
+
+/// Sums of parts.
+trait PartSum<T> {
+    /// The sum of no values.
+    const ZERO: Self;
+
+    /// Takes a value in.
+    fn add(&mut self, value: T);
+
+    /// The sum in 128 bits.
+    fn total(self) -> i128;
+}
+
+/// A sum of 64 bits, which no part overflows.
+#[derive(Clone, Copy)]
+struct PartSum32(i64);
+
+impl PartSum<i32> for PartSum32 {
+    const ZERO: Self = Self(0);
+
+    #[inline(always)]
+    fn add(&mut self, value: i32) {
+        self.0 = self.0.wrapping_add(i64::from(value));
+    }
+
+    #[inline(always)]
+    fn total(self) -> i128 {
+        i128::from(self.0)
+    }
+}
+
+/// A sum of 128 bits in two parts, since vectors have no integers of so many: of the values modulo 2^64, and of their
+/// upper halves. The difference is what the lower halves add up to, which 64 bits hold.
+#[derive(Clone, Copy)]
+struct PartSum64 {
+    values: u64,
+    highs: i64,
+}
+
+impl PartSum<i64> for PartSum64 {
+    const ZERO: Self = Self {
+        values: 0,
+        highs: 0,
+    };
+
+    #[inline(always)]
+    fn add(&mut self, value: i64) {
+        self.values = self.values.wrapping_add(value.cast_unsigned());
+        self.highs = self.highs.wrapping_add(value >> 32);
+    }
+
+    #[inline(always)]
+    fn total(self) -> i128 {
+        let lows = self.values.wrapping_sub(self.highs.cast_unsigned() << 32);
+        (i128::from(self.highs) << 32) + i128::from(lows)
     }
 }
 
@@ -28,40 +94,45 @@ macro_rules! numbers {
             }
 
             #[inline(always)]
-            fn sum(block: &[Self]) -> i128 {
-                $sum(block)
+            fn sum(column: &[Self]) -> i128 {
+                let of_part = |part: &[Self]| {
+                    let mut sum = $sum::ZERO;
+                    for value in part {
+                        sum.add(*value);
+                    }
+                    sum.total()
+                };
+                let (parts, rest) = column.as_chunks::<{ PART_BYTES / size_of::<Self>() }>();
+                let mut sum = of_part(rest);
+                for part in parts {
+                    prefetch_ahead(part);
+                    sum += of_part(part);
+                }
+                sum
             }
 
             #[inline(always)]
-            fn extremes(block: &[Self]) -> Option<(Self, Self)> {
-                let first = *block.first()?;
-                // Two loops: the compiler makes vectors of one reduction sooner than of two.
-                let min = block.iter().copied().fold(first, Self::min);
-                let max = block.iter().copied().fold(first, Self::max);
-                Some((min, max))
+            fn sum_and_extremes(column: &[Self]) -> Option<(i128, Self, Self)> {
+                let first = *column.first()?;
+                let of_part = |part: &[Self]| {
+                    let (mut sum, mut min, mut max) = ($sum::ZERO, first, first);
+                    for value in part {
+                        sum.add(*value);
+                        min = min.min(*value);
+                        max = max.max(*value);
+                    }
+                    (sum.total(), min, max)
+                };
+                let (parts, rest) = column.as_chunks::<{ PART_BYTES / size_of::<Self>() }>();
+                let mut all = of_part(rest);
+                for part in parts {
+                    prefetch_ahead(part);
+                    let (sum, min, max) = of_part(part);
+                    all = (all.0 + sum, all.1.min(min), all.2.max(max));
+                }
+                Some(all)
             }
         }
     )*};
 }
-numbers!(i32: sum_i32, i64: sum_i64);
-
-/// Sums in 64 bits, which no block overflows.
-#[inline(always)]
-fn sum_i32(block: &[i32]) -> i128 {
-    let add = |sum: i64, value: &i32| sum.wrapping_add(i64::from(*value));
-    i128::from(block.iter().fold(0, add))
-}
-
-/// Sums both halves of the values apart, moved up so that none is negative: vectors have no 128 bits.
-#[inline(always)]
-fn sum_i64(block: &[i64]) -> i128 {
-    const TOP: u64 = 1 << 63;
-    let (mut lows, mut highs) = (0_u64, 0_u64);
-    for value in block {
-        let moved = value.cast_unsigned() ^ TOP;
-        lows = lows.wrapping_add(moved & 0xffff_ffff);
-        highs = highs.wrapping_add(moved >> 32);
-    }
-    let moved_by = (block.len() as i128) << 63;
-    (i128::from(highs) << 32) + i128::from(lows) - moved_by
-}
+numbers!(i32: PartSum32, i64: PartSum64);

@@ -13,6 +13,7 @@ macro_rules! lane {
 
             use super::super::portable;
             use crate::selection::WORD_BITS;
+            use crate::vectors::prefetch_ahead;
 
             /// Values of a vector.
             const LANES: usize = 64 / size_of::<$lane>();
@@ -30,6 +31,7 @@ macro_rules! lane {
                 let spans = $splat(span.cast_signed());
                 let (blocks, rest) = column.as_chunks::<WORD_BITS>();
                 for (word, block) in words.iter_mut().zip(blocks) {
+                    prefetch_ahead(block);
                     let mut found = 0;
                     for (index, vector) in block.as_chunks::<LANES>().0.iter().enumerate() {
                         // SAFETY: `vector` is 64 readable bytes; the load needs no alignment.
