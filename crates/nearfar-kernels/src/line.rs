@@ -9,8 +9,6 @@ const LINE_KEYS_MEAN: usize = 3;
 
 /// A mark of [`Line::state`]: keys that belong here are in the lines behind it.
 pub(crate) const OVERFLOWS: u32 = 1 << 8;
-/// The keys of a line that are taken.
-const TAKEN: u32 = OVERFLOWS - 1;
 
 /// A cache line of a hash table: up to five keys and what each stands for.
 ///
@@ -23,7 +21,7 @@ const TAKEN: u32 = OVERFLOWS - 1;
 pub struct Line {
     pub(crate) keys: [u64; LINE_KEYS],
     pub(crate) rows: [u32; LINE_KEYS],
-    /// The number of keys, and [`OVERFLOWS`].
+    /// A bit for each key that is taken, the lowest ones first, and [`OVERFLOWS`].
     pub(crate) state: u32,
 }
 
@@ -37,7 +35,13 @@ impl Line {
 
     #[inline(always)]
     pub(crate) fn taken(&self) -> usize {
-        (self.state & TAKEN) as usize
+        self.state.trailing_ones() as usize
+    }
+
+    /// The row of the first key in `mask`, which is not empty.
+    #[inline(always)]
+    pub(crate) fn row_of(&self, mask: u32) -> u32 {
+        self.rows[(mask.trailing_zeros() as usize).min(LINE_KEYS - 1)]
     }
 
     #[inline(always)]

@@ -11,21 +11,19 @@ use crate::vectors::{Vectors, prefetch};
 /// found nothing for.
 pub const NO_ROW: u32 = u32::MAX;
 
-/// A hash of a key: both halves of a product with an odd number, folded.
+/// A hash of a key, whose highest bits depend on all of the key: two products with odd numbers, the upper half of
+/// the first brought down between them. A loop over keys has vectors.
 #[inline(always)]
 pub(crate) fn hash(key: u64) -> u64 {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    const MASK: u64 = 0x2545_f491_4f6c_dd1d;
-    let product = u128::from(key ^ MASK) * u128::from(FACTOR);
-    let folded = (product as u64) ^ (product >> 64) as u64;
-    // The highest bits choose lines: bring all others there.
-    folded.wrapping_mul(FACTOR).rotate_left(32) ^ folded
+    const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03];
+    let product = key.wrapping_mul(FACTORS[0]);
+    (product ^ product >> 32).wrapping_mul(FACTORS[1])
 }
 
-/// A number below `count` that follows from the highest bits of `hash`.
+/// A number below `count`, which is at most 2^32, that follows from the highest 32 bits of `hash`.
 #[inline(always)]
 pub(crate) fn place(hash: u64, count: usize) -> usize {
-    ((u128::from(hash) * count as u128) >> 64) as usize
+    ((hash >> 32).wrapping_mul(count as u64) >> 32) as usize
 }
 
 /// Different keys with a row each.
@@ -68,15 +66,15 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> LineTable<S> {
         loop {
             let line = &mut lines[at];
             tell!(probe.read(std::ptr::from_ref(line).addr(), size_of::<Line>()));
-            let taken = line.taken();
-            let found = V::equal_keys(line, key) & ((1 << taken) - 1);
+            let found = V::equal_keys(line, key) & line.state;
             if found != 0 {
-                return line.rows[found.trailing_zeros() as usize];
+                return line.row_of(found);
             }
+            let taken = line.taken();
             if taken < LINE_KEYS {
                 line.keys[taken] = key;
                 line.rows[taken] = row;
-                line.state += 1;
+                line.state |= 1 << taken;
                 tell!(probe.write(std::ptr::from_ref(line).addr(), size_of::<Line>()));
                 self.keys += 1;
                 return NO_ROW;
@@ -102,22 +100,49 @@ impl<S: AsRef<[Line]>> LineTable<S> {
         prefetch(line);
     }
 
-    /// The row of `key`, whose way begins at line `at`, or [`NO_ROW`].
+    /// The row of `key` in line `at`, or [`NO_ROW`], and whether the key may be in the next line. Nothing is decided by
+    /// a branch, of which one in some lookups would be taken for the wrong one.
     #[inline(always)]
-    pub(crate) fn find<V: Vectors, P: Probe>(&self, key: u64, mut at: usize, probe: &P) -> u32 {
-        let lines = self.lines.as_ref();
+    pub(crate) fn find_in<V: Vectors, P: Probe>(
+        &self,
+        key: u64,
+        at: usize,
+        probe: &P,
+    ) -> (u32, bool) {
+        let line = &self.lines.as_ref()[at];
+        tell!(probe.read(std::ptr::from_ref(line).addr(), size_of::<Line>()));
+        let _ = probe;
+        let found = V::equal_keys(line, key) & line.state;
+        let row = line.row_of(found);
+        let is_found = found != 0;
+        (
+            if is_found { row } else { NO_ROW },
+            !is_found & line.overflows(),
+        )
+    }
+
+    /// The row of `key`, of which it is known that it is not in line `at`, or [`NO_ROW`].
+    #[inline(always)]
+    pub(crate) fn find_behind<V: Vectors, P: Probe>(
+        &self,
+        key: u64,
+        mut at: usize,
+        probe: &P,
+    ) -> u32 {
         loop {
-            let line = &lines[at];
-            tell!(probe.read(std::ptr::from_ref(line).addr(), size_of::<Line>()));
-            let found = V::equal_keys(line, key) & ((1 << line.taken()) - 1);
-            if found != 0 {
-                return line.rows[found.trailing_zeros() as usize];
+            at = self.behind(at);
+            let (row, goes_on) = self.find_in::<V, P>(key, at, probe);
+            if !goes_on {
+                return row;
             }
-            if !line.overflows() {
-                return NO_ROW;
-            }
-            at = if at + 1 == lines.len() { 0 } else { at + 1 };
         }
+    }
+
+    /// The line behind line `at`.
+    #[inline(always)]
+    pub(crate) fn behind(&self, at: usize) -> usize {
+        let lines = self.lines.as_ref().len();
+        if at + 1 == lines { 0 } else { at + 1 }
     }
 
     /// Bytes of the table.

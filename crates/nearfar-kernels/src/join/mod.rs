@@ -12,6 +12,8 @@
 //! memory is read in order only; [`JoinPlan::choose`] says when.
 
 mod filter;
+mod lookups;
+mod matched;
 mod partition;
 mod plan;
 mod probing;
@@ -19,9 +21,10 @@ mod run;
 mod table;
 
 pub use self::filter::BloomFilter;
+pub use self::matched::Matched;
 pub use self::partition::{PARTITIONS_LOG2_MAX, Partitions};
 pub use self::plan::{JoinPlan, JoinTier};
-pub use self::probing::{JoinKind, Matched, ProbeCursor, Probing};
+pub use self::probing::{JoinKind, ProbeCursor, Probing};
 pub use self::run::{HashJoin, Side};
 pub use self::table::{JoinError, JoinTable};
 

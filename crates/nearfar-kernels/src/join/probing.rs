@@ -3,10 +3,12 @@
 use nearfar_model::Probe;
 
 use super::BLOCK_ROWS;
+use super::lookups::Lookups;
+use super::matched::Matched;
 use super::table::{JoinError, JoinTable, check_side};
 use crate::key::Key;
 use crate::line::Line;
-use crate::line_table::{NO_ROW, hash};
+use crate::line_table::NO_ROW;
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors, prefetch};
 
@@ -39,28 +41,6 @@ impl Default for Probing {
     /// 32 lookups ahead: twice what a core has of fill buffers.
     fn default() -> Self {
         Self { distance: 32 }
-    }
-}
-
-/// What a probe found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Matched {
-    /// Rows of the probe side. Those of one block of 1024 may be in any order.
-    pub probe_rows: Vec<u32>,
-    /// The build row of each; empty for [`JoinKind::Semi`] and [`JoinKind::Anti`].
-    pub build_rows: Vec<u32>,
-}
-
-impl Matched {
-    /// Forgets all rows, and keeps their memory.
-    pub fn clear(&mut self) {
-        self.probe_rows.clear();
-        self.build_rows.clear();
-    }
-
-    fn push(&mut self, probe_row: u32, build_row: u32) {
-        self.probe_rows.push(probe_row);
-        self.build_rows.push(build_row);
     }
 }
 
@@ -168,32 +148,18 @@ struct Block<'a, L, N, K, P> {
     probe: &'a P,
 }
 
-/// The keys of a block that are looked up.
-struct Lookups {
-    count: usize,
-    /// Places of keys in the block.
-    places: [u32; BLOCK_ROWS],
-    hashes: [u64; BLOCK_ROWS],
-}
-
 impl<L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'_, L, N, K, P> {
     /// All keys that are not null, hashed.
     #[inline(always)]
     fn hashed(&self) -> Lookups {
-        let mut lookups = Lookups {
-            count: 0,
-            places: [0; BLOCK_ROWS],
-            hashes: [0; BLOCK_ROWS],
-        };
         tell!(
             self.probe
                 .stream(self.keys.as_ptr().addr(), size_of_val(self.keys))
         );
-        for (place, key) in self.keys.iter().enumerate() {
-            lookups.places[lookups.count] = place as u32;
-            lookups.hashes[lookups.count] = hash(key.bits());
-            let is_valid = |valid: &Selection| valid.contains(self.cursor.row + place);
-            lookups.count += usize::from(self.valid.is_none_or(is_valid));
+        let mut lookups = Lookups::of(self.keys);
+        if let Some(valid) = self.valid {
+            let first = self.cursor.row;
+            lookups.keep(|place, _| valid.contains(first + place as usize));
         }
         lookups
     }
@@ -208,20 +174,14 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'_, L, N, K, P> 
         if self.cursor.asked >= FILTER_TRIAL && self.cursor.passed as f64 > passed_max {
             return;
         }
-        let (asked, distance) = (lookups.count, self.probing.distance);
-        let mut passed = 0;
-        for index in 0..asked {
-            if distance > 0 && index + distance < asked {
-                filter.prefetch(filter.place(lookups.hashes[index + distance]), self.probe);
-            }
-            let hash = lookups.hashes[index];
-            lookups.places[passed] = lookups.places[index];
-            lookups.hashes[passed] = hash;
-            passed += usize::from(filter.probed(filter.place(hash), hash, self.probe));
-        }
-        lookups.count = passed;
+        let (asked, probe) = (lookups.len(), self.probe);
+        lookups.keep_ahead(
+            self.probing.distance,
+            |hash| filter.prefetch(filter.place(hash), probe),
+            |_, hash| filter.probed(filter.place(hash), hash, probe),
+        );
         self.cursor.asked += asked;
-        self.cursor.passed += passed;
+        self.cursor.passed += lookups.len();
     }
 
     /// The first build row of each key of the block.
@@ -229,56 +189,78 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'_, L, N, K, P> 
     fn find<V: Vectors>(&self, lookups: &Lookups) -> [u32; BLOCK_ROWS] {
         let mut found = [NO_ROW; BLOCK_ROWS];
         let (table, distance) = (&self.join.table, self.probing.distance);
-        let places = &lookups.places[..lookups.count];
-        let hashes = &lookups.hashes[..lookups.count];
-        for hash in hashes.iter().take(distance) {
-            table.prefetch(table.home(*hash), self.probe);
+        let (places, homes) = (lookups.places(), lookups.homes(table));
+        let homes = &homes[..places.len()];
+        let (mut longer, mut longer_count) = ([0; BLOCK_ROWS], 0);
+        for home in homes.iter().take(distance) {
+            table.prefetch(*home as usize, self.probe);
         }
-        for (index, (place, hash)) in places.iter().zip(hashes).enumerate() {
+        for (index, (place, home)) in places.iter().zip(homes).enumerate() {
             if distance > 0
-                && let Some(ahead) = hashes.get(index + distance)
+                && let Some(ahead) = homes.get(index + distance)
             {
-                table.prefetch(table.home(*ahead), self.probe);
+                table.prefetch(*ahead as usize, self.probe);
             }
             let key = self.keys[*place as usize].bits();
-            found[*place as usize] = table.find::<V, P>(key, table.home(*hash), self.probe);
+            let (row, goes_on) = table.find_in::<V, P>(key, *home as usize, self.probe);
+            found[*place as usize] = row;
+            longer[longer_count] = index as u32;
+            longer_count += usize::from(goes_on);
         }
+        let longer = &longer[..longer_count];
+        self.find_behind::<V>(places, homes, longer, &mut found);
         found
+    }
+
+    /// Follows the ways of keys that do not end in their first line: `longer` says which.
+    #[inline(always)]
+    fn find_behind<V: Vectors>(
+        &self,
+        places: &[u32],
+        homes: &[u32],
+        longer: &[u32],
+        found: &mut [u32; BLOCK_ROWS],
+    ) {
+        let table = &self.join.table;
+        if self.probing.distance > 0 {
+            for index in longer {
+                let home = homes[*index as usize] as usize;
+                table.prefetch(table.behind(home), self.probe);
+            }
+        }
+        for index in longer {
+            let (place, home) = (places[*index as usize] as usize, homes[*index as usize]);
+            let key = self.keys[place].bits();
+            found[place] = table.find_behind::<V, P>(key, home as usize, self.probe);
+        }
     }
 
     /// Adds what was found to the rows, or to the open lists.
     #[inline(always)]
     fn emit(&mut self, found: &[u32]) {
         let first = self.cursor.row as u32;
-        let rows = found.iter().enumerate();
-        let rows = rows.map(|(place, build_row)| (first + place as u32, *build_row));
-        let found = |row: &(u32, u32)| row.1 != NO_ROW;
         let matched = &mut *self.matched;
         match self.kind {
-            JoinKind::Semi => matched
-                .probe_rows
-                .extend(rows.filter(found).map(|row| row.0)),
-            JoinKind::Anti => {
-                let lost = rows.filter(|row| !found(row));
-                matched.probe_rows.extend(lost.map(|row| row.0));
-            }
-            JoinKind::Inner | JoinKind::Left => {
-                let is_left = self.kind == JoinKind::Left;
-                let is_unique = self.join.is_unique;
-                for row in rows {
-                    if !found(&row) {
-                        if is_left {
-                            matched.push(row.0, row.1);
-                        }
-                    } else if is_unique {
-                        matched.push(row.0, row.1);
-                    } else {
-                        let link = &raw const self.join.next.as_ref()[row.1 as usize];
-                        tell!(self.probe.prefetch(link.addr(), 4));
-                        prefetch(link);
-                        self.cursor.open.push(row);
-                    }
-                }
+            JoinKind::Semi => matched.keep_probe_rows(first, found, |row| row != NO_ROW),
+            JoinKind::Anti => matched.keep_probe_rows(first, found, |row| row == NO_ROW),
+            JoinKind::Inner if self.join.is_unique => matched.add_found(first, found),
+            JoinKind::Left if self.join.is_unique => matched.add_all(first, found),
+            JoinKind::Inner | JoinKind::Left => self.open(first, found),
+        }
+    }
+
+    /// Opens the lists of the rows that were found.
+    #[inline(always)]
+    fn open(&mut self, first: u32, found: &[u32]) {
+        let is_left = self.kind == JoinKind::Left;
+        for (probe_row, build_row) in (first..).zip(found.iter().copied()) {
+            if build_row != NO_ROW {
+                let link = &raw const self.join.next.as_ref()[build_row as usize];
+                tell!(self.probe.prefetch(link.addr(), 4));
+                prefetch(link);
+                self.cursor.open.push((probe_row, build_row));
+            } else if is_left {
+                self.matched.push(probe_row, build_row);
             }
         }
     }

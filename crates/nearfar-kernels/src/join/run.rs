@@ -3,9 +3,10 @@
 use nearfar_model::Probe;
 
 use super::filter::BloomFilter;
+use super::matched::Matched;
 use super::partition::Partitions;
 use super::plan::JoinPlan;
-use super::probing::{JoinKind, Matched, ProbeCursor};
+use super::probing::{JoinKind, ProbeCursor};
 use super::table::{JoinError, JoinTable, check_side};
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
