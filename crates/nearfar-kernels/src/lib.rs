@@ -5,7 +5,7 @@
 //! * [`Aggregate`] and [`HashGroups`] sum, count and find extremes, over all rows or by group.
 //! * [`HashJoin`] and [`JoinTable`] join rows by their keys; a table may be far.
 //! * [`copy`](mod@copy) moves data between tiers by threads of its own, once for all who read it.
-//! * [`words`] and [`words_mut`] see the bytes of a region as the integers of a column.
+//! * [`words`], [`signed_words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
 //! A kernel takes plain slices: where its memory lies is the caller's business. Each one has a
 //! variant per instruction set, chosen at run time, and all give the same result. Each one tells a
@@ -48,4 +48,4 @@ pub use line::{Line, NotLines, lines_mut};
 pub use line_table::NO_ROW;
 pub use scan::{Lane, Matches, Part, Scan, ScanError, SignedLane, Stores};
 pub use selection::Selection;
-pub use words::{NotWords, words, words_mut};
+pub use words::{NotWords, signed_words, words, words_mut};

@@ -52,6 +52,20 @@ pub fn words_mut(bytes: &mut [u8]) -> Result<&mut [u32], NotWords> {
     }
 }
 
+/// `bytes` as signed 4-byte integers in the machine's byte order.
+///
+/// # Errors
+/// [`NotWords`] where the address or the length is no multiple of 4.
+pub fn signed_words(bytes: &[u8]) -> Result<&[i32], NotWords> {
+    // SAFETY: every bit pattern is an `i32`, and `align_to` upholds alignment and bounds.
+    let (before, words, after) = unsafe { bytes.align_to::<i32>() };
+    if before.is_empty() && after.is_empty() {
+        Ok(words)
+    } else {
+        Err(not_words(bytes))
+    }
+}
+
 fn not_words(bytes: &[u8]) -> NotWords {
     NotWords {
         bytes: bytes.len(),
@@ -70,9 +84,11 @@ mod tests {
         let bytes = unsafe { integers.align_to_mut::<u8>().1 };
         assert_eq!(words(bytes), Ok(&[1, 2, 3][..]));
         assert_eq!(words(&bytes[..8]), Ok(&[1, 2][..]));
+        assert_eq!(signed_words(bytes), Ok(&[1, 2, 3][..]));
         words_mut(bytes).unwrap()[1] = 9;
         let error = words(&bytes[1..5]).unwrap_err();
         assert_eq!((error.bytes, error.misaligned_bytes), (4, 1));
+        assert!(signed_words(&bytes[..6]).is_err());
         assert!(words_mut(&mut bytes[..7]).is_err());
         assert_eq!(integers, [1, 9, 3]);
     }

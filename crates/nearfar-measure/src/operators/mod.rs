@@ -8,7 +8,7 @@
 //!
 //! [`reproduce_geyer`] runs figures 2 to 5 and holds the shapes that the paper describes against them;
 //! [`grouped_ratios`] sets joins over grouped copies beside joins with everything near. [`far_joins`] runs
-//! the join's own code in the simulator.
+//! the join's own code in the simulator, and [`native`] runs operators on this machine.
 
 mod aggregate;
 mod far_join;
@@ -16,6 +16,7 @@ mod figures;
 mod fluid;
 mod joins;
 mod machine;
+pub mod native;
 mod page;
 mod shapes;
 

@@ -1,0 +1,109 @@
+//! Sums and filters beside a plain read of the same column.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use nearfar_kernels::{
+    Aggregate, Matches, NotWords, Scan, Selection, signed_words, words, words_mut,
+};
+use nearfar_memory::{
+    MemorySystem, PageSize, Placement, Region, RegionError, RegionOptions, TierId,
+};
+use nearfar_model::Native;
+
+use crate::probe::AccessKernel;
+
+/// Rows that are filtered into one selection, as in SQL's scans.
+const RUN_ROWS: usize = 8192;
+/// The filter passes one value in so many.
+const ONE_IN: u32 = 1000;
+
+/// Why there is no column to read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadColumnError {
+    /// It gets no memory.
+    #[error("no memory for the column")]
+    Region(#[from] RegionError),
+    /// Its bytes are no column.
+    #[error(transparent)]
+    Words(#[from] NotWords),
+}
+
+/// Seconds of a round: a plain read, a sum, a summary and a filter of the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ReadRound {
+    /// [`AccessKernel::read`].
+    pub read_s: f64,
+    /// [`Aggregate::sum`].
+    pub sum_s: f64,
+    /// [`Aggregate::summary`]: number, sum, smallest and largest in one pass.
+    pub summary_s: f64,
+    /// [`Scan::within`] into bitmaps of 8192 rows, which passes 0.1 %, and their count.
+    pub filter_s: f64,
+}
+
+/// A column of random integers in near memory, on huge pages where the machine gives some.
+#[derive(Debug)]
+pub struct ReadColumn {
+    region: Region,
+}
+
+impl ReadColumn {
+    /// Makes a column of this many bytes.
+    ///
+    /// # Errors
+    /// [`ReadColumnError`].
+    pub fn new(system: &Arc<MemorySystem>, bytes: usize) -> Result<Self, ReadColumnError> {
+        let options = RegionOptions {
+            page_size: PageSize::Huge,
+            ..RegionOptions::default()
+        };
+        let near = Placement::Bind(TierId::NEAR);
+        let mut region = Region::allocate(system, bytes, &near, options)?;
+        let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+        for word in words_mut(region.as_mut_slice())? {
+            // Marsaglia's xorshift (2003).
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *word = (state >> 33) as u32;
+        }
+        Ok(Self { region })
+    }
+
+    /// One read, sum, summary and filter.
+    ///
+    /// # Errors
+    /// [`ReadColumnError::Words`].
+    pub fn round(&self) -> Result<ReadRound, ReadColumnError> {
+        let bytes = self.region.as_slice();
+        let (unsigned, signed) = (words(bytes)?, signed_words(bytes)?);
+        Ok(ReadRound {
+            read_s: seconds(|| AccessKernel::widest().read(bytes)),
+            sum_s: seconds(|| Aggregate::new().sum(signed, &Native)),
+            summary_s: seconds(|| Aggregate::new().summary(signed, &Native)),
+            filter_s: seconds(|| filter(unsigned)),
+        })
+    }
+}
+
+/// Number of values below a thousandth of their range, by bitmaps of runs.
+fn filter(column: &[u32]) -> usize {
+    let (scan, mut selection) = (Scan::new(), Selection::default());
+    let high = (1_u32 << 31) / ONE_IN;
+    let mut count = 0;
+    for run in column.chunks(RUN_ROWS) {
+        selection.reset_to_all(run.len());
+        scan.within(run, 0..=high, Matches::Keep, &mut selection, &Native);
+        count += scan.count(&selection, &Native);
+    }
+    count
+}
+
+fn seconds<T>(work: impl FnOnce() -> T) -> f64 {
+    let began = Instant::now();
+    black_box(work());
+    began.elapsed().as_secs_f64()
+}
