@@ -2,6 +2,8 @@
 //!
 //! `operators-native [ROUNDS] [BUILD_BYTES …]`
 
+#![allow(clippy::print_stdout)]
+
 use std::time::Instant;
 
 use nearfar_measure::operators::native::{JOIN_ROW_BYTES, JoinColumns, ReadColumn, join};

@@ -22,6 +22,7 @@ use nearfar_measure::access::resume::ResumeError;
 use nearfar_measure::access::{ExecuteError, PlanError, SpecError};
 use nearfar_measure::calibrate::CalibrateError;
 use nearfar_measure::interference::{ApplicationError, InterferenceError, StorageError};
+use nearfar_measure::operators::native::ReadColumnError;
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
@@ -254,7 +255,7 @@ fn of_scan_bench(error: &ScanBenchError) -> Option<Exit> {
 fn of_operators_bench(error: &OperatorsBenchError) -> Option<Exit> {
     match error {
         OperatorsBenchError::Options { .. } => Some(Exit::Usage),
-        OperatorsBenchError::Region(_) => Some(Exit::Memory),
+        OperatorsBenchError::Column(ReadColumnError::Region(_)) => Some(Exit::Memory),
         OperatorsBenchError::Mismatch { .. } => Some(Exit::WrongResult),
         OperatorsBenchError::Machine(_) | OperatorsBenchError::OperatorMachine(_) => {
             Some(Exit::Unavailable)

@@ -1,8 +1,9 @@
 //! What can go wrong with the operators benchmark.
 
-use nearfar_kernels::{JoinError, NotWords};
+use nearfar_kernels::JoinError;
 use nearfar_measure::operators::OperatorMachineError;
-use nearfar_memory::{RegionError, SystemError};
+use nearfar_measure::operators::native::{Joined, ReadColumnError};
+use nearfar_memory::SystemError;
 use nearfar_model::simulation::MachineError;
 
 /// Errors of the operators benchmark.
@@ -20,12 +21,9 @@ pub enum OperatorsBenchError {
     /// The machine gives no memory system.
     #[error(transparent)]
     System(#[from] SystemError),
-    /// A column gets no memory.
-    #[error("no memory for columns")]
-    Region(#[from] RegionError),
-    /// A region that is no column.
+    /// There is no column to read.
     #[error(transparent)]
-    Words(#[from] NotWords),
+    Column(#[from] ReadColumnError),
     /// A join that was refused.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -49,9 +47,9 @@ pub enum OperatorsBenchError {
     Mismatch {
         /// Bytes of the build side.
         build_bytes: usize,
-        /// Rows and checksum of ours.
-        ours: (usize, i64),
-        /// Rows and checksum of DataFusion's.
-        theirs: (usize, i64),
+        /// What ours found.
+        ours: Joined,
+        /// What DataFusion's found.
+        theirs: Joined,
     },
 }

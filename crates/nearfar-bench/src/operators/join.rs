@@ -14,17 +14,13 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use futures::StreamExt;
-use nearfar_kernels::{HashJoin, JoinKind, JoinPlan, JoinTier, Matched};
-use nearfar_model::Native;
+use nearfar_measure::operators::native::{JOIN_ROW_BYTES, JoinColumns, Joined, checksum, join};
 use tokio::runtime::Runtime;
 
 use super::error::OperatorsBenchError;
 
 /// Rows of a batch of the probe side.
 const BATCH_ROWS: usize = 8192;
-/// Bytes of a row: a key and a value.
-pub(super) const ROW_BYTES: usize = 16;
-
 /// Both sides of a join: columns of keys and of values.
 pub(super) struct Sides {
     build: RecordBatch,
@@ -40,34 +36,21 @@ pub(super) struct JoinRound {
     pub theirs_s: f64,
 }
 
-/// Rows and the sum of all their columns, which wraps.
-type Joined = (usize, i64);
-
 impl Sides {
     /// A build side of so many bytes with different keys, and as many probe rows as asked for, all of which
     /// find one row.
     pub(super) fn new(build_bytes: usize, probe_rows: usize) -> Result<Self, OperatorsBenchError> {
-        let rows = (build_bytes / ROW_BYTES) as u64;
-        // An odd factor makes different keys of different rows.
-        let key = |row: u64| row.wrapping_mul(0x9E37_79B9_7F4A_7C15).cast_signed();
-        let place = |row: u64| (row.wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 20) % rows;
-        let column =
-            |values: &mut dyn Iterator<Item = i64>| Int64Array::from(values.collect::<Vec<i64>>());
-        let build_columns = [
-            column(&mut (0..rows).map(key)),
-            column(&mut (0..rows).map(u64::cast_signed)),
-        ];
-        let probe_columns = [
-            column(&mut (0..probe_rows as u64).map(|row| key(place(row)))),
-            column(&mut (0..probe_rows as u64).map(u64::cast_signed)),
-        ];
+        let columns = JoinColumns::new(build_bytes, probe_rows);
+        let rows = columns.build_keys.len();
+        let build_columns = [columns.build_keys, columns.build_values].map(Int64Array::from);
+        let probe_columns = [columns.probe_keys, columns.probe_values].map(Int64Array::from);
         let of = |columns: &[Int64Array; 2], begin: usize, rows: usize| {
             let arrays = columns
                 .iter()
                 .map(|column| Arc::new(column.slice(begin, rows)) as ArrayRef);
             RecordBatch::try_new(schema(), arrays.collect())
         };
-        let build = of(&build_columns, 0, rows as usize)?;
+        let build = of(&build_columns, 0, rows)?;
         let begins = (0..probe_rows).step_by(BATCH_ROWS);
         let probed =
             begins.map(|begin| of(&probe_columns, begin, BATCH_ROWS.min(probe_rows - begin)));
@@ -89,7 +72,7 @@ impl Sides {
         let theirs_s = began.elapsed().as_secs_f64();
         if ours != theirs {
             return Err(OperatorsBenchError::Mismatch {
-                build_bytes: self.build.num_rows() * ROW_BYTES,
+                build_bytes: self.build.num_rows() * JOIN_ROW_BYTES,
                 ours,
                 theirs,
             });
@@ -98,39 +81,10 @@ impl Sides {
     }
 
     fn ours(&self) -> Result<Joined, OperatorsBenchError> {
-        let [build_keys, build_values] = self
-            .build_columns
-            .each_ref()
-            .map(|column| &column.values()[..]);
-        let [probe_keys, probe_values] = self
-            .probe_columns
-            .each_ref()
-            .map(|column| &column.values()[..]);
-        let plan = JoinPlan::choose(build_keys.len(), JoinTier::NEAR);
-        let join = HashJoin::new(JoinKind::Inner, plan);
-        let (mut rows, mut sum) = (0, 0_i64);
-        let take = |from: &[i64], places: &[u32]| {
-            let values: Vec<i64> = places.iter().map(|place| from[*place as usize]).collect();
-            Int64Array::from(values)
-        };
-        join.run(
-            (build_keys, None),
-            (probe_keys, None),
-            &Native,
-            |matched: &Matched| {
-                let columns = [
-                    take(build_keys, &matched.build_rows),
-                    take(build_values, &matched.build_rows),
-                    take(probe_keys, &matched.probe_rows),
-                    take(probe_values, &matched.probe_rows),
-                ];
-                rows += matched.probe_rows.len();
-                sum = columns
-                    .iter()
-                    .fold(sum, |sum, column| sum.wrapping_add(total(column)));
-            },
-        )?;
-        Ok(black_box((rows, sum)))
+        Ok(join(
+            values(&self.build_columns),
+            values(&self.probe_columns),
+        )?)
     }
 
     async fn theirs(&self) -> Result<Joined, OperatorsBenchError> {
@@ -139,7 +93,7 @@ impl Sides {
         };
         let build = source(std::slice::from_ref(&self.build))?;
         let key = || Arc::new(Column::new("k", 0));
-        let join = HashJoinExec::try_new(
+        let plan = HashJoinExec::try_new(
             build,
             source(&self.probed)?,
             vec![(key(), key())],
@@ -150,24 +104,22 @@ impl Sides {
             NullEquality::NullEqualsNothing,
             false,
         )?;
-        let mut batches = join.execute(0, Arc::new(TaskContext::default()))?;
-        let (mut rows, mut sum) = (0, 0_i64);
+        let mut batches = plan.execute(0, Arc::new(TaskContext::default()))?;
+        let mut joined = Joined::default();
         while let Some(batch) = batches.next().await {
             let batch = batch?;
-            rows += batch.num_rows();
+            joined.rows += batch.num_rows();
             for column in batch.columns() {
-                sum = sum.wrapping_add(total(column.as_primitive::<Int64Type>()));
+                let sum = checksum(column.as_primitive::<Int64Type>().values());
+                joined.checksum = joined.checksum.wrapping_add(sum);
             }
         }
-        Ok(black_box((rows, sum)))
+        Ok(black_box(joined))
     }
 }
 
-fn total(column: &Int64Array) -> i64 {
-    column
-        .values()
-        .iter()
-        .fold(0, |sum, value| sum.wrapping_add(*value))
+fn values(columns: &[Int64Array; 2]) -> [&[i64]; 2] {
+    columns.each_ref().map(|column| &column.values()[..])
 }
 
 fn schema() -> SchemaRef {
@@ -186,8 +138,7 @@ mod tests {
             .unwrap();
         for (build_bytes, probe_rows) in [(16, 10), (160_000, 20_000), (8 << 20, 5_000)] {
             let sides = Sides::new(build_bytes, probe_rows).unwrap();
-            let (rows, _) = sides.ours().unwrap();
-            assert_eq!(rows, probe_rows);
+            assert_eq!(sides.ours().unwrap().rows, probe_rows);
             sides.round(&runtime).unwrap();
         }
     }

@@ -3,6 +3,7 @@
 //! | metric | by | what |
 //! |---|---|---|
 //! | `aggregate_ratio_to_read` | | time of a plain read over that of the sum of the same column |
+//! | `summary_ratio_to_read` | | the same for number, sum, smallest and largest in one pass |
 //! | `filter_ratio_to_read` | | the same for a filter that passes 0.1 %, into bitmaps |
 //! | `join_ratio_to_datafusion` | `build_bytes` | DataFusion's time over ours: above 1, ours is faster |
 //! | `join_far_ratio_to_near` | `strategy` | modelled: throughput with the build side far over near |
@@ -10,12 +11,12 @@
 //! | `grouped_far_ratio_to_near` | `joins`, `placement` | modelled: throughput over grouped copies over that with everything near |
 //! | `synchronous_far_ratio_to_near` | `joins`, `placement` | the same, of joins that read far columns themselves |
 
+use nearfar_measure::operators::native::ReadRound;
 use nearfar_measure::operators::{Access, Placement};
 use nearfar_measure::results::Metric;
 use nearfar_measure::{Kind, Summary};
 use serde_json::{Value, json};
 
-use super::reads::ReadRound;
 use super::run::OperatorsBenchOutcome;
 
 impl OperatorsBenchOutcome {
@@ -74,6 +75,9 @@ impl OperatorsBenchOutcome {
         let mut metrics = Vec::new();
         metrics.extend(of_reads("aggregate_ratio_to_read", |round| {
             round.read_s / round.sum_s
+        }));
+        metrics.extend(of_reads("summary_ratio_to_read", |round| {
+            round.read_s / round.summary_s
         }));
         metrics.extend(of_reads("filter_ratio_to_read", |round| {
             round.read_s / round.filter_s

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use nearfar_measure::operators::native::{JOIN_ROW_BYTES, ReadRound};
 use nearfar_measure::operators::{
     FarJoin, GroupedRatio, OperatorMachine, far_joins, grouped_ratios,
 };
@@ -9,8 +10,8 @@ use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
 
 use super::error::OperatorsBenchError;
-use super::join::{JoinRound, ROW_BYTES, Sides};
-use super::reads::{self, ReadRound};
+use super::join::{JoinRound, Sides};
+use super::reads;
 
 /// What is run.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +49,15 @@ impl OperatorsBenchOptions {
             let reason = format!("{} bytes: give a multiple of 4096", self.column_bytes);
             return refuse("column", reason);
         }
-        if let Some(bytes) = self.build_bytes.iter().find(|bytes| **bytes < ROW_BYTES) {
-            return refuse("build", format!("{bytes} bytes: a row has {ROW_BYTES}"));
+        if let Some(bytes) = self
+            .build_bytes
+            .iter()
+            .find(|bytes| **bytes < JOIN_ROW_BYTES)
+        {
+            return refuse(
+                "build",
+                format!("{bytes} bytes: a row has {JOIN_ROW_BYTES}"),
+            );
         }
         match self
             .virtual_joins

@@ -49,12 +49,13 @@ fn keys() -> impl Strategy<Value = Vec<i64>> {
 
 #[test]
 fn every_short_length_at_every_alignment() {
-    let words: Vec<i32> = (0..200_u32)
+    let words: Vec<i32> = (0..1200_u32)
         .map(|i| i.wrapping_mul(2_654_435_761) as i32)
         .collect();
     let longs: Vec<i64> = words.iter().map(|word| i64::from(*word) << 31).collect();
     for begin in 0..17 {
-        for length in 0..150 {
+        // Parts of 1 KiB are 256 or 128 values.
+        for length in (0..150).chain([255, 256, 257, 383, 512, 1000, 1024, 1100]) {
             assert_summary(&words[begin..][..length]);
             assert_summary(&longs[begin..][..length]);
         }
