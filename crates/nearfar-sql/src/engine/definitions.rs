@@ -1,10 +1,8 @@
 //! What the catalog holds, changed: in the log first, if there is one.
 
-use arrow::array::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
 use parking_lot::Mutex;
-use std::error::Error;
 use std::sync::Arc;
 
 use super::Engine;
@@ -19,7 +17,7 @@ use nearfar_durable::manifest::{
     DatabaseManifest, SequenceManifest, TableManifest, ViewDefinition,
 };
 use nearfar_table::sequence::{Sequence, SequenceDefinition, SequenceValue};
-use nearfar_table::table::{Preload, RowCheck, Snapshot, Table, TableId, TableIndex, TableRules};
+use nearfar_table::table::{Preload, Snapshot, Table, TableId, TableIndex, TableRules};
 use nearfar_table::transaction::{CommitGate, Commits, DatabaseSnapshot};
 
 /// Held by the one change of the catalog that is under way, or by who takes a checkpoint.
@@ -154,19 +152,6 @@ fn add_schema(
     }
 }
 
-/// Refuses all rows of a table whose conditions can't be planned.
-#[derive(Debug)]
-struct Unplanned {
-    message: String,
-}
-
-impl RowCheck for Unplanned {
-    fn check(&self, _: &RecordBatch) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let message = self.message.clone();
-        Err(Box::new(EngineError::Internal { message }))
-    }
-}
-
 impl Engine {
     /// Changes the catalog: checks that it can be, passes `gate`, writes that to the log, waits for the
     /// disk, and does it, both with what the check has found. Changes of the catalog follow each other.
@@ -287,10 +272,14 @@ impl Engine {
             },
             |()| {
                 table.keep();
-                let new = (&*slot.schema_name, &*slot.name, &table);
-                self.note_references_with(Some(new));
+                let before = slot.schema.get(&slot.name);
+                let before = before.as_deref().and_then(table_of).cloned();
+                if table.has_references() {
+                    let new = (&*slot.schema_name, &*slot.name, &table);
+                    self.note_references_with(Some(new));
+                }
                 enter();
-                if slot.or_replace {
+                if before.is_some_and(|before| before.has_references()) {
                     self.note_references();
                 }
             },
@@ -433,19 +422,22 @@ impl Engine {
                 let map = self.catalog.schema(schema);
                 let provider = map.as_ref().and_then(|map| map.get(name));
                 let table = provider.as_deref().and_then(table_of).cloned();
-                self.check_unreferenced(&table.into_iter().collect::<Vec<_>>())?;
-                Ok(map)
+                let has_references = table.as_ref().is_some_and(|table| table.has_references());
+                self.check_unreferenced(table.as_slice())?;
+                Ok((map, has_references))
             },
-            |log, map| match map.as_ref().and_then(|map| map.get(name)) {
+            |log, (map, _)| match map.as_ref().and_then(|map| map.get(name)) {
                 Some(provider) => match map.as_deref() {
                     Some(map) => forget(log, (schema, map), name, &provider),
                     None => Ok(()),
                 },
                 None => Ok(()),
             },
-            |map| {
+            |(map, has_references)| {
                 let is_removed = map.is_some_and(|map| remove_with_owned(&map, name));
-                self.note_references();
+                if has_references {
+                    self.note_references();
+                }
                 is_removed
             },
         )
@@ -714,29 +706,6 @@ impl Engine {
             map.replace(name.name, Arc::new(SequenceTable::new(sequence)));
         }
         definitions.views
-    }
-
-    /// Plans conditions of rows again, and finds foreign keys. A table whose conditions can't be planned takes no
-    /// rows.
-    pub(super) fn restore_constraints(self: &Arc<Self>) {
-        self.note_references();
-        let tables = self.catalog.all().into_iter();
-        let tables = tables.flat_map(|(_, map)| map.all());
-        let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
-        let with_checks = |table: &Arc<Table>| !table.rules().checks.is_empty();
-        let tables: Vec<Arc<Table>> = tables.filter(with_checks).collect();
-        if tables.is_empty() {
-            return;
-        }
-        let session = self.session();
-        for table in tables {
-            if let Err(error) = session.attach_checks(&table) {
-                let table_name = table.name();
-                tracing::error!(table = table_name, %error, "a CHECK constraint can't be planned");
-                let message = format!("CHECK constraints of table `{table_name}`: {error}");
-                table.set_row_check(Some(Arc::new(Unplanned { message })));
-            }
-        }
     }
 
     /// Plans views again, in whatever order they can be. Those that can't, since a table on files

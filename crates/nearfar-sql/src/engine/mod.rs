@@ -187,7 +187,8 @@ impl Engine {
     /// Makes what was kept known, and keeps what is committed from now on.
     fn begin(self: &Arc<Self>, definitions: Option<Definitions>, data: Option<&DataOptions>) {
         let views = definitions.map(|definitions| self.restore(definitions));
-        self.restore_constraints();
+        self.restore_checks();
+        self.note_references();
         self.restore_views(views.unwrap_or_default());
         if let Some((durability, data)) = self.durability.as_ref().zip(data) {
             self.database.set_log(Arc::clone(durability.log()) as _);

@@ -8,7 +8,7 @@ use super::Engine;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
-use nearfar_table::table::{Reference, Table, TableId};
+use nearfar_table::table::{Reference, Table, TableId, TableRules};
 
 /// The foreign keys of all permanent tables, found anew whenever one is declared or dropped.
 #[derive(Debug, Default)]
@@ -131,6 +131,25 @@ impl Engine {
             table,
         }
         .into())
+    }
+
+    /// Refuses foreign keys to tables that were dropped meanwhile; a table may refer to itself.
+    pub(super) fn check_parents(
+        &self,
+        rules: &TableRules,
+        own: TableId,
+    ) -> Result<(), EngineError> {
+        let snapshot = self.database().snapshot();
+        let is_gone = |reference: &&Reference| {
+            reference.parent != own && !snapshot.has_table(reference.parent)
+        };
+        match rules.references.iter().find(is_gone) {
+            Some(reference) => Err(SqlError::UnknownTable {
+                table: format!("referred to by \"{}\"", reference.name),
+            }
+            .into()),
+            None => Ok(()),
+        }
     }
 }
 

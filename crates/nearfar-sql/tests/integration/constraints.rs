@@ -187,6 +187,67 @@ async fn rows_refer_to_rows_that_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_no_parent_can_have_refer_to_none() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TABLE p (id INT PRIMARY KEY, d DECIMAL(9, 0) UNIQUE); INSERT INTO p VALUES (1, 1);
+         CREATE TABLE wide (p BIGINT REFERENCES p, q BIGINT)",
+    )
+    .await;
+    for sql in [
+        "INSERT INTO wide VALUES (5000000000, 1)",
+        "INSERT INTO wide SELECT 5000000000, 1",
+        "INSERT INTO wide VALUES (1, 1), (NULL, 1), (5000000000, 1)",
+    ] {
+        let message = error(&session, sql).await;
+        let expected = "key (id)=(5000000000) is not present in table \"p\"";
+        assert!(message.contains(expected), "{sql}: {message}");
+    }
+    run(&session, "INSERT INTO wide VALUES (1, 1), (NULL, 2)").await;
+    let scales = error(
+        &session,
+        "CREATE TABLE d (d DECIMAL(9, 2) REFERENCES p (d))",
+    )
+    .await;
+    assert!(scales.contains("can't be"), "{scales}");
+    run(
+        &session,
+        "CREATE TABLE d (d DECIMAL(9, 0) REFERENCES p (d)); INSERT INTO d VALUES (1)",
+    )
+    .await;
+    assert!(
+        error(&session, "INSERT INTO d VALUES (2)")
+            .await
+            .contains("is not present")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn copied_rows_fail_no_constraint() {
+    let (_engine, session) = with_families("").await;
+    run(&session, "ALTER TABLE c ADD CHECK (id < 100)").await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("c.csv");
+    let copy = format!(
+        "COPY c FROM '{}' (FORMAT csv, HEADER false)",
+        file.display()
+    );
+    for (rows, expected) in [
+        ("9,9\n", "is not present"),
+        ("100,1\n", "check constraint"),
+        ("10,1\n11,2\n1,1\n", "duplicate key"),
+    ] {
+        std::fs::write(&file, rows).expect("a file");
+        let message = error(&session, &copy).await;
+        assert!(message.contains(expected), "{rows}: {message}");
+    }
+    std::fs::write(&file, "10,1\n11,\n").expect("a file");
+    run(&session, &copy).await;
+    assert_eq!(children(&session).await, "1:1 2:2 3:2 4:- 10:1 11:-");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_follow_those_that_they_refer_to() {
     for (rules, sql, expected) in [
         ("ON DELETE CASCADE", "DELETE FROM p WHERE id = 2", "1:1 4:-"),
@@ -314,6 +375,13 @@ async fn checks_can_wait_for_the_end_of_the_transaction() {
         "ROLLBACK; BEGIN; SAVEPOINT s; INSERT INTO c VALUES (8, 8); ROLLBACK TO s; COMMIT",
     )
     .await;
+    let (_engine, session) =
+        with_families("ON DELETE RESTRICT DEFERRABLE INITIALLY DEFERRED").await;
+    let restricted = error(&session, "BEGIN; DELETE FROM p WHERE id = 2").await;
+    assert!(
+        restricted.contains("is still referenced"),
+        "no wait: {restricted}"
+    );
     let (_engine, session) = with_families("DEFERRABLE").await;
     assert!(
         error(&session, "BEGIN; INSERT INTO c VALUES (8, 8)")

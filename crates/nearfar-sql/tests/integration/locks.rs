@@ -1,6 +1,6 @@
 //! Queries that lock the rows that they read.
 
-use super::support::{error, options, run, value};
+use super::support::{error, options, run, try_run, value};
 use nearfar_sql::engine::{Engine, Session};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -182,6 +182,49 @@ async fn several_tables_and_outer_joins_are_locked() {
     assert_eq!(value(&other, skipped).await, "3", "2 is not counted");
     run(&one, "COMMIT").await;
     assert_eq!(value(&other, skipped).await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shared_rows_are_read_beside_each_other_and_not_changed() {
+    let engine = with_jobs(2000).await;
+    for rows in ["id = 1", "id = 1 OR done > 5", "true"] {
+        let (one, two, other) = (engine.session(), engine.session(), engine.session());
+        let shared = format!("SELECT id FROM jobs WHERE {rows} ORDER BY id FOR SHARE NOWAIT");
+        for session in [&one, &two] {
+            run(session, "BEGIN").await;
+            run(session, &shared).await;
+        }
+        let alone = "SELECT id FROM jobs WHERE id = 1 FOR UPDATE NOWAIT";
+        assert!(error(&other, alone).await.contains("jobs"), "{rows}");
+        let skipped =
+            "SELECT id FROM jobs WHERE id < 3 ORDER BY id LIMIT 1 FOR KEY SHARE SKIP LOCKED";
+        assert_eq!(value(&other, skipped).await, "1", "{rows}");
+        let changed = run(&other, "UPDATE jobs SET done = done WHERE id = 1");
+        let mut changed = std::pin::pin!(changed);
+        let early = timeout(Duration::from_millis(50), &mut changed).await;
+        assert!(early.is_err(), "{rows}: it waits for both");
+        run(&one, "COMMIT").await;
+        let early = timeout(Duration::from_millis(50), &mut changed).await;
+        assert!(early.is_err(), "{rows}: it waits for the other one");
+        run(&two, "UPDATE jobs SET done = 0 WHERE id = 1; COMMIT").await;
+        changed.await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_share_a_row_can_not_both_change_it() {
+    let engine = with_jobs(3).await;
+    let (one, two) = (engine.session(), engine.session());
+    for session in [&one, &two] {
+        run(session, "BEGIN").await;
+        value(session, "SELECT id FROM jobs WHERE id = 1 FOR SHARE").await;
+    }
+    let change = "UPDATE jobs SET done = done + 1 WHERE id = 1";
+    let (first, second) = tokio::join!(try_run(&one, change), try_run(&two, change));
+    let failed = [first, second].into_iter().filter_map(Result::err);
+    let failed: Vec<String> = failed.map(|error| error.to_string()).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].contains("deadlock"), "{failed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -59,7 +59,7 @@ struct State {
 struct LockedRows {
     single: HashMap<RowId, Holder>,
     /// Sorted.
-    many: Vec<(Holder, Vec<RowId>)>,
+    many: Vec<(Holder, LockMode, Vec<RowId>)>,
     /// Rows that are shared, and among whom.
     shared: HashMap<RowId, Vec<Holder>>,
     /// Who has all rows.
@@ -69,7 +69,7 @@ struct LockedRows {
 impl LockedRows {
     /// Somebody else who has locked a row.
     fn any_other(&self, own: Holder) -> Option<Holder> {
-        let many = self.many.iter().map(|(holder, _)| holder);
+        let many = self.many.iter().map(|(holder, ..)| holder);
         let shared = self.shared.values().flatten();
         let mut all = self
             .single
@@ -88,8 +88,14 @@ impl LockedRows {
     /// Somebody else whose lock of one of `rows`, which are sorted, does not go with one of this mode.
     fn other(&self, rows: &[RowId], mode: LockMode, own: Holder) -> Option<Holder> {
         let exclusive = self.exclusive(rows, own);
-        if exclusive.is_some() || mode == LockMode::Shared || self.shared.is_empty() {
+        if exclusive.is_some() || mode == LockMode::Shared {
             return exclusive;
+        }
+        if let Some(holder) = self.among_many(rows, LockMode::Shared, own) {
+            return Some(holder);
+        }
+        if self.shared.is_empty() {
+            return None;
         }
         let holders = rows.iter().filter_map(|row| self.shared.get(row));
         holders.flatten().copied().find(|holder| *holder != own)
@@ -101,20 +107,24 @@ impl LockedRows {
         if all.is_some() {
             return all;
         }
-        let singles = rows.iter().filter_map(|row| self.single.get(row).copied());
-        let others = self.many.iter().filter(|(holder, _)| *holder != own);
-        let mut many =
-            others.filter(|(_, locked)| rows.iter().any(|row| locked.binary_search(row).is_ok()));
-        let single = singles.into_iter().find(|holder| *holder != own);
-        single.or_else(|| many.next().map(|(holder, _)| *holder))
+        let mut singles = rows.iter().filter_map(|row| self.single.get(row).copied());
+        let single = singles.find(|holder| *holder != own);
+        single.or_else(|| self.among_many(rows, LockMode::Exclusive, own))
     }
 
-    fn share(&mut self, rows: &[RowId], holder: Holder) {
-        for row in rows {
-            let holders = self.shared.entry(*row).or_default();
-            if !holders.contains(&holder) {
-                holders.push(holder);
-            }
+    /// Somebody else who has locked one of `rows` in this mode as one of many.
+    fn among_many(&self, rows: &[RowId], mode: LockMode, own: Holder) -> Option<Holder> {
+        let mut others = self.many.iter().filter(|(holder, ..)| *holder != own);
+        let found = others.find(|(_, locked_mode, locked)| {
+            *locked_mode == mode && rows.iter().any(|row| locked.binary_search(row).is_ok())
+        });
+        found.map(|(holder, ..)| *holder)
+    }
+
+    fn share(&mut self, row: RowId, holder: Holder) {
+        let holders = self.shared.entry(row).or_default();
+        if !holders.contains(&holder) {
+            holders.push(holder);
         }
     }
 
@@ -128,12 +138,13 @@ impl LockedRows {
         }
     }
 
-    fn add(&mut self, rows: Vec<RowId>, holder: Holder) {
-        match rows.len() <= SINGLE_ROWS_MAX {
-            true => self
+    fn add(&mut self, rows: Vec<RowId>, mode: LockMode, holder: Holder) {
+        match mode {
+            _ if rows.len() > SINGLE_ROWS_MAX => self.many.push((holder, mode, rows)),
+            LockMode::Shared => rows.into_iter().for_each(|row| self.share(row, holder)),
+            LockMode::Exclusive => self
                 .single
                 .extend(rows.into_iter().map(|row| (row, holder))),
-            false => self.many.push((holder, rows)),
         }
     }
 }
@@ -235,19 +246,13 @@ impl HeldLocks {
             return self.wait_for(other, &mut state).map(Some);
         }
         let locked = state.tables.entry(space).or_default();
+        let each = rows.iter().map(|row| (space, *row));
         match mode {
-            LockMode::Shared => {
-                locked.share(&rows, self.holder);
-                self.shared.extend(rows.iter().map(|row| (space, *row)));
-            }
-            LockMode::Exclusive => {
-                match rows.len() <= SINGLE_ROWS_MAX {
-                    true => self.single.extend(rows.iter().map(|row| (space, *row))),
-                    false => self.many.push(space),
-                }
-                locked.add(rows, self.holder);
-            }
+            _ if rows.len() > SINGLE_ROWS_MAX => self.many.push(space),
+            LockMode::Shared => self.shared.extend(each),
+            LockMode::Exclusive => self.single.extend(each),
         }
+        locked.add(rows, mode, self.holder);
         Ok(None)
     }
 }
@@ -311,7 +316,7 @@ impl Drop for HeldLocks {
         }
         for space in touched {
             if let Some(known) = state.tables.get_mut(&space) {
-                known.many.retain(|(holder, _)| *holder != self.holder);
+                known.many.retain(|(holder, ..)| *holder != self.holder);
                 known.all = known.all.filter(|holder| *holder != self.holder);
                 if known.is_empty() {
                     state.tables.remove(&space);
@@ -409,6 +414,16 @@ mod tests {
         assert!(is_taken(&mut one, table, &[1]), "nobody else does");
         assert!(!is_shared(&mut three, 1));
         assert!(three.lock_all(table).expect("no deadlock").is_some());
+        let many: Vec<RowId> = (100..5000).collect();
+        let are_shared = |held: &mut HeldLocks| {
+            let wait = held.lock(table, &many, LockMode::Shared);
+            wait.expect("no deadlock").is_none()
+        };
+        assert!(are_shared(&mut one) && are_shared(&mut three));
+        assert!(
+            !is_taken(&mut one, table, &[4999]),
+            "another one shares many"
+        );
         drop(one);
         assert!(is_shared(&mut three, 1));
         drop(three);

@@ -25,7 +25,7 @@ use crate::error::EngineError;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::{LockWait, RowLocking, SqlError};
 use nearfar_table::table::{RowId, Table, batch_bytes};
-use nearfar_table::transaction::{RowLock, Transaction, TransactionError};
+use nearfar_table::transaction::{LockMode, RowLock, Transaction, TransactionError};
 
 /// A table whose rows are locked, and the column of their identities.
 type LockedTable = (Arc<Table>, Column);
@@ -62,8 +62,11 @@ impl Session {
             }
             let found = (batches, shown.fields().len());
             let locked = match locking.wait {
-                LockWait::Skip => lock_free(transaction, &tables, found, kept)?,
-                wait => self.lock_all_of(transaction, &tables, found, wait).await?,
+                LockWait::Skip => lock_free((transaction, locking.mode), &tables, found, kept)?,
+                _ => {
+                    self.lock_all_of(transaction, &tables, found, locking)
+                        .await?
+                }
             };
             match locked {
                 Some(batches) => break batches,
@@ -82,7 +85,7 @@ impl Session {
         transaction: &Transaction,
         tables: &[Arc<Table>],
         (batches, shown): (Vec<RecordBatch>, usize),
-        wait: LockWait,
+        locking: &RowLocking,
     ) -> Result<Option<Vec<RecordBatch>>, EngineError> {
         for (at, table) in tables.iter().enumerate() {
             let ids = batches
@@ -91,9 +94,10 @@ impl Session {
             let mut ids: Vec<RowId> = ids.collect();
             ids.sort_unstable();
             ids.dedup();
-            let is_taken = match wait {
-                LockWait::Wait => self.locked(transaction, table, &ids).await?,
-                LockWait::Fail | LockWait::Skip => match lock_now(transaction, table, &ids)? {
+            let rows = (ids.as_slice(), locking.mode);
+            let is_taken = match locking.wait {
+                LockWait::Wait => self.locked(transaction, table, rows).await?,
+                LockWait::Fail | LockWait::Skip => match lock_now(transaction, table, rows)? {
                     Lock::Taken => true,
                     Lock::Changed => false,
                     Lock::Held => return Err(not_available(table).into()),
@@ -132,9 +136,9 @@ pub(super) enum Lock {
 pub(super) fn lock_now(
     transaction: &Transaction,
     table: &Table,
-    rows: &[RowId],
+    (rows, mode): (&[RowId], LockMode),
 ) -> Result<Lock, TransactionError> {
-    match transaction.lock(table, rows) {
+    match transaction.lock(table, rows, mode) {
         Ok(RowLock::Taken) => Ok(Lock::Taken),
         Ok(RowLock::Changed) => Ok(Lock::Changed),
         Ok(RowLock::Held(_)) | Err(TransactionError::Deadlock) => Ok(Lock::Held),
@@ -176,7 +180,7 @@ impl Kept {
 /// Locks those rows of `batches` that nobody else has, and gives those of [`Kept`]. None where one was changed
 /// meanwhile.
 fn lock_free(
-    transaction: &Transaction,
+    (transaction, mode): (&Transaction, LockMode),
     tables: &[Arc<Table>],
     (batches, shown): (Vec<RecordBatch>, usize),
     kept: Kept,
@@ -196,7 +200,7 @@ fn lock_free(
                 let Some(id) = id_at(batch, shown + at, row) else {
                     continue;
                 };
-                match lock_now(transaction, table, &[id])? {
+                match lock_now(transaction, table, (&[id], mode))? {
                     Lock::Taken => {}
                     Lock::Changed => return Ok(None),
                     Lock::Held => is_free = false,

@@ -28,7 +28,7 @@ use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
 use nearfar_table::table::{RowId, Table, TableId, batch_bytes};
-use nearfar_table::transaction::{RowLock, Transaction, TransactionError};
+use nearfar_table::transaction::{LockMode, RowLock, Transaction, TransactionError};
 
 impl Session {
     /// The rows that an `UPDATE` or a `DELETE` changes, which are the transaction's from then on.
@@ -69,7 +69,10 @@ impl Session {
                 }
             }
             let FoundIds { ids, .. } = ids;
-            if self.locked(transaction, &table, &ids).await? {
+            if self
+                .locked(transaction, &table, (&ids, LockMode::Exclusive))
+                .await?
+            {
                 let count = ids.len() as u64;
                 let kept = beside(writer.take_kept(), others)?;
                 let (rows, _) = writer.finish()?;
@@ -124,9 +127,10 @@ impl Session {
         &self,
         transaction: &Transaction,
         table: &Table,
-        rows: &[RowId],
+        (rows, mode): (&[RowId], LockMode),
     ) -> Result<bool, EngineError> {
-        let is_taken = self.waited(transaction.lock(table, rows)?, table).await?;
+        let lock = transaction.lock(table, rows, mode)?;
+        let is_taken = self.waited(lock, table).await?;
         if !is_taken {
             transaction.refresh()?;
         }

@@ -1,12 +1,13 @@
 //! Clauses that lock the rows of a query: `FOR UPDATE` and its like.
 
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{LockClause, NonBlock, Query, Statement as Ast};
+use datafusion::sql::sqlparser::ast::{LockClause, LockType, NonBlock, Query, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use crate::sql::SqlError;
 use crate::sql::script::is_space;
+use nearfar_table::transaction::LockMode;
 
 /// What is done about rows that another transaction has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,12 +20,14 @@ pub(crate) enum LockWait {
     Skip,
 }
 
-/// Which rows a query locks. All strengths are one: rows are locked as by a change of them.
+/// Which rows a query locks, and against whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowLocking {
     /// Names of tables in `FROM`, in lower case unless quoted; all of them if there are none.
     pub of: Vec<String>,
     pub wait: LockWait,
+    /// As for a change of the rows, or shared with others that do not change them.
+    pub mode: LockMode,
 }
 
 /// Takes the clause out of a query that is a statement of its own, or is explained.
@@ -68,7 +71,12 @@ fn locking_of(clauses: &[LockClause]) -> Result<Option<RowLocking>, SqlError> {
         Some(NonBlock::Nowait) => LockWait::Fail,
         Some(NonBlock::SkipLocked) => LockWait::Skip,
     };
-    Ok(Some(RowLocking { of, wait }))
+    let is_update = |clause: &LockClause| matches!(clause.lock_type, LockType::Update);
+    let mode = match clauses.iter().any(is_update) {
+        true => LockMode::Exclusive,
+        false => LockMode::Shared,
+    };
+    Ok(Some(RowLocking { of, wait, mode }))
 }
 
 /// Refuses a query within another statement that asks for its rows to be locked.
@@ -86,7 +94,7 @@ pub(super) fn check(query: &Query) -> Result<(), SqlError> {
 }
 
 /// The strengths of locks that the parser does not know as those of which they are weaker kinds: `FOR NO KEY UPDATE`
-/// as `FOR UPDATE`, and `FOR KEY SHARE` as `FOR SHARE`.
+/// as `FOR UPDATE`, and `FOR KEY SHARE` as `FOR SHARE`. Rows that refer to a row lock its key, and not the row.
 pub(in crate::sql) fn simplify_locks(tokens: &mut Vec<TokenWithSpan>) {
     const WEAKER: [(&[Keyword], usize); 2] = [
         (

@@ -22,7 +22,7 @@ use crate::sql::{KeyTarget, SqlError};
 use nearfar_table::error::{TableError, TransactionError};
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{Keys, RowId, Snapshot, Table, TableIndex, batch_bytes};
-use nearfar_table::transaction::{Isolation, RowLock, Transaction};
+use nearfar_table::transaction::{Isolation, LockMode, RowLock, Transaction};
 
 /// The column that says which of the proposed rows a row stands for; nobody can type its name.
 const POSITION: &str = "\u{2063}position";
@@ -234,7 +234,11 @@ fn look(
     if upsert.update().is_some() {
         let id = |(part, row, _): &InTheWay| snapshot.parts()[*part].ids.id(*row);
         let ids: HashSet<RowId> = others.iter().map(id).collect();
-        match transaction.lock(table, &ids.into_iter().collect::<Vec<_>>())? {
+        match transaction.lock(
+            table,
+            &ids.into_iter().collect::<Vec<_>>(),
+            LockMode::Exclusive,
+        )? {
             RowLock::Taken => {}
             other => return Ok(Looked::Again(other)),
         }

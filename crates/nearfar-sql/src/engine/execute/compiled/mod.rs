@@ -34,7 +34,7 @@ use crate::sql::{RowLocking, Statement, StatementKind, TransactionCommand};
 pub(super) use expressions::{RowValues, with_types};
 use insert::GivenRows;
 use nearfar_table::table::{RowId, Snapshot, Table};
-use nearfar_table::transaction::Transaction;
+use nearfar_table::transaction::{LockMode, Transaction};
 use returning::{Returning, split};
 use rows::KeyedWork;
 
@@ -73,7 +73,7 @@ enum Outcome {
 enum Attempt {
     Done(Outcome),
     /// Nothing: these rows of a table are another transaction's, or not what they were.
-    Blocked(Arc<Table>, Vec<RowId>),
+    Blocked(Arc<Table>, Vec<RowId>, LockMode),
     /// Nothing: it has to be planned.
     Unknown,
 }
@@ -239,8 +239,8 @@ impl Session {
         let outcome = loop {
             match self.attempt(&compiled, transaction, parameters)? {
                 Attempt::Done(outcome) => break outcome,
-                Attempt::Blocked(table, rows) => {
-                    self.locked(transaction, &table, &rows).await?;
+                Attempt::Blocked(table, rows, mode) => {
+                    self.locked(transaction, &table, (&rows, mode)).await?;
                 }
                 Attempt::Unknown => return Ok(None),
             }

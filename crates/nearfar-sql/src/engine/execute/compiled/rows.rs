@@ -22,7 +22,7 @@ use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::sql::{LockWait, RowLocking};
 use nearfar_table::table::{RowId, Table};
-use nearfar_table::transaction::{RowLock, Transaction};
+use nearfar_table::transaction::{LockMode, RowLock, Transaction};
 
 /// Rows at most that a statement is carried out for where it was read: more take longer than planning it.
 const ROWS_MAX: usize = 256;
@@ -42,8 +42,8 @@ pub struct KeyedWork {
     are_first: bool,
     /// What is given back of rows that are changed.
     returning: Option<Returning>,
-    /// What is done about rows of others, if they are locked and not changed.
-    lock: Option<LockWait>,
+    /// What is done about rows of others, and how rows are locked, if they are and not changed.
+    lock: Option<(LockWait, LockMode)>,
 }
 
 /// What is asked for.
@@ -176,7 +176,7 @@ impl KeyedWork {
         }
         Some(Self {
             verb: raw.verb,
-            lock: locking.map(|locking| locking.wait),
+            lock: locking.map(|locking| (locking.wait, locking.mode)),
             conditions: RowValues::of(state, conditions, schema)?,
             are_first,
             rows,
@@ -260,13 +260,13 @@ impl KeyedWork {
             .conditions
             .passing((&values, places.len()), parameters)?;
         places.keep(&passing);
-        if let Some(wait) = self.lock {
+        if let Some((wait, mode)) = self.lock {
             transaction.check_writable(Action::LockRows.statement())?;
             let ids = places.ids();
-            match lock_now(transaction, &table, &ids)? {
+            match lock_now(transaction, &table, (&ids, mode))? {
                 Lock::Taken => {}
                 Lock::Held if wait == LockWait::Fail => return Err(not_available(&table).into()),
-                Lock::Held | Lock::Changed => return Ok(Attempt::Blocked(table, ids)),
+                Lock::Held | Lock::Changed => return Ok(Attempt::Blocked(table, ids, mode)),
             }
         }
         if self.verb == Verb::Read {
@@ -274,8 +274,11 @@ impl KeyedWork {
         }
         let ids = places.ids();
         transaction.check_writable(self.verb.statement())?;
-        if !matches!(transaction.lock(&table, &ids)?, RowLock::Taken) {
-            return Ok(Attempt::Blocked(table, ids));
+        if !matches!(
+            transaction.lock(&table, &ids, LockMode::Exclusive)?,
+            RowLock::Taken
+        ) {
+            return Ok(Attempt::Blocked(table, ids, LockMode::Exclusive));
         }
         let within = (transaction, &table);
         match self.verb {

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use std::error::Error;
 use std::sync::Arc;
 
+use crate::engine::Engine;
 use crate::engine::execute::compiled::{RowValues, with_types};
 use crate::engine::session::Session;
 use crate::error::EngineError;
@@ -81,6 +82,19 @@ impl RowCheck for RowConditions {
             }))),
             None => Ok(()),
         }
+    }
+}
+
+/// Refuses all rows of a table whose conditions can't be planned.
+#[derive(Debug)]
+struct Unplanned {
+    message: String,
+}
+
+impl RowCheck for Unplanned {
+    fn check(&self, _: &RecordBatch) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let message = self.message.clone();
+        Err(Box::new(EngineError::Internal { message }))
     }
 }
 
@@ -195,5 +209,25 @@ impl Session {
         let columns = (table.name(), table.schema());
         let conditions = RowConditions::of(&state, columns, &rules.checks)?;
         Ok(Some(Arc::new(conditions)))
+    }
+}
+
+impl Engine {
+    /// Plans conditions of rows again. A table whose conditions can't be planned takes no rows.
+    pub(in crate::engine) fn restore_checks(self: &Arc<Self>) {
+        let mut tables = self.tables();
+        tables.retain(|(_, table)| !table.rules().checks.is_empty());
+        if tables.is_empty() {
+            return;
+        }
+        let session = self.session();
+        for (_, table) in tables {
+            if let Err(error) = session.attach_checks(&table) {
+                let table_name = table.name();
+                tracing::error!(table = table_name, %error, "a CHECK constraint can't be planned");
+                let message = format!("CHECK constraints of table `{table_name}`: {error}");
+                table.set_row_check(Some(Arc::new(Unplanned { message })));
+            }
+        }
     }
 }

@@ -14,13 +14,11 @@ use crate::engine::stream::RowStream;
 use crate::error::EngineError;
 use crate::sql::{CheckClause, ConstraintClause, ReferenceClause, SqlError};
 use futures::StreamExt;
-use nearfar_table::table::{
-    CheckRule, Reference, Snapshot, Table, TableId, TableIndex, TableRules,
-};
-use nearfar_table::transaction::Transaction;
+use nearfar_table::table::{CheckRule, Reference, Snapshot, Table, TableIndex, TableRules};
+use nearfar_table::transaction::{Transaction, TransactionError};
 
-/// Changes of a table between a look at its rows and a constraint that holds for all of them, until nobody else
-/// may commit meanwhile.
+/// How often the rows of a table are looked at for a new constraint, while others change them between the look and the
+/// constraint: then it fails as a transaction does that has met another.
 const LOOKS_MAX: usize = 8;
 
 /// The table that constraints are declared of.
@@ -161,6 +159,8 @@ impl Session {
             name: &own_name,
             is_temporary: table.temporary().is_some(),
         };
+        // The names of tables, which are not noted where no foreign key is.
+        self.engine().note_references();
         for _ in 0..LOOKS_MAX {
             let (before, seen) = (table.rules(), table.snapshot());
             let mut rules = before.as_ref().clone();
@@ -177,11 +177,7 @@ impl Session {
                 return Ok(());
             }
         }
-        let table = own_name;
-        Err(EngineError::from(SqlError::unsupported(
-            format!("a new constraint of table \"{table}\" while it is changed all the time"),
-            "try again when less is written to it",
-        )))
+        Err(TransactionError::Conflict { table: own_name }.into())
     }
 
     /// Declares `rules` if nobody has changed the table since it was looked at; whether that is so.
@@ -448,33 +444,5 @@ fn type_of(table: &Table, column: &str) -> Result<DataType, SqlError> {
 
 /// Whether being equal means the same in both types.
 fn is_comparable(one: &DataType, other: &DataType) -> bool {
-    one == other
-        || one.is_integer() && other.is_integer()
-        || one.is_string() && other.is_string()
-        || is_decimal(one) && is_decimal(other)
-}
-
-fn is_decimal(kind: &DataType) -> bool {
-    matches!(kind, DataType::Decimal128(..) | DataType::Decimal256(..))
-}
-
-impl crate::engine::Engine {
-    /// Refuses foreign keys to tables that were dropped meanwhile; a table may refer to itself.
-    pub(in crate::engine) fn check_parents(
-        &self,
-        rules: &TableRules,
-        own: TableId,
-    ) -> Result<(), EngineError> {
-        let snapshot = self.database().snapshot();
-        let is_gone = |reference: &&Reference| {
-            reference.parent != own && !snapshot.has_table(reference.parent)
-        };
-        match rules.references.iter().find(is_gone) {
-            Some(reference) => Err(SqlError::UnknownTable {
-                table: format!("referred to by \"{}\"", reference.name),
-            }
-            .into()),
-            None => Ok(()),
-        }
-    }
+    one == other || one.is_integer() && other.is_integer() || one.is_string() && other.is_string()
 }

@@ -5,8 +5,9 @@
 //! true: rows of two transactions can't miss each other.
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
-use arrow::compute::{CastOptions, cast_with_options, concat, take};
-use arrow::datatypes::UInt64Type;
+use arrow::compute::{cast, concat, take};
+use arrow::datatypes::{Schema, UInt64Type};
+use arrow::util::display::array_value_to_string;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DmlStatement, LogicalPlan};
 use datafusion::scalar::ScalarValue;
@@ -167,6 +168,9 @@ impl Session {
             }
             .into());
         }
+        if let Some(key) = unequalled(parent.schema(), reference, &values)? {
+            return Err(no_parent((table, reference), &parent, key).into());
+        }
         loop {
             let of_parent = transaction.snapshot(&parent)?;
             let (index, keys) = parent_keys(&of_parent, reference, &values)?;
@@ -185,13 +189,10 @@ impl Session {
             };
             let mut each = keys.iter().zip(found);
             return match each.find(|((_, has_null), place)| !has_null && place.is_none()) {
-                Some(((key, _), _)) => Err(SqlError::NoParent {
-                    table: table.name().to_owned(),
-                    constraint: reference.name.clone(),
-                    key: index.encoder().shown(key),
-                    parent: parent.name().to_owned(),
+                Some(((key, _), _)) => {
+                    let key = index.encoder().shown(key);
+                    Err(no_parent((table, reference), &parent, key).into())
                 }
-                .into()),
                 None => Ok(()),
             };
         }
@@ -480,6 +481,45 @@ fn places(snapshot: &Snapshot, columns: &[String]) -> Result<Vec<usize>, EngineE
     Ok(places.collect::<Result<_, _>>()?)
 }
 
+/// The error of a row that refers to none.
+fn no_parent((table, reference): (&Table, &Reference), parent: &Table, key: String) -> SqlError {
+    SqlError::NoParent {
+        table: table.name().to_owned(),
+        constraint: reference.name.clone(),
+        key,
+        parent: parent.name().to_owned(),
+    }
+}
+
+/// The values, as errors show keys, of the first row that can refer to none of the parent, whose columns can't hold
+/// them.
+fn unequalled(
+    parent: &Schema,
+    reference: &Reference,
+    values: &[ArrayRef],
+) -> Result<Option<String>, EngineError> {
+    let names = reference.parent_columns.iter();
+    let held = names.zip(values).map(|(name, values)| {
+        let held = cast(values, parent.field_with_name(name)?.data_type())?;
+        Ok(held)
+    });
+    let held = held.collect::<Result<Vec<ArrayRef>, EngineError>>()?;
+    let rows = values.first().map_or(0, |values| values.len());
+    let is_unequalled = |row: &usize| {
+        let is_whole = values.iter().all(|values| values.is_valid(*row));
+        is_whole && held.iter().any(|held| held.is_null(*row))
+    };
+    let Some(row) = (0..rows).find(is_unequalled) else {
+        return Ok(None);
+    };
+    let shown = values
+        .iter()
+        .map(|values| array_value_to_string(values, row));
+    let shown = shown.collect::<Result<Vec<String>, _>>()?;
+    let names = reference.parent_columns.join(", ");
+    Ok(Some(format!("({names})=({})", shown.join(", "))))
+}
+
 /// The keys of a table whose columns, in the order of the foreign key, have these values, and the index that
 /// they are of.
 fn parent_keys(
@@ -492,10 +532,6 @@ fn parent_keys(
         message: format!("foreign key \"{}\" leads to no key", reference.name),
     })?;
     let schema = parent.schema();
-    let strict = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
     let columns = index.definition().columns.iter().map(|column| {
         let field = schema.field(column.column);
         let mut names = reference.parent_columns.iter();
@@ -504,7 +540,7 @@ fn parent_keys(
         let values = values.ok_or_else(|| EngineError::Internal {
             message: format!("foreign key \"{}\" has no column", reference.name),
         })?;
-        Ok(cast_with_options(values, field.data_type(), &strict)?)
+        Ok(cast(values, field.data_type())?)
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>, EngineError>>()?;
     Ok((Arc::clone(index), index.encoder().keys(&columns)?))

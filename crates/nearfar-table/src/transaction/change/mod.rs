@@ -1,27 +1,21 @@
 //! A transaction: what it reads, what it has changed, and how that is committed.
 
+mod commit;
+mod references;
+
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use super::database::{Commits, Database, DatabaseSnapshot};
-use super::keys::AddedEntries;
-use super::log::{CommitLog, CommitRecord};
+use super::database::{Database, DatabaseSnapshot};
 use super::row_locks::{HeldLocks, LockMode, RowWait};
 use super::rows::NewRows;
 use super::savepoints::Savepoints;
 use super::serializable::Registration;
-use super::table_change::{Change, ReferenceStep};
+use super::table_change::Change;
 use crate::error::{TableError, TransactionError};
-use crate::table::{CommitGate, KeyRange, Keys, RowId, Snapshot, Table, TableId, TableIndex};
-
-/// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
-const LOCK_PATIENCE: Duration = Duration::from_micros(500);
-
-/// A log, and what it was told of a transaction.
-type Recorded<'a> = (&'a dyn CommitLog, Box<dyn CommitRecord + 'a>);
+use crate::table::{KeyRange, Keys, RowId, Snapshot, Table, TableId, TableIndex};
 
 /// What a transaction of several statements reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -195,20 +189,13 @@ impl Transaction {
         Ok(wait.map_or(RowLock::Taken, RowLock::Held))
     }
 
-    /// Locks rows of a table, which it has read and is about to change, until it ends.
+    /// Locks rows of a table, which it has read, until it ends: alone where it is about to change them, or shared
+    /// with others that do not.
     ///
     /// # Errors
     /// [`TransactionError::Conflict`] where another one has changed a row since a transaction that reads one
     /// snapshot began; [`TransactionError::Deadlock`].
-    pub fn lock(&self, table: &Table, rows: &[RowId]) -> Result<RowLock, TransactionError> {
-        self.lock_rows(table, rows, LockMode::Exclusive)
-    }
-
-    /// Locks rows of a table, which it has read, against changes by others until it ends.
-    ///
-    /// # Errors
-    /// As [`Self::lock`].
-    pub fn lock_rows(
+    pub fn lock(
         &self,
         table: &Table,
         rows: &[RowId],
@@ -265,83 +252,6 @@ impl Transaction {
         let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
         let wait = held.lock_keys(table.id(), keys)?;
         Ok(wait.map_or(RowLock::Taken, RowLock::Held))
-    }
-
-    /// Locks keys of a table that rows of others refer to, by [their numbers](Keys::numbers), until it ends: shared
-    /// where rows are added that refer to them, and alone where they go.
-    ///
-    /// # Errors
-    /// [`TransactionError::Deadlock`].
-    pub fn lock_references(
-        &self,
-        table: &Table,
-        keys: &[u64],
-        mode: LockMode,
-    ) -> Result<RowLock, TransactionError> {
-        let mut locks = self.locks.lock();
-        let held = locks.get_or_insert_with(|| self.database.row_locks().hold());
-        let wait = held.lock_references(table.id(), keys, mode)?;
-        Ok(wait.map_or(RowLock::Taken, RowLock::Held))
-    }
-
-    /// Whether one of `rows` of a table, which others have committed, is not among what the transaction reads.
-    pub fn is_later(&self, table: &Table, rows: &[RowId]) -> bool {
-        let read = Arc::clone(&self.read.lock());
-        let base = read.table(table);
-        let is_known = |row: &RowId| base.is_some_and(|base| base.locate(*row).is_some());
-        !rows.iter().all(is_known)
-    }
-
-    /// What its statements have done since this was asked for to tables that take part in foreign keys.
-    pub fn take_reference_steps(&self) -> Vec<(Arc<Table>, ReferenceStep)> {
-        self.take_steps(|change| &mut change.steps)
-    }
-
-    /// What was [deferred](Self::defer) so far.
-    pub fn take_deferred_steps(&self) -> Vec<(Arc<Table>, ReferenceStep)> {
-        self.take_steps(|change| &mut change.deferred)
-    }
-
-    /// Whether constraints that can be are checked at its end; nothing where they are checked as they were declared.
-    pub fn defers_constraints(&self) -> Option<bool> {
-        *self.defers_constraints.lock()
-    }
-
-    /// Says whether constraints that can be are checked at its end.
-    pub fn set_defers_constraints(&self, defers: bool) {
-        *self.defers_constraints.lock() = Some(defers);
-    }
-
-    /// Whether something was deferred.
-    pub fn has_deferred_steps(&self) -> bool {
-        let changes = self.changes.lock();
-        let mut changes = changes.iter().flat_map(BTreeMap::values);
-        changes.any(|change| !change.deferred.is_empty())
-    }
-
-    fn take_steps(
-        &self,
-        list: impl Fn(&mut Change) -> &mut Vec<ReferenceStep>,
-    ) -> Vec<(Arc<Table>, ReferenceStep)> {
-        let mut changes = self.changes.lock();
-        let changes = changes.iter_mut().flat_map(BTreeMap::values_mut);
-        let steps = changes.flat_map(|change| {
-            let table = Arc::clone(&change.table);
-            let steps = std::mem::take(list(change));
-            steps
-                .into_iter()
-                .map(move |step| (Arc::clone(&table), step))
-        });
-        steps.collect()
-    }
-
-    /// Has a step be held against foreign keys at the transaction's end.
-    pub fn defer(&self, table: &Table, step: ReferenceStep) {
-        let mut changes = self.changes.lock();
-        let change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
-        if let Some(change) = change {
-            change.deferred.push(step);
-        }
     }
 
     /// Begins a part of it that can be undone by itself.
@@ -629,219 +539,6 @@ impl Transaction {
             .entry(table.id())
             .or_insert_with(|| Change::new(table, base));
         make(change, &self.database)
-    }
-
-    /// Commits where the statement is all there is.
-    ///
-    /// # Errors
-    /// As [`Self::commit_async`].
-    pub async fn end_statement(&self, gate: &CommitGate) -> Result<(), TableError> {
-        match self.is_explicit {
-            true => Ok(()),
-            false => self.commit_async(gate).await,
-        }
-    }
-
-    /// Makes the changes known to all in one step, or none of them. Where there is a log, once they
-    /// are on disk, if the setting `log_sync` says so.
-    ///
-    /// # Errors
-    /// [`TransactionError`] where another transaction was first; a region that a tier has no room
-    /// for; what the log reports.
-    pub fn commit(&self) -> Result<(), TableError> {
-        self.append(&CommitGate::default())?.finish()
-    }
-
-    /// The same where that needs no wait: for whoever must not keep its thread. False where the lock for
-    /// commits is somebody else's for longer, or there is a log, and the transaction is as it was.
-    ///
-    /// # Errors
-    /// As [`Self::commit_async`].
-    pub fn try_commit(&self, gate: &CommitGate) -> Result<bool, TableError> {
-        if self.database.log().is_some() {
-            return Ok(false);
-        }
-        gate.check()?;
-        let Some(commits) = self.database.lock_within(LOCK_PATIENCE) else {
-            return Ok(false);
-        };
-        let mut changes = self.changes.lock();
-        let is_settled =
-            |changes: &BTreeMap<TableId, Change>| changes.values().all(Change::is_settled);
-        if !changes.as_ref().is_none_or(is_settled) {
-            return Ok(false);
-        }
-        let changes = changes.take().unwrap_or_default();
-        if changes.is_empty() {
-            let registration = self.registration.lock().take();
-            registration.map_or(Ok(()), |own| own.end_reading(&commits))?;
-            self.locks.lock().take();
-            return Ok(true);
-        }
-        self.database.check_owner()?;
-        let mut pending = self.pending(changes);
-        pending.install(commits, None, gate)?;
-        pending.finish()?;
-        Ok(true)
-    }
-
-    /// Whether few rows of few statements are changed, so that the commit is soon done.
-    pub fn is_small(&self) -> bool {
-        let changes = self.changes.lock();
-        let mut changes = changes.iter().flat_map(BTreeMap::values);
-        changes.all(Change::is_small)
-    }
-
-    /// The same without holding on to a thread of the runtime while the disk writes, and only if
-    /// `gate` lets it through. From there on the commit comes to its end whether or not the future is
-    /// polled again.
-    ///
-    /// # Errors
-    /// As [`Self::commit`]; [`TableError::Cancelled`], and nothing is changed.
-    pub async fn commit_async(&self, gate: &CommitGate) -> Result<(), TableError> {
-        // Nothing is awaited between the gate and the thread that waits for the disk.
-        let commit = self.append(gate)?;
-        if commit.position.is_none() {
-            return commit.finish();
-        }
-        let finished = tokio::task::spawn_blocking(move || commit.finish());
-        finished.await.map_err(|error| TableError::Internal {
-            message: error.to_string(),
-        })?
-    }
-
-    /// Commits, but for what waits for the disk.
-    fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
-        gate.check()?;
-        let changes = self.changes.lock().take().unwrap_or_default();
-        let mut pending = self.pending(changes);
-        if pending.changes.is_empty() {
-            let registration = pending.registration.take();
-            registration.map_or(Ok(()), |own| own.end_reading(&self.database.lock()))?;
-            return Ok(pending);
-        }
-        self.database.check_owner()?;
-        let record = self.record(&pending.changes, gate)?;
-        loop {
-            for change in pending.changes.values_mut() {
-                change.settle(&self.database)?;
-            }
-            let commits = self.database.lock();
-            if pending.changes.values().all(Change::is_settled) {
-                pending.install(commits, record, gate)?;
-                return Ok(pending);
-            }
-        }
-    }
-
-    fn pending(&self, changes: BTreeMap<TableId, Change>) -> PendingCommit {
-        PendingCommit {
-            database: Arc::clone(&self.database),
-            changes,
-            position: None,
-            registration: self.registration.lock().take(),
-            _locks: self.locks.lock().take(),
-        }
-    }
-
-    /// What the log is told of `changes`; nothing where there is no log, or none of them are kept.
-    fn record<'a>(
-        &'a self,
-        changes: &BTreeMap<TableId, Change>,
-        gate: &'a CommitGate,
-    ) -> Result<Option<Recorded<'a>>, TableError> {
-        let Some(log) = self.database.log() else {
-            return Ok(None);
-        };
-        let mut kept = changes.values().filter(|c| c.table.is_kept()).peekable();
-        if kept.peek().is_none() {
-            return Ok(None);
-        }
-        let mut record = log.begin(gate)?;
-        for change in kept {
-            let table = &change.table;
-            if change.is_truncated {
-                record.truncate(table)?;
-            }
-            record.insert(table, &change.main)?;
-            record.insert(table, &change.delta)?;
-            record.delete(table, &change.deleted)?;
-        }
-        Ok(Some((log, record)))
-    }
-}
-
-/// A commit that is in memory, and perhaps not on disk.
-#[derive(Debug)]
-struct PendingCommit {
-    database: Arc<Database>,
-    changes: BTreeMap<TableId, Change>,
-    /// Where the log must be on disk before it is seen.
-    position: Option<u64>,
-    registration: Option<Registration>,
-    /// Let go of when others see the commit, or it has failed.
-    _locks: Option<HeldLocks>,
-}
-
-impl PendingCommit {
-    /// Puts the changes, which are settled, into the newest snapshot, and what the log was told of them
-    /// into the log.
-    fn install(
-        &mut self,
-        commits: Commits<'_>,
-        record: Option<Recorded<'_>>,
-        gate: &CommitGate,
-    ) -> Result<(), TableError> {
-        let database = &self.database;
-        let newest = commits.snapshot();
-        let onto = self.changes.values_mut();
-        let onto = onto.map(|change| change.onto(&newest, database));
-        let results = onto.collect::<Result<Vec<_>, TableError>>()?;
-        let serializable = database.serializable();
-        let serialized = serializable.check(self.registration.as_ref(), &self.changes)?;
-        let mut entries = AddedEntries::default();
-        for (change, (result, is_late)) in self.changes.values().zip(&results) {
-            entries.add(&change.indexes, result, *is_late)?;
-        }
-        gate.pass()?;
-        // Who changes nothing that is kept must not be seen before those that wait.
-        self.position = commits.last_wait();
-        if let Some((log, record)) = record {
-            let position = record.commit()?;
-            let waits = log.waits_for_disk() || self.position.is_some();
-            self.position = waits.then_some(position);
-        }
-        entries.keep();
-        let tables = self.changes.values();
-        let tables = tables.map(|change| change.table.as_ref());
-        let results = results.into_iter().map(|(result, _)| result);
-        commits.install_at(self.position, tables.zip(results).collect());
-        if let Some(serialized) = serialized {
-            serializable.record(serialized, commits.snapshot().number());
-        }
-        commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
-        Ok(())
-    }
-
-    /// Waits for the disk and lets all see the commit.
-    fn finish(self) -> Result<(), TableError> {
-        let database = &self.database;
-        if let Some((position, log)) = self.position.zip(database.log()) {
-            if let Err(error) = log.sync_to(position) {
-                let tables = self.changes.values().map(|change| &change.table);
-                database.take_back(log.durable(), tables);
-                return Err(error);
-            }
-            database.publish(log.durable());
-        }
-        let adds_main = |change: &Change| !change.main.is_empty() || change.is_truncated;
-        if self.changes.values().any(adds_main) {
-            database.main_changed();
-        }
-        for change in self.changes.values() {
-            database.merges().consider(database, &change.table);
-        }
-        Ok(())
     }
 }
 
