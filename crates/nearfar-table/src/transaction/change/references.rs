@@ -35,6 +35,33 @@ impl Transaction {
         !rows.iter().all(is_known)
     }
 
+    /// Refuses to go on where others have deleted one of these rows of a table, which the transaction reads.
+    ///
+    /// # Errors
+    /// [`TransactionError::Conflict`].
+    pub fn check_there(
+        &self,
+        table: &Table,
+        mut rows: impl Iterator<Item = RowId>,
+    ) -> Result<(), TransactionError> {
+        let (read, visible) = (Arc::clone(&self.read.lock()), self.database.snapshot());
+        if Arc::ptr_eq(&read, &visible) {
+            return Ok(());
+        }
+        let (base, newest) = (read.table(table), visible.table(table));
+        // Rows that it has added itself are in neither.
+        let is_gone = |row: RowId| {
+            let was_there = base.is_some_and(|base| base.locate(row).is_some());
+            was_there && newest.is_none_or(|newest| newest.locate(row).is_none())
+        };
+        match rows.any(is_gone) {
+            true => Err(TransactionError::Conflict {
+                table: table.name().to_owned(),
+            }),
+            false => Ok(()),
+        }
+    }
+
     /// What its statements have done since this was asked for to tables that take part in foreign keys.
     pub fn take_reference_steps(&self) -> Vec<(Arc<Table>, ReferenceStep)> {
         self.take_steps(|change| &mut change.steps)

@@ -176,8 +176,11 @@ impl Session {
             let (index, keys) = parent_keys(&of_parent, reference, &values)?;
             let numbers = numbers_of(&keys, &reference.parent_columns);
             let lock = transaction.lock_references(&parent, &numbers, LockMode::Shared)?;
-            if !self.waited(lock, &parent).await? {
-                transaction.refresh()?;
+            let is_taken = self.waited(lock, &parent).await?;
+            // What others have committed before the lock was taken counts.
+            transaction.refresh()?;
+            let is_known = transaction.snapshot(&parent)?.is(&of_parent);
+            if !is_taken || !is_known {
                 continue;
             }
             let found = match transaction.find_known_keys(&parent, &index, &keys) {
@@ -187,6 +190,9 @@ impl Session {
                 }
                 found => found?,
             };
+            let places = found.iter().flatten();
+            let rows = places.map(|(part, row)| of_parent.parts()[*part].ids.id(*row));
+            transaction.check_there(&parent, rows)?;
             let mut each = keys.iter().zip(found);
             return match each.find(|((_, has_null), place)| !has_null && place.is_none()) {
                 Some(((key, _), _)) => {
@@ -230,10 +236,12 @@ impl Session {
             let (_, keys) = parent_keys(&of_parent, &child.reference, &leaving.old)?;
             let numbers = numbers_of(&keys, &child.reference.parent_columns);
             let lock = transaction.lock_references(parent, &numbers, LockMode::Exclusive)?;
-            if self.waited(lock, parent).await? {
+            let is_taken = self.waited(lock, parent).await?;
+            // What others have committed before the lock was taken counts.
+            transaction.refresh()?;
+            if is_taken {
                 break leaving;
             }
-            transaction.refresh()?;
         };
         let rows = leaving.old.first().map_or(0, |values| values.len());
         for start in (0..rows).step_by(KEYS_MAX) {
