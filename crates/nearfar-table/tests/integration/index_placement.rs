@@ -99,6 +99,15 @@ impl Numbers {
 }
 
 /// Waits for what workers do.
+/// Ends the other threads of a test, also where it fails.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn wait_for(what: &str, is_done: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_done() {
@@ -213,6 +222,8 @@ fn what_is_used_comes_near_while_others_write_and_indexes_end() {
                 while !is_done.load(Ordering::Relaxed) {
                     numbers.insert((0..50).map(|n| next + 2 * n)).expect("rows");
                     next += 100;
+                    // A table that grows as fast as it can leaves readers little time to use anything.
+                    std::thread::sleep(Duration::from_millis(1));
                 }
             });
             scope.spawn(|| {
@@ -222,9 +233,9 @@ fn what_is_used_comes_near_while_others_write_and_indexes_end() {
                     }
                 }
             });
+            let _done = Done(&is_done);
             wait_for("nodes are moved", || index.statistics().promoted > 0);
             std::thread::sleep(Duration::from_millis(300));
-            is_done.store(true, Ordering::Relaxed);
         });
         index
             .verify(&numbers.table.snapshot())
