@@ -199,7 +199,7 @@ fn what_points_do_not_determine_is_refused() {
     assert!(matches!(refused(&[]), CalibrateError::Parameters));
     let twice = [Parameter::FarReadLatency; 2];
     assert!(matches!(refused(&twice), CalibrateError::Parameters));
-    let unknown = Profile::builtin("cxl-fpga").unwrap();
+    let unknown = Profile::builtin("geyer-rdma").unwrap();
     let error = run(&[latency()], &unknown, &options(&Parameter::DEFAULT)).unwrap_err();
     assert!(
         matches!(error, CalibrateError::NoSimulation { .. }),

@@ -1,5 +1,6 @@
 //! Emulated tiers in virtual and in wall-clock time.
 
+mod derived_profiles;
 mod invariants;
 mod one_core;
 mod simulation;

@@ -483,7 +483,7 @@ fn a_core_does_not_run_far_ahead_of_a_read() {
 
 #[test]
 fn impossible_machines_and_threads_are_refused() {
-    let profile = Profile::builtin("cxl-commercial").unwrap();
+    let profile = Profile::builtin("geyer-rdma").unwrap();
     assert!(matches!(
         Machine::new(&profile),
         Err(MachineError::Unavailable { .. })

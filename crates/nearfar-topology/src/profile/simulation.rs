@@ -7,12 +7,25 @@ use serde::{Deserialize, Serialize};
 use super::error::{ProfileError, ProfileProblem};
 use super::raw::RawNumber;
 use super::validate::{Range, Reader};
+use crate::known::Known;
 
 /// Built-in parameter sets: name and file.
-const BUILTIN: [(&str, &str); 4] = [
+const BUILTIN: [(&str, &str); 8] = [
     (
         "emerald-rapids-cma",
         include_str!("../../profiles/simulation/emerald-rapids-cma.toml"),
+    ),
+    (
+        "emerald-rapids-cmm",
+        include_str!("../../profiles/simulation/emerald-rapids-cmm.toml"),
+    ),
+    (
+        "emerald-rapids-upi",
+        include_str!("../../profiles/simulation/emerald-rapids-upi.toml"),
+    ),
+    (
+        "sapphire-rapids-agilex",
+        include_str!("../../profiles/simulation/sapphire-rapids-agilex.toml"),
     ),
     (
         "sapphire-rapids-card",
@@ -25,6 +38,10 @@ const BUILTIN: [(&str, &str); 4] = [
     (
         "sapphire-rapids-fpga",
         include_str!("../../profiles/simulation/sapphire-rapids-fpga.toml"),
+    ),
+    (
+        "sapphire-rapids-upi",
+        include_str!("../../profiles/simulation/sapphire-rapids-upi.toml"),
     ),
 ];
 
@@ -119,12 +136,19 @@ pub struct SimulationProfile {
     pub sources: BTreeMap<String, String>,
 }
 
-/// The name of a built-in parameter set, or the parameters themselves.
+/// The name of a built-in parameter set, why there are no parameters, or the parameters themselves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum RawSimulation {
     Name(String),
+    Unknown(RawUnknown),
     Sections(RawSections),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawUnknown {
+    unknown: String,
 }
 
 type Section = BTreeMap<String, RawNumber>;
@@ -245,15 +269,20 @@ fn tier(
     Ok(tier)
 }
 
+/// The parameters, or why the profile has none.
 pub(super) fn simulation(
     file: &str,
     raw: RawSimulation,
-) -> Result<SimulationProfile, ProfileError> {
+) -> Result<Known<SimulationProfile>, ProfileError> {
+    let mut reader = Reader::new(file);
     let sections = match raw {
         RawSimulation::Sections(sections) => sections,
         RawSimulation::Name(name) => builtin(file, &name)?,
+        RawSimulation::Unknown(RawUnknown { unknown }) => {
+            reader.not_empty("simulation", &unknown)?;
+            return Ok(Known::unavailable(unknown));
+        }
     };
-    let mut reader = Reader::new(file);
     let core = cores(&mut reader, sections.core)?;
     let near = tier(&mut reader, "simulation.near", sections.near)?;
     let far = tier(&mut reader, "simulation.far", sections.far)?;
@@ -261,13 +290,13 @@ pub(super) fn simulation(
         .remote
         .map(|remote| tier(&mut reader, "simulation.remote", remote))
         .transpose()?;
-    Ok(SimulationProfile {
+    Ok(Known::Value(SimulationProfile {
         core,
         near,
         far,
         remote,
         sources: reader.into_sources(),
-    })
+    }))
 }
 
 fn builtin(file: &str, name: &str) -> Result<RawSections, ProfileError> {

@@ -153,7 +153,7 @@ impl Reader<'_> {
             .ok_or_else(|| self.invalid(key, ProfileProblem::MustBeKnown { why }))
     }
 
-    fn not_empty(&self, key: &str, text: &str) -> Result<(), ProfileError> {
+    pub(super) fn not_empty(&self, key: &str, text: &str) -> Result<(), ProfileError> {
         if text.trim().is_empty() {
             return Err(self.invalid(key, ProfileProblem::Empty));
         }
@@ -318,7 +318,7 @@ pub(super) fn profile(file: &str, raw: RawProfile) -> Result<Profile, ProfileErr
         reader.consistent_far(&format!("tier.{name}"), tier, &near)?;
     }
     let simulation = match raw.simulation {
-        Some(simulation) => Known::Value(simulation::simulation(file, simulation)?),
+        Some(simulation) => simulation::simulation(file, simulation)?,
         None => Known::unavailable("the profile has no [simulation]"),
     };
     let mut sources = reader.sources;

@@ -300,3 +300,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_profile_may_say_why_it_cannot_be_simulated() {
+    let with = |line: &str| EXAMPLE.replace("simulation = \"emerald-rapids-cma\"", line);
+    let profile = Profile::parse(
+        "mine.toml",
+        &with("simulation = { unknown = \"no latency\" }"),
+    );
+    assert_eq!(
+        profile.unwrap().simulation,
+        Known::unavailable("no latency")
+    );
+    let (key, problem) = problem(&with("simulation = { unknown = \" \" }"));
+    assert_eq!(key, "simulation");
+    assert!(matches!(problem, ProfileProblem::Empty), "{problem:?}");
+    let both = with("simulation = { unknown = \"no latency\", core = {} }");
+    Profile::parse("mine.toml", &both).unwrap_err();
+}

@@ -55,7 +55,7 @@ fn what_is_not_determined_is_told() {
     let of = |key: &'static str| run_in(folder.path(), [&asked[..], &[key]].concat());
     of("far.write_service_ns").failed(4, &["do not determine far.write_service_ns"]);
     of("far.devices").failed(2, &["cannot be fitted"]);
-    let unknown = ["calibrate", "points.csv", "--profile", "cxl-fpga"];
-    run_in(folder.path(), unknown).failed(9, &["cxl-fpga has no parameters of the simulator"]);
+    let unknown = ["calibrate", "points.csv", "--profile", "geyer-rdma"];
+    run_in(folder.path(), unknown).failed(9, &["geyer-rdma has no parameters of the simulator"]);
     run_in(folder.path(), ["calibrate", "none.csv"]).failed(4, &["cannot read points none.csv"]);
 }
