@@ -163,8 +163,8 @@ pub(crate) struct Network {
     admitted_at: Ps,
     devices: Vec<Device>,
     channels: Vec<Channel>,
-    /// When each channel gives back its next entry, or [`NEVER`], earliest first.
-    next_releases: Vec<(Ps, usize)>,
+    /// When each channel gives back its next entry, or [`NEVER`].
+    next_releases: Vec<Ps>,
     occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
 }
@@ -202,9 +202,7 @@ impl Network {
             entries,
             in_use: 0,
             admitted_at: 0,
-            next_releases: (0..channels.len())
-                .map(|channel| (NEVER, channel))
-                .collect(),
+            next_releases: vec![NEVER; channels.len()],
             channels,
             devices,
             occupancy_ps: 0,
@@ -241,7 +239,7 @@ impl Network {
         }
         let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
         if channel.push(release) {
-            self.first_release(index, release);
+            self.next_releases[index] = release;
         }
         self.in_use += 1;
         self.occupancy_ps += release - admitted;
@@ -302,34 +300,19 @@ impl Network {
     #[inline(never)]
     fn admit_to_full(&mut self, mut at: Ps) -> Ps {
         loop {
-            let (first, channel) = self.next_releases[0];
-            if first > at {
-                if self.in_use < self.entries {
-                    return at;
+            let mut first = NEVER;
+            for (next, channel) in self.next_releases.iter_mut().zip(&mut self.channels) {
+                while *next <= at {
+                    *next = channel.pop();
+                    self.in_use -= 1;
                 }
-                at = first;
+                first = first.min(*next);
             }
-            self.in_use -= 1;
-            let release = self.channels[channel].pop();
-            let mut place = 0;
-            while let Some(later) = self.next_releases.get(place + 1)
-                && later.0 < release
-            {
-                self.next_releases[place] = *later;
-                place += 1;
+            if self.in_use < self.entries {
+                return at;
             }
-            self.next_releases[place] = (release, channel);
+            at = first;
         }
-    }
-
-    /// Notes the release of a channel that had none.
-    #[cold]
-    fn first_release(&mut self, channel: usize, release: Ps) {
-        self.next_releases.retain(|(_, other)| *other != channel);
-        let place = self
-            .next_releases
-            .partition_point(|(other, _)| *other <= release);
-        self.next_releases.insert(place, (release, channel));
     }
 }
 

@@ -110,12 +110,13 @@ impl Requests {
         one_core: bool,
         mut answer: impl FnMut(&Request) -> Ps,
     ) {
-        self.order.clear();
         if one_core {
-            self.order.extend(0..self.list.len() as u64);
-        } else {
-            self.sort(start, length);
+            for request in &mut self.list {
+                request.time = answer(request);
+            }
+            return;
         }
+        self.sort(start, length);
         for key in &self.order {
             let request = &mut self.list[*key as u32 as usize];
             request.time = answer(request);

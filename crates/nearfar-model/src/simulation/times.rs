@@ -107,6 +107,75 @@ impl Times {
     }
 }
 
+/// Moments in no order until somebody asks for one: a queue that is seldom full is seldom asked, and by
+/// then most of its moments have passed.
+#[derive(Debug)]
+pub(crate) struct LazyTimes {
+    sorted: Times,
+    fresh: Vec<Ps>,
+}
+
+impl LazyTimes {
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self {
+            sorted: Times::new(capacity),
+            fresh: Vec::with_capacity(capacity),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, time: Ps) {
+        self.fresh.push(time);
+    }
+
+    /// The earliest, or [`NEVER`].
+    #[inline]
+    pub(crate) fn first(&mut self) -> Ps {
+        if !self.fresh.is_empty() {
+            self.sort();
+        }
+        self.sorted.first()
+    }
+
+    /// Drops all moments up to `now`, and returns how many.
+    #[inline]
+    pub(crate) fn drop_until(&mut self, now: Ps) -> usize {
+        let dropped = self.sorted.drop_until(now);
+        if self.fresh.is_empty() {
+            return dropped;
+        }
+        dropped + self.sort_after(now)
+    }
+
+    /// How many moments there are up to `time`, and those after it, earliest first.
+    pub(crate) fn parted(&mut self, time: Ps) -> (usize, &[Ps]) {
+        self.sort();
+        let after = self.sorted.after(time);
+        (self.sorted.len() - after.len(), after)
+    }
+
+    #[inline(never)]
+    fn sort(&mut self) {
+        for time in self.fresh.drain(..) {
+            self.sorted.insert(time);
+        }
+    }
+
+    /// Sorts what is later than `now`, drops the others, and returns how many.
+    #[inline(never)]
+    fn sort_after(&mut self, now: Ps) -> usize {
+        let mut dropped = 0;
+        for time in self.fresh.drain(..) {
+            if time <= now {
+                dropped += 1;
+            } else {
+                self.sorted.insert(time);
+            }
+        }
+        dropped
+    }
+}
+
 /// When the fill buffers of a core are free; those of lines that wait for an answer are missing.
 #[derive(Debug)]
 pub(crate) struct FillBuffers {
@@ -175,6 +244,21 @@ mod tests {
             }
             assert_eq!(times.first(), expected.first().copied().unwrap_or(NEVER));
         }
+    }
+
+    #[test]
+    fn moments_that_nobody_asked_for_are_found_later() {
+        let mut times = LazyTimes::new(4);
+        [50, 20, 40, 30]
+            .into_iter()
+            .for_each(|time| times.insert(time));
+        assert_eq!(times.first(), 20);
+        times.insert(10);
+        times.insert(60);
+        assert_eq!(times.drop_until(30), 3);
+        times.insert(35);
+        assert_eq!(times.parted(40), (2, &[50, 60][..]));
+        assert_eq!((times.drop_until(60), times.first()), (4, NEVER));
     }
 
     #[test]

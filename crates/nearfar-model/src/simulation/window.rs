@@ -65,6 +65,14 @@ impl Slot {
         }
     }
 
+    /// The line is that of the operation before: they are parts of one, where caches are not simulated.
+    #[cold]
+    fn repeat(&mut self) {
+        if matches!(self.action, Action::Load | Action::Store) {
+            self.find(Level::L1);
+        }
+    }
+
     /// Notes where the caches have found the line.
     #[inline]
     pub(crate) fn find(&mut self, level: Level) {
@@ -140,16 +148,7 @@ struct Thread {
 }
 
 impl Thread {
-    #[inline]
-    fn next_operation(&mut self) -> Option<Operation> {
-        if self.next == self.operations.len() {
-            self.list_operations();
-        }
-        let operation = self.operations.get(self.next).copied();
-        self.next += usize::from(operation.is_some());
-        operation
-    }
-
+    /// Asks the program for more, whose last list was taken.
     #[inline(never)]
     fn list_operations(&mut self) {
         self.operations.clear();
@@ -251,35 +250,71 @@ impl Window {
         self.seen = self.seen.wrapping_add(1);
     }
 
-    /// Fills all slots; `look_up` may tell where the caches have a line.
+    /// Fills all slots; `look_up` tells where the caches have a line.
     #[inline]
     pub(crate) fn fill(&mut self, mut look_up: impl FnMut(&mut Slot)) {
-        while self.tail.wrapping_sub(self.head) <= self.ahead {
-            let entered = if self.entering == 0 {
-                self.enter()
-            } else {
-                self.entering -= 1;
-                let slot = self.rest;
-                self.rest.line += 1;
-                Some(slot)
+        while self.filled() <= self.ahead {
+            let Some(mut slot) = self.enter_line(true) else {
+                return;
             };
-            let Some(mut slot) = entered else { return };
             look_up(&mut slot);
-            self.slots[usize::from(self.tail)] = slot;
-            self.tail = self.tail.wrapping_add(1);
+            self.push(slot);
         }
     }
 
-    /// Begins with the next operation: its first line; `None` if there is no operation.
+    /// As [`Self::fill`], where no cache is looked up: what programs have listed already enters early, since
+    /// that makes no difference.
     #[inline]
-    fn enter(&mut self) -> Option<Slot> {
-        let (operation, turn) = self.next_operation()?;
+    pub(crate) fn fill_early(&mut self) {
+        if self.filled() <= self.ahead {
+            self.fill_all();
+        }
+    }
+
+    #[inline(never)]
+    fn fill_all(&mut self) {
+        while usize::from(self.filled()) < SLOTS - 1 {
+            let is_needed = self.filled() <= self.ahead;
+            let Some(slot) = self.enter_line(is_needed) else {
+                return;
+            };
+            self.push(slot);
+        }
+    }
+
+    #[inline]
+    fn filled(&self) -> u8 {
+        self.tail.wrapping_sub(self.head)
+    }
+
+    #[inline]
+    fn push(&mut self, slot: Slot) {
+        self.slots[usize::from(self.tail)] = slot;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// The next line of the last operation, or the first of the next one. `None` if there is none, or if a
+    /// program would have to be asked and it is not `needed`.
+    #[inline]
+    fn enter_line(&mut self, needed: bool) -> Option<Slot> {
+        if self.entering == 0 {
+            return self.enter(needed);
+        }
+        self.entering -= 1;
+        let slot = self.rest;
+        self.rest.line += 1;
+        Some(slot)
+    }
+
+    /// Begins with the next operation: its first line.
+    #[inline]
+    fn enter(&mut self, needed: bool) -> Option<Slot> {
+        let (operation, turn) = self.next_operation(needed)?;
         let kind = &KINDS[operation.access as usize];
         let line = operation.address >> LINE_BYTES_LOG2;
-        let of_its_own = if kind.takes_time { self.first_line } else { 0 };
         let mut slot = Slot {
             line,
-            compute: operation.compute_ps + of_its_own,
+            compute: operation.compute_ps + self.first_line * u32::from(kind.takes_time),
             bytes: operation.bytes as u16 & kind.bytes,
             action: kind.action,
             flags: kind.flags
@@ -296,10 +331,8 @@ impl Window {
         if end > 1 << LINE_BYTES_LOG2 {
             last = self.enter_lines(&mut slot, end);
         }
-        // Parts of one line, one after the other, where caches are not simulated.
-        let previous = std::mem::replace(&mut self.threads[turn].last_line, last);
-        if previous == line && matches!(slot.action, Action::Load | Action::Store) {
-            slot.find(Level::L1);
+        if std::mem::replace(&mut self.threads[turn].last_line, last) == line {
+            slot.repeat();
         }
         Some(slot)
     }
@@ -320,14 +353,24 @@ impl Window {
 
     /// The next operation of all threads in turn, and the thread.
     #[inline]
-    fn next_operation(&mut self) -> Option<(Operation, usize)> {
+    fn next_operation(&mut self, needed: bool) -> Option<(Operation, usize)> {
+        let mut turn = self.turn;
         for _ in 0..self.threads.len() {
-            self.turn += 1;
-            if self.turn >= self.threads.len() {
-                self.turn = 0;
+            turn += 1;
+            if turn >= self.threads.len() {
+                turn = 0;
             }
-            if let Some(operation) = self.threads[self.turn].next_operation() {
-                return Some((operation, self.turn));
+            let thread = &mut self.threads[turn];
+            if thread.next == thread.operations.len() {
+                if !needed && !thread.done {
+                    return None;
+                }
+                thread.list_operations();
+            }
+            if let Some(operation) = thread.operations.get(thread.next) {
+                thread.next += 1;
+                self.turn = turn;
+                return Some((*operation, turn));
             }
         }
         None

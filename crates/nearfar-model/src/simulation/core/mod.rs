@@ -20,7 +20,7 @@ use super::program::Program;
 use super::requests::Requests;
 use super::slots::{SlotCounter, SlotTimes};
 use super::time::{Ps, ps};
-use super::times::{FillBuffers, Times};
+use super::times::{FillBuffers, LazyTimes};
 use super::window::{Action, Window};
 
 /// What all cores share beside the network.
@@ -74,7 +74,7 @@ pub(crate) struct VirtualCore {
     completes_pairs: bool,
     window: Window,
     fill_buffers: FillBuffers,
-    l2_queue: Times,
+    l2_queue: LazyTimes,
     /// Places of the L2 queue that are taken, those included that wait for an answer.
     l2_taken: usize,
     streams: Streams,
@@ -142,7 +142,7 @@ impl VirtualCore {
                 ps(parameters.line_ns),
             ),
             fill_buffers: FillBuffers::new(parameters.fill_buffers as usize),
-            l2_queue: Times::new(parameters.l2_queue_entries as usize),
+            l2_queue: LazyTimes::new(parameters.l2_queue_entries as usize),
             l2_taken: 0,
             streams: Streams::new(),
             caches,
@@ -183,8 +183,7 @@ impl VirtualCore {
     fn count_time(&mut self, now: Ps) {
         let Some(slots) = &mut self.slots else { return };
         // Places of those that have arrived are taken until somebody asks for one.
-        let arrivals = self.l2_queue.after(slots.until);
-        let arrived = self.l2_queue.len() - arrivals.len();
+        let (arrived, arrivals) = self.l2_queue.parted(slots.until);
         let under_way = self.l2_taken.saturating_sub(arrived);
         slots.count(now, self.window.head(), under_way, arrivals.iter().copied());
     }
@@ -207,12 +206,14 @@ impl VirtualCore {
         self.first_request = shared.requests.len();
         self.head_blocked = false;
         loop {
-            let (caches, evicted) = (&mut self.caches, &mut self.evicted);
-            self.window.fill(|slot| {
-                if CACHED {
-                    caches.look_up(slot, shared.levels.as_mut(), evicted);
-                }
-            });
+            if CACHED {
+                let (caches, evicted) = (&mut self.caches, &mut self.evicted);
+                let levels = &mut shared.levels;
+                self.window
+                    .fill(|slot| caches.look_up(slot, levels.as_mut(), evicted));
+            } else {
+                self.window.fill_early();
+            }
             self.expose::<CACHED>(now, shared);
             if self.window.is_empty() {
                 return;

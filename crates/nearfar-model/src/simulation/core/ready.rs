@@ -18,7 +18,7 @@ impl VirtualCore {
 
     /// When there is something to do, given when the head is ready.
     #[inline]
-    pub(super) fn wake(&self, ready: Ps) -> Ps {
+    pub(super) fn wake(&mut self, ready: Ps) -> Ps {
         if self.ahead_blocked {
             ready.min(self.l2_queue.first())
         } else {

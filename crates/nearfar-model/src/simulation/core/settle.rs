@@ -53,10 +53,11 @@ impl VirtualCore {
         } else if self.head_blocked {
             self.l2_queue.first()
         } else {
-            self.wake(match &self.caches {
+            let ready = match &self.caches {
                 CoreCaches::Streaming { .. } => self.head_ready::<false>(),
                 CoreCaches::Simulated(_) => self.head_ready::<true>(),
-            })
+            };
+            self.wake(ready)
         }
     }
 
