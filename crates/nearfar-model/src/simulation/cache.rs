@@ -107,7 +107,7 @@ impl LastLevel {
     /// Gives a line to an L2: whether it was modified, or `None` where it has to come from memory.
     #[inline]
     fn lend(&mut self, line: Hashed, evict: &mut Vec<u64>) -> Option<bool> {
-        if self.copies.add(line.line) {
+        if self.copies.add(line) {
             return self.lines.remove(line);
         }
         self.keep(line, false, evict);
@@ -117,7 +117,7 @@ impl LastLevel {
     /// Takes a line that leaves an L2.
     #[inline]
     fn take_back(&mut self, line: Hashed, dirty: bool, evict: &mut Vec<u64>) {
-        self.copies.drop_one(line.line);
+        self.copies.drop_one(line);
         self.keep(line, dirty, evict);
     }
 
@@ -202,7 +202,8 @@ impl CoreCaches {
         match (self, levels) {
             // Of the lines in its own L2 there is a copy too.
             (Self::Simulated(_), Some(Levels { last, .. })) => {
-                last.copies.contains(line) || last.lines.contains(Hashed::new(line))
+                let line = Hashed::new(line);
+                last.copies.contains(line) || last.lines.contains(line)
             }
             _ => false,
         }

@@ -1,103 +1,96 @@
 //! How many cores' private caches have a line.
 
-use super::network::mix;
+use super::placement::PAGE_LINES_LOG2;
+use super::sets::Hashed;
 
-/// Bits of an entry that are its line; the others are its copies, less one.
-const LINE_BITS: u32 = 58;
-const LINE: u64 = (1 << LINE_BITS) - 1;
-/// No line: addresses end far below the last one that an entry can name.
+const PAGE_LINES: usize = 1 << PAGE_LINES_LOG2;
+/// No page: addresses end far below the last one that a number can name.
 const FREE: u64 = u64::MAX;
-const PLACES_MIN: usize = 1024;
+const PAGES_MIN: usize = 64;
 
-/// Counts by line: a table that is searched from where the hash of a line points, at most half full.
+/// Counts by line, those of a page together: a table of pages that is searched from where the hash of a page
+/// points, at most half full.
 #[derive(Debug)]
 pub(crate) struct Copies {
-    entries: Box<[u64]>,
-    lines: usize,
+    pages: Box<[u64]>,
+    counts: Box<[[u8; PAGE_LINES]]>,
+    /// Pages in the table. One whose lines are all gone leaves it when it gets too small.
+    taken: usize,
 }
 
 impl Copies {
     pub(crate) fn new() -> Self {
+        Self::with_places(PAGES_MIN)
+    }
+
+    fn with_places(places: usize) -> Self {
         Self {
-            entries: vec![FREE; PLACES_MIN].into(),
-            lines: 0,
+            pages: vec![FREE; places].into(),
+            counts: vec![[0; PAGE_LINES]; places].into(),
+            taken: 0,
         }
     }
 
+    /// Where the page of a line is, or would be.
     #[inline]
-    fn home(&self, line: u64) -> usize {
-        mix(line) as usize & (self.entries.len() - 1)
-    }
-
-    #[inline]
-    fn after(&self, place: usize) -> usize {
-        (place + 1) & (self.entries.len() - 1)
-    }
-
-    /// Where the line is, or would be.
-    #[inline]
-    fn find(&self, line: u64) -> usize {
-        let mut place = self.home(line);
-        while self.entries[place] != FREE && self.entries[place] & LINE != line {
-            place = self.after(place);
+    fn find(&self, line: Hashed) -> usize {
+        let last = self.pages.len() - 1;
+        let mut place = line.hash as usize & last;
+        while self.pages[place] != line.page() && self.pages[place] != FREE {
+            place = (place + 1) & last;
         }
         place
     }
 
     #[inline]
-    pub(crate) fn contains(&self, line: u64) -> bool {
-        self.entries[self.find(line)] != FREE
+    pub(crate) fn contains(&self, line: Hashed) -> bool {
+        // Places without a page have no copies of its lines.
+        self.counts[self.find(line)][line.in_page()] > 0
     }
 
     /// Notes one copy more; true if it is the only one.
     #[inline]
-    pub(crate) fn add(&mut self, line: u64) -> bool {
+    pub(crate) fn add(&mut self, line: Hashed) -> bool {
         let place = self.find(line);
-        if self.entries[place] != FREE {
-            self.entries[place] += 1 << LINE_BITS;
-            return false;
+        let count = &mut self.counts[place][line.in_page()];
+        *count += 1;
+        let is_only = *count == 1;
+        if self.pages[place] == FREE {
+            self.pages[place] = line.page();
+            self.taken += 1;
+            if self.taken * 2 > self.pages.len() {
+                self.grow();
+            }
         }
-        self.entries[place] = line;
-        self.lines += 1;
-        if self.lines * 2 > self.entries.len() {
-            self.grow();
-        }
-        true
+        is_only
     }
 
     /// Notes that a copy is gone.
     #[inline]
-    pub(crate) fn drop_one(&mut self, line: u64) {
-        let mut hole = self.find(line);
-        if self.entries[hole] == FREE {
-            return;
-        }
-        if self.entries[hole] > LINE {
-            self.entries[hole] -= 1 << LINE_BITS;
-            return;
-        }
-        // Lines behind that were pushed away by this one move up.
-        self.lines -= 1;
-        let mut place = self.after(hole);
-        while self.entries[place] != FREE {
-            let home = self.home(self.entries[place] & LINE);
-            let last = self.entries.len() - 1;
-            if place.wrapping_sub(home) & last >= place.wrapping_sub(hole) & last {
-                self.entries[hole] = self.entries[place];
-                hole = place;
-            }
-            place = self.after(place);
-        }
-        self.entries[hole] = FREE;
+    pub(crate) fn drop_one(&mut self, line: Hashed) {
+        let place = self.find(line);
+        let count = &mut self.counts[place][line.in_page()];
+        *count = count.saturating_sub(1);
     }
 
+    /// Makes a table with room for as many pages again as there are lines of.
     #[cold]
     fn grow(&mut self) {
-        let larger = vec![FREE; 4 * self.entries.len()].into();
-        let entries = std::mem::replace(&mut self.entries, larger);
-        for entry in entries.into_iter().filter(|entry| *entry != FREE) {
-            let place = self.find(entry & LINE);
-            self.entries[place] = entry;
+        let has_lines = |counts: &[u8; PAGE_LINES]| counts.iter().any(|count| *count > 0);
+        let kept = self
+            .counts
+            .iter()
+            .filter(|counts| has_lines(counts))
+            .count();
+        let larger = Self::with_places((4 * kept).next_power_of_two().max(PAGES_MIN));
+        let smaller = std::mem::replace(self, larger);
+        for (page, counts) in smaller.pages.into_iter().zip(smaller.counts) {
+            if has_lines(&counts) {
+                let place = self.find(Hashed::new(page << PAGE_LINES_LOG2));
+                self.pages[place] = page;
+                self.counts[place] = counts;
+                self.taken += 1;
+            }
         }
     }
 }
@@ -113,16 +106,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn copies_are_counted_as_a_map_does(steps in vec((any::<bool>(), 0_u64..2_000), 1..6_000)) {
+        fn copies_are_counted_as_a_map_does(steps in vec((any::<bool>(), 0_u64..20_000), 1..6_000)) {
             let mut copies = Copies::new();
             let mut expected = HashMap::<u64, u32>::new();
             for (add, line) in steps {
                 if add && expected.get(&line).is_none_or(|count| *count < 64) {
                     let count = expected.entry(line).or_default();
                     *count += 1;
-                    prop_assert_eq!(copies.add(line), *count == 1);
+                    prop_assert_eq!(copies.add(Hashed::new(line)), *count == 1);
                 } else if !add {
-                    copies.drop_one(line);
+                    copies.drop_one(Hashed::new(line));
                     if let Some(count) = expected.get_mut(&line) {
                         *count -= 1;
                         if *count == 0 {
@@ -130,10 +123,9 @@ mod tests {
                         }
                     }
                 }
-                prop_assert_eq!(copies.contains(line), expected.contains_key(&line));
+                prop_assert_eq!(copies.contains(Hashed::new(line)), expected.contains_key(&line));
             }
-            prop_assert_eq!(copies.lines, expected.len());
-            prop_assert!((0..2_000).all(|line| copies.contains(line) == expected.contains_key(&line)));
+            prop_assert!((0..20_000).all(|line| copies.contains(Hashed::new(line)) == expected.contains_key(&line)));
         }
     }
 }

@@ -163,8 +163,8 @@ pub(crate) struct Network {
     admitted_at: Ps,
     devices: Vec<Device>,
     channels: Vec<Channel>,
-    /// When each channel gives back its next entry, or [`NEVER`].
-    next_releases: Vec<Ps>,
+    /// Channels that have entries, and when each gives back its next one.
+    next_releases: Vec<(Ps, usize)>,
     occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
 }
@@ -202,7 +202,7 @@ impl Network {
             entries,
             in_use: 0,
             admitted_at: 0,
-            next_releases: vec![NEVER; channels.len()],
+            next_releases: Vec::with_capacity(channels.len()),
             channels,
             devices,
             occupancy_ps: 0,
@@ -239,7 +239,7 @@ impl Network {
         }
         let spread = ((hash & 0xffff) * channel.times.spread) >> 16;
         if channel.push(release) {
-            self.next_releases[index] = release;
+            self.next_releases.push((release, index));
         }
         self.in_use += 1;
         self.occupancy_ps += release - admitted;
@@ -301,12 +301,19 @@ impl Network {
     fn admit_to_full(&mut self, mut at: Ps) -> Ps {
         loop {
             let mut first = NEVER;
-            for (next, channel) in self.next_releases.iter_mut().zip(&mut self.channels) {
-                while *next <= at {
-                    *next = channel.pop();
-                    self.in_use -= 1;
+            let mut place = 0;
+            while let Some((next, channel)) = self.next_releases.get_mut(place) {
+                if *next <= at {
+                    let (count, release) = self.channels[*channel].pop_until(at);
+                    self.in_use -= count;
+                    *next = release;
+                    if release == NEVER {
+                        self.next_releases.swap_remove(place);
+                        continue;
+                    }
                 }
                 first = first.min(*next);
+                place += 1;
             }
             if self.in_use < self.entries {
                 return at;
@@ -394,14 +401,20 @@ impl Channel {
         self.tail == self.head + 1
     }
 
-    /// Takes the next entry that is given back, and returns when the one after it is.
+    /// Takes the entries that are given back up to `at`: how many, and when the next one is.
     #[inline]
-    fn pop(&mut self) -> Ps {
-        self.head += 1;
-        if self.head == self.tail {
-            return NEVER;
+    fn pop_until(&mut self, at: Ps) -> (u32, Ps) {
+        let ring = self.releases.len() - 1;
+        let mut count = 0;
+        while self.head != self.tail {
+            let release = self.releases[self.head & ring];
+            if release > at {
+                return (count, release);
+            }
+            self.head += 1;
+            count += 1;
         }
-        self.releases[self.head & (self.releases.len() - 1)]
+        (count, NEVER)
     }
 }
 

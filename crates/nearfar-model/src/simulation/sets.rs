@@ -12,7 +12,8 @@ const WAYS_MAX: usize = 16;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hashed {
     pub line: u64,
-    hash: u64,
+    /// Of the page.
+    pub hash: u64,
 }
 
 impl Hashed {
@@ -24,6 +25,16 @@ impl Hashed {
         }
     }
 
+    #[inline]
+    pub(crate) fn page(self) -> u64 {
+        self.line >> PAGE_LINES_LOG2
+    }
+
+    #[inline]
+    pub(crate) fn in_page(self) -> usize {
+        self.line as usize & ((1 << PAGE_LINES_LOG2) - 1)
+    }
+
     /// Eight bits of the hash, and never what a way without a line has; nor 1, which the search for
     /// a tag may take for one where it stands above the tag.
     #[inline]
@@ -32,7 +43,7 @@ impl Hashed {
     }
 }
 
-/// A set. Its lines are looked at only where tags agree.
+/// A set without its lines, which are looked at only where tags agree.
 #[derive(Debug, Clone, Copy)]
 struct Set {
     /// Ways from the most to the least recently used, four bits each, lowest first; ways that have
@@ -40,8 +51,6 @@ struct Set {
     order: u64,
     /// The tags of the ways, a byte each.
     tags: [u64; 2],
-    /// The line of every way, in its top bit whether it was modified.
-    lines: [u64; WAYS_MAX],
 }
 
 const TAG_ONES: u64 = 0x0101_0101_0101_0101;
@@ -53,20 +62,19 @@ impl Set {
     const EMPTY: Self = Self {
         order: 0xfedc_ba98_7654_3210,
         tags: [0; 2],
-        lines: [INVALID; WAYS_MAX],
     };
 
-    /// The way that has the line.
+    /// The first way that `is_there` says has the line, of those whose tags are the line's.
     #[inline]
-    fn find(&self, line: Hashed) -> Option<usize> {
+    fn find(&self, line: Hashed, is_there: impl Fn(usize) -> bool) -> Option<usize> {
         let tag = u64::from(line.tag()) * TAG_ONES;
         for (word, tags) in self.tags.iter().enumerate() {
             let differs = tags ^ tag;
             let mut equal = differs.wrapping_sub(TAG_ONES) & !differs & TAG_TOPS;
             while equal != 0 {
                 let way = word * 8 + equal.trailing_zeros() as usize / 8;
-                if self.lines[way % WAYS_MAX] & !DIRTY == line.line {
-                    return Some(way % WAYS_MAX);
+                if is_there(way) {
+                    return Some(way);
                 }
                 equal &= equal - 1;
             }
@@ -115,6 +123,9 @@ impl Set {
 pub(crate) struct Cache {
     ways: u32,
     sets: Box<[Set]>,
+    /// The lines of the first way of all sets, of the second one, and so on; in their top bits whether they were
+    /// modified. Lines that follow each other are in sets that do, and mostly in the same way.
+    lines: Box<[u64]>,
 }
 
 impl Cache {
@@ -122,11 +133,26 @@ impl Cache {
     /// sets of fewer.
     pub(crate) fn new(bytes: u64, ways: u32) -> Self {
         let ways = ways / ways.div_ceil(WAYS_MAX as u32);
-        let sets = (bytes / 64 / u64::from(ways)).max(1);
+        let sets = (bytes / 64 / u64::from(ways)).max(1) as usize;
         Self {
             ways,
-            sets: vec![Set::EMPTY; sets as usize].into(),
+            sets: vec![Set::EMPTY; sets].into(),
+            lines: vec![INVALID; sets * ways as usize].into(),
         }
+    }
+
+    /// Where the line that the set has in this way is noted.
+    #[inline]
+    fn place(&self, set: usize, way: usize) -> usize {
+        way * self.sets.len() + set
+    }
+
+    /// The way of the set that has the line.
+    #[inline]
+    fn find(&self, set: usize, line: Hashed) -> Option<usize> {
+        self.sets[set].find(line, |way| {
+            self.lines[self.place(set, way)] & !DIRTY == line.line
+        })
     }
 
     #[inline]
@@ -149,13 +175,13 @@ impl Cache {
     #[inline]
     pub(crate) fn touch(&mut self, line: Hashed, dirty: bool) -> bool {
         let set = self.set_of(line);
-        let set = &mut self.sets[set];
-        let Some(way) = set.find(line) else {
+        let Some(way) = self.find(set, line) else {
             return false;
         };
         if dirty {
-            set.lines[way] |= DIRTY;
+            self.lines[self.place(set, way)] |= DIRTY;
         }
+        let set = &mut self.sets[set];
         if set.order & 0xf != way as u64 {
             set.raise(set.rank(way), way);
         }
@@ -166,30 +192,32 @@ impl Cache {
     /// modified.
     #[inline]
     pub(crate) fn insert(&mut self, line: Hashed, dirty: bool) -> Option<(u64, bool)> {
-        let set = self.set_of(line);
+        let at = self.set_of(line);
         let last = self.ways - 1;
-        let set = &mut self.sets[set];
+        let set = &mut self.sets[at];
         let way = (set.order >> (4 * last) & 0xf) as usize;
         set.raise(last, way);
         set.set_tag(way, line.tag());
         let entry = line.line | if dirty { DIRTY } else { 0 };
-        let leaves = std::mem::replace(&mut set.lines[way], entry);
+        let place = self.place(at, way);
+        let leaves = std::mem::replace(&mut self.lines[place], entry);
         (leaves != INVALID).then_some((leaves & !DIRTY, leaves & DIRTY != 0))
     }
 
     /// Whether the line is there; changes nothing.
     #[inline]
     pub(crate) fn contains(&self, line: Hashed) -> bool {
-        self.sets[self.set_of(line)].find(line).is_some()
+        self.find(self.set_of(line), line).is_some()
     }
 
     /// Takes a line out; whether it was modified, or `None` if it was not there.
     #[inline]
     pub(crate) fn remove(&mut self, line: Hashed) -> Option<bool> {
-        let set = self.set_of(line);
-        let set = &mut self.sets[set];
-        let way = set.find(line)?;
-        let entry = std::mem::replace(&mut set.lines[way], INVALID);
+        let at = self.set_of(line);
+        let way = self.find(at, line)?;
+        let place = self.place(at, way);
+        let entry = std::mem::replace(&mut self.lines[place], INVALID);
+        let set = &mut self.sets[at];
         set.lower(set.rank(way), way, self.ways);
         set.set_tag(way, 0);
         Some(entry & DIRTY != 0)
