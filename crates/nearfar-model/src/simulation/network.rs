@@ -57,6 +57,8 @@ struct Way {
     /// For how much longer than its service it holds its entry of the table.
     holds: Ps,
     service: Ps,
+    /// From its turn until it is acknowledged.
+    acknowledged: Ps,
     /// Parts of a picosecond that each picosecond of backlog adds to the service.
     slowdown: u64,
 }
@@ -85,6 +87,7 @@ impl Way {
             back: idle - idle / 2,
             holds: 0,
             service,
+            acknowledged: service + (idle - idle / 2),
             slowdown: parts(slowdown, SLOWDOWN_LOG2),
         }
     }
@@ -298,28 +301,41 @@ impl Network {
 
     /// Entries that were given back are counted only when the table seems full.
     #[inline(never)]
-    fn admit_to_full(&mut self, mut at: Ps) -> Ps {
-        loop {
-            let mut first = NEVER;
-            let mut place = 0;
-            while let Some((next, channel)) = self.next_releases.get_mut(place) {
-                if *next <= at {
-                    let (count, release) = self.channels[*channel].pop_until(at);
-                    self.in_use -= count;
-                    *next = release;
-                    if release == NEVER {
-                        self.next_releases.swap_remove(place);
-                        continue;
-                    }
+    fn admit_to_full(&mut self, at: Ps) -> Ps {
+        let mut first = (NEVER, 0);
+        let mut place = 0;
+        while let Some((next, _)) = self.next_releases.get(place) {
+            let mut next = *next;
+            if next <= at {
+                next = self.take_back(place, at);
+                if next == NEVER {
+                    self.next_releases.swap_remove(place);
+                    continue;
                 }
-                first = first.min(*next);
-                place += 1;
             }
-            if self.in_use < self.entries {
-                return at;
+            if next < first.0 {
+                first = (next, place);
             }
-            at = first;
+            place += 1;
         }
+        if self.in_use < self.entries {
+            return at;
+        }
+        let (at, place) = first;
+        if self.take_back(place, at) == NEVER {
+            self.next_releases.swap_remove(place);
+        }
+        at
+    }
+
+    /// Takes back what a channel gives until `at`, and returns when it gives the next entry.
+    #[inline]
+    fn take_back(&mut self, place: usize, at: Ps) -> Ps {
+        let (next, channel) = &mut self.next_releases[place];
+        let (count, release) = self.channels[*channel].pop_until(at);
+        self.in_use -= count;
+        *next = release;
+        release
     }
 }
 
@@ -347,29 +363,17 @@ impl Channel {
     /// of its way, and when it gives back the entry.
     #[inline]
     fn serve(&mut self, admitted: Ps, asked: Asked, hash: u64) -> (Ps, Ps) {
-        let kind = usize::from(asked.is_write());
-        let way = &self.times.ways[kind];
-        let arrival = admitted + way.out;
-        let queued = arrival.max(self.free_at);
-        let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
-        let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
-        let service = scaled(slowed, share, SHARE_LOG2);
-        // A write is acknowledged when it is buffered: only its place in the queue waits for
-        // refresh.
-        let acknowledged = queued + way.service + way.back;
-        let holds = way.holds;
-        let mut start = queued;
-        if queued >= self.refresh_at {
-            start = self.refresh(queued);
-        }
-        self.free_at = start + service;
-        self.lines[kind] += 1;
-        let release = self.free_at + holds;
-        self.last_release = self.last_release.max(release);
+        let (queued, release) = if asked.is_write() {
+            self.serve_as::<1>(admitted, hash)
+        } else {
+            self.serve_as::<0>(admitted, hash)
+        };
         let done = match asked {
             Asked::Read => release,
             Asked::Ownership => release + self.times.ownership,
-            Asked::Write | Asked::Post => acknowledged,
+            // A write is acknowledged when it is buffered: only its place in the queue waits for
+            // refresh.
+            Asked::Write | Asked::Post => queued + self.times.ways[1].acknowledged,
             // Its line has room in the last level once the device has taken it.
             Asked::WriteBack => {
                 self.write_backs += 1;
@@ -377,6 +381,27 @@ impl Channel {
             }
         };
         (done, self.last_release)
+    }
+
+    /// Serves a read (0) or a write (1): when its turn is, and its release.
+    #[inline]
+    fn serve_as<const KIND: usize>(&mut self, admitted: Ps, hash: u64) -> (Ps, Ps) {
+        let way = &self.times.ways[KIND];
+        let arrival = admitted + way.out;
+        let queued = arrival.max(self.free_at);
+        let slowed = way.service + scaled(queued - arrival, way.slowdown, SLOWDOWN_LOG2);
+        let share = self.times.shortest + self.times.step * (hash >> 40 & 0xffff);
+        let service = scaled(slowed, share, SHARE_LOG2);
+        let holds = way.holds;
+        let mut start = queued;
+        if queued >= self.refresh_at {
+            start = self.refresh(queued);
+        }
+        self.free_at = start + service;
+        self.lines[KIND] += 1;
+        let release = self.free_at + holds;
+        self.last_release = self.last_release.max(release);
+        (queued, release)
     }
 
     /// When a request whose turn is at `at` begins, after the refreshes that are due.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::network::{Asked, DeviceIndex};
 use super::time::Ps;
 
-/// Parts of a round into which requests are sorted first.
+/// Most parts of a round into which requests are sorted first.
 const BUCKETS: usize = 512;
 
 /// Where a prefetched line is noted by its core (see [`super::prefetch::Streams`]).
@@ -123,21 +123,23 @@ impl Requests {
         }
     }
 
-    /// By buckets first, then by insertion, which has little left to do.
+    /// By buckets first, about as many as there are requests, then by insertion, which has little left to do.
     fn sort(&mut self, start: Ps, length: Ps) {
-        let shift = (length / BUCKETS as u64 + 1).next_power_of_two().ilog2();
-        let bucket = |at: Ps| ((at - start) >> shift) as usize % BUCKETS;
-        self.buckets.fill(0);
+        let count = self.list.len().next_power_of_two().clamp(16, BUCKETS);
+        let buckets = &mut self.buckets[..count];
+        let shift = (length / count as u64 + 1).next_power_of_two().ilog2();
+        let bucket = |at: Ps| ((at - start) >> shift) as usize & (count - 1);
+        buckets.fill(0);
         for request in &self.list {
-            self.buckets[bucket(request.time)] += 1;
+            buckets[bucket(request.time)] += 1;
         }
         let mut sum = 0;
-        for count in self.buckets.iter_mut() {
+        for count in buckets.iter_mut() {
             sum += std::mem::replace(count, sum);
         }
         self.order.resize(self.list.len(), 0);
         for (index, request) in self.list.iter().enumerate() {
-            let place = &mut self.buckets[bucket(request.time)];
+            let place = &mut buckets[bucket(request.time)];
             self.order[*place as usize] = (request.time - start) << 32 | index as u64;
             *place += 1;
         }

@@ -56,6 +56,13 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// A load that waits for nothing and that nobody has asked the time of, as most are.
+    #[inline]
+    pub(crate) fn is_plain_load(&self) -> bool {
+        const FLAGS: u8 = flags::SEEN_AHEAD | flags::FILL_BUFFER;
+        self.action == Action::Load && self.flags == FLAGS
+    }
+
     /// Its core time, as long as instructions take it.
     #[inline]
     pub(crate) fn instructions(&self) -> Ps {
@@ -63,6 +70,54 @@ impl Slot {
             Action::Refill => 0,
             _ => Ps::from(self.compute),
         }
+    }
+
+    /// The first line of an operation whose accesses take `first_line` with it, and how many come behind it.
+    /// `last` is the last line of the thread's operation before, and then of this one.
+    #[inline]
+    fn begin(operation: &Operation, first_line: u32, last: &mut u64) -> (Self, u64) {
+        let kind = &KINDS[operation.access as usize];
+        let line = operation.address >> LINE_BYTES_LOG2;
+        let mut slot = Self {
+            line,
+            compute: operation.compute_ps + first_line * u32::from(kind.takes_time),
+            bytes: operation.bytes as u16 & kind.bytes,
+            action: kind.action,
+            flags: kind.flags
+                | Self::demands(operation)
+                | u8::from(operation.depends) * flags::DEPENDS,
+        };
+        let mut more = 0;
+        if kind.has_lines {
+            let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
+            let end = in_line + u64::from(operation.bytes);
+            if end > 1 << LINE_BYTES_LOG2 {
+                more = (end - 1) >> LINE_BYTES_LOG2;
+                slot.bytes = (u64::from(slot.bytes) / (more + 1)) as u16;
+            }
+            if std::mem::replace(last, line + more) == line {
+                slot.repeat();
+            }
+        }
+        (slot, more)
+    }
+
+    /// The line behind this first one of an operation: of the others, none waits for what was before.
+    #[inline]
+    fn behind(self, operation: &Operation, line_ps: u32) -> Self {
+        let kind = &KINDS[operation.access as usize];
+        Self {
+            line: self.line + 1,
+            compute: line_ps,
+            action: kind.action,
+            flags: kind.flags | Self::demands(operation),
+            ..self
+        }
+    }
+
+    #[inline]
+    fn demands(operation: &Operation) -> u8 {
+        u8::from(operation.fenced) * flags::FENCED | u8::from(operation.sampled) * flags::SAMPLED
     }
 
     /// The line is that of the operation before: they are parts of one, where caches are not simulated.
@@ -168,14 +223,15 @@ pub(crate) struct Window {
     first_line: u32,
     line: u32,
     /// Lines that are seen ahead of the head.
-    ahead: u8,
+    ahead: usize,
     /// Lines of the last operation that have no slot yet, and the first of them.
     entering: u64,
     rest: Slot,
     slots: Box<[Slot; SLOTS]>,
-    head: u8,
-    seen: u8,
-    tail: u8,
+    /// Counts of slots, which are places in the ring modulo its length.
+    head: usize,
+    seen: usize,
+    tail: usize,
 }
 
 impl Window {
@@ -200,7 +256,7 @@ impl Window {
             turn: 0,
             first_line: (access + line) as u32,
             line: line as u32,
-            ahead: ahead.min(SLOTS as u32 / 2) as u8,
+            ahead: (ahead as usize).min(SLOTS / 2),
             entering: 0,
             rest: empty,
             slots: Box::new([empty; SLOTS]),
@@ -217,37 +273,35 @@ impl Window {
 
     #[inline]
     pub(crate) fn head(&self) -> &Slot {
-        &self.slots[usize::from(self.head)]
+        &self.slots[self.head % SLOTS]
     }
 
     #[inline]
     pub(crate) fn drop_head(&mut self) {
-        self.head = self.head.wrapping_add(1);
+        self.head += 1;
     }
 
     /// Whether a line behind the head is to be brought from memory.
     #[inline]
     pub(crate) fn awaits(&self, line: u64) -> bool {
-        let behind = 1..self.tail.wrapping_sub(self.head);
-        behind
-            .map(|place| &self.slots[usize::from(self.head.wrapping_add(place))])
+        (self.head + 1..self.tail)
+            .map(|place| &self.slots[place % SLOTS])
             .any(|slot| slot.line == line && matches!(slot.action, Action::Load | Action::Store))
     }
 
     /// The next slot that prefetchers see, and whether it is ahead of the head.
     #[inline]
     pub(crate) fn unseen(&self) -> Option<(&Slot, bool)> {
-        let filled = self.tail.wrapping_sub(self.head);
-        let end = self.head.wrapping_add(filled.min(self.ahead));
-        (self.seen != end).then(|| {
-            let slot = &self.slots[usize::from(self.seen)];
+        let end = self.tail.min(self.head + self.ahead);
+        (self.seen < end).then(|| {
+            let slot = &self.slots[self.seen % SLOTS];
             (slot, self.seen != self.head)
         })
     }
 
     #[inline]
     pub(crate) fn mark_seen(&mut self) {
-        self.seen = self.seen.wrapping_add(1);
+        self.seen += 1;
     }
 
     /// Fills all slots; `look_up` tells where the caches have a line.
@@ -273,24 +327,62 @@ impl Window {
 
     #[inline(never)]
     fn fill_all(&mut self) {
-        while usize::from(self.filled()) < SLOTS - 1 {
+        while self.filled() < SLOTS {
             let is_needed = self.filled() <= self.ahead;
-            let Some(slot) = self.enter_line(is_needed) else {
+            if self.entering > 0 {
+                self.fill_with_rest();
+            } else if let [thread] = &self.threads[..]
+                && thread.next < thread.operations.len()
+            {
+                self.fill_from_only_thread();
+            } else if let Some(slot) = self.enter(is_needed) {
+                self.push(slot);
+            } else {
                 return;
-            };
-            self.push(slot);
+            }
         }
     }
 
+    /// Lets all lines of the last operation enter that have room.
+    fn fill_with_rest(&mut self) {
+        let count = self.entering.min((SLOTS - self.filled()) as u64);
+        let mut slot = self.rest;
+        for _ in 0..count {
+            self.push(slot);
+            slot.line += 1;
+        }
+        self.rest.line = slot.line;
+        self.entering -= count;
+    }
+
+    /// Lets operations enter, up to one of several lines, until no more have room.
+    fn fill_from_only_thread(&mut self) {
+        let room = SLOTS - self.filled();
+        let thread = &mut self.threads[0];
+        let mut tail = self.tail;
+        for operation in thread.operations[thread.next..].iter().take(room) {
+            thread.next += 1;
+            let (slot, more) = Slot::begin(operation, self.first_line, &mut thread.last_line);
+            self.slots[tail % SLOTS] = slot;
+            tail += 1;
+            if more > 0 {
+                self.entering = more;
+                self.rest = slot.behind(operation, self.line);
+                break;
+            }
+        }
+        self.tail = tail;
+    }
+
     #[inline]
-    fn filled(&self) -> u8 {
-        self.tail.wrapping_sub(self.head)
+    fn filled(&self) -> usize {
+        self.tail - self.head
     }
 
     #[inline]
     fn push(&mut self, slot: Slot) {
-        self.slots[usize::from(self.tail)] = slot;
-        self.tail = self.tail.wrapping_add(1);
+        self.slots[self.tail % SLOTS] = slot;
+        self.tail += 1;
     }
 
     /// The next line of the last operation, or the first of the next one. `None` if there is none, or if a
@@ -306,54 +398,9 @@ impl Window {
         Some(slot)
     }
 
-    /// Begins with the next operation: its first line.
+    /// Begins with the next operation of all threads in turn: its first line.
     #[inline]
     fn enter(&mut self, needed: bool) -> Option<Slot> {
-        let (operation, turn) = self.next_operation(needed)?;
-        let kind = &KINDS[operation.access as usize];
-        let line = operation.address >> LINE_BYTES_LOG2;
-        let mut slot = Slot {
-            line,
-            compute: operation.compute_ps + self.first_line * u32::from(kind.takes_time),
-            bytes: operation.bytes as u16 & kind.bytes,
-            action: kind.action,
-            flags: kind.flags
-                | (u8::from(operation.depends) * flags::DEPENDS)
-                | (u8::from(operation.fenced) * flags::FENCED)
-                | (u8::from(operation.sampled) * flags::SAMPLED),
-        };
-        if !kind.has_lines {
-            return Some(slot);
-        }
-        let in_line = operation.address & ((1 << LINE_BYTES_LOG2) - 1);
-        let end = in_line + u64::from(operation.bytes);
-        let mut last = line;
-        if end > 1 << LINE_BYTES_LOG2 {
-            last = self.enter_lines(&mut slot, end);
-        }
-        if std::mem::replace(&mut self.threads[turn].last_line, last) == line {
-            slot.repeat();
-        }
-        Some(slot)
-    }
-
-    /// Notes the lines behind the first, of which it returns the last.
-    #[inline]
-    fn enter_lines(&mut self, first: &mut Slot, end: u64) -> u64 {
-        self.entering = (end - 1) >> LINE_BYTES_LOG2;
-        first.bytes = (u64::from(first.bytes) / (self.entering + 1)) as u16;
-        self.rest = Slot {
-            line: first.line + 1,
-            compute: self.line,
-            flags: first.flags & !flags::DEPENDS,
-            ..*first
-        };
-        first.line + self.entering
-    }
-
-    /// The next operation of all threads in turn, and the thread.
-    #[inline]
-    fn next_operation(&mut self, needed: bool) -> Option<(Operation, usize)> {
         let mut turn = self.turn;
         for _ in 0..self.threads.len() {
             turn += 1;
@@ -367,11 +414,17 @@ impl Window {
                 }
                 thread.list_operations();
             }
-            if let Some(operation) = thread.operations.get(thread.next) {
-                thread.next += 1;
-                self.turn = turn;
-                return Some((*operation, turn));
+            let Some(operation) = thread.operations.get(thread.next) else {
+                continue;
+            };
+            thread.next += 1;
+            self.turn = turn;
+            let (slot, more) = Slot::begin(operation, self.first_line, &mut thread.last_line);
+            if more > 0 {
+                self.entering = more;
+                self.rest = slot.behind(operation, self.line);
             }
+            return Some(slot);
         }
         None
     }

@@ -13,6 +13,9 @@ impl VirtualCore {
     #[inline]
     pub(super) fn issue<const CACHED: bool>(&mut self, now: Ps, shared: &mut Shared) -> bool {
         let slot = *self.window.head();
+        if !CACHED && slot.is_plain_load() && self.slots.is_none() {
+            return self.issue_plain_load(now, slot, shared);
+        }
         let since = (
             shared.requests.len() - self.first_request,
             self.waiting.len(),
@@ -71,6 +74,43 @@ impl VirtualCore {
         if CACHED && !self.evicted.is_empty() {
             self.write_evicted(now, shared);
         }
+        true
+    }
+
+    /// As [`Self::issue`], of a plain load where no cache is looked up.
+    #[inline]
+    fn issue_plain_load(&mut self, now: Ps, slot: Slot, shared: &mut Shared) -> bool {
+        let (page, in_page) = (slot.line >> PAGE_LINES_LOG2, line_in_page(slot.line));
+        let stream = self.streams.find(page);
+        let ready = stream.and_then(|at| self.streams.take(at, in_page));
+        if ready.is_none() && self.is_l2_full(now) {
+            return false;
+        }
+        self.fill_buffers.take();
+        let done = match ready {
+            Some(mark) if mark & UNANSWERED != 0 => self.wait(now, mark | AFTER_ANSWER, slot.flags),
+            Some(ready) => {
+                let done = ready.max(now) + self.limits.l2_hit;
+                self.complete(now, done, slot.flags);
+                done
+            }
+            None => {
+                let device = match stream {
+                    Some(at) => self.streams.get(at).device,
+                    None => shared.map.device(page),
+                };
+                self.l2_taken += 1;
+                self.unanswered += 1;
+                let target = Target::new(slot.line, device);
+                self.ask(now, target, Asked::Read, Purpose::Load, shared)
+            }
+        };
+        self.in_flight.insert(slot.line, done);
+        self.chain.add(done);
+        self.counts.bytes[0] += u64::from(slot.bytes);
+        self.counts.lines += 1;
+        self.issued_at = now;
+        self.window.drop_head();
         true
     }
 
