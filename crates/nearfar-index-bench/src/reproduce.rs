@@ -99,6 +99,14 @@ impl BPlusTrees {
         Ok(())
     }
 
+    /// Instructions of a tree's operations.
+    fn counted(&self, node_bytes: usize) -> Result<Counted, PlacedError> {
+        Ok(match self.search {
+            Search::Bisection => Counted::bisected(),
+            Search::Samples => Counted::of(Contestant::BPlusTree { node_bytes })?,
+        })
+    }
+
     fn run(&mut self, run: &TreeRun, machine: &Machine) -> Result<Measured, PlacedError> {
         self.make(run.node_bytes)?;
         self.fresh += FRESH_STEP;
@@ -110,15 +118,11 @@ impl BPlusTrees {
             field: "workload",
             reason: error.to_string(),
         })?;
-        let contestant = Contestant::BPlusTree {
-            node_bytes: run.node_bytes,
-        };
         let in_place = InPlace {
-            contestant,
-            counted: match self.search {
-                Search::Bisection => Counted::bisected(),
-                Search::Samples => Counted::of(contestant)?,
+            contestant: Contestant::BPlusTree {
+                node_bytes: run.node_bytes,
             },
+            counted: self.counted(run.node_bytes)?,
             workload: &workload,
             tier: match run.devices {
                 0 => (TierName::Near, 1),
@@ -164,7 +168,8 @@ impl TreeModel for BPlusTrees {
         run: &TreeRun,
         machine: &Machine,
     ) -> Result<SlotShares, Box<dyn Error + Send + Sync>> {
-        let measured = self.run(run, &machine.counting_slots())?;
+        let instructions_ns = self.counted(run.node_bytes)?.access_instructions_ns();
+        let measured = self.run(run, &machine.counting_slots(instructions_ns))?;
         Ok(measured.slot_times.shares())
     }
 }

@@ -63,6 +63,11 @@ const fn counted(
 }
 
 impl Counted {
+    /// Core time of the instructions that belong to an access of a lookup, in nanoseconds.
+    pub(crate) fn access_instructions_ns(&self) -> f64 {
+        self.get.access / INSTRUCTIONS_PER_NS
+    }
+
     /// Those of one of our trees.
     ///
     /// # Errors

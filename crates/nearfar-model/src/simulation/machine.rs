@@ -48,7 +48,7 @@ pub struct Machine {
     /// Cores that are parts of shared ones.
     parts: Parts,
     /// See [`Machine::counting_slots`].
-    pub(crate) counts_slots: bool,
+    pub(crate) counts_slots: Option<f64>,
 }
 
 /// The first cores, which are each a part of a core that threads share (see
@@ -161,7 +161,7 @@ impl Machine {
             core: simulation.core.clone(),
             tiers,
             parts: Parts { cores: 0, of: 1 },
-            counts_slots: false,
+            counts_slots: None,
         })
     }
 
@@ -220,10 +220,14 @@ impl Machine {
 
     /// The machine with simulations that count where issue slots go, which takes a little longer: see
     /// [`Simulation::slot_times`](super::Simulation::slot_times).
+    ///
+    /// An access's core time is that of its way through the core, not of instructions: of these, programs tell
+    /// as core time what they know, and `access_instructions_ns` is the core time of those that belong to an
+    /// access and that they do not tell.
     #[must_use]
-    pub fn counting_slots(&self) -> Self {
+    pub fn counting_slots(&self, access_instructions_ns: f64) -> Self {
         Self {
-            counts_slots: true,
+            counts_slots: Some(access_instructions_ns),
             ..self.clone()
         }
     }

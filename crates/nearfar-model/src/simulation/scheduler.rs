@@ -13,7 +13,7 @@ use super::placement::AddressMap;
 use super::program::Program;
 use super::requests::Requests;
 use super::sets::Cache;
-use super::slots::SlotTimes;
+use super::slots::{ReadWatch, SlotTimes};
 use super::time::{NEVER, Ps, ns, ps};
 
 /// What the request table has seen.
@@ -87,6 +87,9 @@ pub struct Simulation {
     next: Vec<Ps>,
     /// Cores of the round, and where their requests end.
     ran: Vec<(usize, usize)>,
+    /// Where slots are counted: reads under way by queues, and the queue of each core.
+    watches: Vec<ReadWatch>,
+    watch_of: Vec<usize>,
     /// Length of a round.
     round: Ps,
 }
@@ -146,12 +149,27 @@ impl Simulation {
                 let parameters = core;
                 let mut core =
                     VirtualCore::new(index, parameters, programs, caches, completes_pairs);
-                if machine.counts_slots {
-                    core.count_slots(parameters, machine.sharers_of(index));
+                if let Some(instructions_ns) = machine.counts_slots {
+                    let threads = machine.sharers_of(index);
+                    core.count_slots(parameters, threads, instructions_ns);
                 }
                 core
             })
             .collect();
+        // Threads that share caches share the queue of requests too.
+        let watch_of: Vec<usize> = (0..cores.len())
+            .map(|index| machine.caches_of(index))
+            .collect();
+        let mut watches = Vec::new();
+        if machine.counts_slots.is_some() {
+            let count = watch_of.last().map_or(0, |last| last + 1);
+            let sharers = |watch| watch_of.iter().filter(|other| **other == watch).count();
+            watches.extend(
+                (0..count).map(|watch| {
+                    ReadWatch::new(sharers(watch) as u32, machine.core.l2_queue_entries)
+                }),
+            );
+        }
         let levels = match caches {
             Caches::Streaming => None,
             Caches::Simulated => Some(Levels {
@@ -169,6 +187,8 @@ impl Simulation {
                 requests: Requests::new(),
                 locks: Locks::default(),
             },
+            watches,
+            watch_of,
             next: vec![0; cores.len()],
             ran: Vec::new(),
             cores,
@@ -199,6 +219,9 @@ impl Simulation {
         let mut times = SlotTimes::default();
         for core in &self.cores {
             times += core.slot_times();
+        }
+        for watch in &self.watches {
+            times += watch.times;
         }
         times
     }
@@ -261,6 +284,23 @@ impl Simulation {
             });
         for (index, requests_end) in &self.ran {
             self.next[*index] = self.cores[*index].settle(&self.shared.requests, *requests_end);
+        }
+        if !self.watches.is_empty() {
+            self.watch_reads();
+        }
+    }
+
+    /// Counts what was read in the round, in the order of time.
+    fn watch_reads(&mut self) {
+        let mut reads = Vec::new();
+        for (index, _) in &self.ran {
+            let watch = self.watch_of[*index];
+            let of_core = self.cores[*index].reads().iter();
+            reads.extend(of_core.map(|(at, arrival)| (*at, *arrival, watch)));
+        }
+        reads.sort_unstable();
+        for (at, arrival, watch) in reads {
+            self.watches[watch].read(at, arrival);
         }
     }
 

@@ -31,12 +31,6 @@ impl Times {
         self.first
     }
 
-    /// Those after `time`, earliest first.
-    pub(crate) fn after(&self, time: Ps) -> &[Ps] {
-        let times = &self.buffer[self.head..self.tail];
-        &times[times.partition_point(|at| *at <= time)..]
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.tail - self.head
     }
@@ -147,13 +141,6 @@ impl LazyTimes {
         dropped + self.sort_after(now)
     }
 
-    /// How many moments there are up to `time`, and those after it, earliest first.
-    pub(crate) fn parted(&mut self, time: Ps) -> (usize, &[Ps]) {
-        self.sort();
-        let after = self.sorted.after(time);
-        (self.sorted.len() - after.len(), after)
-    }
-
     #[inline(never)]
     fn sort(&mut self) {
         for time in self.fresh.drain(..) {
@@ -257,8 +244,8 @@ mod tests {
         times.insert(60);
         assert_eq!(times.drop_until(30), 3);
         times.insert(35);
-        assert_eq!(times.parted(40), (2, &[50, 60][..]));
-        assert_eq!((times.drop_until(60), times.first()), (4, NEVER));
+        assert_eq!((times.first(), times.drop_until(40)), (35, 2));
+        assert_eq!((times.drop_until(60), times.first()), (2, NEVER));
     }
 
     #[test]

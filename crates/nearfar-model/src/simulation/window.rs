@@ -85,7 +85,7 @@ impl Slot {
             action: kind.action,
             flags: kind.flags
                 | Self::demands(operation)
-                | u8::from(operation.depends) * flags::DEPENDS,
+                | (u8::from(operation.depends) * flags::DEPENDS),
         };
         let mut more = 0;
         if kind.has_lines {
@@ -117,7 +117,8 @@ impl Slot {
 
     #[inline]
     fn demands(operation: &Operation) -> u8 {
-        u8::from(operation.fenced) * flags::FENCED | u8::from(operation.sampled) * flags::SAMPLED
+        (u8::from(operation.fenced) * flags::FENCED)
+            | (u8::from(operation.sampled) * flags::SAMPLED)
     }
 
     /// The line is that of the operation before: they are parts of one, where caches are not simulated.

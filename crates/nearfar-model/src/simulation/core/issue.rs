@@ -68,6 +68,10 @@ impl VirtualCore {
         }
         self.issued_at = now;
         if let Some(slots) = &mut self.slots {
+            if is_access && slot.flags & flags::PREFETCH == 0 {
+                let is_from_memory = done & UNANSWERED != 0 || done > now + self.limits.l3_hit;
+                slots.miss(done, is_from_memory);
+            }
             slots.next();
         }
         self.window.drop_head();
@@ -245,6 +249,11 @@ impl VirtualCore {
         purpose: Purpose,
         shared: &mut Shared,
     ) -> Ps {
+        if let Some(slots) = &mut self.slots
+            && asked == Asked::Read
+        {
+            slots.ask(now);
+        }
         let place = shared.requests.push(Request {
             time: now,
             target,

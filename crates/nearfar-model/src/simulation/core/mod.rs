@@ -18,7 +18,7 @@ use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
 use super::program::Program;
 use super::requests::Requests;
-use super::slots::{SlotCounter, SlotTimes};
+use super::slots::{SlotCounter, SlotTimes, SlotUse};
 use super::time::{Ps, ps};
 use super::times::{FillBuffers, LazyTimes};
 use super::window::{Action, Window};
@@ -166,10 +166,25 @@ impl VirtualCore {
     }
 
     /// Counts where issue slots go from now on, of a core that so many threads share.
-    pub(crate) fn count_slots(&mut self, parameters: &SimulatedCores, threads: u32) {
+    pub(crate) fn count_slots(
+        &mut self,
+        parameters: &SimulatedCores,
+        threads: u32,
+        access_instructions_ns: f64,
+    ) {
         let access = parameters.access_ns + parameters.line_ns;
-        let window = ps(f64::from(parameters.window_lines) * access);
-        self.slots = Some(Box::new(SlotCounter::new(window, threads)));
+        self.slots = Some(Box::new(SlotCounter::new(SlotUse {
+            window: ps(f64::from(parameters.window_lines) * access),
+            threads,
+            access: ps(access),
+            access_instructions: ps(access_instructions_ns.min(access)),
+        })));
+    }
+
+    /// When lines of the last round were asked for and arrive that are to be read; nothing where slots are not
+    /// counted.
+    pub(crate) fn reads(&self) -> &[(Ps, Ps)] {
+        self.slots.as_ref().map_or(&[], |slots| &slots.reads)
     }
 
     /// Where issue slots went; nothing where they are not counted.
@@ -181,11 +196,9 @@ impl VirtualCore {
     /// Counts the time until `now`, when the head is to be issued.
     #[inline(never)]
     fn count_time(&mut self, now: Ps) {
-        let Some(slots) = &mut self.slots else { return };
-        // Places of those that have arrived are taken until somebody asks for one.
-        let (arrived, arrivals) = self.l2_queue.parted(slots.until);
-        let under_way = self.l2_taken.saturating_sub(arrived);
-        slots.count(now, self.window.head(), under_way, arrivals.iter().copied());
+        if let Some(slots) = &mut self.slots {
+            slots.count(now, self.window.head());
+        }
     }
 
     /// When the last operation so far was complete.

@@ -2,6 +2,7 @@
 
 use super::VirtualCore;
 use crate::simulation::cache::CoreCaches;
+use crate::simulation::network::Asked;
 use crate::simulation::pending::{AFTER_ANSWER, UNANSWERED};
 use crate::simulation::requests::{Purpose, Requests};
 use crate::simulation::time::{NEVER, Ps};
@@ -46,6 +47,10 @@ impl VirtualCore {
         self.chain.settle();
         if let Some(reorder) = &mut self.reorder {
             reorder.settle(answer);
+        }
+        if let Some(slots) = &mut self.slots {
+            let reads = mine.iter().filter(|request| request.asked == Asked::Read);
+            slots.settle(reads.map(|request| request.time), answer);
         }
         self.unanswered = 0;
         if self.window.is_empty() {
