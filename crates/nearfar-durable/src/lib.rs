@@ -53,7 +53,7 @@
 //! let table = Arc::new(Table::new("numbers", schema, Vec::new(), everywhere_near));
 //! let gate = CommitGate::default();
 //! let mut definition = LogTransaction::new(durability.log(), &gate)?;
-//! definition.create_table(("public", "numbers"), &table, &storage.system)?;
+//! definition.create_table(("public", "numbers"), (&table, &table.snapshot()), &storage.system)?;
 //! definition.commit()?;
 //! table.keep();
 //! database.add(&table);

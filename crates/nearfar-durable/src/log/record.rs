@@ -94,6 +94,15 @@ pub(super) enum Operation<'a> {
     DropTable {
         table: TableId,
     },
+    /// Another definition of a table, under the same number. `filled` is one row of the columns that have one value in all
+    /// rows.
+    Redefine {
+        table: TableId,
+        name: QualifiedName,
+        columns: SchemaRef,
+        sources: Vec<LoggedSource>,
+        filled: &'a [u8],
+    },
     Place {
         table: TableId,
         placements: &'a [u8],
@@ -145,6 +154,13 @@ pub(super) enum Operation<'a> {
     },
 }
 
+/// Where the values of a column come from: the column before that has this place, or the row of filled ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoggedSource {
+    Kept(u32),
+    Filled,
+}
+
 mod tag {
     pub const CREATE_TABLE: u8 = 1;
     pub const DROP_TABLE: u8 = 2;
@@ -160,23 +176,13 @@ mod tag {
     pub const INDEXES: u8 = 12;
     pub const RULES: u8 = 13;
     pub const SEQUENCE: u8 = 14;
+    pub const REDEFINE: u8 = 15;
 }
 
 impl Operation<'_> {
     pub fn write(&self, out: &mut Encoder) -> Result<(), ManifestError> {
         match self {
-            Self::CreateTable {
-                table,
-                name,
-                columns,
-                placements,
-            } => {
-                out.u8(tag::CREATE_TABLE);
-                out.u64(*table);
-                write_name(out, name);
-                encode_schema(out, columns)?;
-                out.bytes(placements);
-            }
+            Self::CreateTable { .. } | Self::Redefine { .. } => self.write_table(out)?,
             Self::DropTable { table } => write_table(out, tag::DROP_TABLE, *table),
             Self::Place { table, placements } => {
                 write_table(out, tag::PLACE, *table);
@@ -228,9 +234,61 @@ impl Operation<'_> {
         }
         Ok(())
     }
+
+    /// A table with its columns.
+    fn write_table(&self, out: &mut Encoder) -> Result<(), ManifestError> {
+        match self {
+            Self::CreateTable {
+                table,
+                name,
+                columns,
+                placements,
+            } => {
+                write_table(out, tag::CREATE_TABLE, *table);
+                write_name(out, name);
+                encode_schema(out, columns)?;
+                out.bytes(placements);
+            }
+            Self::Redefine {
+                table,
+                name,
+                columns,
+                sources,
+                filled,
+            } => {
+                write_table(out, tag::REDEFINE, *table);
+                write_name(out, name);
+                encode_schema(out, columns)?;
+                write_sources(out, sources);
+                out.bytes(filled);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 impl<'a> Operation<'a> {
+    /// A table with its columns.
+    fn read_table(tag: u8, table: TableId, input: &mut Decoder<'a>) -> Result<Self, ManifestError> {
+        let (name, columns) = (read_name(input)?, decode_schema(input)?);
+        Ok(match tag {
+            tag::REDEFINE => Self::Redefine {
+                table,
+                name,
+                columns,
+                sources: read_sources(input)?,
+                filled: input.bytes("a row of new columns")?,
+            },
+            _ => Self::CreateTable {
+                table,
+                name,
+                columns,
+                placements: input.bytes("placements")?,
+            },
+        })
+    }
+
     fn read(input: &mut Decoder<'a>) -> Result<Self, ManifestError> {
         let tag = input.u8("an operation")?;
         let table = match tag {
@@ -242,12 +300,7 @@ impl<'a> Operation<'a> {
             _ => input.u64("the number of a table")?,
         };
         Ok(match tag {
-            tag::CREATE_TABLE => Self::CreateTable {
-                table,
-                name: read_name(input)?,
-                columns: decode_schema(input)?,
-                placements: input.bytes("placements")?,
-            },
+            tag::CREATE_TABLE | tag::REDEFINE => Self::read_table(tag, table, input)?,
             tag::DROP_TABLE => Self::DropTable { table },
             tag::PLACE => Self::Place {
                 table,
@@ -299,6 +352,28 @@ impl<'a> Operation<'a> {
             }
         })
     }
+}
+
+fn write_sources(out: &mut Encoder, sources: &[LoggedSource]) {
+    out.count(sources.len());
+    for source in sources {
+        match source {
+            LoggedSource::Kept(at) => {
+                out.flag(true);
+                out.u32(*at);
+            }
+            LoggedSource::Filled => out.flag(false),
+        }
+    }
+}
+
+fn read_sources(input: &mut Decoder<'_>) -> Result<Vec<LoggedSource>, ManifestError> {
+    let count = input.count("sources of columns")?;
+    let sources = (0..count).map(|_| match input.flag("whether a column stays")? {
+        true => Ok(LoggedSource::Kept(input.u32("the place of a column")?)),
+        false => Ok(LoggedSource::Filled),
+    });
+    sources.collect()
 }
 
 /// A record's operations, one after another.

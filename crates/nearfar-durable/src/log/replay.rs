@@ -1,11 +1,12 @@
 //! Records of the log, carried out again.
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use nearfar_memory::MemorySystem;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::record::{Frame, IdRuns, Operation, QualifiedName};
+use super::record::{Frame, IdRuns, LoggedSource, Operation, QualifiedName};
 use super::rows::read_rows;
 use super::sequences::SequenceChange;
 use crate::error::{DurabilityError, DurableError};
@@ -13,7 +14,7 @@ use crate::manifest::{Decoder, decode_placements, unfilled_indexes};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::sequence::{SequenceDefinition, SequenceValue};
 use nearfar_table::table::{
-    Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
+    ColumnSource, Part, RowId, RowIdsBuilder, Snapshot, Table, TableId, delta_segment, join_small,
 };
 use nearfar_table::transaction::{Database, NewRowsBuilder};
 
@@ -113,17 +114,15 @@ impl<'a> Replay<'a> {
                 name,
                 columns,
                 placements,
-            } => {
-                let placements = self.placements(placements)?;
-                let snapshot = Snapshot::of_main(columns, Vec::new());
-                let table = Table::with_id(id, name.name.clone(), snapshot, 0, placements);
-                let table = Arc::new(table);
-                table.keep();
-                self.database.add(&table);
-                self.definitions.schemas.insert(name.schema.clone());
-                self.definitions.tables.insert(id, (name, table));
-            }
+            } => self.create_table(id, (name, columns), placements)?,
             Operation::DropTable { table } => self.drop_table(table),
+            Operation::Redefine {
+                table,
+                name,
+                columns,
+                sources,
+                filled,
+            } => self.redefine(table, (name, columns), (&sources, filled))?,
             Operation::Place { table, placements } => {
                 if let Some(table) = self.table(table)? {
                     let wanted = self.placements(placements)?;
@@ -180,11 +179,72 @@ impl<'a> Replay<'a> {
             .map_err(|error| self.error(error))
     }
 
+    fn create_table(
+        &mut self,
+        id: TableId,
+        (name, columns): (QualifiedName, SchemaRef),
+        placements: &[u8],
+    ) -> Result<(), DurableError> {
+        let placements = self.placements(placements)?;
+        let snapshot = Snapshot::of_main(columns, Vec::new());
+        let table = Table::with_id(id, name.name.clone(), snapshot, 0, placements);
+        let table = Arc::new(table);
+        table.keep();
+        self.database.add(&table);
+        // One that is written again keeps its number.
+        self.dropped.remove(&id);
+        self.definitions.schemas.insert(name.schema.clone());
+        self.definitions.tables.insert(id, (name, table));
+        Ok(())
+    }
+
     fn drop_table(&mut self, table: TableId) {
-        self.definitions.tables.remove(&table);
+        let dropped = self.definitions.tables.remove(&table);
         self.changes.remove(&table);
-        self.database.forget(table);
+        if let Some((_, dropped)) = dropped {
+            self.database.forget(&dropped);
+        }
         self.dropped.insert(table);
+    }
+
+    fn redefine(
+        &mut self,
+        id: TableId,
+        (name, columns): (QualifiedName, SchemaRef),
+        (sources, filled): (&[LoggedSource], &[u8]),
+    ) -> Result<(), DurableError> {
+        let Some(before) = self.table(id)? else {
+            return Ok(());
+        };
+        if sources.len() != columns.fields().len() {
+            return Err(self.error("columns and their sources are not equally many"));
+        }
+        let known = before.schema().fields().len();
+        let is_filled = |(source, _): &(&LoggedSource, &FieldRef)| **source == LoggedSource::Filled;
+        let fields = sources.iter().zip(columns.fields());
+        let fields = fields.filter(is_filled).map(|(_, field)| Arc::clone(field));
+        let filled_schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
+        let filled = read_rows(filled, &filled_schema).map_err(|error| self.error(error))?;
+        let mut filled = filled.columns().iter();
+        let sources = sources.iter().map(|source| match source {
+            LoggedSource::Kept(at) if (*at as usize) < known => {
+                Some(ColumnSource::Kept(*at as usize))
+            }
+            LoggedSource::Kept(_) => None,
+            LoggedSource::Filled => {
+                let value = filled.next().filter(|value| value.len() == 1)?;
+                Some(ColumnSource::Filled(Arc::clone(value)))
+            }
+        });
+        let sources = sources.collect::<Option<Vec<ColumnSource>>>();
+        let sources = sources.ok_or_else(|| self.error("a column comes from nowhere"))?;
+        let rows = (&before.snapshot(), self.database.storage());
+        let after = before.redefined((&name.name, &columns), &sources, rows)?;
+        let after = Arc::new(after);
+        after.keep();
+        self.database.add(&after);
+        self.definitions.tables.insert(id, (name, after));
+        Ok(())
     }
 
     fn drop_schema(&mut self, name: &str) {

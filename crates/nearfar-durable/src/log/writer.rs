@@ -1,12 +1,13 @@
 //! Transactions and definitions, as records of the log.
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{FieldRef, Schema};
 use nearfar_memory::MemorySystem;
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
 use super::open_log::{Log, RECORD_BYTES_MAX};
-use super::record::{FrameHeader, IDS_MAX, Operation, QualifiedName, runs_of};
+use super::record::{FrameHeader, IDS_MAX, LoggedSource, Operation, QualifiedName, runs_of};
 use super::rows::write_rows;
 use super::sequences::SequenceChange;
 use crate::error::{DurabilityError, DurableError};
@@ -14,7 +15,9 @@ use crate::manifest::{Encoder, ManifestError, encode_placements};
 use nearfar_table::error::TableError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
 use nearfar_table::sequence::{SequenceDefinition, SequenceValue};
-use nearfar_table::table::{Part, Preload, RowId, Snapshot, Table, TableId, TableRules};
+use nearfar_table::table::{
+    ColumnSource, Part, Preload, RowId, Snapshot, Table, TableId, TableRules,
+};
 use nearfar_table::transaction::{CommitGate, CommitLog, CommitRecord};
 
 /// A record that has so many bytes is appended, and another one begun.
@@ -56,14 +59,27 @@ impl<'a> LogTransaction<'a> {
         self.several.is_none() && self.record.len() == FrameHeader::BYTES
     }
 
-    /// Rows of `parts`, none of which is deleted, that are added to `table`.
+    /// Rows of `parts` that are added to `table`, but for those that are deleted.
     pub(crate) fn insert(&mut self, table: &Table, parts: &[Part]) -> Result<(), DurableError> {
         for part in parts {
             for start in (0..part.segment.rows()).step_by(ZONE_ROWS) {
-                let len = ZONE_ROWS.min(part.segment.rows() - start);
-                let batch = read_zone(table, part, start, len)?;
-                let ids = part.ids.ids(RowSet::Run { start, len });
-                self.insert_batch(table, &ids, &batch)?;
+                let end = part.segment.rows().min(start + ZONE_ROWS);
+                let left: Vec<u32>;
+                let rows = match part.deleted_rows() {
+                    0 => RowSet::Run {
+                        start,
+                        len: end - start,
+                    },
+                    _ => {
+                        let rows = (start..end).filter(|row| part.has(*row));
+                        left = rows.map(|row| row as u32).collect();
+                        RowSet::Positions(&left)
+                    }
+                };
+                if !rows.is_empty() {
+                    let batch = read_rows_of(table, part, rows)?;
+                    self.insert_batch(table, &part.ids.ids(rows), &batch)?;
+                }
             }
         }
         Ok(())
@@ -110,11 +126,11 @@ impl<'a> LogTransaction<'a> {
         self.push(table.name(), &Operation::Truncate { table: id })
     }
 
-    /// A new table and its rows.
+    /// A new table and its rows, which are those of `snapshot`.
     pub fn create_table(
         &mut self,
         (schema, name): (&str, &str),
-        table: &Table,
+        (table, snapshot): (&Table, &Snapshot),
         system: &MemorySystem,
     ) -> Result<(), DurableError> {
         let operation = Operation::CreateTable {
@@ -130,10 +146,44 @@ impl<'a> LogTransaction<'a> {
         if !table.rules().is_empty() {
             self.rules(table, &table.rules())?;
         }
-        if !table.snapshot().indexes().is_empty() {
-            self.indexes(table, &table.snapshot())?;
+        if !snapshot.indexes().is_empty() {
+            self.indexes(table, snapshot)?;
         }
-        self.insert(table, table.snapshot().parts())
+        self.insert(table, snapshot.parts())
+    }
+
+    /// Another definition of a table, whose columns have the values of `sources`.
+    pub fn redefine_table(
+        &mut self,
+        (schema, name): (&str, &str),
+        table: &Table,
+        sources: &[ColumnSource],
+    ) -> Result<(), DurableError> {
+        let columns = sources.iter().zip(table.schema().fields());
+        let filled = columns.filter_map(|(source, field)| match source {
+            ColumnSource::Filled(value) => Some((Arc::clone(field), Arc::clone(value))),
+            ColumnSource::Kept(_) => None,
+        });
+        let (fields, values): (Vec<FieldRef>, Vec<ArrayRef>) = filled.unzip();
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let filled = Arc::new(Schema::new(fields));
+        let filled = RecordBatch::try_new_with_options(filled, values, &options)?;
+        let mut bytes = Encoder::default();
+        write_rows(&mut bytes, &filled)?;
+        let sources = sources.iter().map(|source| match source {
+            ColumnSource::Kept(at) => LoggedSource::Kept(*at as u32),
+            ColumnSource::Filled(_) => LoggedSource::Filled,
+        });
+        let operation = Operation::Redefine {
+            table: table.id(),
+            name: qualified(schema, name),
+            columns: Arc::clone(table.schema()),
+            sources: sources.collect(),
+            filled: &bytes.finish(),
+        };
+        self.push(name, &operation)?;
+        self.rules(table, &table.rules())?;
+        self.indexes(table, &table.snapshot())
     }
 
     /// A table that is no longer there.
@@ -334,16 +384,10 @@ fn qualified(schema: &str, name: &str) -> QualifiedName {
     }
 }
 
-fn read_zone(
-    table: &Table,
-    part: &Part,
-    start: usize,
-    len: usize,
-) -> Result<RecordBatch, DurableError> {
+fn read_rows_of(table: &Table, part: &Part, rows: RowSet<'_>) -> Result<RecordBatch, DurableError> {
     let columns = part.segment.columns().iter().zip(table.schema().fields());
-    let rows = RowSet::Run { start, len };
     let columns = columns.map(|(slot, field)| slot.current()?.read(rows, field.data_type()));
-    let options = RecordBatchOptions::new().with_row_count(Some(len));
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(RecordBatch::try_new_with_options(
         Arc::clone(table.schema()),
         columns.collect::<Result<_, _>>()?,

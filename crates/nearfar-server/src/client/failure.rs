@@ -259,7 +259,7 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::UnusableTablespace { .. } | SqlError::NeverRead { .. } => state::WRONG_STATE,
         SqlError::UnknownTable { .. } => state::UNDEFINED_TABLE,
         SqlError::UnknownSchema { .. } => state::UNDEFINED_SCHEMA,
-        SqlError::DuplicateColumn { .. } => state::DUPLICATE_COLUMN,
+        SqlError::DuplicateColumn { .. } | SqlError::ColumnExists { .. } => state::DUPLICATE_COLUMN,
         SqlError::AmbiguousColumn { .. } => state::AMBIGUOUS_COLUMN,
         SqlError::Misplaced { what, .. } => match *what {
             "window functions" => state::WINDOWING_ERROR,

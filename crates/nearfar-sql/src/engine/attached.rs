@@ -66,23 +66,23 @@ impl Session {
     ) -> Result<(), EngineError> {
         let partitions = partitions(batches, self.engine().threads());
         let table = AttachedTable(MemTable::try_new(schema, partitions)?);
-        if self.temporary.get(name).is_some() && !self.is_attached(name) {
+        if self.temporary().get(name).is_some() && !self.is_attached(name) {
             return Err(SqlError::TableExists {
                 table: name.to_owned(),
             }
             .into());
         }
-        self.temporary.replace(name.to_owned(), Arc::new(table));
+        self.temporary().replace(name.to_owned(), Arc::new(table));
         Ok(())
     }
 
     /// Takes rows away that [`Self::attach`] made known; whether there were some of that name.
     pub fn detach(&self, name: &str) -> bool {
-        self.is_attached(name) && self.temporary.remove(name).is_some()
+        self.is_attached(name) && self.temporary().remove(name).is_some()
     }
 
     fn is_attached(&self, name: &str) -> bool {
-        let table = self.temporary.get(name);
+        let table = self.temporary().get(name);
         table.is_some_and(|table| (table.as_ref() as &dyn Any).is::<AttachedTable>())
     }
 

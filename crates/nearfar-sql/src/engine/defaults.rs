@@ -142,6 +142,14 @@ pub(super) async fn default_value(
     }
 }
 
+/// Whether an expression gives another value for each row.
+///
+/// # Errors
+/// An expression that can't be planned.
+pub(super) async fn differs_by_row(state: &SessionState, sql: &str) -> Result<bool, EngineError> {
+    Ok(planned(state, sql).await?.is_volatile())
+}
+
 /// The plan of the expression of a default.
 async fn planned(state: &SessionState, sql: &str) -> Result<Expr, EngineError> {
     let refused = |what| SqlError::InExpression {

@@ -1,7 +1,9 @@
 //! Planning: the one place where statements become plans.
 
+use datafusion::common::DFSchema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, Projection, Values};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::Arc;
@@ -45,7 +47,32 @@ pub(super) async fn typed_plan(
     let plan = polled_with_stack(state.statement_to_plan(statement)).await?;
     interrupt::check()?;
     check_plan(&plan)?;
-    Ok(with_small_integers(plan)?)
+    Ok(with_nullable_values(with_small_integers(plan)?)?)
+}
+
+/// An `INSERT` of given values whose nulls are told by who writes them, with table and column, and not by who puts the
+/// values together.
+fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionError> {
+    let LogicalPlan::Dml(mut dml) = plan else {
+        return Ok(plan);
+    };
+    if let LogicalPlan::Projection(rows) = dml.input.as_ref()
+        && let LogicalPlan::Values(values) = rows.input.as_ref()
+    {
+        let fields = values.schema.iter().map(|(qualifier, field)| {
+            let nullable = field.as_ref().clone().with_nullable(true);
+            (qualifier.cloned(), Arc::new(nullable))
+        });
+        let metadata = values.schema.metadata().clone();
+        let schema = DFSchema::new_with_metadata(fields.collect(), metadata)?;
+        let values = LogicalPlan::Values(Values {
+            schema: Arc::new(schema),
+            values: values.values.clone(),
+        });
+        let rows = Projection::try_new(rows.expr.clone(), Arc::new(values))?;
+        dml.input = Arc::new(LogicalPlan::Projection(rows));
+    }
+    Ok(LogicalPlan::Dml(dml))
 }
 
 /// How a plan is carried out.

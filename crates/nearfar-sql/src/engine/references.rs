@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::Engine;
+use super::catalog::SharedCatalog;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
@@ -16,7 +17,7 @@ pub(super) struct References(RwLock<Arc<ReferenceMap>>);
 
 /// The foreign keys of all permanent tables at one moment.
 #[derive(Debug, Default)]
-pub(super) struct ReferenceMap {
+pub struct ReferenceMap {
     tables: HashMap<TableId, NamedTable>,
     /// By the table that they lead to.
     children: HashMap<TableId, Vec<Child>>,
@@ -24,7 +25,7 @@ pub(super) struct ReferenceMap {
 
 /// A permanent table and its name.
 #[derive(Debug)]
-pub(super) struct NamedTable {
+pub struct NamedTable {
     pub schema: String,
     pub name: String,
     table: Weak<Table>,
@@ -32,7 +33,7 @@ pub(super) struct NamedTable {
 
 /// A foreign key, and the table that it is of.
 #[derive(Debug, Clone)]
-pub(super) struct Child {
+pub struct Child {
     pub table: TableId,
     pub reference: Reference,
 }
@@ -47,6 +48,12 @@ impl ReferenceMap {
     pub fn table(&self, id: TableId) -> Option<(&NamedTable, Arc<Table>)> {
         let named = self.tables.get(&id)?;
         Some((named, named.table.upgrade()?))
+    }
+
+    /// The tables that foreign keys lead to.
+    pub fn parents(&self) -> impl Iterator<Item = Arc<Table>> {
+        let parents = self.children.keys();
+        parents.filter_map(|id| self.tables.get(id)?.table.upgrade())
     }
 
     /// The name of a table.
@@ -93,14 +100,7 @@ impl Engine {
     /// knowing of them once it is there.
     pub(super) fn note_references_with(&self, new: Option<(&str, &str, &Arc<Table>)>) {
         let mut references = self.references.0.write();
-        let mut map = ReferenceMap::default();
-        for (schema, tables) in self.catalog.all() {
-            for (name, provider) in tables.all() {
-                if let Some(table) = table_of(provider.as_ref()) {
-                    map.add(table, schema.clone(), name);
-                }
-            }
-        }
+        let mut map = ReferenceMap::of(&self.catalog);
         if let Some((schema, name, table)) = new {
             map.add(table, schema.to_owned(), name.to_owned());
         }
@@ -112,25 +112,6 @@ impl Engine {
                 table.set_referenced(map.children.contains_key(id));
             }
         }
-    }
-
-    /// Refuses to let tables go that foreign keys of others lead to.
-    ///
-    /// # Errors
-    /// [`SqlError::ReferredTo`].
-    pub(super) fn check_unreferenced(&self, leaving: &[Arc<Table>]) -> Result<(), EngineError> {
-        let ids: Vec<TableId> = leaving.iter().map(|table| table.id()).collect();
-        let Some((parent, constraint, table)) = self.references().other_child(&ids) else {
-            return Ok(());
-        };
-        let parent = leaving.iter().find(|table| table.id() == parent);
-        let what = parent.map_or_else(String::new, |table| format!("table \"{}\"", table.name()));
-        Err(SqlError::ReferredTo {
-            what,
-            constraint,
-            table,
-        }
-        .into())
     }
 
     /// Refuses foreign keys to tables that were dropped meanwhile; a table may refer to itself.
@@ -154,6 +135,37 @@ impl Engine {
 }
 
 impl ReferenceMap {
+    /// Those of all tables of a catalog.
+    pub fn of(catalog: &SharedCatalog) -> Self {
+        let mut map = Self::default();
+        for (schema, tables) in catalog.all() {
+            for (name, provider) in tables.all() {
+                if let Some(table) = table_of(provider.as_ref()) {
+                    map.add(table, schema.clone(), name);
+                }
+            }
+        }
+        map
+    }
+
+    /// Refuses to let tables go that foreign keys of others lead to.
+    ///
+    /// # Errors
+    /// [`SqlError::ReferredTo`].
+    pub fn check_unreferenced(&self, leaving: &[Arc<Table>]) -> Result<(), SqlError> {
+        let ids: Vec<TableId> = leaving.iter().map(|table| table.id()).collect();
+        let Some((parent, constraint, table)) = self.other_child(&ids) else {
+            return Ok(());
+        };
+        let parent = leaving.iter().find(|table| table.id() == parent);
+        let what = parent.map_or_else(String::new, |table| format!("table \"{}\"", table.name()));
+        Err(SqlError::ReferredTo {
+            what,
+            constraint,
+            table,
+        })
+    }
+
     fn add(&mut self, table: &Arc<Table>, schema: String, name: String) {
         let id = table.id();
         for reference in &table.rules().references {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Engine;
-use super::catalog::{CATALOG, PUBLIC, SessionCatalog, TableMap};
+use super::catalog::{CATALOG, PUBLIC, SessionCatalog, SessionTables, SharedCatalog, TableMap};
 use super::compact::COMPACT_VIEWS;
 use super::distribution::Distribution;
 use super::loading::Loading;
@@ -71,7 +71,8 @@ pub struct Session {
     options: SessionOptions,
     context: SessionContext,
     catalog: Arc<SessionCatalog>,
-    pub(super) temporary: Arc<TableMap>,
+    /// The tables that it sees.
+    tables: Arc<SessionTables>,
     /// What the client keeps of it.
     kept: Arc<QueryMemory>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
@@ -138,14 +139,15 @@ impl Session {
         for function in values::aggregates() {
             context.register_udaf(function);
         }
-        let temporary = Arc::new(TableMap::default());
+        let open = Arc::default();
+        let tables = SessionTables::new(Arc::clone(engine.catalog()), Arc::clone(&open));
+        let tables = Arc::new(tables);
         let given = Arc::default();
-        for function in sequences::functions(&engine, &temporary, &given) {
+        for function in sequences::functions(&engine, &tables, &given) {
             context.register_udf(function);
         }
-        let system = Arc::new(SystemTables::new(&engine, &temporary));
-        let shared = Arc::clone(engine.catalog());
-        let catalog = SessionCatalog::new(shared, Arc::clone(&temporary), system);
+        let system = Arc::new(SystemTables::new(&engine, &tables));
+        let catalog = SessionCatalog::new(Arc::clone(&tables), system);
         let catalog = Arc::new(catalog);
         context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
         let settings = context
@@ -165,10 +167,10 @@ impl Session {
             options,
             context,
             catalog,
-            temporary,
+            tables,
             loading: Arc::default(),
             distribution,
-            open: Arc::default(),
+            open,
             gate: Arc::default(),
             library_defaults,
             prepared: Arc::default(),
@@ -196,6 +198,21 @@ impl Session {
     /// DataFusion's own context, for what the session has no word for.
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// The tables that it sees.
+    pub(super) fn tables(&self) -> &Arc<SessionTables> {
+        &self.tables
+    }
+
+    /// The permanent tables that it sees.
+    pub(super) fn permanent(&self) -> Arc<SharedCatalog> {
+        self.tables.permanent()
+    }
+
+    /// Its temporary tables.
+    pub(super) fn temporary(&self) -> Arc<TableMap> {
+        self.tables.temporary()
     }
 
     /// Adds a schema that only this session sees, such as one that a protocol's clients look for.

@@ -99,6 +99,14 @@ pub enum SqlError {
         /// The name.
         column: String,
     },
+    /// A column that a table has already.
+    #[error("column `{column}` of table `{table}` already exists")]
+    ColumnExists {
+        /// The table.
+        table: String,
+        /// The name.
+        column: String,
+    },
     /// A name of several columns.
     #[error("column `{column}` is ambiguous: several columns have this name")]
     AmbiguousColumn {

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::SqlError;
+use super::alter_columns::{ColumnChange, parse_altered, parse_column_change};
 use super::constraints::{ConstraintClause, of_table};
 use super::indexes::{KeyClause, key_of_constraint};
 use super::script::DIALECT;
@@ -14,13 +15,15 @@ use crate::settings::Place;
 use nearfar_table::table::PreloadPriority;
 
 /// `ALTER TABLE`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct AlterTable {
+#[derive(Debug, Clone)]
+pub(crate) struct AlterTable {
     /// Whether a table that is not there is no error.
     pub if_exists: bool,
     /// The table.
     pub table: ObjectName,
-    /// What becomes of which columns.
+    /// What becomes of columns and names, in this order, before all else.
+    pub columns: Vec<ColumnChange>,
+    /// Where columns go, and when.
     pub changes: Vec<AlteredColumn>,
     /// What becomes of keys.
     pub keys: Vec<KeyChange>,
@@ -55,6 +58,7 @@ pub enum KeyChange {
 
 /// A clause of an `ALTER TABLE`.
 enum Clause {
+    Change(ColumnChange),
     Column(AlteredColumn),
     Key(KeyChange),
     Default(DefaultChange),
@@ -86,9 +90,11 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let _only = parser.parse_keyword(Keyword::ONLY);
     let table = parser.parse_object_name(false).map_err(syntax)?;
-    let (mut changes, mut keys, mut defaults) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut columns, mut changes) = (Vec::new(), Vec::new());
+    let (mut keys, mut defaults) = (Vec::new(), Vec::new());
     loop {
         match parse_clause(&mut parser)? {
+            Clause::Change(change) => columns.push(change),
             Clause::Column(column) => changes.push(column),
             Clause::Key(key) => keys.push(key),
             Clause::Default(change) => defaults.push(change),
@@ -101,6 +107,7 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
     Ok(AlterTable {
         if_exists,
         table,
+        columns,
         changes,
         keys,
         defaults,
@@ -108,6 +115,9 @@ pub(super) fn parse_alter(tokens: Vec<TokenWithSpan>) -> Result<AlterTable, SqlE
 }
 
 fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
+    if let Some(change) = parse_column_change(parser)? {
+        return Ok(Clause::Change(change));
+    }
     if parser.parse_keyword(Keyword::ADD) {
         return Ok(Clause::Key(parse_key(parser)?));
     }
@@ -125,6 +135,9 @@ fn parse_clause(parser: &mut Parser<'_>) -> Result<Clause, SqlError> {
         false => None,
     };
     if let Some(column) = &column {
+        if let Some(change) = parse_altered(parser, column)? {
+            return Ok(Clause::Change(change));
+        }
         let column = column.clone();
         if parser.parse_keywords(&[Keyword::SET, Keyword::DEFAULT]) {
             let value = Some(parser.parse_expr().map_err(syntax)?.to_string());
@@ -166,8 +179,8 @@ fn parse_change(parser: &mut Parser<'_>, column: Option<Ident>) -> Result<Altere
     let unsupported = || {
         SqlError::unsupported(
             format!("ALTER TABLE … {begin}"),
-            "there are SET TABLESPACE name, SET (placement = '…') and SET (preload = …), for tables \
-             and columns, and SET DEFAULT and DROP DEFAULT of columns",
+            "there are ADD, DROP, RENAME and ALTER of columns, ADD and DROP CONSTRAINT, RENAME TO, SET TABLESPACE name, \
+             SET (placement = '…') and SET (preload = …)",
         )
     };
     if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
@@ -319,9 +332,9 @@ mod tests {
     #[test]
     fn other_alterations_are_not_supported() {
         for sql in [
-            "alter table t add column c int",
-            "alter table t rename to u",
-            "alter table t alter column c type int",
+            "alter table t owner to me",
+            "alter table t disable trigger all",
+            "alter table t alter column c add generated always as identity",
         ] {
             let error = alter(sql).expect_err(sql);
             assert!(matches!(error, SqlError::Unsupported { .. }), "{error}");

@@ -28,6 +28,7 @@
 //! Everything else is DataFusion's.
 
 mod alter;
+mod alter_columns;
 mod call;
 mod constraints;
 mod copy;
@@ -51,7 +52,9 @@ mod transaction;
 
 pub use crate::error::SqlError;
 pub use crate::settings::Place;
-pub use alter::{AlterTable, AlteredColumn, ColumnOptions, DefaultChange, KeyChange};
+pub(crate) use alter::AlterTable;
+pub use alter::{AlteredColumn, ColumnOptions, DefaultChange, KeyChange};
+pub(crate) use alter_columns::{ColumnChange, names_column, selects_all, with_renamed_column};
 pub use call::{Call, Procedure};
 pub use constraints::{CheckClause, ConstraintClause, ReferenceClause};
 pub use copy::{ClientCopy, CopyFormat, CopyFrom, CopyIn, CopyOptions, CopyOut};

@@ -9,6 +9,7 @@ mod constraints;
 mod crashes;
 mod damaged_files;
 mod defaults;
+mod definitions;
 mod durability;
 mod errors;
 mod examples;

@@ -24,6 +24,7 @@ mod gate;
 mod index;
 mod owner;
 mod preload;
+mod redefine;
 mod row_check;
 mod row_ids;
 mod rules;
@@ -48,6 +49,7 @@ pub use index::{
 };
 pub(crate) use owner::{CommitsHeld, TableOwner};
 pub use preload::{Preload, PreloadPriority};
+pub use redefine::ColumnSource;
 pub use row_check::RowCheck;
 pub use row_ids::{RowId, RowIds, RowIdsBuilder};
 pub use rules::{CheckRule, IdentityKind, Reference, ReferenceAction, ReferenceCheck, TableRules};
@@ -295,6 +297,11 @@ impl Table {
         }
     }
 
+    /// Whether it is known to nobody but the transaction that defines it.
+    pub fn is_draft(&self) -> bool {
+        self.owner.get().is_none()
+    }
+
     /// Whether its rows are to outlive the process, if a data directory is there.
     pub fn is_kept(&self) -> bool {
         self.is_kept.load(Ordering::Relaxed)
@@ -329,7 +336,7 @@ impl Table {
     /// commit.
     pub fn leave(&self) {
         if let Some(owner) = self.owner() {
-            owner.forget(self.id);
+            owner.forget(self);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::TableId;
+use super::Table;
 
 /// Who commits the changes of tables.
 pub(crate) trait TableOwner: fmt::Debug + Send + Sync {
@@ -10,7 +10,7 @@ pub(crate) trait TableOwner: fmt::Debug + Send + Sync {
     fn hold_commits(&self) -> Box<dyn CommitsHeld + '_>;
 
     /// Takes out a table that is no longer there.
-    fn forget(&self, table: TableId);
+    fn forget(&self, table: &Table);
 }
 
 /// Commits wait while it lives.

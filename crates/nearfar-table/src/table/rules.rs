@@ -89,6 +89,20 @@ impl TableRules {
         *self == Self::default()
     }
 
+    /// Has the rules of a column's rows go by another name of it; conditions are left as they are written.
+    pub fn rename_column(&mut self, from: &str, to: &str) {
+        if let Some(default) = self.defaults.remove(from) {
+            self.defaults.insert(to.to_owned(), default);
+        }
+        if let Some(identity) = self.identities.remove(from) {
+            self.identities.insert(to.to_owned(), identity);
+        }
+        let columns = self.references.iter_mut().flat_map(|it| &mut it.columns);
+        columns
+            .filter(|column| *column == from)
+            .for_each(|column| to.clone_into(column));
+    }
+
     /// Whether rows that are right by these rules are so by `others` too.
     pub(crate) fn has_constraints_of(&self, others: &Self) -> bool {
         self.checks == others.checks && self.references == others.references

@@ -210,6 +210,19 @@ impl ColumnSlot {
         }
     }
 
+    /// The same values in a slot of its own, from where they can be moved apart.
+    pub(super) fn shared(&self) -> Self {
+        let _none_is_loading = self.loading.lock();
+        let state = match &*self.state.read() {
+            State::InMemory(segment) => State::InMemory(Arc::clone(segment)),
+            State::Stored { column, placement } => State::Stored {
+                column: Arc::clone(column),
+                placement: placement.clone(),
+            },
+        };
+        Self::in_state(state, self.facts.clone())
+    }
+
     /// The values, where they lie at this moment. Brings them to memory first, where they are not;
     /// others who need them meanwhile wait for that.
     ///

@@ -295,6 +295,16 @@ impl Snapshot {
         self.0.changes == other.0.changes
     }
 
+    /// Whether it is of this definition of a table, and not of one before or after.
+    pub fn is_of(&self, table: &super::Table) -> bool {
+        Arc::ptr_eq(self.schema(), table.schema())
+    }
+
+    /// Whether `other`, an earlier version of the same table, has the same indexes.
+    pub fn has_indexes_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.indexes, &other.0.indexes)
+    }
+
     /// Whether both are the same version.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

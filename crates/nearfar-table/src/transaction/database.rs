@@ -25,9 +25,10 @@ pub struct DatabaseSnapshot {
 }
 
 impl DatabaseSnapshot {
-    /// What it has of a table, if that is part of it.
+    /// What it has of a table, if that is part of it under this definition.
     pub fn table(&self, table: &Table) -> Option<&Snapshot> {
-        self.tables.get(&table.id())
+        let known = self.tables.get(&table.id());
+        known.filter(|known| known.is_of(table))
     }
 
     /// Whether a table is part of it.
@@ -120,7 +121,7 @@ impl TableOwner for Database {
         Box::new(self.lock())
     }
 
-    fn forget(&self, table: TableId) {
+    fn forget(&self, table: &Table) {
         self.forget(table);
     }
 }
@@ -219,16 +220,21 @@ impl Database {
         }
     }
 
-    /// Makes `table` part of the database.
+    /// Makes `table` part of the database, in place of one of the same identity.
     pub fn add(self: &Arc<Self>, table: &Arc<Table>) {
         let _no_commits = self.lock();
-        let owner: Arc<dyn TableOwner> = Arc::clone(self) as _;
-        table.enter(Arc::downgrade(&owner));
+        self.own(table);
         let (id, snapshot) = (table.id(), table.snapshot());
-        self.settle_indexes(&snapshot);
         self.change_all(|snapshots| {
             snapshots.insert(id, snapshot.clone());
         });
+    }
+
+    /// Has a table's changes committed here from now on.
+    pub(super) fn own(self: &Arc<Self>, table: &Table) {
+        let owner: Arc<dyn TableOwner> = Arc::clone(self) as _;
+        table.enter(Arc::downgrade(&owner));
+        self.settle_indexes(&table.snapshot());
     }
 
     /// Has new indexes take their nodes from the memory that segments come from.
@@ -237,11 +243,9 @@ impl Database {
         indexes.for_each(|index| index.settle(&self.storage));
     }
 
-    /// Takes a table out: transactions that have changed it can't commit.
-    pub fn forget(&self, table: TableId) {
-        self.change_all(|snapshots| {
-            snapshots.remove(&table);
-        });
+    /// Takes a table out, unless it is there under another definition: transactions that have changed it can't commit.
+    pub fn forget(&self, table: &Table) {
+        self.change_all(|snapshots| forget_in(snapshots, table));
     }
 
     /// The lock for commits. No table must be let go of while it is held. What is replaced under it
@@ -377,6 +381,23 @@ impl Database {
     }
 }
 
+/// Puts a newer snapshot of a table in. One that was dropped, or has another definition by now, stays so.
+fn replace_in(snapshots: &mut HashMap<TableId, Snapshot>, table: &Table, snapshot: Snapshot) {
+    let current = snapshots.get_mut(&table.id());
+    if let Some(current) = current.filter(|current| current.is_of(table)) {
+        *current = snapshot;
+    }
+}
+
+fn forget_in(snapshots: &mut HashMap<TableId, Snapshot>, table: &Table) {
+    if snapshots
+        .get(&table.id())
+        .is_some_and(|known| known.is_of(table))
+    {
+        snapshots.remove(&table.id());
+    }
+}
+
 /// The right to change what is committed.
 #[derive(Debug)]
 pub struct Commits<'a> {
@@ -405,20 +426,27 @@ impl<'a> Commits<'a> {
 
     /// Puts new snapshots of tables in, in one step. Tables that were dropped stay so.
     pub fn install_all(&self, changes: Vec<(&Table, Snapshot)>) {
-        self.install_at(None, changes);
+        self.install_at(None, changes, &[]);
     }
 
-    /// The same, to be seen by transactions that begin once the log is on disk up to `position`.
-    pub(super) fn install_at(&self, position: Option<u64>, changes: Vec<(&Table, Snapshot)>) {
+    /// The same, to be seen by transactions that begin once the log is on disk up to `position`, with tables that are
+    /// new, or take the places of others.
+    pub(super) fn install_at(
+        &self,
+        position: Option<u64>,
+        changes: Vec<(&Table, Snapshot)>,
+        entered: &[Arc<Table>],
+    ) {
         let replaced = changes
             .iter()
             .map(|(table, snapshot)| table.install(snapshot.clone()))
             .collect();
         let before = self.database.replace(position, |snapshots| {
+            for table in entered {
+                snapshots.insert(table.id(), table.snapshot());
+            }
             for (table, snapshot) in changes {
-                if let Some(current) = snapshots.get_mut(&table.id()) {
-                    *current = snapshot;
-                }
+                replace_in(snapshots, table, snapshot);
             }
         });
         self.replaced.borrow_mut().push((before, replaced));
@@ -449,9 +477,7 @@ impl<'a> Commits<'a> {
             let is_alone = self.database.open.lock().is_empty();
             let snapshot = snapshot(is_alone && !self.database.is_durable);
             replaced.push(table.install(snapshot.clone()));
-            if let Some(current) = snapshots.get_mut(&table.id()) {
-                *current = snapshot;
-            }
+            replace_in(snapshots, table, snapshot);
         });
         self.replaced.borrow_mut().push((before, replaced));
     }

@@ -30,7 +30,9 @@ mod table_change;
 
 pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
-pub use change::{Isolation, RowLock, Transaction};
+pub use change::{
+    Definitions, EnteredTable, Isolation, ReplacedTable, RowLock, TakenTable, Transaction,
+};
 pub use database::{Commits, Database, DatabaseSnapshot};
 pub use log::{CommitLog, CommitRecord};
 pub use merge::MergeScope;

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use super::change::Definitions;
 use super::table_change::Change;
 use crate::error::TransactionError;
 use crate::table::TableId;
 
-/// What a transaction had changed by a moment.
-type Changes = Option<BTreeMap<TableId, Change>>;
+/// What a transaction had changed, and defined, by a moment.
+type State = (Option<BTreeMap<TableId, Change>>, Option<Definitions>);
 
 /// The savepoints of a transaction, in their order. Several can have one name, of which the last is meant.
 #[derive(Debug, Default)]
-pub(super) struct Savepoints(Vec<(String, Changes)>);
+pub(super) struct Savepoints(Vec<(String, State)>);
 
 impl Savepoints {
-    pub fn set(&mut self, name: &str, changes: Changes) {
-        self.0.push((name.to_owned(), changes));
+    pub fn set(&mut self, name: &str, state: State) {
+        self.0.push((name.to_owned(), state));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -29,8 +30,8 @@ impl Savepoints {
         Ok(())
     }
 
-    /// What had been changed by one, which stays; those after it are forgotten.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<Changes, TransactionError> {
+    /// What had been changed and defined by one, which stays; those after it are forgotten.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<State, TransactionError> {
         let at = self.place(name)?;
         self.0.truncate(at + 1);
         Ok(self.0[at].1.clone())

@@ -188,8 +188,15 @@ impl Change {
         database: &Database,
     ) -> Result<(Snapshot, bool), TableError> {
         let table = || self.table.name().to_owned();
+        if self.table.is_draft() {
+            return Ok((self.view()?, false));
+        }
         let known = newest.table(&self.table);
-        let current = known.ok_or_else(|| TransactionError::Dropped { table: table() })?;
+        let gone = || match newest.has_table(self.table.id()) {
+            true => TransactionError::Redefined { table: table() },
+            false => TransactionError::Dropped { table: table() },
+        };
+        let current = known.ok_or_else(gone)?;
         if !self.is_held() {
             return Err(TransactionError::Redefined { table: table() }.into());
         }
@@ -211,6 +218,11 @@ impl Change {
     fn is_held(&self) -> bool {
         let is_new = self.table.is_referenced() && !self.was_referenced;
         !is_new && self.steps.is_empty() && self.rules.has_constraints_of(&self.table.rules())
+    }
+
+    /// What is there was held against the foreign keys that lead to the table by now.
+    pub fn begins_to_be_referenced(&mut self) {
+        self.was_referenced = true;
     }
 
     /// Has the transaction read what `newest` has of the table, under what it has done itself. A table that

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::done;
+use super::transaction::{Closing, alone};
 use crate::engine::catalog::CATALOG;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
@@ -16,6 +17,7 @@ use crate::scan::table_of;
 use crate::sql::{AlterTable, AlteredColumn, SqlError};
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::table::{Preload, Table};
+use nearfar_table::transaction::{Isolation, Transaction, TransactionError};
 
 impl Session {
     /// Moves a table or columns of it while queries run, or says when they are brought to memory.
@@ -30,8 +32,25 @@ impl Session {
             }
             table => table?,
         };
+        if !alter.columns.is_empty() && self.tables().draft().is_none() {
+            return self.alter_alone(alter).await;
+        }
+        let mut name = name;
+        for change in &alter.columns {
+            name = self.alter_column(&name, change).await?;
+        }
+        let table = match alter.columns.is_empty() {
+            true => table,
+            false => self.memory_table(&name).await?,
+        };
         self.alter_keys(&name, &table, &alter.keys).await?;
+        let table = self.memory_table(&name).await?;
         self.alter_defaults(&table, &alter.defaults).await?;
+        if alter.changes.is_empty() {
+            return Ok(done("ALTER TABLE"));
+        }
+        let transaction = self.current_transaction()?;
+        alone(&transaction, "ALTER TABLE … SET")?;
         let placements = self.altered_placements(&table, alter)?;
         let preload = altered_preload(&table, alter)?;
         let storage = self.engine().storage().clone();
@@ -53,6 +72,33 @@ impl Session {
             message: error.to_string(),
         })??;
         Ok(done("ALTER TABLE"))
+    }
+
+    /// The same in a transaction of its own, again where others have changed the table meanwhile.
+    async fn alter_alone(&self, alter: &AlterTable) -> Result<StatementResult, EngineError> {
+        let mut attempts = ATTEMPTS_MAX;
+        loop {
+            attempts -= 1;
+            let database = self.engine().database();
+            let transaction = Transaction::explicit(database, Isolation::ReadCommitted, false);
+            match self.alter_in(transaction, alter).await {
+                Err(error) if attempts > 0 && is_conflict(&error) => {}
+                altered => return altered,
+            }
+        }
+    }
+
+    async fn alter_in(
+        &self,
+        transaction: Arc<Transaction>,
+        alter: &AlterTable,
+    ) -> Result<StatementResult, EngineError> {
+        *self.open.lock() = Some(Arc::clone(&transaction));
+        let _closing = Closing(self);
+        self.defining(&transaction, "ALTER TABLE")?;
+        let altered = Box::pin(self.alter_table(alter)).await?;
+        self.commit_open(transaction).await?;
+        Ok(altered)
     }
 
     fn altered_placements(
@@ -121,6 +167,16 @@ impl Session {
             None => Ok(None),
         }
     }
+}
+
+/// How often an `ALTER TABLE` is tried while others change the table beside it.
+const ATTEMPTS_MAX: usize = 8;
+
+fn is_conflict(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::Transaction(TransactionError::Conflict { .. })
+    )
 }
 
 fn altered_preload(table: &Table, alter: &AlterTable) -> Result<Option<Preload>, SqlError> {

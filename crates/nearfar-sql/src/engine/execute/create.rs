@@ -1,6 +1,6 @@
 //! `CREATE TABLE`, `CREATE VIEW`, `CREATE EXTERNAL TABLE`.
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{TableReference, ToDFSchema};
@@ -39,7 +39,7 @@ use crate::values::Declared as DeclaredLength;
 use crate::values::stored::with_room;
 use nearfar_table::placement::ColumnPlacements;
 use nearfar_table::placement::TemporaryBudget;
-use nearfar_table::table::{Preload, Table, TableIndex, TableRules};
+use nearfar_table::table::{Preload, Table, TableIndex, TableRules, stored_schema};
 
 impl Session {
     /// `CREATE TABLE`: empty, or with the rows of a query. The table is entered when all its rows
@@ -88,6 +88,9 @@ impl Session {
         entered.await.map_err(|error| EngineError::Internal {
             message: error.to_string(),
         })??;
+        if self.tables().draft().is_some() {
+            self.note_references();
+        }
         Ok(match empty {
             true => done("CREATE TABLE"),
             false => StatementResult::Command(CommandTag {
@@ -225,12 +228,11 @@ impl Session {
         let table = replaced
             .as_deref()
             .and_then(|replaced| table_of(replaced).cloned());
-        self.engine()
-            .check_unreferenced(&table.into_iter().collect::<Vec<_>>())
+        Ok(self.references().check_unreferenced(table.as_slice())?)
     }
 
     fn reads_temporary(&self, plan: &LogicalPlan) -> Result<bool, EngineError> {
-        let own = self.temporary.all();
+        let own = self.temporary().all();
         let mut found = false;
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node
@@ -287,9 +289,9 @@ impl Session {
                 )
                 .into());
             }
-            _ if is_temporary => Arc::clone(&self.temporary),
+            _ if is_temporary => self.temporary(),
             other => {
-                let known = self.engine().catalog().schema(other);
+                let known = self.permanent().schema(other);
                 known.ok_or_else(|| SqlError::UnknownSchema {
                     schema: other.to_owned(),
                 })?
@@ -301,8 +303,19 @@ impl Session {
             name,
             or_replace,
             is_temporary,
+            is_draft: self.tables().draft().is_some(),
         })
     }
+}
+
+/// The columns that a `CREATE TABLE` declares, as they are stored.
+pub(super) fn declared_columns(
+    cmd: &CreateMemoryTable,
+    clauses: &CreateClauses,
+) -> Result<SchemaRef, EngineError> {
+    let input = with_lengths(&cmd.input, &clauses.declared)?;
+    let input = with_room(&input)?;
+    Ok(stored_schema(&Arc::new(input.schema().as_arrow().clone())))
 }
 
 /// A query may yield two columns of one name, from two tables; a table can't have them.

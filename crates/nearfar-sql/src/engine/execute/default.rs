@@ -29,21 +29,14 @@ impl Session {
             }
             changed.push((column, change.value.clone()));
         }
-        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let table = Arc::clone(table);
-        let declared = tokio::task::spawn_blocking(move || {
-            engine.change_rules(&gate, &table, |_, mut rules| {
-                for (column, value) in changed {
-                    match value {
-                        Some(sql) => rules.defaults.insert(column, sql),
-                        None => rules.defaults.remove(&column),
-                    };
-                }
-                Ok(rules)
-            })
-        });
-        declared.await.map_err(|error| EngineError::Internal {
-            message: error.to_string(),
-        })?
+        self.change_rules(table, |rules| {
+            for (column, value) in changed {
+                match value {
+                    Some(sql) => rules.defaults.insert(column, sql),
+                    None => rules.defaults.remove(&column),
+                };
+            }
+        })
+        .await
     }
 }

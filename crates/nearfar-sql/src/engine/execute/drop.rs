@@ -8,12 +8,13 @@ use datafusion::logical_expr::{DdlStatement, DropTable, DropView, LogicalPlan, T
 use std::sync::Arc;
 
 use super::done;
-use crate::engine::catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+use crate::engine::catalog::{CATALOG, Draft, PUBLIC, SYSTEM, TEMPORARY};
 use crate::engine::definitions::{remove_with_owned, view_sql};
 use crate::engine::sequences::sequence_of;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
+use crate::scan::table_of;
 use crate::sql::SqlError;
 
 impl Session {
@@ -82,10 +83,23 @@ impl Session {
     pub(super) fn drop_provider(&self, name: &TableReference) -> Result<(), EngineError> {
         let (schema, name) = self.resolve(name)?;
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        let is_temporary = is_own && self.temporary.get(&name).is_some();
+        let is_temporary = is_own && self.temporary().get(&name).is_some();
         if is_temporary {
             self.gate.pass()?;
-            remove_with_owned(&self.temporary, &name);
+            remove_with_owned(&self.temporary(), &name);
+            return Ok(());
+        }
+        if self.tables().draft().is_some() {
+            let table = self
+                .permanent()
+                .schema(&schema)
+                .and_then(|map| map.get(&name));
+            let table = table.as_deref().and_then(table_of).cloned();
+            self.references().check_unreferenced(table.as_slice())?;
+            if let Some(map) = self.permanent().schema(&schema) {
+                remove_with_owned(&map, &name);
+            }
+            self.note_references();
             return Ok(());
         }
         self.engine().drop_relation(&self.gate, &schema, &name)?;
@@ -98,7 +112,7 @@ impl Session {
         &self,
         statement: &DdlStatement,
     ) -> Result<Option<StatementResult>, EngineError> {
-        let catalog = self.engine().catalog();
+        let catalog = self.permanent();
         match statement {
             DdlStatement::CreateCatalogSchema(cmd) => {
                 let name = cmd.schema_name.rsplit_once('.');
@@ -107,7 +121,10 @@ impl Session {
                 if of != CATALOG || is_reserved || catalog.schema(name).is_some() {
                     return Ok(None);
                 }
-                self.engine().create_schema(&self.gate, name)?;
+                match self.tables().draft() {
+                    Some(draft) => drop(draft.permanent.add_schema(name)),
+                    None => self.engine().create_schema(&self.gate, name)?,
+                }
                 Ok(Some(done("CREATE SCHEMA")))
             }
             DdlStatement::DropCatalogSchema(cmd) => {
@@ -117,12 +134,35 @@ impl Session {
                 if is_other || name == PUBLIC || catalog.schema(name).is_none() {
                     return Ok(None);
                 }
-                let (engine, gate) = (self.engine(), &self.gate);
-                let is_dropped = engine.drop_schema(gate, name, cmd.cascade)?;
+                let is_dropped = match self.tables().draft() {
+                    Some(draft) => self.drop_drafted_schema(&draft, name, cmd.cascade)?,
+                    None => self.engine().drop_schema(&self.gate, name, cmd.cascade)?,
+                };
                 Ok(is_dropped.then(|| done("DROP SCHEMA")))
             }
             _ => Ok(None),
         }
+    }
+
+    /// Takes a schema out, which is empty or goes with all that is in it; whether it was.
+    fn drop_drafted_schema(
+        &self,
+        draft: &Draft,
+        name: &str,
+        with_contents: bool,
+    ) -> Result<bool, EngineError> {
+        let all = draft.permanent.schema(name).map(|map| map.all());
+        let all = all.unwrap_or_default();
+        let tables = all.iter();
+        let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
+        self.references()
+            .check_unreferenced(&tables.collect::<Vec<_>>())?;
+        let is_dropped = with_contents || all.is_empty();
+        if is_dropped {
+            draft.permanent.remove_schema(name);
+            self.note_references();
+        }
+        Ok(is_dropped)
     }
 
     /// A view that reads `table`.
@@ -136,7 +176,7 @@ impl Session {
             .all()
             .into_iter()
             .flat_map(|(_, map)| map.all());
-        for (name, candidate) in shared.chain(self.temporary.all()) {
+        for (name, candidate) in shared.chain(self.temporary().all()) {
             if Arc::ptr_eq(&candidate, table) {
                 continue;
             }

@@ -86,26 +86,24 @@ impl Session {
         };
         let before = &index.definition().placement;
         let placement = placed(before, &alter.place, &self.engine().tablespaces())?;
-        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let changed = tokio::task::spawn_blocking(move || {
-            engine.change_indexes(&gate, &table, |snapshot| {
-                let mut indexes = snapshot.indexes().to_vec();
-                let name = &index.definition().name;
-                let changed = indexes
-                    .iter_mut()
-                    .find(|other| other.definition().name == *name);
-                let changed = changed.ok_or_else(|| SqlError::UnknownIndex {
-                    index: name.clone(),
-                })?;
-                let definition = IndexDefinition {
-                    placement,
-                    ..changed.definition().as_ref().clone()
-                };
-                *changed = TableIndex::filled(definition, snapshot, engine.storage())?;
-                Ok(indexes)
-            })
-        });
-        changed.await.map_err(internal)??;
+        let engine = Arc::clone(self.engine());
+        self.change_indexes(table, move |_, snapshot| {
+            let mut indexes = snapshot.indexes().to_vec();
+            let name = &index.definition().name;
+            let changed = indexes
+                .iter_mut()
+                .find(|other| other.definition().name == *name);
+            let changed = changed.ok_or_else(|| SqlError::UnknownIndex {
+                index: name.clone(),
+            })?;
+            let definition = IndexDefinition {
+                placement,
+                ..changed.definition().as_ref().clone()
+            };
+            *changed = TableIndex::filled(definition, snapshot, engine.storage())?;
+            Ok(indexes)
+        })
+        .await?;
         Ok(done("ALTER INDEX"))
     }
 
@@ -117,6 +115,11 @@ impl Session {
         changes: &[KeyChange],
     ) -> Result<(), EngineError> {
         for change in changes {
+            // Within a transaction, each change makes another definition of it.
+            let table = &match self.tables().draft() {
+                Some(_) => self.memory_table(name).await?,
+                None => Arc::clone(table),
+            };
             match change {
                 KeyChange::Add(key) => {
                     let (table, map) = (Arc::clone(table), self.map_of(name)?);
@@ -157,22 +160,20 @@ impl Session {
     }
 
     /// Gives a table keys, which are made of its rows.
-    async fn add_keys(
+    pub(super) async fn add_keys(
         &self,
         table: Arc<Table>,
         map: Arc<TableMap>,
         keys: Vec<KeyClause>,
     ) -> Result<(), EngineError> {
-        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let added = tokio::task::spawn_blocking(move || {
-            engine.change_indexes(&gate, &table, |snapshot| {
-                let tables = (&*table, &*map, &engine.tablespaces());
-                with_keys(snapshot, tables, &keys, |definition| {
-                    TableIndex::filled(definition, snapshot, engine.storage())
-                })
+        let engine = Arc::clone(self.engine());
+        self.change_indexes(table, move |table, snapshot| {
+            let tables = (table, &*map, &engine.tablespaces());
+            with_keys(snapshot, tables, &keys, |definition| {
+                TableIndex::filled(definition, snapshot, engine.storage())
             })
-        });
-        added.await.map_err(internal)?
+        })
+        .await
     }
 
     async fn remove_index(
@@ -181,27 +182,24 @@ impl Session {
         index: Arc<TableIndex>,
     ) -> Result<(), EngineError> {
         self.check_key_unused(&table, &index)?;
-        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let removed = tokio::task::spawn_blocking(move || {
-            engine.change_indexes(&gate, &table, |snapshot| {
-                // It can have been made for other rows since.
-                let name = &index.definition().name;
-                let others = snapshot.indexes().iter();
-                let others = others.filter(|other| other.definition().name != *name);
-                Ok(others.cloned().collect())
-            })
-        });
-        removed.await.map_err(internal)?
+        self.change_indexes(table, move |_, snapshot| {
+            // It can have been made for other rows since.
+            let name = &index.definition().name;
+            let others = snapshot.indexes().iter();
+            let others = others.filter(|other| other.definition().name != *name);
+            Ok(others.cloned().collect())
+        })
+        .await
     }
 
     /// The tables among which the table of this name is.
     fn map_of(&self, name: &TableReference) -> Result<Arc<TableMap>, EngineError> {
         let (schema, table) = self.resolve(name)?;
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        if is_own && self.temporary.get(&table).is_some() {
-            return Ok(Arc::clone(&self.temporary));
+        if is_own && self.temporary().get(&table).is_some() {
+            return Ok(self.temporary());
         }
-        let known = self.engine().catalog().schema(&schema);
+        let known = self.permanent().schema(&schema);
         Ok(known.ok_or(SqlError::UnknownSchema { schema })?)
     }
 
@@ -209,18 +207,10 @@ impl Session {
     fn index_of(&self, name: &TableReference) -> Result<Option<OwnedIndex>, EngineError> {
         let (schema, index) = self.resolve(name)?;
         let own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        let own = own.then(|| Arc::clone(&self.temporary));
-        let maps = own
-            .into_iter()
-            .chain(self.engine().catalog().schema(&schema));
+        let own = own.then(|| self.temporary());
+        let maps = own.into_iter().chain(self.permanent().schema(&schema));
         let mut found = maps.filter_map(|map| find_index(&map, &index));
         Ok(found.next())
-    }
-}
-
-fn internal(error: tokio::task::JoinError) -> EngineError {
-    EngineError::Internal {
-        message: error.to_string(),
     }
 }
 

@@ -5,12 +5,14 @@ mod alter;
 mod analyze;
 mod call;
 mod change;
+mod columns;
 mod compiled;
 mod constraints;
 mod copy;
 mod copy_client;
 mod create;
 mod default;
+mod define;
 mod drop;
 mod index;
 mod locked;
@@ -23,6 +25,8 @@ mod sequence;
 mod session;
 mod tables;
 mod transaction;
+
+pub(super) use constraints::has_key;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
@@ -139,23 +143,23 @@ impl Session {
         self.check_kind(transaction, statement.kind())?;
         match statement.kind() {
             StatementKind::Alter(alter) => {
-                alone(transaction, "ALTER TABLE")?;
+                self.defining(transaction, "ALTER TABLE")?;
                 self.alter_table(alter).await
             }
             StatementKind::CreateIndex(create) => {
-                alone(transaction, "CREATE INDEX")?;
+                self.defining(transaction, "CREATE INDEX")?;
                 self.create_index(create).await
             }
             StatementKind::AlterIndex(alter) => {
-                alone(transaction, "ALTER INDEX")?;
+                self.defining(transaction, "ALTER INDEX")?;
                 self.alter_index(alter).await
             }
             StatementKind::DropIndex(drop) => {
-                alone(transaction, "DROP INDEX")?;
+                self.defining(transaction, "DROP INDEX")?;
                 self.drop_index(drop).await
             }
             StatementKind::Sequence(command) => {
-                alone(transaction, "a change of a sequence")?;
+                self.defining(transaction, "a change of a sequence")?;
                 self.run_on_sequences(command).await
             }
             StatementKind::CopyFrom(copy) => self.copy_from(transaction, copy).await,
@@ -224,13 +228,8 @@ impl Session {
                 .select_locked(transaction, &state, &plan, locking)
                 .await;
         }
-        if let LogicalPlan::Ddl(_) = &plan {
-            let words: Vec<String> = text
-                .split_whitespace()
-                .take(2)
-                .map(str::to_uppercase)
-                .collect();
-            alone(transaction, &words.join(" "))?;
+        if let LogicalPlan::Ddl(ddl) = &plan {
+            self.define_planned(transaction, ddl, text)?;
         }
         match plan {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(cmd)) => {
@@ -251,6 +250,26 @@ impl Session {
             },
             LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, text, plan).await,
             plan => self.run_plan(transaction, &state, &plan).await,
+        }
+    }
+
+    /// Has a planned statement define something, or refuses that within a transaction.
+    fn define_planned(
+        &self,
+        transaction: &Transaction,
+        ddl: &DdlStatement,
+        text: &str,
+    ) -> Result<(), EngineError> {
+        let words = text.split_whitespace().take(2).map(str::to_uppercase);
+        let words = words.collect::<Vec<String>>().join(" ");
+        match ddl {
+            DdlStatement::CreateMemoryTable(_)
+            | DdlStatement::CreateView(_)
+            | DdlStatement::DropTable(_)
+            | DdlStatement::DropView(_)
+            | DdlStatement::CreateCatalogSchema(_)
+            | DdlStatement::DropCatalogSchema(_) => self.defining(transaction, &words),
+            _ => Ok(alone(transaction, &words)?),
         }
     }
 

@@ -110,7 +110,7 @@ impl Session {
     /// Refuses to empty tables that others refer to.
     fn check_truncated(&self, tables: &[Arc<Table>]) -> Result<(), SqlError> {
         let ids: Vec<TableId> = tables.iter().map(|table| table.id()).collect();
-        let Some((parent, constraint, other)) = self.engine().references().other_child(&ids) else {
+        let Some((parent, constraint, other)) = self.references().other_child(&ids) else {
             return Ok(());
         };
         let table = tables.iter().find(|table| table.id() == parent);

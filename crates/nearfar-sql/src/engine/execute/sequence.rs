@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::alter::table_reference;
 use super::done;
 use super::index::is_taken;
+use super::transaction::alone;
 use crate::engine::catalog::{PUBLIC, TableMap};
 use crate::engine::definitions::{NewSequence, Slot};
 use crate::engine::sequences::{NamedSequence, find};
@@ -53,6 +54,10 @@ impl Session {
                     }
                     found => found?,
                 };
+                if !found.is_unlogged {
+                    let transaction = self.current_transaction()?;
+                    alone(&transaction, "ALTER SEQUENCE")?;
+                }
                 let owner = self.owner_of(options).await?;
                 self.engine()
                     .alter_sequence(&self.gate, &found, |before, value| {
@@ -75,7 +80,7 @@ impl Session {
 
     fn sequence(&self, name: &ObjectName) -> Result<NamedSequence, SqlError> {
         let (schema, name) = self.resolve(&table_reference(name)?)?;
-        find(self.engine(), &self.temporary, Some(&schema), &name)
+        find(self.engine(), self.tables(), Some(&schema), &name)
     }
 
     fn drop_sequence(&self, name: &ObjectName, if_exists: bool) -> Result<(), EngineError> {
@@ -84,8 +89,8 @@ impl Session {
             found => found?,
         };
         let map = match found.is_temporary {
-            true => Some(Arc::clone(&self.temporary)),
-            false => self.engine().catalog().schema(&found.schema),
+            true => Some(self.temporary()),
+            false => self.permanent().schema(&found.schema),
         };
         let user = map.as_deref().and_then(|map| user_of(map, &found.name));
         if let Some((table, column)) = user {

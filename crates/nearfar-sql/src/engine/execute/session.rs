@@ -194,8 +194,8 @@ impl Session {
 
     /// Drops the session's temporary tables and views.
     fn drop_temporary(&self) {
-        for (name, _) in self.temporary.all() {
-            self.temporary.remove(&name);
+        for (name, _) in self.temporary().all() {
+            self.temporary().remove(&name);
         }
     }
 }

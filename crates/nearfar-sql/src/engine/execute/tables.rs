@@ -27,7 +27,7 @@ impl Session {
                 if_exists,
                 is_cascade,
             } => {
-                alone(transaction, "DROP TABLE")?;
+                self.defining(transaction, "DROP TABLE")?;
                 self.drop_tables(&names, if_exists, is_cascade).await
             }
             TablesVerb::Truncate => {
@@ -70,7 +70,7 @@ impl Session {
             }
         }
         if !is_cascade {
-            self.engine().check_unreferenced(&tables)?;
+            self.references().check_unreferenced(&tables)?;
         }
         self.drop_references_to(&tables).await?;
         for name in found {
@@ -95,7 +95,7 @@ impl Session {
 
     /// The tables in memory that the session sees.
     fn all_tables(&self) -> Vec<Arc<Table>> {
-        let own = self.temporary.all().into_iter();
+        let own = self.temporary().all().into_iter();
         let own = own.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
         let shared = self.engine().tables().into_iter().map(|(_, table)| table);
         shared.chain(own).collect()

@@ -4,6 +4,7 @@ use datafusion::execution::context::SessionState;
 use std::sync::Arc;
 
 use super::done;
+use crate::engine::catalog::Draft;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
@@ -22,25 +23,50 @@ impl Session {
         if let Some(result) = self.control(command)? {
             return Ok(result);
         }
-        let ended = self.open.lock().take();
-        match ended {
-            Some(transaction) if transaction.has_failed() => {
-                transaction.roll_back();
-                Ok(done("ROLLBACK"))
-            }
-            Some(transaction) => {
-                if let Err(error) = self.hold_references(&transaction, true).await {
-                    transaction.roll_back();
-                    return Err(error);
-                }
-                transaction.commit_async(&self.gate).await?;
-                Ok(done("COMMIT"))
-            }
-            None => {
-                tracing::warn!("there is no transaction in progress");
-                Ok(done("COMMIT"))
-            }
+        let Some(transaction) = self.open.lock().clone() else {
+            tracing::warn!("there is no transaction in progress");
+            return Ok(done("COMMIT"));
+        };
+        let _closing = Closing(self);
+        if transaction.has_failed() {
+            transaction.roll_back();
+            return Ok(done("ROLLBACK"));
         }
+        self.commit_open(transaction).await?;
+        Ok(done("COMMIT"))
+    }
+
+    /// Commits the open transaction.
+    pub(super) async fn commit_open(
+        &self,
+        transaction: Arc<Transaction>,
+    ) -> Result<(), EngineError> {
+        if let Err(error) = self.hold_references(&transaction, true).await {
+            transaction.roll_back();
+            return Err(error);
+        }
+        match transaction.definitions_as::<Draft>() {
+            Some(draft) => self.commit_definitions(transaction, draft).await,
+            None => Ok(transaction.commit_async(&self.gate).await?),
+        }
+    }
+
+    /// Commits with what was defined.
+    async fn commit_definitions(
+        &self,
+        transaction: Arc<Transaction>,
+        draft: Arc<Draft>,
+    ) -> Result<(), EngineError> {
+        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
+        let tables = Arc::clone(self.tables());
+        // From the gate on it comes to its end, whether or not somebody waits for it.
+        let committed = tokio::task::spawn_blocking(move || {
+            let committed = engine.commit_definitions(&gate, (&transaction, &draft), &tables);
+            committed.inspect_err(|_| transaction.roll_back())
+        });
+        committed.await.map_err(|error| EngineError::Internal {
+            message: error.to_string(),
+        })?
     }
 
     /// The same for all but `COMMIT`, which alone can take its time: none, and nothing is done.
@@ -170,6 +196,15 @@ pub(super) fn alone(transaction: &Transaction, statement: &str) -> Result<(), Tr
             statement: statement.to_owned(),
         }),
         false => Ok(()),
+    }
+}
+
+/// Closes the session's transaction when it is dropped, whatever became of it.
+pub(super) struct Closing<'a>(pub &'a Session);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.open.lock().take();
     }
 }
 

@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use super::super::Engine;
-use super::super::catalog::{PUBLIC, TEMPORARY, TableMap};
+use super::super::catalog::{PUBLIC, SessionTables, TEMPORARY};
 use super::{NamedSequence, find, sequence_of};
 use crate::error::EngineError;
 use crate::scan::table_of;
@@ -47,15 +47,15 @@ struct SequenceFunction {
     name: &'static str,
     verb: Verb,
     engine: Weak<Engine>,
-    temporary: Weak<TableMap>,
+    tables: Weak<SessionTables>,
     given: Arc<Mutex<SessionSequences>>,
     signature: Signature,
 }
 
-/// The functions of a session with these temporary tables.
+/// The functions of a session that sees these tables.
 pub fn functions(
     engine: &Arc<Engine>,
-    temporary: &Arc<TableMap>,
+    tables: &Arc<SessionTables>,
     given: &Arc<Mutex<SessionSequences>>,
 ) -> Vec<ScalarUDF> {
     let functions = [
@@ -78,7 +78,7 @@ pub fn functions(
             name,
             verb,
             engine: Arc::downgrade(engine),
-            temporary: Arc::downgrade(temporary),
+            tables: Arc::downgrade(tables),
             given: Arc::clone(given),
             signature: Signature::one_of(signatures, Volatility::Volatile),
         })
@@ -120,15 +120,14 @@ impl ScalarUDFImpl for SequenceFunction {
         let rows = args.number_rows;
         let arrays = args.args.iter().map(|value| value.to_array(rows));
         let arrays = arrays.collect::<Result<Vec<ArrayRef>>>()?;
-        let (Some(engine), Some(temporary)) = (self.engine.upgrade(), self.temporary.upgrade())
-        else {
+        let (Some(engine), Some(tables)) = (self.engine.upgrade(), self.tables.upgrade()) else {
             return Err(DataFusionError::Execution(
                 "the session has ended".to_owned(),
             ));
         };
         let call = Call {
             engine: &engine,
-            temporary: &temporary,
+            tables: &tables,
             given: &self.given,
         };
         let array: ArrayRef = match self.verb {
@@ -184,7 +183,7 @@ fn set(call: &Call<'_>, arrays: &[ArrayRef]) -> Result<Int64Array> {
 /// What a function has at hand.
 struct Call<'a> {
     engine: &'a Engine,
-    temporary: &'a TableMap,
+    tables: &'a SessionTables,
     given: &'a Mutex<SessionSequences>,
 }
 
@@ -196,8 +195,8 @@ impl Call<'_> {
     fn find(&self, text: &str) -> Result<NamedSequence> {
         let parts = name_parts(text)?;
         let found = match &parts[..] {
-            [name] => find(self.engine, self.temporary, None, name),
-            [.., schema, name] => find(self.engine, self.temporary, Some(schema), name),
+            [name] => find(self.engine, self.tables, None, name),
+            [.., schema, name] => find(self.engine, self.tables, Some(schema), name),
             [] => Err(SqlError::UnknownTable {
                 table: text.to_owned(),
             }),
@@ -242,14 +241,14 @@ impl Call<'_> {
             [name] => (PUBLIC, name),
             [] => (PUBLIC, &String::new()),
         };
-        let own = self
-            .temporary
+        let temporary = self.tables.temporary();
+        let own = temporary
             .get(name)
             .filter(|_| [PUBLIC, TEMPORARY].contains(&schema));
         let (schema, map) = match own {
-            Some(_) => (TEMPORARY, self.temporary.all()),
+            Some(_) => (TEMPORARY, temporary.all()),
             None => {
-                let map = self.engine.catalog().schema(schema);
+                let map = self.tables.permanent().schema(schema);
                 (schema, map.map(|map| map.all()).unwrap_or_default())
             }
         };

@@ -10,7 +10,7 @@ pub use table::sequence_of;
 use std::sync::Arc;
 
 use super::Engine;
-use super::catalog::{PUBLIC, TEMPORARY, TableMap};
+use super::catalog::{PUBLIC, SessionTables, TEMPORARY};
 use crate::error::EngineError;
 use crate::sql::SqlError;
 use nearfar_durable::error::DurableError;
@@ -24,8 +24,10 @@ pub(super) struct NamedSequence {
     pub schema: String,
     pub name: String,
     pub sequence: Arc<Sequence>,
-    /// Whether it is a session's own, which no log knows of.
+    /// Whether it is a session's own.
     pub is_temporary: bool,
+    /// Whether no log knows of it: it is a session's own, or its open transaction defines it.
+    pub is_unlogged: bool,
 }
 
 impl NamedSequence {
@@ -91,7 +93,7 @@ impl NamedSequence {
     /// be given out again.
     fn keep(&self, engine: &Engine, value: SequenceValue) -> Result<(), EngineError> {
         engine.database().check_owner()?;
-        let Some(log) = engine.log().filter(|_| !self.is_temporary) else {
+        let Some(log) = engine.log().filter(|_| !self.is_unlogged) else {
             return Ok(());
         };
         let gate = CommitGate::default();
@@ -115,15 +117,15 @@ impl NamedSequence {
 /// A name of something else, or of nothing.
 pub(super) fn find(
     engine: &Engine,
-    temporary: &TableMap,
+    tables: &SessionTables,
     schema: Option<&str>,
     name: &str,
 ) -> Result<NamedSequence, SqlError> {
     let is_own = schema.is_none_or(|schema| [PUBLIC, TEMPORARY].contains(&schema));
-    let own = temporary.get(name).filter(|_| is_own);
+    let own = tables.temporary().get(name).filter(|_| is_own);
     let is_temporary = own.is_some();
     let in_schema = schema.unwrap_or(PUBLIC);
-    let shared = || engine.catalog().schema(in_schema)?.get(name);
+    let shared = || tables.permanent().schema(in_schema)?.get(name);
     let unknown = || SqlError::UnknownTable {
         table: match schema {
             Some(schema) => format!("{schema}.{name}"),
@@ -132,12 +134,18 @@ pub(super) fn find(
     };
     let provider = own.or_else(shared).ok_or_else(unknown)?;
     match sequence_of(provider.as_ref()) {
-        Some(sequence) => Ok(NamedSequence {
-            schema: in_schema.to_owned(),
-            name: name.to_owned(),
-            sequence: Arc::clone(sequence),
-            is_temporary,
-        }),
+        Some(sequence) => {
+            let mut found = NamedSequence {
+                schema: in_schema.to_owned(),
+                name: name.to_owned(),
+                sequence: Arc::clone(sequence),
+                is_temporary,
+                is_unlogged: is_temporary,
+            };
+            // The log is told of it when the transaction commits that defines it.
+            found.is_unlogged |= tables.draft().is_some() && found.check_known(engine).is_err();
+            Ok(found)
+        }
         None => Err(SqlError::NoSequence {
             name: name.to_owned(),
         }),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::rows::{Found, found};
 use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
-use crate::engine::catalog::TableMap;
+use crate::engine::catalog::SessionTables;
 use nearfar_table::table::{IndexPlacement, IndexRole, IndexStatistics, IndexTier, TableIndex};
 
 struct Row {
@@ -95,9 +95,9 @@ pub fn schema() -> SchemaRef {
 
 pub fn indexes(
     engine: Option<&Engine>,
-    temporary: Option<&TableMap>,
+    tables: Option<&SessionTables>,
 ) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<Row> = found(engine, temporary).iter().flat_map(rows_of).collect();
+    let rows: Vec<Row> = found(engine, tables).iter().flat_map(rows_of).collect();
     columns::batch(COLUMNS, &rows)
 }
 

@@ -7,7 +7,7 @@ use arrow::error::ArrowError;
 use super::rows::{Found, found};
 use crate::columns::{self, Columns, Of};
 use crate::engine::Engine;
-use crate::engine::catalog::TableMap;
+use crate::engine::catalog::SessionTables;
 use nearfar_table::table::PreloadPriority;
 
 struct Row {
@@ -41,9 +41,9 @@ pub fn schema() -> SchemaRef {
 
 pub fn loading(
     engine: Option<&Engine>,
-    temporary: Option<&TableMap>,
+    tables: Option<&SessionTables>,
 ) -> Result<RecordBatch, ArrowError> {
-    let rows: Vec<Row> = found(engine, temporary).iter().flat_map(rows).collect();
+    let rows: Vec<Row> = found(engine, tables).iter().flat_map(rows).collect();
     columns::batch(COLUMNS, &rows)
 }
 

@@ -29,7 +29,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use std::sync::{Arc, Weak};
 
 use super::Engine;
-use super::catalog::TableMap;
+use super::catalog::SessionTables;
 
 /// The schema `nearfar` of one session.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct SystemTables {
 #[derive(Debug, Clone)]
 struct View {
     engine: Weak<Engine>,
-    temporary: Weak<TableMap>,
+    tables: Weak<SessionTables>,
 }
 
 /// The system tables there are.
@@ -68,10 +68,10 @@ const KINDS: [(&str, Kind); 7] = [
 ];
 
 impl SystemTables {
-    pub fn new(engine: &Arc<Engine>, temporary: &Arc<TableMap>) -> Self {
+    pub fn new(engine: &Arc<Engine>, tables: &Arc<SessionTables>) -> Self {
         let view = View {
             engine: Arc::downgrade(engine),
-            temporary: Arc::downgrade(temporary),
+            tables: Arc::downgrade(tables),
         };
         Self { view }
     }
@@ -109,15 +109,16 @@ impl SystemTable {
     fn batch(&self) -> Result<RecordBatch> {
         let engine = self.view.engine.upgrade();
         let engine = engine.as_deref();
-        let temporary = self.view.temporary.upgrade();
+        let tables = self.view.tables.upgrade();
+        let tables = tables.as_deref();
         Ok(match self.kind {
             Kind::Tiers => tiers::tiers(engine),
-            Kind::Tables => rows::tables(engine, temporary.as_deref()),
-            Kind::Indexes => indexes::indexes(engine, temporary.as_deref()),
-            Kind::Segments => rows::segments(engine, temporary.as_deref()),
+            Kind::Tables => rows::tables(engine, tables),
+            Kind::Indexes => indexes::indexes(engine, tables),
+            Kind::Segments => rows::segments(engine, tables),
             Kind::Log => log::log(engine),
-            Kind::Loading => loading::loading(engine, temporary.as_deref()),
-            Kind::ColumnAccess => rows::column_access(engine, temporary.as_deref()),
+            Kind::Loading => loading::loading(engine, tables),
+            Kind::ColumnAccess => rows::column_access(engine, tables),
         }?)
     }
 }

@@ -7,7 +7,7 @@ use nearfar_memory::{TierBytes, TierId};
 use std::sync::Arc;
 
 use crate::columns::{self, Columns, Of};
-use crate::engine::catalog::{TEMPORARY, TableMap};
+use crate::engine::catalog::{SessionTables, TEMPORARY};
 use crate::engine::{Engine, Tablespaces};
 use crate::scan::table_of;
 use nearfar_table::table::{AccessCounts, Snapshot, Table};
@@ -20,15 +20,18 @@ pub(super) struct Found {
 }
 
 /// All tables in memory that a session sees.
-pub(super) fn found(engine: Option<&Engine>, temporary: Option<&TableMap>) -> Vec<Found> {
-    let shared = engine.into_iter().flat_map(|engine| engine.catalog().all());
+pub(super) fn found(engine: Option<&Engine>, tables: Option<&SessionTables>) -> Vec<Found> {
+    // The session of a view's definition can have ended.
+    let permanent = tables.map(SessionTables::permanent);
+    let permanent = permanent.or(engine.map(|engine| Arc::clone(engine.catalog())));
+    let shared = permanent.iter().flat_map(|permanent| permanent.all());
     let shared = shared.map(|(schema, map)| (schema, map.all()));
-    let own = temporary.map(|map| (TEMPORARY.to_owned(), map.all()));
-    let mut tables = Vec::new();
+    let own = tables.map(|tables| (TEMPORARY.to_owned(), tables.temporary().all()));
+    let mut found = Vec::new();
     for (schema, map) in shared.chain(own) {
         for (name, provider) in map {
             if let Some(table) = table_of(provider.as_ref()) {
-                tables.push(Found {
+                found.push(Found {
                     schema: schema.clone(),
                     name,
                     table: Arc::clone(table),
@@ -36,7 +39,7 @@ pub(super) fn found(engine: Option<&Engine>, temporary: Option<&TableMap>) -> Ve
             }
         }
     }
-    tables
+    found
 }
 
 /// Different placements, in the order they were met.
@@ -138,7 +141,7 @@ pub fn tables_schema() -> SchemaRef {
 
 pub fn tables(
     engine: Option<&Engine>,
-    temporary: Option<&TableMap>,
+    tables: Option<&SessionTables>,
 ) -> Result<RecordBatch, ArrowError> {
     let spaces = engine.map(Engine::tablespaces);
     let row = |found: Found| {
@@ -162,7 +165,7 @@ pub fn tables(
             placements,
         }
     };
-    let rows: Vec<TableRow> = found(engine, temporary).into_iter().map(row).collect();
+    let rows: Vec<TableRow> = found(engine, tables).into_iter().map(row).collect();
     columns::batch(TABLES, &rows)
 }
 
@@ -202,11 +205,11 @@ pub fn segments_schema() -> SchemaRef {
 
 pub fn segments(
     engine: Option<&Engine>,
-    temporary: Option<&TableMap>,
+    tables: Option<&SessionTables>,
 ) -> Result<RecordBatch, ArrowError> {
     let mut rows = Vec::new();
     if let Some(spaces) = engine.map(Engine::tablespaces) {
-        for found in found(engine, temporary) {
+        for found in found(engine, tables) {
             add_segments(&found, &spaces, &mut rows);
         }
     }
@@ -268,11 +271,11 @@ pub fn column_access_schema() -> SchemaRef {
 
 pub fn column_access(
     engine: Option<&Engine>,
-    temporary: Option<&TableMap>,
+    tables: Option<&SessionTables>,
 ) -> Result<RecordBatch, ArrowError> {
     let mut rows = Vec::new();
     if let Some(spaces) = engine.map(Engine::tablespaces) {
-        for found in found(engine, temporary) {
+        for found in found(engine, tables) {
             let snapshot = found.table.snapshot();
             for (index, field) in found.table.schema().fields().iter().enumerate() {
                 let mut row = AccessRow {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Transaction;
-use crate::error::TableError;
-use crate::table::{CommitGate, TableId};
+use super::definitions::EnteredTable;
+use crate::error::{TableError, TransactionError};
+use crate::table::{CommitGate, Table, TableId};
 use crate::transaction::database::{Commits, Database};
 use crate::transaction::keys::AddedEntries;
 use crate::transaction::log::{CommitLog, CommitRecord};
@@ -100,6 +101,34 @@ impl Transaction {
         })?
     }
 
+    /// Commits what was done, and what was defined: `entered` are tables that are new, or take the places of others.
+    /// `record` is what the log is told of them, whose last part are rows of tables that were there before.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub fn commit_defining(
+        &self,
+        gate: &CommitGate,
+        record: Option<Box<dyn CommitRecord + '_>>,
+        entered: Vec<EnteredTable>,
+    ) -> Result<(), TableError> {
+        gate.check()?;
+        let changes = self.changes.lock().take().unwrap_or_default();
+        let mut pending = self.pending(changes);
+        pending.entered = entered;
+        let record = match self.database.log().zip(record) {
+            Some((log, mut record)) => {
+                let kept = pending.changes.values().filter(|c| c.table.is_kept());
+                kept.into_iter()
+                    .try_for_each(|change| tell(record.as_mut(), change))?;
+                Some((log, record))
+            }
+            None => None,
+        };
+        self.install(&mut pending, record, gate)?;
+        pending.finish()
+    }
+
     /// Commits, but for what waits for the disk.
     fn append(&self, gate: &CommitGate) -> Result<PendingCommit, TableError> {
         gate.check()?;
@@ -112,14 +141,24 @@ impl Transaction {
         }
         self.database.check_owner()?;
         let record = self.record(&pending.changes, gate)?;
+        self.install(&mut pending, record, gate)?;
+        Ok(pending)
+    }
+
+    /// Puts the changes in, once those that were added lie where their tables do.
+    fn install(
+        &self,
+        pending: &mut PendingCommit,
+        record: Option<Recorded<'_>>,
+        gate: &CommitGate,
+    ) -> Result<(), TableError> {
         loop {
             for change in pending.changes.values_mut() {
                 change.settle(&self.database)?;
             }
             let commits = self.database.lock();
             if pending.changes.values().all(Change::is_settled) {
-                pending.install(commits, record, gate)?;
-                return Ok(pending);
+                return pending.install(commits, record, gate);
             }
         }
     }
@@ -128,6 +167,7 @@ impl Transaction {
         PendingCommit {
             database: Arc::clone(&self.database),
             changes,
+            entered: Vec::new(),
             position: None,
             registration: self.registration.lock().take(),
             _locks: self.locks.lock().take(),
@@ -148,17 +188,20 @@ impl Transaction {
             return Ok(None);
         }
         let mut record = log.begin(gate)?;
-        for change in kept {
-            let table = &change.table;
-            if change.is_truncated {
-                record.truncate(table)?;
-            }
-            record.insert(table, &change.main)?;
-            record.insert(table, &change.delta)?;
-            record.delete(table, &change.deleted)?;
-        }
+        kept.try_for_each(|change| tell(record.as_mut(), change))?;
         Ok(Some((log, record)))
     }
+}
+
+/// Tells the log what was done to the rows of a table.
+fn tell(record: &mut (dyn CommitRecord + '_), change: &Change) -> Result<(), TableError> {
+    let table = &change.table;
+    if change.is_truncated {
+        record.truncate(table)?;
+    }
+    record.insert(table, &change.main)?;
+    record.insert(table, &change.delta)?;
+    record.delete(table, &change.deleted)
 }
 
 /// A commit that is in memory, and perhaps not on disk.
@@ -166,6 +209,8 @@ impl Transaction {
 struct PendingCommit {
     database: Arc<Database>,
     changes: BTreeMap<TableId, Change>,
+    /// Tables that are new, or take the places of others.
+    entered: Vec<EnteredTable>,
     /// Where the log must be on disk before it is seen.
     position: Option<u64>,
     registration: Option<Registration>,
@@ -184,6 +229,11 @@ impl PendingCommit {
     ) -> Result<(), TableError> {
         let database = &self.database;
         let newest = commits.snapshot();
+        let mut replaced = self.entered.iter().filter_map(|it| it.replaced.as_ref());
+        if let Some(changed) = replaced.find(|replaced| !replaced.is_same(&newest)) {
+            let table = changed.table.name().to_owned();
+            return Err(TransactionError::Conflict { table }.into());
+        }
         let onto = self.changes.values_mut();
         let onto = onto.map(|change| change.onto(&newest, database));
         let results = onto.collect::<Result<Vec<_>, TableError>>()?;
@@ -205,7 +255,14 @@ impl PendingCommit {
         let tables = self.changes.values();
         let tables = tables.map(|change| change.table.as_ref());
         let results = results.into_iter().map(|(result, _)| result);
-        commits.install_at(self.position, tables.zip(results).collect());
+        let changed = tables.zip(results).collect();
+        let entered = self
+            .entered
+            .iter()
+            .map(|entered| Arc::clone(&entered.table));
+        let entered: Vec<Arc<Table>> = entered.collect();
+        entered.iter().for_each(|table| database.own(table));
+        commits.install_at(self.position, changed, &entered);
         if let Some(serialized) = serialized {
             serializable.record(serialized, commits.snapshot().number());
         }

@@ -1,9 +1,13 @@
 //! A transaction: what it reads, what it has changed, and how that is committed.
 
 mod commit;
+mod definitions;
 mod references;
 
+pub use definitions::{EnteredTable, ReplacedTable, TakenTable};
+
 use parking_lot::Mutex;
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +45,10 @@ pub enum RowLock {
     Held(RowWait),
 }
 
+/// What a transaction defines, as the layer above knows it. Savepoints keep it as it is: another one takes its place for
+/// each statement that defines something.
+pub type Definitions = Arc<dyn Any + Send + Sync>;
+
 /// A transaction. It is undone when it is dropped before [`Self::commit`].
 #[derive(Debug)]
 pub struct Transaction {
@@ -63,6 +71,8 @@ pub struct Transaction {
     /// The rows that it has locked, if there are any.
     locks: Mutex<Option<HeldLocks>>,
     savepoints: Mutex<Savepoints>,
+    /// What it defines, as the layer above knows it.
+    definitions: Mutex<Option<Definitions>>,
     /// Whether constraints that can be are checked at its end; as they were declared where nothing was said.
     defers_constraints: Mutex<Option<bool>>,
 }
@@ -112,6 +122,7 @@ impl Transaction {
             others: Mutex::default(),
             locks: Mutex::default(),
             savepoints: Mutex::default(),
+            definitions: Mutex::default(),
             defers_constraints: Mutex::default(),
         })
     }
@@ -257,7 +268,8 @@ impl Transaction {
     /// Begins a part of it that can be undone by itself.
     pub fn set_savepoint(&self, name: &str) {
         let changes = self.changes.lock();
-        self.savepoints.lock().set(name, changes.clone());
+        let state = (changes.clone(), self.definitions());
+        self.savepoints.lock().set(name, state);
     }
 
     /// Forgets a savepoint and those after it; what was done since stays.
@@ -273,12 +285,13 @@ impl Transaction {
     /// # Errors
     /// [`TransactionError::NoSavepoint`].
     pub fn roll_back_to(&self, name: &str) -> Result<(), TableError> {
-        let before = self.savepoints.lock().roll_back_to(name)?;
+        let (before, definitions) = self.savepoints.lock().roll_back_to(name)?;
         let mut changes = self.changes.lock();
         if changes.is_none() {
             return Err(TransactionError::Over.into());
         }
         *changes = before;
+        *self.definitions.lock() = definitions;
         let read = Arc::clone(&self.read.lock());
         let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
         changed.try_for_each(|change| change.rebase(&read))?;
@@ -291,7 +304,8 @@ impl Transaction {
         let changes = self.changes.lock().take();
         let locks = self.locks.lock().take();
         let registration = self.registration.lock().take();
-        drop((changes, locks, registration));
+        let definitions = self.definitions.lock().take();
+        drop((changes, locks, registration, definitions));
     }
 
     /// Whether it goes on after the statement.
@@ -358,8 +372,13 @@ impl Transaction {
             });
         }
         let mut others = self.others.lock();
-        let snapshot = others.entry(table.id()).or_insert_with(|| table.snapshot());
-        Ok(snapshot.clone())
+        let known = others.get(&table.id());
+        if let Some(known) = known.filter(|known| known.is_of(table)) {
+            return Ok(known.clone());
+        }
+        let snapshot = table.snapshot();
+        others.insert(table.id(), snapshot.clone());
+        Ok(snapshot)
     }
 
     /// Where the rows are, in the parts of [`Self::snapshot`], whose keys in `index` are in `range`. None where

@@ -419,10 +419,10 @@ impl Session {
             }
         };
         let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        let own = self.temporary.get(name).filter(|_| is_own);
+        let own = self.temporary().get(name).filter(|_| is_own);
         let provider = match own {
             Some(own) => own,
-            None => self.engine().catalog().schema(schema)?.get(name)?,
+            None => self.permanent().schema(schema)?.get(name)?,
         };
         table_of(provider.as_ref())
             .is_some_and(|known| Arc::ptr_eq(known, &table))

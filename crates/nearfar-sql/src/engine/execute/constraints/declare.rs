@@ -98,6 +98,10 @@ impl Session {
             true => primary_key(&of_parent),
             false => clause.parent_columns.clone(),
         };
+        if self.tables().draft().is_some() {
+            let transaction = self.current_transaction()?;
+            self.keep_from_others(&transaction, &parent).await?;
+        }
         let key = key_of(&of_parent, &parent_columns);
         if key.is_none() || parent_columns.len() != clause.columns.len() {
             return Err(SqlError::NoParentKey {
@@ -153,6 +157,10 @@ impl Session {
         clause: &ConstraintClause,
     ) -> Result<(), EngineError> {
         let (schema, own_name) = self.resolve(name)?;
+        if self.tables().draft().is_some() {
+            let named = (schema.as_str(), own_name.as_str());
+            return self.add_drafted_constraint(named, table, clause).await;
+        }
         let declared = Declared {
             table,
             schema: &schema,
@@ -160,7 +168,7 @@ impl Session {
             is_temporary: table.temporary().is_some(),
         };
         // The names of tables, which are not noted where no foreign key is.
-        self.engine().note_references();
+        self.note_references();
         for _ in 0..LOOKS_MAX {
             let (before, seen) = (table.rules(), table.snapshot());
             let mut rules = before.as_ref().clone();
@@ -178,6 +186,32 @@ impl Session {
             }
         }
         Err(TransactionError::Conflict { table: own_name }.into())
+    }
+
+    /// The same within a transaction, which nobody else changes the table beside.
+    async fn add_drafted_constraint(
+        &self,
+        (schema, name): (&str, &str),
+        table: &Arc<Table>,
+        clause: &ConstraintClause,
+    ) -> Result<(), EngineError> {
+        let table = &self.redefined_as_it_is(table).await?;
+        let declared = Declared {
+            table,
+            schema,
+            name,
+            is_temporary: table.temporary().is_some(),
+        };
+        let before = table.rules();
+        let mut rules = before.as_ref().clone();
+        let clauses = std::slice::from_ref(clause);
+        self.declare_constraints(&declared, &table.snapshot(), (clauses, &mut rules))
+            .await?;
+        self.check_rows(&declared, (&before, &rules)).await?;
+        table.set_rules(rules);
+        self.attach_checks(table)?;
+        self.note_references();
+        Ok(())
     }
 
     /// Declares `rules` if nobody has changed the table since it was looked at; whether that is so.
@@ -245,7 +279,7 @@ impl Session {
         declared: &Declared<'_>,
         reference: &Reference,
     ) -> Result<String, EngineError> {
-        let references = self.engine().references();
+        let references = self.references();
         let parent = references.table(reference.parent);
         match parent {
             Some((named, _)) => Ok(named.quoted()),
@@ -256,9 +290,13 @@ impl Session {
         }
     }
 
-    /// Whether a query of our own gives rows of what is committed.
+    /// Whether a query of our own gives rows of what is committed, or what the open transaction sees if it defines the
+    /// constraint.
     async fn has_rows(&self, sql: &str) -> Result<bool, EngineError> {
-        let reader = Transaction::of_reader(self.engine().database());
+        let reader = match self.tables().draft() {
+            Some(_) => self.current_transaction()?,
+            None => Transaction::of_reader(self.engine().database()),
+        };
         let mut rows: RowStream = self.own_query(&reader, sql, Vec::new()).await?;
         while let Some(batch) = rows.next().await {
             if batch?.num_rows() > 0 {
@@ -277,7 +315,7 @@ impl Session {
         table: &Table,
         index: &TableIndex,
     ) -> Result<(), SqlError> {
-        let references = self.engine().references();
+        let references = self.references();
         let left = table.snapshot();
         let others = left.indexes().iter();
         let others = others.filter(|other| other.definition().name != index.definition().name);
@@ -298,7 +336,7 @@ impl Session {
         &self,
         tables: &[Arc<Table>],
     ) -> Result<(), EngineError> {
-        let references = self.engine().references();
+        let references = self.references();
         for parent in tables {
             for child in references.children(parent.id()) {
                 if let Some((_, table)) = references.table(child.table) {
@@ -321,19 +359,12 @@ impl Session {
         if !is_check && !is_reference {
             return Ok(false);
         }
-        let (engine, gate) = (Arc::clone(self.engine()), Arc::clone(&self.gate));
-        let (changed, name) = (Arc::clone(table), name.to_owned());
-        let dropped = tokio::task::spawn_blocking(move || {
-            engine.change_rules(&gate, &changed, |_, mut rules| {
-                rules.checks.retain(|check| check.name != name);
-                rules.references.retain(|other| other.name != name);
-                Ok(rules)
-            })
-        });
-        dropped.await.map_err(|error| EngineError::Internal {
-            message: error.to_string(),
-        })??;
-        self.attach_checks(table)?;
+        let name = name.to_owned();
+        self.change_rules(table, move |rules| {
+            rules.checks.retain(|check| check.name != name);
+            rules.references.retain(|other| other.name != name);
+        })
+        .await?;
         Ok(true)
     }
 }
@@ -429,6 +460,11 @@ pub(super) fn key_of<'a>(
         let names = names_of(snapshot.schema(), index);
         names.len() == columns.len() && names.iter().collect::<BTreeSet<_>>() == wanted
     })
+}
+
+/// Whether a unique index is of exactly these columns.
+pub(in crate::engine) fn has_key(snapshot: &Snapshot, columns: &[String]) -> bool {
+    key_of(snapshot, columns).is_some()
 }
 
 fn type_of(table: &Table, column: &str) -> Result<DataType, SqlError> {

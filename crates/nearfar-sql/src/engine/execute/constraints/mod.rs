@@ -8,3 +8,4 @@ mod declare;
 mod references;
 
 pub(super) use declare::Declared;
+pub(in crate::engine) use declare::has_key;

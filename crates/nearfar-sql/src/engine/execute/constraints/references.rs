@@ -99,7 +99,7 @@ impl Session {
         table: &Arc<Table>,
         (step, moment): (ReferenceStep, Moment),
     ) -> Result<(), EngineError> {
-        let references = self.engine().references();
+        let references = self.references();
         let defers = transaction.defers_constraints();
         let is_deferred = |check| match check {
             ReferenceCheck::Always => false,
@@ -147,7 +147,7 @@ impl Session {
         (table, reference): (&Arc<Table>, &Reference),
         step: &ReferenceStep,
     ) -> Result<(), EngineError> {
-        let references = self.engine().references();
+        let references = self.references();
         let Some((_, parent)) = references.table(reference.parent) else {
             return Ok(());
         };
@@ -211,7 +211,7 @@ impl Session {
         (parent, child, action): (&Arc<Table>, &Child, ReferenceAction),
         step: &ReferenceStep,
     ) -> Result<(), EngineError> {
-        let references = self.engine().references();
+        let references = self.references();
         let Some((named, table)) = references.table(child.table) else {
             return Ok(());
         };
@@ -394,7 +394,7 @@ impl Session {
     }
 
     /// Runs a query of our own.
-    pub(super) async fn own_query(
+    pub(in crate::engine::execute) async fn own_query(
         &self,
         transaction: &Arc<Transaction>,
         sql: &str,
@@ -402,6 +402,17 @@ impl Session {
     ) -> Result<RowStream, EngineError> {
         let (state, plan) = self.own_plan(transaction, sql, values).await?;
         self.query(transaction, &state, &plan).await
+    }
+
+    /// Adds rows by a statement of our own, as a part of the transaction that is open.
+    pub(in crate::engine::execute) async fn own_insert(
+        &self,
+        transaction: &Arc<Transaction>,
+        sql: &str,
+    ) -> Result<(), EngineError> {
+        let (state, plan) = self.own_plan(transaction, sql, Vec::new()).await?;
+        self.run_plan(transaction, &state, &plan).await?;
+        Ok(())
     }
 
     /// Changes rows by a statement of our own, as a part of the one that runs.

@@ -1,5 +1,7 @@
 //! What the catalog holds, changed: in the log first, if there is one.
 
+mod commit;
+
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable;
 use parking_lot::Mutex;
@@ -43,9 +45,16 @@ pub(super) struct Slot {
     pub or_replace: bool,
     /// Whether it is the session's own, which no log knows of.
     pub is_temporary: bool,
+    /// Whether the session's open transaction enters it, and nobody else sees it before that commits.
+    pub is_draft: bool,
 }
 
 impl Slot {
+    /// Whether it is entered in memory alone.
+    fn is_unlogged(&self) -> bool {
+        self.is_temporary || self.is_draft
+    }
+
     /// Whether a table or view of this name is in the way.
     pub fn is_taken(&self) -> bool {
         !self.or_replace && self.schema.get(&self.name).is_some()
@@ -120,6 +129,17 @@ pub(super) fn remove_with_owned(map: &TableMap, name: &str) -> bool {
         }
     }
     removed.is_some()
+}
+
+/// Takes out the sequences that are dropped with a column.
+pub(super) fn remove_owned_by(map: &TableMap, (table, column): (TableId, &str)) {
+    for (name, provider) in map.all() {
+        let sequence = sequence_of(provider.as_ref());
+        let owner = sequence.and_then(|sequence| sequence.definition().owner.clone());
+        if owner.is_some_and(|(id, of)| id == table && of == column) {
+            map.remove(&name);
+        }
+    }
 }
 
 /// Adds what is in a schema to a checkpoint.
@@ -215,7 +235,7 @@ impl Engine {
     fn check(&self, slot: &Slot) -> Result<(), SqlError> {
         let schema = self.catalog.schema(&slot.schema_name);
         let is_there = schema.is_some_and(|schema| Arc::ptr_eq(&schema, &slot.schema));
-        if !slot.is_temporary && !is_there {
+        if !slot.is_unlogged() && !is_there {
             let schema = slot.schema_name.clone();
             return Err(SqlError::UnknownSchema { schema });
         }
@@ -244,13 +264,16 @@ impl Engine {
                 let sequence = SequenceTable::new(Arc::clone(&new.sequence));
                 slot.schema.replace(new.name.clone(), Arc::new(sequence));
             }
-            let provider = self.provider(Arc::clone(&table));
+            let provider = match slot.is_draft {
+                true => self.provider_of(Arc::clone(&table)),
+                false => self.provider(Arc::clone(&table)),
+            };
             slot.schema.replace(slot.name.clone(), provider);
             for gone in owned.into_iter().flatten() {
                 slot.schema.remove(&gone);
             }
         };
-        if slot.is_temporary {
+        if slot.is_unlogged() {
             self.check(slot)?;
             gate.pass()?;
             enter();
@@ -268,7 +291,8 @@ impl Engine {
                 for new in sequences {
                     sequences::record(log, (&slot.schema_name, &new.name), &new.sequence)?;
                 }
-                log.create_table((&slot.schema_name, &slot.name), &table, system)
+                let rows = (&*table, &table.snapshot());
+                log.create_table((&slot.schema_name, &slot.name), rows, system)
             },
             |()| {
                 table.keep();
@@ -325,7 +349,7 @@ impl Engine {
             slot.schema
                 .replace(slot.name.clone(), Arc::clone(&view) as _)
         };
-        if slot.is_temporary {
+        if slot.is_unlogged() {
             self.check(slot)?;
             gate.pass()?;
             enter(());
@@ -355,7 +379,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let provider = Arc::new(SequenceTable::new(Arc::clone(sequence)));
         let enter = || slot.schema.replace(slot.name.clone(), provider);
-        if slot.is_temporary {
+        if slot.is_unlogged() {
             self.check(slot)?;
             gate.pass()?;
             enter();
@@ -386,7 +410,7 @@ impl Engine {
         self.database.check_owner()?;
         named.sequence.alter(|before, value| {
             let changed = change(before, value)?;
-            let Some(log) = self.log().filter(|_| !named.is_temporary) else {
+            let Some(log) = self.log().filter(|_| !named.is_unlogged) else {
                 gate.pass()?;
                 return Ok(changed);
             };
@@ -423,7 +447,7 @@ impl Engine {
                 let provider = map.as_ref().and_then(|map| map.get(name));
                 let table = provider.as_deref().and_then(table_of).cloned();
                 let has_references = table.as_ref().is_some_and(|table| table.has_references());
-                self.check_unreferenced(table.as_slice())?;
+                self.references().check_unreferenced(table.as_slice())?;
                 Ok((map, has_references))
             },
             |log, (map, _)| match map.as_ref().and_then(|map| map.get(name)) {
@@ -474,7 +498,8 @@ impl Engine {
             let all = map.all();
             let tables = all.iter();
             let tables = tables.filter_map(|(_, provider)| table_of(provider.as_ref()).cloned());
-            self.check_unreferenced(&tables.collect::<Vec<_>>())?;
+            self.references()
+                .check_unreferenced(&tables.collect::<Vec<_>>())?;
             Ok(with_contents || all.is_empty())
         };
         self.define(
@@ -687,6 +712,7 @@ impl Engine {
             name: name.to_owned(),
             or_replace: false,
             is_temporary: false,
+            is_draft: false,
         }
     }
 
