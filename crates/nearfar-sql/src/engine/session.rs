@@ -35,7 +35,10 @@ use crate::error::EngineError;
 use crate::foreign::GUARDED_FILES;
 use crate::interrupt;
 use crate::memory::{Charge, QueryMemory};
-use crate::optimize::{analyzer_rules, logical_rules, narrow_decimals, plannable_rules, settings};
+use crate::optimize::{
+    analyzer_rules, joined_subplans, logical_rules, narrow_decimals, plannable_rules, settings,
+    undivided_rules,
+};
 use crate::scan::Routing;
 use crate::settings::{Settings, library_values};
 use crate::sql::{SqlError, Statement, statements};
@@ -110,9 +113,10 @@ fn planning_state(
         Some(distribution) => distribution.distributed(builder).build(),
         None => builder
             .with_physical_optimizer_rules(
-                plannable_rules()
+                undivided_rules()
                     .into_iter()
                     .chain(machine_rules(engine))
+                    .chain([joined_subplans()])
                     .collect(),
             )
             .build(),

@@ -21,6 +21,7 @@ mod null_safe;
 mod opaque;
 mod outer_constants;
 mod settings;
+mod shared;
 mod shared_names;
 mod subqueries;
 mod sums_of_sums;
@@ -29,6 +30,7 @@ mod whole_orders;
 
 pub use join_order::JoinOrder;
 pub use settings::settings;
+pub use shared::forget_runs;
 pub use subqueries::is_of_several_rows;
 
 use bounded::Bounded;
@@ -112,6 +114,23 @@ pub use subqueries::single_row;
 pub fn narrow_decimals() -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
     let rule: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(narrow::NARROW_DECIMALS);
     Arc::new(Bounded(rule))
+}
+
+/// [`plannable_rules`] where all of a plan runs on one machine.
+pub fn undivided_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = plannable_rules();
+    let filters = rules
+        .iter()
+        .position(|rule| rule.name() == whole_orders::WHOLE_ORDERS.name)
+        .unwrap_or(rules.len());
+    let share: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(shared::ShareSubplans);
+    rules.insert(filters, Arc::new(Bounded(share)));
+    rules
+}
+
+/// Leaves one of equal subplans, when all else has been done to them.
+pub fn joined_subplans() -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    Arc::new(shared::JOIN_SHARED)
 }
 
 /// DataFusion's physical rules with Nearfar's behind them. Behind them, the machine that runs the plan

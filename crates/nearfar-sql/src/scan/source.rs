@@ -167,6 +167,27 @@ impl TableScan {
         self.snapshot.rows() as u64 + bytes.sum::<u64>() / BYTES_PER_ROW
     }
 
+    /// Whether another scan reads the same rows and columns, in the same partitions.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let all = |scan: &Self| match scan.rows {
+            ScannedRows::All { partitions } => Some(partitions),
+            ScannedRows::Found(_) => None,
+        };
+        let is_dynamic = !(self.dynamic.is_empty() && other.dynamic.is_empty());
+        let mut filters = self.filters.iter().zip(&other.filters);
+        Arc::ptr_eq(&self.table, &other.table)
+            && self.snapshot.is_same(&other.snapshot)
+            && all(self).is_some()
+            && all(self) == all(other)
+            && !is_dynamic
+            && self.projection == other.projection
+            && self.schema == other.schema
+            && self.fetch == other.fetch
+            && self.count_accesses == other.count_accesses
+            && self.filters.len() == other.filters.len()
+            && filters.all(|(one, other)| one.expr() == other.expr())
+    }
+
     fn add_filters(&mut self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<(), EngineError> {
         if filters.is_empty() {
             return Ok(());

@@ -120,6 +120,7 @@ pub struct Settings {
     heap_tablespace: TierId,
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
+    share_subplans: bool,
     isolation: Isolation,
     /// None for as long as it takes.
     lock_timeout: Option<Duration>,
@@ -165,6 +166,7 @@ impl Settings {
             heap_tablespace: TierId::NEAR,
             memory_limit_bytes: None,
             count_accesses: true,
+            share_subplans: true,
             isolation: Isolation::default(),
             lock_timeout: None,
             merge_limits,
@@ -216,6 +218,16 @@ impl Settings {
     /// Whether scans count the accesses of columns and the bytes read from each tier.
     pub fn count_accesses(&self) -> bool {
         self.count_accesses
+    }
+
+    /// Whether parts of a statement that are the same are computed once.
+    pub fn share_subplans(&self) -> bool {
+        self.share_subplans
+    }
+
+    /// Has parts of a statement that are the same be computed each for itself.
+    pub(crate) fn compute_subplans_apart(&mut self) {
+        self.share_subplans = false;
     }
 
     /// What transactions read of which nothing else is said.

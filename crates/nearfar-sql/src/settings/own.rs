@@ -37,7 +37,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 15] = [
+pub const OWN: [OwnSetting; 16] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -177,6 +177,21 @@ pub const OWN: [OwnSetting; 15] = [
             Ok(())
         },
         show: |settings| settings.count_accesses.to_string(),
+    },
+    OwnSetting {
+        name: "share_subplans",
+        description: "Whether parts of a statement that are the same, such as a view that it names \
+                      twice, are computed once.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.share_subplans = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.share_subplans = true;
+            Ok(())
+        },
+        show: |settings| settings.share_subplans.to_string(),
     },
     OwnSetting {
         name: DEFAULT_ISOLATION,

@@ -33,6 +33,7 @@ mod scans;
 mod sequences;
 mod serializable;
 mod settings;
+mod shared;
 mod slices;
 mod statements;
 mod support;

@@ -16,6 +16,8 @@ use super::analyze;
 use crate::engine::Engine;
 use crate::engine::stream::Retry;
 use crate::memory::QueryMemory;
+use crate::optimize::forget_runs;
+use crate::settings::Settings;
 
 /// How to run `logical` without hash joins, where `physical`, its plan, has one.
 pub(super) fn without_hash_joins(
@@ -30,7 +32,9 @@ pub(super) fn without_hash_joins(
     }
     let (engine, logical, mut state) = (Arc::clone(engine), logical.clone(), state.clone());
     let (context, memory) = (Arc::clone(context), Arc::clone(memory));
+    let physical = Arc::clone(physical);
     let again = async move {
+        forget_runs(physical.as_ref());
         plan_without(&mut state);
         let plan = state.create_physical_plan(&logical).await?;
         memory.wait_for_operators().await;
@@ -45,6 +49,11 @@ pub(super) fn plan_without(state: &mut SessionState) {
     tracing::info!("a hash join does not fit in memory: the query runs with joins that spill");
     let optimizer = &mut state.config_mut().options_mut().optimizer;
     optimizer.prefer_hash_join = false;
+    // Rows that are kept for several readers take memory, too.
+    let extensions = &mut state.config_mut().options_mut().extensions;
+    if let Some(settings) = extensions.get_mut::<Settings>() {
+        settings.compute_subplans_apart();
+    }
 }
 
 fn has_hash_join(plan: &dyn ExecutionPlan) -> bool {
