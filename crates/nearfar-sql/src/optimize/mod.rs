@@ -8,6 +8,7 @@ mod constant_member;
 mod decimal;
 mod empty_unions;
 mod estimate;
+mod finest_groups;
 mod global_filters;
 mod graph;
 mod guarded;
@@ -123,8 +124,12 @@ pub fn undivided_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
         .iter()
         .position(|rule| rule.name() == whole_orders::WHOLE_ORDERS.name)
         .unwrap_or(rules.len());
-    let share: Arc<dyn PhysicalOptimizerRule + Send + Sync> = Arc::new(shared::ShareSubplans);
-    rules.insert(filters, Arc::new(Bounded(share)));
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 2] = [
+        Arc::new(finest_groups::FinestGroups),
+        Arc::new(shared::ShareSubplans),
+    ];
+    let own = own.into_iter().map(|rule| Arc::new(Bounded(rule)) as _);
+    rules.splice(filters..filters, own);
     rules
 }
 

@@ -121,6 +121,7 @@ pub struct Settings {
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
     share_subplans: bool,
+    group_finest_first: bool,
     isolation: Isolation,
     /// None for as long as it takes.
     lock_timeout: Option<Duration>,
@@ -167,6 +168,7 @@ impl Settings {
             memory_limit_bytes: None,
             count_accesses: true,
             share_subplans: true,
+            group_finest_first: true,
             isolation: Isolation::default(),
             lock_timeout: None,
             merge_limits,
@@ -223,6 +225,11 @@ impl Settings {
     /// Whether parts of a statement that are the same are computed once.
     pub fn share_subplans(&self) -> bool {
         self.share_subplans
+    }
+
+    /// Whether grouping sets are computed of the finest groups.
+    pub fn group_finest_first(&self) -> bool {
+        self.group_finest_first
     }
 
     /// Has parts of a statement that are the same be computed each for itself.

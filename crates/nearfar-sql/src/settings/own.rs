@@ -37,7 +37,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 16] = [
+pub const OWN: [OwnSetting; 17] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -192,6 +192,21 @@ pub const OWN: [OwnSetting; 16] = [
             Ok(())
         },
         show: |settings| settings.share_subplans.to_string(),
+    },
+    OwnSetting {
+        name: "group_finest_first",
+        description: "Whether ROLLUP, CUBE and GROUPING SETS are computed of the finest groups, not \
+                      of all rows.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.group_finest_first = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.group_finest_first = true;
+            Ok(())
+        },
+        show: |settings| settings.group_finest_first.to_string(),
     },
     OwnSetting {
         name: DEFAULT_ISOLATION,

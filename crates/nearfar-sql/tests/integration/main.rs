@@ -15,6 +15,7 @@ mod errors;
 mod examples;
 mod files;
 mod full_disks;
+mod grouping_sets;
 mod heap;
 mod index_tiers;
 mod isolation;

@@ -1,0 +1,66 @@
+//! Grouping sets are computed of the finest groups, and answers are what they are without that.
+
+use nearfar_sql::engine::{Engine, Session};
+
+use super::support::{options, run};
+
+async fn session() -> Session {
+    let session = Engine::new(options()).expect("an engine").session();
+    let table = "CREATE TABLE t AS SELECT value % 5 AS a, \
+                 CASE WHEN value % 11 = 0 THEN NULL ELSE 'group ' || value % 7 END AS b, \
+                 value % 3 AS c, value AS v, value % 2 = 0 AS is_even FROM generate_series(1, 20000)";
+    run(&session, table).await;
+    session
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grouping_sets_are_made_of_the_finest_groups() {
+    let session = session().await;
+    let sql = "EXPLAIN SELECT a, b, sum(v) FROM t GROUP BY ROLLUP (a, b)";
+    let plan = run(&session, sql).await;
+    assert!(
+        plan.contains("mode=PartialReduce, gby=[(a@0 as a, NULL as b), (a@0 as a, b@1 as b)]"),
+        "{plan}"
+    );
+    assert!(
+        plan.contains("mode=Partial, gby=[a@0 as a, b@1 as b]"),
+        "{plan}"
+    );
+    run(&session, "SET group_finest_first = off").await;
+    let plan = run(&session, sql).await;
+    assert!(!plan.contains("PartialReduce"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_are_the_same_whatever_groups_come_first() {
+    let session = session().await;
+    let sets = [
+        "ROLLUP (a, b)",
+        "ROLLUP (a, b, c)",
+        "CUBE (a, b)",
+        "GROUPING SETS ((a), (b), (a), ())",
+        "GROUPING SETS ((a, b), (c))",
+        "a, ROLLUP (b, c)",
+        "ROLLUP (a, c), CUBE (b)",
+    ];
+    let columns = "count(*), sum(v), avg(v), min(b), max(v) FILTER (WHERE is_even), stddev(v) > 0, \
+                   bool_and(is_even), count(b)";
+    let others = [
+        "SELECT grouping(a), grouping(b), a, b, sum(v) AS s, \
+           rank() OVER (PARTITION BY grouping(a) + grouping(b) ORDER BY sum(v) DESC) \
+         FROM t GROUP BY ROLLUP (a, b) ORDER BY 1, 2, 3, 4, 5",
+        "SELECT a, b, count(DISTINCT c), array_agg(c ORDER BY v) IS NULL FROM t GROUP BY CUBE (a, b) ORDER BY 1, 2, 3",
+        "SELECT a, sum(v), count(*), avg(v), min(b) FROM t WHERE v < 0 GROUP BY ROLLUP (a)",
+        "SELECT a, b, sum(v), avg(v) FROM t WHERE v < 0 GROUP BY GROUPING SETS ((a), (b))",
+        "SELECT a, k, sum(v) FROM (SELECT a, 5 AS k, v FROM t) s GROUP BY ROLLUP (a, k) ORDER BY a, k, 3",
+    ];
+    let of_sets = sets.iter().map(|sets| {
+        format!("SELECT a, b, {columns} FROM t GROUP BY {sets} ORDER BY 1, 2, 3, 4, 7")
+    });
+    for sql in of_sets.chain(others.map(str::to_owned)) {
+        run(&session, "SET group_finest_first = off").await;
+        let of_rows = run(&session, &sql).await;
+        run(&session, "SET group_finest_first = on").await;
+        assert_eq!(run(&session, &sql).await, of_rows, "{sql}");
+    }
+}
