@@ -14,6 +14,7 @@ mod graph;
 mod guarded;
 mod join_order;
 mod long_filters;
+mod matched_rows;
 mod missing_orders;
 mod multisets;
 mod named_members;
@@ -92,7 +93,10 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let after = rules
         .iter()
         .position(|rule| rule.name() == PUSH_DOWN_FILTER);
-    rules.insert(after.map_or(rules.len(), |at| at + 1), Arc::new(JoinOrder));
+    let after = after.map_or(rules.len(), |at| at + 1);
+    rules.insert(after, Arc::new(JoinOrder));
+    // Inner joins can be ordered, outer ones can't.
+    rules.insert(after, Arc::new(matched_rows::MatchedRows));
     rules.push(Arc::new(guarded::GUARD_CONDITIONS));
     rules.push(Arc::new(opaque::OPAQUE_CONDITIONS));
     rules

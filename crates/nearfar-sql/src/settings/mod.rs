@@ -121,6 +121,7 @@ pub struct Settings {
     memory_limit_bytes: Option<u64>,
     count_accesses: bool,
     share_subplans: bool,
+    narrow_outer_joins: bool,
     group_finest_first: bool,
     isolation: Isolation,
     /// None for as long as it takes.
@@ -168,6 +169,7 @@ impl Settings {
             memory_limit_bytes: None,
             count_accesses: true,
             share_subplans: true,
+            narrow_outer_joins: true,
             group_finest_first: true,
             isolation: Isolation::default(),
             lock_timeout: None,
@@ -230,6 +232,11 @@ impl Settings {
     /// Whether grouping sets are computed of the finest groups.
     pub fn group_finest_first(&self) -> bool {
         self.group_finest_first
+    }
+
+    /// Whether outer joins are made inner ones where the joins above allow it.
+    pub fn narrow_outer_joins(&self) -> bool {
+        self.narrow_outer_joins
     }
 
     /// Has parts of a statement that are the same be computed each for itself.

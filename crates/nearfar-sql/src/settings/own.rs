@@ -37,7 +37,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 17] = [
+pub const OWN: [OwnSetting; 18] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -207,6 +207,21 @@ pub const OWN: [OwnSetting; 17] = [
             Ok(())
         },
         show: |settings| settings.group_finest_first.to_string(),
+    },
+    OwnSetting {
+        name: "narrow_outer_joins",
+        description: "Whether outer joins are made inner ones where a join above finds nothing for \
+                      their rows without a partner.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.narrow_outer_joins = given.boolean()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.narrow_outer_joins = true;
+            Ok(())
+        },
+        show: |settings| settings.narrow_outer_joins.to_string(),
     },
     OwnSetting {
         name: DEFAULT_ISOLATION,

@@ -25,6 +25,7 @@ mod leaks;
 mod locks;
 mod memory;
 mod merges;
+mod outer_joins;
 mod panics;
 mod pools;
 mod pools_with_data;
