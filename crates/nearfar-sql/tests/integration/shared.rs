@@ -179,3 +179,14 @@ async fn readers_that_go_away_end_the_work() {
     }
     assert_eq!(value(&session, "SELECT 1").await, "1");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recursive_queries_share_nothing() {
+    let session = session_of(options()).await;
+    let sql = "WITH RECURSIVE a AS (SELECT g, count(*) AS n FROM t GROUP BY g),
+               r AS (SELECT 1 AS i, CAST(0 AS BIGINT) AS n UNION ALL
+                     SELECT r.i + 1, (SELECT max(x.n + y.n) FROM a x JOIN a y ON x.g = y.g) FROM r WHERE r.i < 4)
+               SELECT i, n FROM r ORDER BY i";
+    let [once, apart] = both_ways(&session, sql).await;
+    assert_eq!(once, apart);
+}

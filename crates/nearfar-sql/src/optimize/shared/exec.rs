@@ -192,6 +192,6 @@ impl ExecutionPlan for SharedExec {
         }
         let run = self.shared.run(&self.input, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        Ok(rows::read(run, partition, self.schema(), metrics))
+        rows::read(run, partition, self.schema(), metrics)
     }
 }

@@ -182,15 +182,17 @@ impl Partition {
     }
 
     /// The number of a new reader.
-    pub fn begin(&self) -> usize {
+    ///
+    /// # Errors
+    /// One more than there were to be, which would miss rows: a bug.
+    pub fn begin(&self) -> Result<usize> {
         let mut rows = self.0.lock();
-        rows.begun += 1;
-        // More than there were to be: one that reads again from the beginning, of what is left.
-        if rows.begun > rows.readers.len() {
-            let had = rows.gone;
-            rows.readers.push(Reader { had, waker: None });
+        if rows.begun == rows.readers.len() {
+            let message = String::from("a shared subplan has one reader too many");
+            return Err(EngineError::Internal { message }.into());
         }
-        rows.begun - 1
+        rows.begun += 1;
+        Ok(rows.begun - 1)
     }
 
     /// What comes next for a reader, which has it with this.

@@ -15,6 +15,7 @@ mod same;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -36,7 +37,8 @@ impl PhysicalOptimizerRule for ShareSubplans {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let settings = config.extensions.get::<Settings>();
-        if !settings.is_none_or(Settings::share_subplans) {
+        // What is below a recursive query runs again and again.
+        if !settings.is_none_or(Settings::share_subplans) || is_recursive(plan.as_ref()) {
             return Ok(plan);
         }
         let mut classes = Classes::default();
@@ -55,6 +57,11 @@ impl PhysicalOptimizerRule for ShareSubplans {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+fn is_recursive(plan: &dyn ExecutionPlan) -> bool {
+    let inputs = plan.children().into_iter();
+    plan.is::<RecursiveQueryExec>() || inputs.into_iter().any(|input| is_recursive(input.as_ref()))
 }
 
 /// `plan` with a [`SharedExec`] over all that is shared.

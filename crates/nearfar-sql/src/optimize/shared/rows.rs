@@ -15,22 +15,25 @@ use super::kept::{Next, Partition, Run};
 use crate::error::EngineError;
 
 /// The rows of a partition, for another reader.
+///
+/// # Errors
+/// A reader that there was not to be.
 pub fn read(
     run: Arc<Run>,
     partition: usize,
     schema: SchemaRef,
     metrics: BaselineMetrics,
-) -> SendableRecordBatchStream {
+) -> Result<SendableRecordBatchStream> {
     let partition = Arc::clone(run.partition(partition));
-    Box::pin(cooperative(SharedStream {
-        reader: partition.begin(),
+    Ok(Box::pin(cooperative(SharedStream {
+        reader: partition.begin()?,
         partition,
         run,
         schema,
         metrics,
         file: None,
         has_ended: false,
-    }))
+    })))
 }
 
 struct SharedStream {
