@@ -477,3 +477,24 @@ async fn what_can_not_be_undone_is_refused_in_transactions() {
             .contains("READ ONLY")
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_that_are_prepared_do_not_read_what_was_there() {
+    let engine = engine();
+    let (session, other) = (engine.session(), engine.session());
+    run(&session, "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await;
+    run(
+        &session,
+        "PREPARE s AS SELECT sum(a) FROM t; PREPARE i AS INSERT INTO t VALUES (2)",
+    )
+    .await;
+    assert_eq!(value(&session, "EXECUTE s").await, "1");
+    run(&session, "EXECUTE i").await;
+    run(&other, "ALTER TABLE t ADD b INT; INSERT INTO t VALUES (5)").await;
+    for name in ["s", "i"] {
+        let message = error(&session, &format!("EXECUTE {name}")).await;
+        assert!(message.contains("prepared before"), "{message}");
+    }
+    run(&session, "DEALLOCATE s; PREPARE s AS SELECT sum(a) FROM t").await;
+    assert_eq!(value(&session, "EXECUTE s").await, "8");
+}

@@ -6,7 +6,7 @@
 
 use arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::datasource::{ViewTable, provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
@@ -59,6 +59,38 @@ impl Session {
             }
         };
         transaction.define(Arc::new(draft));
+        Ok(())
+    }
+
+    /// Refuses a plan that was made before, of a table that has another definition by now, or is gone.
+    ///
+    /// # Errors
+    /// Such a plan.
+    pub(super) async fn check_current(&self, plan: &LogicalPlan) -> Result<(), EngineError> {
+        let mut tables = Vec::new();
+        plan.apply_with_subqueries(|node| {
+            let (name, source) = match node {
+                LogicalPlan::TableScan(scan) => (&scan.table_name, &scan.source),
+                LogicalPlan::Dml(dml) => (&dml.table_name, &dml.target),
+                _ => return Ok(TreeNodeRecursion::Continue),
+            };
+            let provider = source_as_provider(source)?;
+            if let Some(table) = table_of(provider.as_ref()) {
+                tables.push((name.clone(), Arc::clone(table)));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        for (name, table) in tables {
+            let known = self.provider(&name).await?;
+            let known = known.as_deref().and_then(table_of);
+            if !known.is_some_and(|known| Arc::ptr_eq(known, &table)) {
+                let what = format!(
+                    "a statement that was prepared before table `{}` had another definition",
+                    name.table()
+                );
+                return Err(SqlError::unsupported(what, "DEALLOCATE and PREPARE it again").into());
+            }
+        }
         Ok(())
     }
 

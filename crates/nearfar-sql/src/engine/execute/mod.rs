@@ -472,6 +472,7 @@ impl Session {
         match (command, &plan) {
             (Some(command), _) => Ok(done(command)),
             (None, _) => {
+                self.check_current(&plan).await?;
                 self.check_access(transaction, &plan)?;
                 check_patterns(&plan)?;
                 let state = within(transaction, state);
