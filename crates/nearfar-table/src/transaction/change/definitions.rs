@@ -69,7 +69,7 @@ impl Transaction {
     /// Forgets what it has done to a table, whose rows as it sees them become those of another definition.
     ///
     /// # Errors
-    /// [`TransactionError::TooNew`].
+    /// [`TransactionError::TooNew`](crate::error::TransactionError::TooNew).
     pub fn take_table(&self, table: &Table) -> Result<TakenTable, TableError> {
         let mut changes = self.changes.lock();
         let change = changes.as_mut().and_then(|all| all.remove(&table.id()));

@@ -10,7 +10,7 @@ use crate::transaction::row_locks::LockMode;
 use crate::transaction::table_change::{Change, ReferenceStep};
 
 impl Transaction {
-    /// Locks keys of a table that rows of others refer to, by [their numbers](Keys::numbers), until it ends: shared
+    /// Locks keys of a table that rows of others refer to, by [their numbers](crate::table::Keys::numbers), until it ends: shared
     /// where rows are added that refer to them, and alone where they go.
     ///
     /// # Errors
