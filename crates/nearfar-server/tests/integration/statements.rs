@@ -549,3 +549,29 @@ async fn texts_of_one_shape_mean_what_each_means_alone() {
         assert_eq!(outcome(&alike, &sql).await, wanted, "{sql}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definitions_are_committed_by_a_server_in_memory() {
+    let server = start().await;
+    let (client, other) = (server.client().await, server.client().await);
+    for sql in [
+        "BEGIN",
+        "CREATE TABLE made (id SERIAL PRIMARY KEY, v INT)",
+        "INSERT INTO made (v) VALUES (1)",
+        "COMMIT",
+        "BEGIN",
+        "ALTER TABLE made ADD COLUMN w INT DEFAULT 2",
+        "INSERT INTO made (v) VALUES (3)",
+        "COMMIT",
+        "BEGIN",
+        "CREATE TABLE never (a INT)",
+        "ROLLBACK",
+    ] {
+        client.batch_execute(sql).await.expect(sql);
+    }
+    let row = other.query_one("SELECT sum(v + w) FROM made", &[]).await;
+    let sum: i64 = row.expect("a row").get(0);
+    assert_eq!(sum, 8);
+    let never = other.batch_execute("SELECT * FROM never").await;
+    assert_eq!(code(never), "42P01");
+}

@@ -44,12 +44,12 @@ impl Transaction {
     }
 
     /// The same where that needs no wait: for whoever must not keep its thread. False where the lock for
-    /// commits is somebody else's for longer, or there is a log, and the transaction is as it was.
+    /// commits is somebody else's for longer, there is a log, or something is defined, and the transaction is as it was.
     ///
     /// # Errors
     /// As [`Self::commit_async`].
     pub fn try_commit(&self, gate: &CommitGate) -> Result<bool, TableError> {
-        if self.database.log().is_some() {
+        if self.database.log().is_some() || self.definitions.lock().is_some() {
             return Ok(false);
         }
         gate.check()?;
