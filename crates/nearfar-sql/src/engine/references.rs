@@ -114,15 +114,16 @@ impl Engine {
         }
     }
 
-    /// Refuses foreign keys to tables that were dropped meanwhile; a table may refer to itself.
+    /// Refuses foreign keys to tables that were dropped meanwhile, but for those to tables that are entered with them.
     pub(super) fn check_parents(
         &self,
         rules: &TableRules,
-        own: TableId,
+        entered: &[TableId],
     ) -> Result<(), EngineError> {
         let snapshot = self.database().snapshot();
         let is_gone = |reference: &&Reference| {
-            reference.parent != own && !snapshot.has_table(reference.parent)
+            let parent = reference.parent;
+            !entered.contains(&parent) && !snapshot.has_table(parent)
         };
         match rules.references.iter().find(is_gone) {
             Some(reference) => Err(SqlError::UnknownTable {

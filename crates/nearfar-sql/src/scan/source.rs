@@ -176,7 +176,7 @@ impl TableScan {
         let is_dynamic = !(self.dynamic.is_empty() && other.dynamic.is_empty());
         let mut filters = self.filters.iter().zip(&other.filters);
         Arc::ptr_eq(&self.table, &other.table)
-            && self.snapshot.is_same(&other.snapshot)
+            && self.snapshot.is(&other.snapshot)
             && all(self).is_some()
             && all(self) == all(other)
             && !is_dynamic

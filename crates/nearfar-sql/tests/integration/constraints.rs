@@ -1,27 +1,13 @@
 //! Conditions of rows, and foreign keys.
 
-use super::support::{error, options, run, try_run, value};
-use nearfar_durable::log::DataOptions;
-use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use std::path::Path;
+use super::support::{engine, error, open, run, try_run, value};
+use nearfar_sql::engine::{Engine, Session};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// Longer than a statement takes that waits for nobody.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-fn engine() -> Arc<Engine> {
-    Engine::new(options()).expect("an engine")
-}
-
-fn open(folder: &Path) -> Arc<Engine> {
-    let options = EngineOptions {
-        data: Some(DataOptions::new(folder)),
-        ..options()
-    };
-    Engine::new(options).expect("an engine")
-}
 
 async fn with_families(rules: &str) -> (Arc<Engine>, Session) {
     let engine = engine();

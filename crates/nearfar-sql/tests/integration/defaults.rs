@@ -1,14 +1,11 @@
 //! Values of columns that statements leave to the table.
 
 use datafusion::scalar::ScalarValue;
-use nearfar_durable::log::DataOptions;
-use nearfar_sql::engine::{Engine, Session};
+use nearfar_sql::engine::Session;
 use nearfar_sql::error::EngineError;
 use nearfar_sql::sql::SqlError;
-use std::path::Path;
-use std::sync::Arc;
 
-use super::support::{error, options, run, try_run, two_tiers, value};
+use super::support::{error, open, run, try_run, two_tiers, value};
 
 const T: &str = "CREATE TABLE t (a INT DEFAULT 1, b VARCHAR(5) DEFAULT 'x' NOT NULL, \
                  c TIMESTAMPTZ DEFAULT now(), d DECIMAL(6, 2) DEFAULT 2 * 1.5, e BIGINT)";
@@ -17,14 +14,6 @@ const T: &str = "CREATE TABLE t (a INT DEFAULT 1, b VARCHAR(5) DEFAULT 'x' NOT N
 async fn rows(session: &Session) -> String {
     let sql = "SELECT string_agg(concat_ws('/', a, b, c IS NULL, d, e), ' ' ORDER BY e) FROM t";
     value(session, sql).await
-}
-
-fn open(folder: &Path) -> Arc<Engine> {
-    let options = nearfar_sql::engine::EngineOptions {
-        data: Some(DataOptions::new(folder)),
-        ..options()
-    };
-    Engine::new(options).expect("an engine")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

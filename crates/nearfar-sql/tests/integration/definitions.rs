@@ -1,22 +1,9 @@
 //! Definitions within transactions, and columns of tables that are there.
 
-use super::support::{error, options, run, try_run, value};
-use nearfar_durable::log::DataOptions;
-use nearfar_sql::engine::{Engine, EngineOptions, Session};
-use std::path::Path;
-use std::sync::Arc;
-
-fn engine() -> Arc<Engine> {
-    Engine::new(options()).expect("an engine")
-}
-
-fn open(folder: &Path) -> Arc<Engine> {
-    let options = EngineOptions {
-        data: Some(DataOptions::new(folder)),
-        ..options()
-    };
-    Engine::new(options).expect("an engine")
-}
+use super::support::{engine, error, open, run, try_run, value};
+use nearfar_sql::engine::Session;
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// The names of permanent tables, views and sequences that a session sees.
 async fn names(session: &Session) -> String {
@@ -269,6 +256,12 @@ async fn foreign_keys_hold_within_the_transaction_that_defines_them() {
             .await
             .contains("lock_timeout")
     );
+    // Foreign keys of others, found meanwhile, are not all there are.
+    run(
+        &other,
+        "CREATE TABLE o (k INT PRIMARY KEY, p INT REFERENCES o); DROP TABLE o",
+    )
+    .await;
     run(&session, "SAVEPOINT s").await;
     assert!(
         error(&session, "INSERT INTO c VALUES (3)")
@@ -497,4 +490,81 @@ async fn statements_that_are_prepared_do_not_read_what_was_there() {
     }
     run(&session, "DEALLOCATE s; PREPARE s AS SELECT sum(a) FROM t").await;
     assert_eq!(value(&session, "EXECUTE s").await, "8");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn alterations_beside_each_other_follow_each_other() {
+    let engine = engine();
+    let session = engine.session();
+    run(&session, "CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").await;
+    let alterations = (0..6).map(|column| {
+        let session = engine.session();
+        tokio::spawn(async move {
+            let sql = format!("ALTER TABLE t ADD COLUMN c{column} INT DEFAULT {column}");
+            run(&session, &sql).await
+        })
+    });
+    for alteration in alterations.collect::<Vec<_>>() {
+        alteration.await.expect("altered");
+    }
+    let sum = "SELECT a + c0 + c1 + c2 + c3 + c4 + c5 FROM t";
+    assert_eq!(value(&session, sum).await, "16");
+    let other = engine.session();
+    for session in [&session, &other] {
+        run(session, "BEGIN").await;
+        value(session, "SELECT count(*) FROM t").await;
+    }
+    run(&session, "ALTER TABLE t DROP COLUMN c0").await;
+    let mut second = std::pin::pin!(error(&other, "ALTER TABLE t DROP COLUMN c1"));
+    let early = timeout(Duration::from_millis(50), &mut second).await;
+    assert!(early.is_err(), "it waits");
+    run(&session, "COMMIT").await;
+    let second = second.await;
+    assert!(second.contains("run the transaction again"), "{second}");
+    assert_eq!(value(&session, "SELECT a + c1 FROM t").await, "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_with_a_column_is_gone() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TABLE t (id INT PRIMARY KEY, up INT REFERENCES t, v VARCHAR, d DECIMAL(9, 2));
+         INSERT INTO t VALUES (1, NULL, 'long text', 1.25)",
+    )
+    .await;
+    let short = error(&session, "ALTER TABLE t ALTER v TYPE VARCHAR(4)").await;
+    assert!(short.contains("too long"), "{short}");
+    run(
+        &session,
+        "ALTER TABLE t ALTER v TYPE VARCHAR(4) USING left(v, 4), ALTER d TYPE INT",
+    )
+    .await;
+    let row = "SELECT concat_ws(' ', v, d) FROM t";
+    assert_eq!(value(&session, row).await, "long 1");
+    run(&session, "ALTER TABLE t DROP COLUMN id").await;
+    run(&session, "INSERT INTO t VALUES (9, 'x', 1)").await;
+    let constraints = "SELECT count(*) FROM information_schema.columns WHERE column_name = 'id'";
+    assert_eq!(value(&session, constraints).await, "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tables_of_the_session_and_sequences_are_committed_with_the_rest() {
+    let session = engine().session();
+    run(
+        &session,
+        "CREATE TEMP TABLE gone (a INT);
+         BEGIN; CREATE TEMP TABLE own (a INT); INSERT INTO own VALUES (1); DROP TABLE gone;
+         ALTER TABLE own ADD b INT DEFAULT 2; CREATE SEQUENCE s START 5; SELECT nextval('s'); COMMIT",
+    )
+    .await;
+    assert_eq!(value(&session, "SELECT a + b FROM own").await, "3");
+    assert_eq!(value(&session, "SELECT nextval('s')").await, "6");
+    assert!(error(&session, "SELECT * FROM gone").await.contains("gone"));
+    run(
+        &session,
+        "BEGIN; SELECT nextval('s'); DROP SEQUENCE s; ROLLBACK",
+    )
+    .await;
+    assert_eq!(value(&session, "SELECT nextval('s')").await, "8");
 }

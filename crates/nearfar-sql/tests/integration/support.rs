@@ -1,10 +1,12 @@
 //! Engines and sessions to test with.
 
 use arrow::util::pretty::pretty_format_batches;
+use nearfar_durable::log::DataOptions;
 use nearfar_memory::{Budgets, PageSize, TierId};
 use nearfar_sql::engine::{Engine, EngineOptions, Session, StatementResult};
 use nearfar_sql::error::EngineError;
 use nearfar_topology::{Profile, Topology};
+use std::path::Path;
 use std::sync::Arc;
 
 /// This machine with base pages and two threads.
@@ -15,6 +17,20 @@ pub fn options() -> EngineOptions {
         page_size: PageSize::Base,
         ..EngineOptions::new(topology)
     }
+}
+
+/// An engine on this machine, in memory.
+pub fn engine() -> Arc<Engine> {
+    Engine::new(options()).expect("an engine")
+}
+
+/// The same with a data directory.
+pub fn open(folder: &Path) -> Arc<Engine> {
+    let options = EngineOptions {
+        data: Some(DataOptions::new(folder)),
+        ..options()
+    };
+    Engine::new(options).expect("an engine")
 }
 
 /// An engine on this machine with the far tier of a profile, modelled.

@@ -67,9 +67,7 @@ impl Table {
         table.set_preload(preload);
         Ok(table)
     }
-}
 
-impl Table {
     /// A table of its own with the rows of a snapshot of this one.
     pub fn of_rows(&self, name: &str, snapshot: &Snapshot) -> Self {
         let id = super::TABLES.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -129,11 +129,6 @@ type Located = (usize, (usize, usize));
 pub struct RowIsGone;
 
 impl Snapshot {
-    /// Whether both are one version of one table.
-    pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     /// The values of `columns` in the rows of these identities, in their order. Rows that are not there are
     /// left out.
     ///

@@ -47,13 +47,15 @@ pub(super) struct Change {
     /// What was declared of the rows when it began, and whether others referred to them.
     rules: Arc<TableRules>,
     was_referenced: bool,
+    /// Whether its own transaction has defined foreign keys that lead to the table.
+    pub is_referenced_here: bool,
     /// What has not been held against foreign keys yet, and what is to be at its end.
     pub steps: Vec<ReferenceStep>,
     pub deferred: Vec<ReferenceStep>,
 }
 
 impl Change {
-    pub fn new(table: &Arc<Table>, base: Snapshot) -> Self {
+    pub fn new(table: &Arc<Table>, base: Snapshot, is_referenced_here: bool) -> Self {
         let indexes = IndexChanges::of(&base);
         Self {
             table: Arc::clone(table),
@@ -68,6 +70,7 @@ impl Change {
             indexes,
             rules: table.rules(),
             was_referenced: table.is_referenced(),
+            is_referenced_here,
             steps: Vec::new(),
             deferred: Vec::new(),
         }
@@ -113,7 +116,7 @@ impl Change {
             new: &new,
         };
         self.indexes.add(&rows)?;
-        if self.table.has_references() {
+        if self.table.has_references() || self.is_referenced_here {
             self.steps.push(ReferenceStep {
                 before: before.clone(),
                 deleted: ids.clone(),
@@ -218,11 +221,6 @@ impl Change {
     fn is_held(&self) -> bool {
         let is_new = self.table.is_referenced() && !self.was_referenced;
         !is_new && self.steps.is_empty() && self.rules.has_constraints_of(&self.table.rules())
-    }
-
-    /// What is there was held against the foreign keys that lead to the table by now.
-    pub fn begins_to_be_referenced(&mut self) {
-        self.was_referenced = true;
     }
 
     /// Has the transaction read what `newest` has of the table, under what it has done itself. A table that

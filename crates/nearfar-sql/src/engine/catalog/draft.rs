@@ -77,6 +77,16 @@ impl Draft {
         }
     }
 
+    /// The schemas that the transaction has made.
+    pub fn new_schemas(&self) -> Vec<(String, Arc<TableMap>)> {
+        only_in(&self.permanent, &self.base)
+    }
+
+    /// Those that it has taken out, as they were before.
+    pub fn dropped_schemas(&self) -> Vec<(String, Arc<TableMap>)> {
+        only_in(&self.base, &self.permanent)
+    }
+
     /// What the transaction has entered or taken out: by schema and name, what was there and what is now.
     pub fn changes(&self) -> Vec<Changed> {
         let mut changes = Vec::new();
@@ -116,6 +126,13 @@ impl Draft {
         changes.extend(gone);
         changes
     }
+}
+
+/// The schemas of one catalog that another one has not.
+fn only_in(one: &SharedCatalog, other: &SharedCatalog) -> Vec<(String, Arc<TableMap>)> {
+    let mut schemas = one.all();
+    schemas.retain(|(name, _)| other.schema(name).is_none());
+    schemas
 }
 
 /// A name that a transaction has defined.

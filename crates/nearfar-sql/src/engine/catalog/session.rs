@@ -53,6 +53,18 @@ impl SessionTables {
         }
     }
 
+    /// The table or view of a name, the session's own first where the schema is one in which those are seen.
+    pub fn get(&self, schema: &str, name: &str) -> Option<Arc<dyn TableProvider>> {
+        let draft = self.draft();
+        let (permanent, temporary) = match &draft {
+            Some(draft) => (&draft.permanent, &draft.temporary),
+            None => (&self.permanent, &self.temporary),
+        };
+        let is_own = [PUBLIC, TEMPORARY].contains(&schema);
+        let own = temporary.get(name).filter(|_| is_own);
+        own.or_else(|| permanent.schema(schema)?.get(name))
+    }
+
     /// The session's own, as they were before the open transaction.
     pub fn committed_temporary(&self) -> &Arc<TableMap> {
         &self.temporary
@@ -159,8 +171,7 @@ struct Overlay(Arc<SessionTables>);
 
 impl Overlay {
     fn get(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
-        let own = self.0.temporary().get(name);
-        own.or_else(|| self.0.permanent().public().get(name))
+        self.0.get(PUBLIC, name)
     }
 }
 

@@ -18,7 +18,7 @@ use nearfar_table::transaction::{
     CommitGate, CommitRecord, EnteredTable, Transaction, TransactionError,
 };
 
-use super::view_sql;
+use super::{owned_by, view_sql};
 
 impl Engine {
     /// Commits a transaction with what it has defined: both, or nothing.
@@ -40,9 +40,7 @@ impl Engine {
             let record = match self.log() {
                 Some(log) => {
                     let mut record = LogTransaction::new(log, gate)?;
-                    self.write_schemas(&mut record, draft, true)?;
                     self.write(&mut record, (transaction, draft), &changes)?;
-                    self.write_schemas(&mut record, draft, false)?;
                     Some(Box::new(record) as Box<dyn CommitRecord + '_>)
                 }
                 None => None,
@@ -72,18 +70,14 @@ impl Engine {
         let gate = CommitGate::default();
         for (table, from, to) in draft.renamed.lock().iter() {
             for (schema, map) in self.catalog.all() {
-                for (name, provider) in map.all() {
-                    let Some(sequence) = sequence_of(provider.as_ref()) else {
-                        continue;
-                    };
-                    let owner = sequence.definition().owner.clone();
-                    if !owner.is_some_and(|(id, column)| id == *table && column == *from) {
+                for (name, sequence, column) in owned_by(&map, *table) {
+                    if column != *from {
                         continue;
                     }
                     let named = NamedSequence {
                         schema: schema.clone(),
                         name,
-                        sequence: Arc::clone(sequence),
+                        sequence,
                         is_temporary: false,
                         is_unlogged: false,
                     };
@@ -107,14 +101,10 @@ impl Engine {
             let table = name.to_owned();
             EngineError::from(TransactionError::Conflict { table })
         };
-        for (name, _) in draft.base.all() {
-            let is_dropped = draft.permanent.schema(&name).is_none();
-            if is_dropped && let Some(map) = self.catalog.schema(&name) {
-                let before = draft.base.schema(&name);
-                let before = before.map(|map| map.all().len()).unwrap_or_default();
-                if map.all().len() != before {
-                    return Err(conflict(&name));
-                }
+        for (name, before) in draft.dropped_schemas() {
+            let now = self.catalog.schema(&name);
+            if now.is_some_and(|now| now.all().len() != before.all().len()) {
+                return Err(conflict(&name));
             }
         }
         for change in changes {
@@ -141,7 +131,7 @@ impl Engine {
             provider.as_deref().and_then(table_of).cloned()
         };
         let after: Vec<Arc<Table>> = changes.iter().filter_map(|it| of(&it.after)).collect();
-        let own: BTreeSet<TableId> = after.iter().map(|table| table.id()).collect();
+        let own: Vec<TableId> = after.iter().map(|table| table.id()).collect();
         let before = changes.iter().filter_map(|it| of(&it.before));
         let touched: BTreeSet<TableId> = before.map(|table| table.id()).collect();
         let references = self.references();
@@ -161,31 +151,7 @@ impl Engine {
             }
         }
         for table in &after {
-            let rules = table.rules();
-            let mut others = rules.clone().as_ref().clone();
-            others.references.retain(|it| !own.contains(&it.parent));
-            self.check_parents(&others, table.id())?;
-        }
-        Ok(())
-    }
-
-    /// Tells the log of schemas that are new, or that are dropped.
-    fn write_schemas(
-        &self,
-        log: &mut LogTransaction<'_>,
-        draft: &Draft,
-        new: bool,
-    ) -> Result<(), EngineError> {
-        let (here, there) = match new {
-            true => (&draft.permanent, &draft.base),
-            false => (&draft.base, &draft.permanent),
-        };
-        for (name, _) in here.all() {
-            match (there.schema(&name).is_none(), new) {
-                (true, true) => log.create_schema(&name)?,
-                (true, false) => log.drop_schema(&name)?,
-                (false, _) => {}
-            }
+            self.check_parents(&table.rules(), &own)?;
         }
         Ok(())
     }
@@ -197,6 +163,9 @@ impl Engine {
         changes: &[Changed],
     ) -> Result<(), EngineError> {
         let redefined = draft.redefined.lock();
+        for (name, _) in draft.new_schemas() {
+            log.create_schema(&name)?;
+        }
         for change in changes {
             let name = (&*change.schema, &*change.name);
             let Some(before) = &change.before else {
@@ -241,12 +210,15 @@ impl Engine {
                 }
             }
         }
+        for (name, _) in draft.dropped_schemas() {
+            log.drop_schema(&name)?;
+        }
         Ok(())
     }
 
     /// Has all sessions see what was defined.
     fn apply(&self, draft: &Draft, changes: Vec<Changed>) {
-        for (name, _) in draft.permanent.all() {
+        for (name, _) in draft.new_schemas() {
             self.catalog.add_schema(&name);
         }
         for change in changes {
@@ -260,10 +232,8 @@ impl Engine {
                 }
             }
         }
-        for (name, _) in draft.base.all() {
-            if draft.permanent.schema(&name).is_none() {
-                self.catalog.remove_schema(&name);
-            }
+        for (name, _) in draft.dropped_schemas() {
+            self.catalog.remove_schema(&name);
         }
     }
 }

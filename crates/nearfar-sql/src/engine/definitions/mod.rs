@@ -107,17 +107,25 @@ fn forget(
     }
 }
 
+/// The sequences that are dropped with a table, their names, and the columns that they are of.
+pub(super) fn owned_by(map: &TableMap, table: TableId) -> Vec<(String, Arc<Sequence>, String)> {
+    let all = map.all().into_iter();
+    let owned = all.filter_map(|(name, provider)| {
+        let sequence = sequence_of(provider.as_ref())?;
+        let (_, column) = sequence
+            .definition()
+            .owner
+            .clone()
+            .filter(|(id, _)| *id == table)?;
+        Some((name, Arc::clone(sequence), column))
+    });
+    owned.collect()
+}
+
 /// The names of the sequences that are dropped with a table.
 fn owned_sequences(map: &TableMap, table: TableId) -> Vec<String> {
-    let is_owned = |provider: &Arc<dyn TableProvider>| {
-        let sequence = sequence_of(provider.as_ref());
-        let definition = sequence.map(|sequence| sequence.definition());
-        definition.is_some_and(|it| it.owner.as_ref().is_some_and(|(id, _)| *id == table))
-    };
-    let all = map.all().into_iter();
-    all.filter(|(_, provider)| is_owned(provider))
-        .map(|(name, _)| name)
-        .collect()
+    let owned = owned_by(map, table).into_iter();
+    owned.map(|(name, ..)| name).collect()
 }
 
 /// Takes a table or view out, and sequences that are dropped with it; whether it was there.
@@ -129,17 +137,6 @@ pub(super) fn remove_with_owned(map: &TableMap, name: &str) -> bool {
         }
     }
     removed.is_some()
-}
-
-/// Takes out the sequences that are dropped with a column.
-pub(super) fn remove_owned_by(map: &TableMap, (table, column): (TableId, &str)) {
-    for (name, provider) in map.all() {
-        let sequence = sequence_of(provider.as_ref());
-        let owner = sequence.and_then(|sequence| sequence.definition().owner.clone());
-        if owner.is_some_and(|(id, of)| id == table && of == column) {
-            map.remove(&name);
-        }
-    }
 }
 
 /// Adds what is in a schema to a checkpoint.
@@ -284,7 +281,7 @@ impl Engine {
             gate,
             || {
                 self.check(slot)?;
-                self.check_parents(&table.rules(), table.id())
+                self.check_parents(&table.rules(), &[table.id()])
             },
             |log, ()| {
                 slot.forget_replaced(log)?;

@@ -32,6 +32,10 @@ impl Session {
             }
             table => table?,
         };
+        if !alter.columns.is_empty() && self.distribution.is_some() {
+            let what = "ALTER TABLE of columns and names in a cluster";
+            return Err(SqlError::unsupported(what, "make another table").into());
+        }
         if !alter.columns.is_empty() && self.tables().draft().is_none() {
             return self.alter_alone(alter).await;
         }

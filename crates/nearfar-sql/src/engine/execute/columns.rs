@@ -17,7 +17,7 @@ use super::index::is_taken;
 use super::sequence::numbered_columns;
 use super::transaction::within;
 use crate::engine::defaults::{check_default, differs_by_row};
-use crate::engine::definitions::{Slot, remove_owned_by};
+use crate::engine::definitions::{Slot, owned_by};
 use crate::engine::references::quoted;
 use crate::engine::sequences::SequenceTable;
 use crate::engine::session::Session;
@@ -229,7 +229,11 @@ impl Session {
         let mut rules = table.rules().as_ref().clone();
         rules.defaults.remove(&column);
         rules.identities.remove(&column);
-        rules.references.retain(|it| !it.columns.contains(&column));
+        let own = table.id();
+        rules.references.retain(|it| {
+            let leads_to_it = it.parent == own && it.parent_columns.contains(&column);
+            !leads_to_it && !it.columns.contains(&column)
+        });
         let mut checks = Vec::new();
         for check in rules.checks {
             if !names_column(&check.sql, &column)? {
@@ -250,7 +254,11 @@ impl Session {
         let after = self.redefine(table, given).await?;
         let maps = self.permanent().all().into_iter().map(|(_, map)| map);
         for map in maps.chain([self.temporary()]) {
-            remove_owned_by(&map, (after.id(), &column));
+            for (name, _, of) in owned_by(&map, after.id()) {
+                if of == column {
+                    map.remove(&name);
+                }
+            }
         }
         Ok(())
     }

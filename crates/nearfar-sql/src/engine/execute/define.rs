@@ -20,7 +20,7 @@ use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{SqlError, selects_all};
 use nearfar_table::table::{ColumnSource, Snapshot, Table, TableIndex, TableRules};
-use nearfar_table::transaction::{ReplacedTable, Transaction};
+use nearfar_table::transaction::{ReplacedTable, Transaction, TransactionError};
 
 /// Another definition of a table.
 pub(super) struct Redefinition<'a> {
@@ -114,9 +114,10 @@ impl Session {
         let map = Arc::new(ReferenceMap::of(&draft.permanent));
         *draft.references.lock() = Arc::clone(&map);
         for table in map.parents() {
-            if !table.is_referenced() {
-                table.set_referenced(true);
-                transaction.begins_to_be_referenced(&table);
+            match table.is_draft() {
+                true => table.set_referenced(true),
+                // Others know nothing of it yet.
+                false => transaction.begins_to_be_referenced(table.id()),
             }
         }
     }
@@ -279,12 +280,11 @@ impl Session {
         before: &Arc<Table>,
         after: &Arc<Table>,
     ) -> Result<(), EngineError> {
-        let Some((map, name)) = place_of(draft, before) else {
-            return Ok(());
+        let gone = || TransactionError::Conflict {
+            table: before.name().to_owned(),
         };
-        let Some(old) = map.get(&name) else {
-            return Ok(());
-        };
+        let (map, name) = place_of(draft, before).ok_or_else(gone)?;
+        let old = map.get(&name).ok_or_else(gone)?;
         let new: Arc<dyn TableProvider> = self.engine().provider_of(Arc::clone(after));
         map.remove(&name);
         map.replace(after.name().to_owned(), Arc::clone(&new));

@@ -147,7 +147,7 @@ impl Totals {
 }
 
 /// The number of the set that has none of so many columns.
-pub fn all_missing(keys: usize) -> u64 {
+fn all_missing(keys: usize) -> u64 {
     u64::MAX
         .checked_shr(u64::BITS - keys as u32)
         .unwrap_or_default()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Definitions, Transaction};
 use crate::error::TableError;
-use crate::table::{Snapshot, Table, TableRules};
+use crate::table::{Snapshot, Table, TableId, TableRules};
 use crate::transaction::database::DatabaseSnapshot;
 
 /// A table as a transaction sees it, and what was committed of it.
@@ -69,7 +69,7 @@ impl Transaction {
     /// Forgets what it has done to a table, whose rows as it sees them become those of another definition.
     ///
     /// # Errors
-    /// [`TransactionError::TooNew`](crate::error::TransactionError::TooNew).
+    /// As [`Self::snapshot`].
     pub fn take_table(&self, table: &Table) -> Result<TakenTable, TableError> {
         let mut changes = self.changes.lock();
         let change = changes.as_mut().and_then(|all| all.remove(&table.id()));
@@ -88,13 +88,14 @@ impl Transaction {
         })
     }
 
-    /// What it has done to a table so far was done before others referred to its rows: those are held against it by who
-    /// declares that.
-    pub fn begins_to_be_referenced(&self, table: &Table) {
+    /// What it does to the rows of a table from now on has to be held against foreign keys that it has defined itself. What
+    /// it has done so far is, by who defines them.
+    pub fn begins_to_be_referenced(&self, table: TableId) {
+        self.referenced.lock().insert(table);
         let mut changes = self.changes.lock();
-        let change = changes.as_mut().and_then(|all| all.get_mut(&table.id()));
+        let change = changes.as_mut().and_then(|all| all.get_mut(&table));
         if let Some(change) = change {
-            change.begins_to_be_referenced();
+            change.is_referenced_here = true;
         }
     }
 }

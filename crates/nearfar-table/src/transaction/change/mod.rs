@@ -8,7 +8,7 @@ pub use definitions::{EnteredTable, ReplacedTable, TakenTable};
 
 use parking_lot::Mutex;
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -73,6 +73,8 @@ pub struct Transaction {
     savepoints: Mutex<Savepoints>,
     /// What it defines, as the layer above knows it.
     definitions: Mutex<Option<Definitions>>,
+    /// The tables that foreign keys lead to which it has defined itself.
+    referenced: Mutex<BTreeSet<TableId>>,
     /// Whether constraints that can be are checked at its end; as they were declared where nothing was said.
     defers_constraints: Mutex<Option<bool>>,
 }
@@ -123,6 +125,7 @@ impl Transaction {
             locks: Mutex::default(),
             savepoints: Mutex::default(),
             definitions: Mutex::default(),
+            referenced: Mutex::default(),
             defers_constraints: Mutex::default(),
         })
     }
@@ -344,7 +347,7 @@ impl Transaction {
     /// What it reads of a table.
     ///
     /// # Errors
-    /// [`TransactionError::TooNew`].
+    /// [`TransactionError::TooNew`]; [`TransactionError::Conflict`] where it reads another definition of the table.
     pub fn snapshot(&self, table: &Table) -> Result<Snapshot, TransactionError> {
         if let Some(changes) = self.changes.lock().as_mut()
             && let Some(change) = changes.get_mut(&table.id())
@@ -363,12 +366,15 @@ impl Transaction {
 
     fn base(&self, table: &Table) -> Result<Snapshot, TransactionError> {
         self.has_read.store(true, Ordering::Relaxed);
-        if let Some(snapshot) = self.read.lock().table(table) {
+        let read = Arc::clone(&self.read.lock());
+        if let Some(snapshot) = read.table(table) {
             return Ok(snapshot.clone());
         }
         if self.is_explicit && table.owner().is_some() {
-            return Err(TransactionError::TooNew {
-                table: table.name().to_owned(),
+            let table_name = table.name().to_owned();
+            return Err(match read.has_table(table.id()) {
+                true => TransactionError::Conflict { table: table_name },
+                false => TransactionError::TooNew { table: table_name },
             });
         }
         let mut others = self.others.lock();
@@ -556,7 +562,10 @@ impl Transaction {
             .as_mut()
             .ok_or(TransactionError::Over)?
             .entry(table.id())
-            .or_insert_with(|| Change::new(table, base));
+            .or_insert_with(|| {
+                let is_referenced_here = self.referenced.lock().contains(&table.id());
+                Change::new(table, base, is_referenced_here)
+            });
         make(change, &self.database)
     }
 }

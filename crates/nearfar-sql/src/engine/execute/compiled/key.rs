@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::expressions::parameter_of;
-use crate::engine::catalog::{PUBLIC, TEMPORARY};
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::scan::{best_index, is_read, provider_of, table_of};
@@ -418,12 +417,7 @@ impl Session {
                 named.resolved.get_or_init(|| resolved)
             }
         };
-        let is_own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
-        let own = self.temporary().get(name).filter(|_| is_own);
-        let provider = match own {
-            Some(own) => own,
-            None => self.permanent().schema(schema)?.get(name)?,
-        };
+        let provider = self.tables().get(schema, name)?;
         table_of(provider.as_ref())
             .is_some_and(|known| Arc::ptr_eq(known, &table))
             .then_some(table)

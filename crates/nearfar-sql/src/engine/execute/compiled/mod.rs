@@ -219,10 +219,11 @@ impl Session {
     }
 
     /// Whether the transaction that is open, if there is one, has changed so little that it soon reads what
-    /// its next statement is to read.
+    /// its next statement is to read, and has defined nothing that its changes have to be held against.
     fn is_soon_refreshed(&self) -> bool {
         let open = self.open.lock();
-        open.as_ref().is_none_or(|open| open.is_small())
+        open.as_ref()
+            .is_none_or(|open| open.is_small() && open.definitions().is_none())
     }
 
     /// Runs a statement that is not planned again, and waits for its commit. None where it has to be

@@ -227,7 +227,7 @@ impl Session {
             let mut is_same = false;
             engine.change_rules(&gate, &table, |newest, current| {
                 is_same = newest.is(&seen) && current == *before;
-                engine.check_parents(&rules, table.id())?;
+                engine.check_parents(&rules, &[table.id()])?;
                 if !is_same {
                     return Ok(current);
                 }
