@@ -2,8 +2,8 @@
 //! `nearfar-sql`.
 //!
 //! A [`Server`] is bound to addresses ([`Server::bind`]) and then serves until it is told to stop
-//! ([`Server::serve`]). Each connection has a session of the engine, which ends with it. Connections
-//! live on the runtime that serves; statements are read and planned on threads of their own, and what
+//! ([`Server::serve`]). Each connection has a session of the engine, which ends with it. Clients
+//! are served on threads of the server's own; statements are read and planned on threads of their own, and what
 //! their operators do runs on further runtimes ([`Lanes`](nearfar_sql::engine::Lanes)), so that cancel
 //! requests, health and new connections are heard while statements keep all threads busy.
 #![forbid(unsafe_code)]

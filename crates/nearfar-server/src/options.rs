@@ -26,6 +26,8 @@ pub struct ServerOptions {
     pub may_use_files: bool,
     /// Where a standby is told to take over, if it can be told.
     pub admin: Option<AdminOptions>,
+    /// Threads that clients are served on, and statements run on that are not planned again.
+    pub client_threads: usize,
     /// Concurrent clients.
     pub max_connections: usize,
     /// Concurrent connections that have not said who they are, beside these.
@@ -135,6 +137,7 @@ impl Default for ServerOptions {
             users: None,
             may_use_files: false,
             admin: None,
+            client_threads: std::thread::available_parallelism().map_or(1, usize::from),
             max_connections: 500,
             max_unauthenticated: 256,
             max_message_bytes: 16 << 20,

@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::shared::Shared;
 use crate::state::{ServerState, StateHandle};
-use crate::threads::StatementThreads;
+use crate::threads::{ClientThreads, StatementThreads};
 use crate::tls;
 
 /// After which a connection is accepted again when there was none left of what connections need.
@@ -98,9 +98,12 @@ impl Server {
         // A connection runs one statement at a time.
         let threads_max = options.max_connections;
         let threads = StatementThreads::new(threads_max, lanes.clone(), metrics.busy.clone());
+        let clients = ClientThreads::new(options.client_threads);
+        let failed = |source| ServerError::Threads { source };
         let shared = Shared {
             metrics,
-            threads: threads.map_err(|source| ServerError::Threads { source })?,
+            clients: clients.map_err(failed)?,
+            threads: threads.map_err(failed)?,
             engine,
             lanes,
             watch: Watch::new(options.busy_poll),
@@ -246,7 +249,11 @@ async fn accept(shared: &Arc<Shared>, listener: &TcpListener, connections: &mut 
                     let from = Origin::of(peer.ip());
                     // Here, so that they are as old as they came.
                     let stranger = shared.strangers.enter(from);
-                    connections.spawn(client::serve(Arc::clone(shared), stream, stranger));
+                    let own = Arc::clone(shared);
+                    let serve = move |stream| client::serve(own, stream, stranger);
+                    if let Err(error) = shared.clients.spawn(stream, connections, serve) {
+                        tracing::warn!(%error, "a connection could not be served");
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");

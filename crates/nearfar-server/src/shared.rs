@@ -15,7 +15,7 @@ use crate::halt::Halt;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
 use crate::state::StateHandle;
-use crate::threads::StatementThreads;
+use crate::threads::{ClientThreads, StatementThreads};
 
 /// What all connections share.
 pub struct Shared {
@@ -25,6 +25,8 @@ pub struct Shared {
     pub lanes: Lanes,
     /// The one connection that waits awake.
     pub watch: Watch,
+    /// Where clients are served.
+    pub clients: ClientThreads,
     /// Where statements are read and planned.
     pub threads: StatementThreads,
     pub options: ServerOptions,

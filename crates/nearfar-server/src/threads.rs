@@ -1,6 +1,8 @@
-//! Threads that statements are read, planned and driven on.
+//! Threads that clients are served on, and those that their statements are read, planned and driven on.
 //!
-//! Reading and planning a statement keeps a thread for as long as it takes, so that every statement has
+//! A client is served by one thread from its first message to its last: what comes soon after the message
+//! before it finds its session in that processor's caches, and threads have nothing to hand to each other.
+//! Statements that are not planned again run there too. Reading and planning a statement keeps a thread for as long as it takes, so that every statement has
 //! one of its own: the kernel shares the processors among them, and none waits behind another. What
 //! the operators of a query do is done elsewhere, in [`Lanes`].
 
@@ -10,10 +12,86 @@ use std::sync::Arc;
 use nearfar_sql::engine::{Interrupt, Lanes};
 use nearfar_sql::error::EngineError;
 use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::WORKER_STACK_BYTES;
+
+/// Threads that serve clients.
+pub struct ClientThreads(Vec<ClientThread>);
+
+struct ClientThread {
+    runtime: Option<Runtime>,
+    /// Held by each of its clients.
+    clients: Arc<()>,
+}
+
+impl ClientThreads {
+    /// So many threads, one at least.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new(threads: usize) -> io::Result<Self> {
+        let start = |_| {
+            let mut builder = Builder::new_multi_thread();
+            builder
+                .worker_threads(1)
+                .thread_name("nearfar-client")
+                .thread_stack_size(WORKER_STACK_BYTES)
+                .enable_all();
+            Ok(ClientThread {
+                runtime: Some(builder.build()?),
+                clients: Arc::default(),
+            })
+        };
+        (0..threads.max(1))
+            .map(start)
+            .collect::<io::Result<_>>()
+            .map(Self)
+    }
+
+    /// Has the thread with the fewest clients `serve` one more, as one of `tasks`.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn spawn<F>(
+        &self,
+        stream: TcpStream,
+        tasks: &mut JoinSet<()>,
+        serve: impl FnOnce(TcpStream) -> F + Send + 'static,
+    ) -> io::Result<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stream = stream.into_std()?;
+        let clients = |thread: &&ClientThread| Arc::strong_count(&thread.clients);
+        let idlest = self.0.iter().min_by_key(clients);
+        let Some((place, runtime)) =
+            idlest.and_then(|thread| Some((Arc::clone(&thread.clients), thread.runtime.as_ref()?)))
+        else {
+            return Ok(());
+        };
+        let task = async move {
+            let _place = place;
+            // Here, where its socket is to be watched.
+            match TcpStream::from_std(stream) {
+                Ok(stream) => serve(stream).await,
+                Err(error) => tracing::warn!(%error, "a connection could not be served"),
+            }
+        };
+        tasks.spawn_on(task, runtime.handle());
+        Ok(())
+    }
+}
+
+impl Drop for ClientThread {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
 
 /// Threads, as many as statements run at the same time.
 pub struct StatementThreads {

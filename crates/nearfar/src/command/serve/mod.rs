@@ -61,6 +61,10 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         users,
         may_use_files: args.allow_files,
         admin: admin(args)?,
+        client_threads: match args.machine.threads {
+            Some(threads) => threads.get() as usize,
+            None => ServerOptions::default().client_threads,
+        },
         max_connections: args.max_connections,
         max_unauthenticated: args.max_unauthenticated,
         max_message_bytes: usize::try_from(args.max_statement.0).unwrap_or(usize::MAX),
