@@ -3,6 +3,7 @@
 //! A region of its own costs a block of some hundred bytes a mapping, a page fault and a question to
 //! the kernel, some ten microseconds together. Rows that are written one by one come in such blocks.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -21,9 +22,9 @@ const REGION_BYTES: usize = 64 << 10;
 /// Blocks start on cache lines.
 const ALIGNMENT_BYTES: usize = 64;
 
-/// Hands out parts of regions, one after the other. It keeps the last region, which is used again once none of
-/// its blocks is left; all others end with the last of their blocks. So a block keeps at most 64 KiB from the
-/// budget, and so does the shelf itself.
+/// Hands out parts of regions, one after the other. It keeps the last [`Self::KEPT_REGIONS`] regions, each of which is
+/// used again once none of its blocks is left; all others end with the last of their blocks. So a block keeps at most
+/// 64 KiB from the budget, and the shelf itself that many regions.
 ///
 /// ```
 /// use nearfar_memory::{Budgets, MemorySystem, RegionOptions, Shelf, TierId, TierKind, TierSpec};
@@ -39,27 +40,73 @@ const ALIGNMENT_BYTES: usize = 64;
 /// ```
 #[derive(Debug, Default)]
 pub struct Shelf {
-    open: Mutex<Open>,
+    kept: Mutex<Kept>,
 }
 
-/// The region that the next block goes to.
+/// The regions that blocks come from: the next one from the first.
 #[derive(Debug, Default)]
+struct Kept(VecDeque<Open>);
+
+/// A region that blocks come from.
+#[derive(Debug)]
 struct Open {
-    region: Option<Arc<Region>>,
+    region: Arc<Region>,
     used_bytes: usize,
     /// Blocks had these first bytes, now or before; all others are zero.
     written_bytes: usize,
 }
 
 impl Open {
+    fn new(region: Arc<Region>) -> Self {
+        Self {
+            region,
+            used_bytes: 0,
+            written_bytes: 0,
+        }
+    }
+
     fn next_start(&self) -> usize {
         self.used_bytes.next_multiple_of(ALIGNMENT_BYTES)
+    }
+
+    /// Whether none of its blocks is left. Blocks hold the region, and no more of them are made but by who holds the
+    /// shelf's lock.
+    fn is_idle(&mut self) -> bool {
+        Arc::get_mut(&mut self.region).is_some()
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.next_start() + bytes <= REGION_BYTES
+    }
+}
+
+impl Kept {
+    /// Puts a region in front that has room for a block, if there is one.
+    fn make_room(&mut self, bytes: usize) -> bool {
+        let found = self.0.iter_mut().enumerate().find_map(|(at, open)| {
+            if open.is_idle() {
+                open.used_bytes = 0;
+            }
+            // Of regions whose blocks are left, only the first is gone on with.
+            let is_next = at == 0 || open.used_bytes == 0;
+            (is_next && open.has_room(bytes)).then_some(at)
+        });
+        found.inspect(|at| self.0.swap(0, *at)).is_some()
+    }
+
+    /// Puts a region in front, in place of the last where there are enough.
+    fn push(&mut self, region: Arc<Region>) {
+        self.0.truncate(Shelf::KEPT_REGIONS - 1);
+        self.0.push_front(Open::new(region));
     }
 }
 
 impl Shelf {
     /// The largest block: larger ones are worth a region of their own.
     pub const BLOCK_BYTES_MAX: usize = REGION_BYTES / 4;
+
+    /// Regions that are kept at most: as many as the small transactions of some threads fill before the first of them ends.
+    pub const KEPT_REGIONS: usize = 8;
 
     /// A block of `bytes` bytes in near memory, zero before `fill` writes them.
     ///
@@ -83,12 +130,9 @@ impl Shelf {
         Ok(block)
     }
 
-    /// Gives the region back that is kept, unless one of its blocks is left.
+    /// Gives the regions back that are kept, but for those of which a block is left.
     pub fn release(&self) {
-        let mut open = self.open.lock();
-        if open.region.as_mut().and_then(Arc::get_mut).is_some() {
-            *open = Open::default();
-        }
+        self.kept.lock().0.retain_mut(|open| !open.is_idle());
     }
 
     /// Areas of so many bytes in near memory, all in one region, for what is written little by little.
@@ -128,32 +172,24 @@ impl Shelf {
         options: RegionOptions,
         bytes: usize,
     ) -> Result<ShelfBlock, RegionError> {
-        let mut open = self.open.lock();
-        // Blocks hold the region, and no more of them are made but here.
-        if open.region.as_mut().and_then(Arc::get_mut).is_some() {
-            open.used_bytes = 0;
+        let mut kept = self.kept.lock();
+        if !kept.make_room(bytes) {
+            kept.push(near_region(system, options, REGION_BYTES)?);
         }
-        let is_room = open.next_start() + bytes <= REGION_BYTES;
-        let region = match open.region.take().filter(|_| is_room) {
-            Some(region) => region,
-            None => {
-                *open = Open::default();
-                near_region(system, options, REGION_BYTES)?
-            }
-        };
+        let open = &mut kept.0[0];
         let start = open.next_start();
         let range = start..start + bytes;
         let written = start..range.end.min(open.written_bytes).max(start);
         // SAFETY: the range lies within the region's bytes, `bytes` being at most `BLOCK_BYTES_MAX` where the region is
         // empty and found to fit else. Nobody has these bytes: blocks that had them are gone, since nobody but
-        // this shelf held the region.
+        // this shelf held the region when `used_bytes` was last zero.
         unsafe {
-            let first = region.map.base().add(written.start);
+            let first = open.region.map.base().add(written.start);
             first.write_bytes(0, written.len());
         }
         open.used_bytes = range.end;
         open.written_bytes = open.written_bytes.max(range.end);
-        open.region = Some(Arc::clone(&region));
+        let region = Arc::clone(&open.region);
         Ok(ShelfBlock { region, range })
     }
 }
@@ -298,10 +334,9 @@ mod tests {
         }
         let kept = blocks[9].buffer(1..3);
         drop(blocks);
-        assert_eq!(used(), REGION_BYTES);
         assert_eq!(kept.as_slice(), [9, 9]);
         drop(kept);
-        assert_eq!(used(), REGION_BYTES, "the last one is kept");
+        assert_eq!(used(), 3 * REGION_BYTES, "regions are kept");
         for byte in [1, 2] {
             let block = put(&shelf, &system, byte, Shelf::BLOCK_BYTES_MAX);
             assert_eq!(block.as_slice()[1..3], [byte, byte]);
@@ -312,6 +347,32 @@ mod tests {
         drop(block);
         shelf.release();
         assert_eq!(used(), 0);
+    }
+
+    #[test]
+    fn idle_regions_are_used_again_before_others_are_made() {
+        let system = system(1 << 24);
+        let used = || system.usage(TierId::NEAR).region_bytes as usize;
+        let shelf = Shelf::default();
+        let fill = |regions: usize| -> Vec<ShelfBlock> {
+            let blocks = 0..regions * REGION_BYTES / Shelf::BLOCK_BYTES_MAX;
+            blocks
+                .map(|byte| put(&shelf, &system, byte as u8, Shelf::BLOCK_BYTES_MAX))
+                .collect()
+        };
+        let long = fill(1);
+        for _ in 0..3 {
+            let short = fill(2);
+            assert_eq!(used(), 3 * REGION_BYTES);
+            assert!(
+                short
+                    .iter()
+                    .all(|block| block.as_slice()[0] == block.as_slice()[1])
+            );
+        }
+        drop(fill(Shelf::KEPT_REGIONS + 2));
+        assert_eq!(used(), (1 + Shelf::KEPT_REGIONS) * REGION_BYTES);
+        drop(long);
     }
 
     #[test]
