@@ -229,7 +229,12 @@ impl Change {
         let current = newest.table(&self.table);
         let current = current.filter(|current| !self.is_truncated && !current.is(&self.base));
         if let Some(current) = current {
-            self.view = Some(self.over(current)?);
+            // What is read now is made when somebody asks: statements seldom read all tables that those before them
+            // have changed.
+            self.view = match current.has_indexes_of(&self.base) {
+                true => None,
+                false => Some(self.over(current)?),
+            };
             self.base = current.clone();
             self.ground = current.clone();
         }
