@@ -30,15 +30,49 @@ pub struct ColumnFacts {
     pub order: Order,
 }
 
+/// Takes the values of a column, each once at least.
+trait Values {
+    fn add_integer(&mut self, value: i128);
+    fn add_text(&mut self, text: &str);
+}
+
+impl Values for DistinctSketch {
+    fn add_integer(&mut self, value: i128) {
+        self.add_integer(value);
+    }
+
+    fn add_text(&mut self, text: &str) {
+        self.add_bytes(text.as_bytes());
+    }
+}
+
+/// Nobody asks which they are.
+impl Values for () {
+    fn add_integer(&mut self, _value: i128) {}
+
+    fn add_text(&mut self, _text: &str) {}
+}
+
 impl ColumnFacts {
     /// Looks at every value of `segment`. Also which values there are, unless they are of a type that is
     /// not looked at.
     pub fn of(segment: &ColumnSegment) -> (Self, Option<DistinctSketch>) {
+        let mut distinct = DistinctSketch::default();
+        let (facts, is_known) = Self::with_values(segment, &mut distinct);
+        (facts, is_known.then_some(distinct))
+    }
+
+    /// The same without which values there are.
+    pub fn without_distinct(segment: &ColumnSegment) -> Self {
+        Self::with_values(segment, &mut ()).0
+    }
+
+    /// Also whether `distinct` was given the values.
+    fn with_values(segment: &ColumnSegment, distinct: &mut impl Values) -> (Self, bool) {
         let mut facts = Self {
             null_count: segment.null_count(),
             ..Self::default()
         };
-        let mut distinct = DistinctSketch::default();
         match segment.encoding() {
             // The codes of a column of nothing but nulls stand for no value.
             _ if segment
@@ -57,31 +91,22 @@ impl ColumnFacts {
                 });
             }
             Encoding::Dictionary { values, .. } => {
-                for value in values.iter().flatten() {
-                    distinct.add_bytes(value.as_bytes());
-                }
-                if let (Some(first), Some(last)) = (
-                    values.iter().flatten().next(),
-                    values.iter().flatten().last(),
-                ) {
-                    facts.string_bounds = Some((first.to_owned(), last.to_owned()));
-                }
+                let present = || values.iter().flatten();
+                present().for_each(|value| distinct.add_text(value));
+                let bounds = present().next().zip(present().last());
+                facts.string_bounds = bounds.map(|(low, high)| (low.to_owned(), high.to_owned()));
             }
             Encoding::Strings { values } => {
-                for value in values.iter().flatten() {
-                    distinct.add_bytes(value.as_bytes());
-                }
+                let present = values.iter().flatten();
+                present.for_each(|value| distinct.add_text(value));
             }
-            Encoding::Plain { values } => return facts.of_plain(values),
+            Encoding::Plain { values } => return facts.of_plain(values, distinct),
         }
-        (facts, Some(distinct))
+        (facts, true)
     }
-}
 
-impl ColumnFacts {
     /// The same with what the values themselves tell, where they are integer-like or strings.
-    fn of_plain(mut self, values: &ArrayRef) -> (Self, Option<DistinctSketch>) {
-        let mut distinct = DistinctSketch::default();
+    fn of_plain(mut self, values: &ArrayRef, distinct: &mut impl Values) -> (Self, bool) {
         let mut bounds: Option<(i128, i128)> = None;
         let is_integer_like = for_each_integer(values, |value| {
             distinct.add_integer(value);
@@ -90,14 +115,14 @@ impl ColumnFacts {
         });
         if let Some(texts) = values.as_string_view_opt() {
             let present = || texts.iter().flatten();
-            present().for_each(|text| distinct.add_bytes(text.as_bytes()));
+            present().for_each(|text| distinct.add_text(text));
             let bounds = present().min().zip(present().max());
             self.string_bounds = bounds.map(|(low, high)| (low.to_owned(), high.to_owned()));
         } else if !is_integer_like {
-            return (self, None);
+            return (self, false);
         }
         self.bounds = bounds;
-        (self, Some(distinct))
+        (self, true)
     }
 }
 

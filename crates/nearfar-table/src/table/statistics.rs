@@ -8,6 +8,10 @@ use super::sketch::DistinctSketch;
 use super::sketches::ColumnSketches;
 use super::snapshot::Part;
 
+/// Of a delta of one row for so many of the main storage, or fewer, it is not asked which values it has: their number is
+/// an estimate already, and looking at them takes as long as many a query.
+const DELTA_SHARE: usize = 8;
+
 /// A number of distinct values that are not null, 0 where it is unknown, and whether it is exact.
 pub type DistinctCount = (usize, bool);
 
@@ -81,12 +85,13 @@ impl TableSummary {
     /// The summary of a table of `rows` rows: `main` is that of its main storage, of which rows may
     /// be deleted, and `delta` is what was written since.
     pub fn changed((main, parts): (&Self, &[Part]), delta: &[Part], rows: usize) -> Self {
-        let added = (!delta.is_empty()).then(|| add_sketches(main.sketches(parts), delta).0);
+        let is_small = self::rows(delta).saturating_mul(DELTA_SHARE) <= main.rows;
+        let added = (!is_small).then(|| add_sketches(main.sketches(parts), delta).0);
         let of = |(index, column): (usize, &ColumnSummary)| {
             let main = (!parts.is_empty()).then_some(column);
             let estimate = match &added {
                 Some(sketches) => count(sketches[index].as_ref()),
-                None => (column.distinct, column.distinct_exact),
+                None => (column.distinct, column.distinct_exact && delta.is_empty()),
             };
             ColumnSummary::changed((main, column.order), index, delta, (rows, estimate))
         };
