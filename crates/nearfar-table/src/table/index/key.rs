@@ -25,6 +25,8 @@ pub struct KeyEncoder {
     schema: SchemaRef,
     columns: Vec<IndexColumn>,
     converter: RowConverter,
+    /// Converters of the first column, of the first two, and so on, without that of all.
+    of_first: Vec<RowConverter>,
 }
 
 /// The keys of some rows, in their order.
@@ -67,11 +69,16 @@ impl KeyEncoder {
     /// # Errors
     /// A type that has no order.
     pub fn new(schema: &SchemaRef, columns: &[IndexColumn]) -> Result<Self, TableError> {
-        let fields = columns.iter().map(|column| sort_field(schema, column));
+        let converter = |columns: &[IndexColumn]| {
+            let fields = columns.iter().map(|column| sort_field(schema, column));
+            RowConverter::new(fields.collect())
+        };
+        let of_first = (1..columns.len()).map(|count| converter(&columns[..count]));
         Ok(Self {
             schema: Arc::clone(schema),
             columns: columns.to_vec(),
-            converter: RowConverter::new(fields.collect())?,
+            converter: converter(columns)?,
+            of_first: of_first.collect::<Result<_, _>>()?,
         })
     }
 
@@ -125,18 +132,14 @@ impl KeyEncoder {
         if values.is_empty() {
             return Ok(Box::default());
         }
-        if values.len() == self.columns.len() {
-            return Ok(self.converter.convert_columns(values)?.row(0).data().into());
-        }
-        let columns = self.columns.get(..values.len());
-        let columns = columns.ok_or_else(|| TableError::Internal {
+        let converter = match values.len() == self.columns.len() {
+            true => Some(&self.converter),
+            false => self.of_first.get(values.len() - 1),
+        };
+        let converter = converter.ok_or_else(|| TableError::Internal {
             message: "more values than an index has columns".to_owned(),
         })?;
-        let fields = columns
-            .iter()
-            .map(|column| sort_field(&self.schema, column));
-        let rows = RowConverter::new(fields.collect())?.convert_columns(values)?;
-        Ok(rows.row(0).data().into())
+        Ok(converter.convert_columns(values)?.row(0).data().into())
     }
 
     /// The keys and identities of `rows` of a part.
