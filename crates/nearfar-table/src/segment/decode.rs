@@ -2,9 +2,9 @@
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray, StringArray, StringViewArray, UInt32Array,
-    make_array,
+    make_array, make_view,
 };
-use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{ArrowNativeType, DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use std::ops::Range;
@@ -19,6 +19,9 @@ use crate::error::TableError;
 
 /// Positions are gathered from a converted span when they are at least this share of it.
 const DENSE_SHARE: usize = 4;
+
+/// Texts of so many rows, or fewer, are copied one by one.
+const FEW_ROWS: usize = 16;
 
 /// The longest string that lies in its view, in Arrow's format.
 const INLINE_BYTES_MAX: i32 = 12;
@@ -36,6 +39,11 @@ impl ColumnSegment {
                 Ok(narrow::decode(codes, *base, rows, nulls, data_type))
             }
             Encoding::Dictionary { codes, values } => {
+                if let RowSet::Positions(few) = rows
+                    && few.len() <= FEW_ROWS
+                {
+                    return self.texts_at(few, |row| values.value(codes.get(row) as usize));
+                }
                 let nulls = self.nulls_of(rows);
                 Ok(take_values(values, codes, rows, nulls)?)
             }
@@ -55,6 +63,9 @@ impl ColumnSegment {
         values: &StringArray,
         positions: &[u32],
     ) -> Result<ArrayRef, TableError> {
+        if positions.len() <= FEW_ROWS {
+            return self.texts_at(positions, |row| values.value(row));
+        }
         let span = RowSet::Positions(positions).span();
         if positions.len() * DENSE_SHARE >= span.len() {
             let views = self.views(values, span.clone())?;
@@ -62,6 +73,30 @@ impl ColumnSegment {
         }
         let taken = take(values, &indices(positions, 0), None)?;
         Ok(arrow::compute::cast(&taken, &DataType::Utf8View)?)
+    }
+
+    /// The texts of a few rows, with memory for nothing but these.
+    fn texts_at<'a>(
+        &self,
+        positions: &[u32],
+        text: impl Fn(usize) -> &'a str,
+    ) -> Result<ArrayRef, TableError> {
+        let nulls = self.nulls_of(RowSet::Positions(positions));
+        let (mut views, mut bytes) = (Vec::with_capacity(positions.len()), Vec::new());
+        for (at, row) in positions.iter().enumerate() {
+            let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
+            let text = if is_null { "" } else { text(*row as usize) };
+            views.push(make_view(text.as_bytes(), 0, bytes.len() as u32));
+            if text.len() > INLINE_BYTES_MAX as usize {
+                bytes.extend_from_slice(text.as_bytes());
+            }
+        }
+        let long: Vec<Buffer> = match bytes.is_empty() {
+            true => Vec::new(),
+            false => vec![Buffer::from_vec(bytes)],
+        };
+        let texts = StringViewArray::try_new(views.into(), long, nulls)?;
+        Ok(Arc::new(texts))
     }
 
     /// The strings of a run of rows, over a buffer of no more than their bytes: operators that keep

@@ -17,6 +17,8 @@ pub enum SegmentMemory {
     Shelf(ShelfBlock),
     /// The first bytes of a part of such a region, behind which more are written.
     Appended(AppendedBytes),
+    /// The process's own heap, for the few rows of a statement.
+    Heap(Buffer),
     /// An extent of a pool, which outlives the process.
     Pool(PoolBytes),
 }
@@ -63,6 +65,7 @@ impl SegmentMemory {
             Self::Region(region) => region.len(),
             Self::Shelf(block) => block.len(),
             Self::Appended(bytes) => bytes.len(),
+            Self::Heap(bytes) => bytes.len(),
             Self::Pool(bytes) => bytes.all.len(),
         }
     }
@@ -78,6 +81,7 @@ impl SegmentMemory {
             Self::Region(region) => region.as_slice(),
             Self::Shelf(block) => block.as_slice(),
             Self::Appended(bytes) => bytes.as_slice(),
+            Self::Heap(bytes) => bytes,
             Self::Pool(bytes) => &bytes.all,
         }
     }
@@ -88,6 +92,7 @@ impl SegmentMemory {
             Self::Region(region) => region.buffer(range),
             Self::Shelf(block) => block.buffer(range),
             Self::Appended(bytes) => bytes.buffer(range),
+            Self::Heap(bytes) => bytes.slice_with_length(range.start, range.len()),
             Self::Pool(bytes) => bytes.buffer(range),
         }
     }
@@ -98,6 +103,7 @@ impl SegmentMemory {
             Self::Region(region) => region.placement(),
             Self::Shelf(block) => block.placement(),
             Self::Appended(bytes) => bytes.placement(),
+            Self::Heap(_) => Placement::Bind(TierId::NEAR),
             Self::Pool(bytes) => Placement::Bind(bytes.tier),
         }
     }
@@ -108,19 +114,22 @@ impl SegmentMemory {
             Self::Region(region) => region.tier_bytes(range),
             Self::Shelf(block) => block.tier_bytes(range),
             Self::Appended(bytes) => bytes.tier_bytes(range),
-            Self::Pool(bytes) => {
-                let mut on = TierBytes::ZERO;
-                on[bytes.tier] = range.len() as u64;
-                on
-            }
+            Self::Heap(_) => on_tier(TierId::NEAR, range.len()),
+            Self::Pool(bytes) => on_tier(bytes.tier, range.len()),
         }
     }
 
     /// The extent of a pool that they are; nothing where they are in a region.
     pub fn extent(&self) -> Option<&Arc<ExtentHandle>> {
         match self {
-            Self::Region(_) | Self::Shelf(_) | Self::Appended(_) => None,
+            Self::Region(_) | Self::Shelf(_) | Self::Appended(_) | Self::Heap(_) => None,
             Self::Pool(bytes) => Some(bytes.extent()),
         }
     }
+}
+
+fn on_tier(tier: TierId, bytes: usize) -> TierBytes {
+    let mut on = TierBytes::ZERO;
+    on[tier] = bytes as u64;
+    on
 }

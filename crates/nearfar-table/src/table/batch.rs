@@ -14,8 +14,19 @@ pub fn batch_bytes(batch: &RecordBatch) -> u64 {
 }
 
 fn array_bytes(array: &dyn Array) -> u64 {
-    let own = array.to_data().get_slice_memory_size();
-    let own = own.unwrap_or_else(|_| array.get_buffer_memory_size()) as u64;
+    /// Bytes of the view of a text.
+    const VIEW_BYTES: usize = 16;
+    let width = match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => Some(VIEW_BYTES),
+        other => other.primitive_width(),
+    };
+    let own = match width {
+        Some(width) => array.len() * width + array.nulls().map_or(0, |_| array.len().div_ceil(8)),
+        None => {
+            let own = array.to_data().get_slice_memory_size();
+            own.unwrap_or_else(|_| array.get_buffer_memory_size())
+        }
+    } as u64;
     own + match array.data_type() {
         DataType::Utf8View => viewed_bytes::<StringViewType>(array),
         DataType::BinaryView => viewed_bytes::<BinaryViewType>(array),

@@ -9,13 +9,14 @@ use std::sync::Arc;
 
 use super::facts::ColumnFacts;
 use super::row_ids::{RowIds, RowIdsBuilder};
-use super::segment::{ColumnSlot, Segment};
+use super::segment::{ColumnSlot, Segment, WrittenRows};
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use super::snapshot::{Part, Snapshot};
 use crate::error::TableError;
 use crate::placement::Storage;
 use crate::segment::{
-    ColumnSegment, Encoding, NewValues, RowSet, Tail, TailRows, Target, ZONE_ROWS, encode_together,
+    ColumnSegment, Encoding, FewRows, NewValues, RowSet, Tail, TailRows, Target, ZONE_ROWS,
+    encode_together,
 };
 
 /// Small parts of the delta are put together up to so many rows.
@@ -63,7 +64,10 @@ pub fn delta_segment(
         && batches[0].num_rows() <= WRITTEN_ROWS_MAX
         && let Some(written) = written(schema, few, storage)?
     {
-        return Ok(Arc::new(Segment::of_tail(written)));
+        return Ok(Arc::new(Segment::of_written(
+            batches[0].num_rows(),
+            written,
+        )));
     }
     let column = |at: usize| all.iter().map(|arrays| Arc::clone(&arrays[at])).collect();
     let columns: Vec<Vec<ArrayRef>> = (0..schema.fields().len()).map(column).collect();
@@ -72,20 +76,23 @@ pub fn delta_segment(
     Ok(Arc::new(segment.charged_to(storage.temporary.as_ref())?))
 }
 
-/// A few rows, written as those of a tail are, with no room for others. None where their types are not
-/// written so, or a session is charged for them.
+/// A few rows, as they are where they keep little memory, else written as those of a tail are with no room for others.
+/// None where their types are not written so, or a session is charged for them.
 fn written(
     schema: &SchemaRef,
     arrays: &[ArrayRef],
     storage: &Storage,
-) -> Result<Option<TailRows>, TableError> {
+) -> Result<Option<WrittenRows>, TableError> {
     if storage.temporary.is_some() || !Tail::takes(schema) {
         return Ok(None);
+    }
+    if let Some(few) = FewRows::of(arrays) {
+        return Ok(Some(WrittenRows::Few(few)));
     }
     let values = NewValues::Arrays(arrays);
     let text_bytes = |column| values.text_bytes(column);
     let tail = Tail::new(schema, values.rows(), text_bytes, near_target(storage))?;
-    Ok(tail.append(0, values))
+    Ok(tail.append(0, values).map(WrittenRows::Tail))
 }
 
 fn near_target(storage: &Storage) -> Target<'_> {
@@ -240,8 +247,8 @@ fn behind(part: Part, new: &[Part]) -> (Part, usize) {
 
 /// `rows` with those of `segment` behind them.
 fn append(rows: &TailRows, segment: &Segment) -> Option<TailRows> {
-    if let Some(new) = segment.tail() {
-        return rows.tail().append(rows.rows(), NewValues::Tail(new));
+    if let Some(new) = segment.written() {
+        return rows.tail().append(rows.rows(), new.values());
     }
     let plain = segment
         .columns()

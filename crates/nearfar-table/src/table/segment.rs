@@ -1,5 +1,6 @@
 //! A run of rows, column by column.
 
+use arrow::array::ArrayRef;
 use nearfar_memory::{Placement, TierBytes};
 use parking_lot::{Mutex, RwLock};
 use std::any::Any;
@@ -11,16 +12,62 @@ use super::facts::ColumnFacts;
 use super::sketches::{ColumnSketches, SegmentSketches, StoredSketches};
 use crate::error::{TableError, TemporaryLimit};
 use crate::placement::{TemporaryBudget, TemporaryBytes};
-use crate::segment::{ColumnForm, ColumnSegment, EncodingKind, RowSet, TailRows};
+use crate::segment::{
+    ColumnForm, ColumnSegment, EncodingKind, FewRows, NewValues, RowSet, TailRows,
+};
+
+/// Rows as they were written.
+#[derive(Debug, Clone)]
+pub enum WrittenRows {
+    /// One after the other, behind those of other statements.
+    Tail(TailRows),
+    /// By one statement.
+    Few(FewRows),
+}
+
+impl WrittenRows {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Tail(rows) => rows.bytes(),
+            Self::Few(rows) => rows.bytes(),
+        }
+    }
+
+    fn columns(&self) -> Vec<ColumnSegment> {
+        match self {
+            Self::Tail(rows) => rows.columns().collect(),
+            Self::Few(rows) => rows.segments().collect(),
+        }
+    }
+
+    /// The values of a column for some of them.
+    ///
+    /// # Errors
+    /// Rows that there are not.
+    pub fn read(&self, column: usize, rows: RowSet<'_>) -> Result<ArrayRef, TableError> {
+        match self {
+            Self::Tail(written) => Ok(written.read(column, rows)),
+            Self::Few(written) => Ok(written.read(column, rows)?),
+        }
+    }
+
+    /// All of them, to be written elsewhere.
+    pub fn values(&self) -> NewValues<'_> {
+        match self {
+            Self::Tail(rows) => NewValues::Tail(rows),
+            Self::Few(rows) => NewValues::Arrays(rows.arrays()),
+        }
+    }
+}
 
 /// The rows of one segment. The values never change; where they lie can.
 #[derive(Debug)]
 pub struct Segment {
     rows: usize,
-    /// Made when somebody first asks, of rows that are written one after the other.
+    /// Made when somebody first asks, of rows that are as they were written.
     columns: OnceLock<Vec<ColumnSlot>>,
-    /// The rows, where they are written one after the other.
-    tail: Option<TailRows>,
+    /// The rows, where they are as they were written.
+    written: Option<WrittenRows>,
     sketches: SegmentSketches,
     /// Of parts of the delta, whose columns never move.
     delta_bytes: OnceLock<u64>,
@@ -36,7 +83,7 @@ impl Segment {
         Self {
             rows,
             columns: OnceLock::from(columns),
-            tail: None,
+            written: None,
             sketches,
             delta_bytes: OnceLock::new(),
             charged: None,
@@ -44,22 +91,35 @@ impl Segment {
         }
     }
 
-    /// A segment of rows that are written one after the other.
-    pub(super) fn of_tail(rows: TailRows) -> Self {
+    /// A segment of `rows` rows as they were written.
+    pub(super) fn of_written(rows: usize, written: WrittenRows) -> Self {
         Self {
-            rows: rows.rows(),
+            rows,
             columns: OnceLock::new(),
-            sketches: SegmentSketches::stored(Arc::new(TailSketches(rows.clone()))),
-            delta_bytes: OnceLock::from(rows.bytes()),
-            tail: Some(rows),
+            sketches: SegmentSketches::stored(Arc::new(WrittenSketches(written.clone()))),
+            delta_bytes: OnceLock::from(written.bytes()),
+            written: Some(written),
             charged: None,
             copies: Mutex::default(),
         }
     }
 
-    /// Its rows, where they are written one after the other.
+    /// The same of a tail's.
+    pub(super) fn of_tail(rows: TailRows) -> Self {
+        Self::of_written(rows.rows(), WrittenRows::Tail(rows))
+    }
+
+    /// Its rows, where they are as they were written.
+    pub fn written(&self) -> Option<&WrittenRows> {
+        self.written.as_ref()
+    }
+
+    /// The same where they are a tail's.
     pub fn tail(&self) -> Option<&TailRows> {
-        self.tail.as_ref()
+        match self.written.as_ref()? {
+            WrittenRows::Tail(rows) => Some(rows),
+            WrittenRows::Few(_) => None,
+        }
     }
 
     /// The same segment, charged to a session's budget if one is given.
@@ -89,7 +149,7 @@ impl Segment {
 
     /// Bytes that its columns take.
     pub fn bytes(&self) -> u64 {
-        match &self.tail {
+        match &self.written {
             Some(rows) => rows.bytes(),
             None => self.columns().iter().map(|c| c.bytes() as u64).sum(),
         }
@@ -103,7 +163,7 @@ impl Segment {
     /// Its columns, in the order of the table's schema.
     pub fn columns(&self) -> &[ColumnSlot] {
         self.columns.get_or_init(|| {
-            let columns = self.tail.iter().flat_map(TailRows::columns);
+            let columns = self.written.iter().flat_map(WrittenRows::columns);
             columns.map(ColumnSlot::unread).collect()
         })
     }
@@ -134,14 +194,15 @@ impl Segment {
     }
 }
 
-/// Sketches of rows that are written one after the other, looked at when somebody first asks.
+/// Sketches of rows as they were written, looked at when somebody first asks.
 #[derive(Debug)]
-struct TailSketches(TailRows);
+struct WrittenSketches(WrittenRows);
 
-impl StoredSketches for TailSketches {
+impl StoredSketches for WrittenSketches {
     fn load(&self) -> Result<ColumnSketches, TableError> {
         let columns = self.0.columns();
-        Ok(columns.map(|column| ColumnFacts::of(&column).1).collect())
+        let sketches = columns.iter().map(|column| ColumnFacts::of(column).1);
+        Ok(sketches.collect())
     }
 }
 
@@ -324,7 +385,9 @@ impl ColumnSlot {
     pub fn facts(&self) -> &ColumnFacts {
         self.facts.get_or_init(|| {
             let segment = self.in_memory();
-            segment.map_or_else(ColumnFacts::default, |segment| ColumnFacts::of(&segment).0)
+            segment.map_or_else(ColumnFacts::default, |segment| {
+                ColumnFacts::without_distinct(&segment)
+            })
         })
     }
 

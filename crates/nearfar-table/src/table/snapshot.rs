@@ -69,8 +69,8 @@ impl Part {
         data_type: &DataType,
         rows: RowSet<'_>,
     ) -> Result<ArrayRef, TableError> {
-        match self.segment.tail() {
-            Some(written) => Ok(written.read(column, rows)),
+        match self.segment.written() {
+            Some(written) => written.read(column, rows),
             None => self.segment.columns()[column]
                 .current()?
                 .read(rows, data_type),

@@ -139,8 +139,8 @@ impl Places {
         column: usize,
     ) -> Result<Option<ArrayRef>, EngineError> {
         let segment = &self.snapshot.parts()[part].segment;
-        if let Some(written) = segment.tail() {
-            return Ok(Some(written.read(column, rows)));
+        if let Some(written) = segment.written() {
+            return Ok(Some(written.read(column, rows)?));
         }
         let slot = &segment.columns()[column];
         let Some(in_memory) = slot.in_memory() else {
