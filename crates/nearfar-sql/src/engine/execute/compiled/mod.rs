@@ -13,7 +13,7 @@ mod rows;
 mod shape;
 mod totals;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
@@ -170,6 +170,14 @@ fn has_entries(snapshot: &Snapshot) -> bool {
 
 /// Values of all columns of a table, of types that cast to theirs.
 fn rows_for(table: &Table, values: Vec<ArrayRef>) -> Result<RecordBatch, EngineError> {
+    let mut columns = table.schema().fields().iter().zip(&values);
+    let are_of_schema = columns.all(|(field, values)| {
+        field.data_type() == values.data_type()
+            && (field.is_nullable() || values.logical_null_count() == 0)
+    });
+    if are_of_schema {
+        return Ok(RecordBatch::try_new(Arc::clone(table.schema()), values)?);
+    }
     let fields = table.schema().fields().iter().zip(&values);
     let fields =
         fields.map(|(field, values)| Field::new(field.name(), values.data_type().clone(), true));
