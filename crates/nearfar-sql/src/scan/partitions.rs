@@ -87,21 +87,26 @@ impl Partitions {
 impl Partitions {
     /// One, of rows at these places.
     pub fn of_places(places: &[(usize, usize)]) -> Self {
-        let mut pieces: Vec<Piece> = Vec::new();
-        for (part, row) in places {
-            match pieces.last_mut() {
-                Some(piece) if piece.part == *part && piece.rows.end == *row => piece.rows.end += 1,
-                _ => pieces.push(Piece {
-                    part: *part,
-                    rows: *row..*row + 1,
-                }),
-            }
-        }
         Self {
-            pieces: vec![pieces],
+            pieces: vec![pieces_at(places)],
             sorted: None,
         }
     }
+}
+
+/// The pieces that rows at these places are, which are ascending.
+pub fn pieces_at(places: &[(usize, usize)]) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (part, row) in places {
+        match pieces.last_mut() {
+            Some(piece) if piece.part == *part && piece.rows.end == *row => piece.rows.end += 1,
+            _ => pieces.push(Piece {
+                part: *part,
+                rows: *row..*row + 1,
+            }),
+        }
+    }
+    pieces
 }
 
 /// The column a table is sorted by; of several, the one with most distinct values.

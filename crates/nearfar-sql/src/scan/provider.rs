@@ -13,7 +13,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
-use super::by_index::found_rows;
+use super::by_index::{NamedValues, found_rows};
 use super::charge::ScanCosts;
 use super::filter::has_subquery;
 use super::routed::{RoutedScan, Routing};
@@ -121,7 +121,6 @@ impl TableProvider for NearfarTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = &self.schema;
         let df_schema = DFSchema::try_from(schema.as_ref().clone())?;
-        let conditions = filters;
         let filters = filters
             .iter()
             .map(|filter| state.create_physical_expr(filter.clone(), &df_schema))
@@ -147,7 +146,8 @@ impl TableProvider for NearfarTable {
         let (snapshot, rows) = match config.get_extension::<Transaction>() {
             Some(transaction) => {
                 let snapshot = transaction.snapshot(table).map_err(EngineError::from)?;
-                let found = found_rows(&transaction, table, &snapshot, conditions)?;
+                let named = NamedValues::of(&filters, table.schema());
+                let found = found_rows(&transaction, table, &snapshot, &named)?;
                 if found.is_none() {
                     transaction.reads_all(table);
                 }

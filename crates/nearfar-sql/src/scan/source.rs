@@ -17,7 +17,7 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use std::fmt;
 use std::sync::Arc;
 
@@ -28,12 +28,16 @@ use super::literals::scalar;
 use super::partitions::Partitions;
 use super::selectivity::selectivity;
 use super::statistics::statistics;
-use super::stream::{DynamicFilter, PartitionScan, ScanStream};
+use super::stream::{DynamicFilter, Lookup, PartitionScan, ScanStream};
 use crate::error::EngineError;
 use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::transaction::Transaction;
 
 /// The column of a row's identity, which no table has and statements that change rows read.
 pub const ROW_ID: &str = "nearfar row id";
+
+/// Rows that an index has led to once the query ran.
+const LOOKED_UP_METRIC: &str = "rows_looked_up";
 
 /// Bytes of columns that count as another row.
 const BYTES_PER_ROW: u64 = 64;
@@ -272,9 +276,21 @@ impl DataSource for TableScan {
     fn open(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let transaction = context.session_config().get_extension::<Transaction>();
+        let may_look_up = matches!(self.rows, ScannedRows::All { .. })
+            && !self.dynamic.is_empty()
+            && !self.snapshot.indexes().is_empty();
+        let lookup = transaction
+            .filter(|_| may_look_up)
+            .map(|transaction| Lookup {
+                transaction,
+                table: Arc::clone(&self.table),
+                rows: MetricBuilder::new(&self.metrics).counter(LOOKED_UP_METRIC, partition),
+            });
         Ok(Box::pin(ScanStream::new(PartitionScan {
+            lookup,
             snapshot: self.snapshot.clone(),
             pieces: self.partitions.pieces[partition].clone().into(),
             table_schema: Arc::clone(&self.table_schema),

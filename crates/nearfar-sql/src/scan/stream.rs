@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::RecordBatchStream;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
-use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
 use futures::Stream;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,14 +15,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use super::by_index::{NamedValues, found_rows};
 use super::charge::PartitionCosts;
 use super::filter::Filter;
-use super::partitions::Piece;
+use super::partitions::{Piece, pieces_at};
 use super::rows::{ActiveFilter, BoundSegment, Selected};
 use super::steps::Steps;
 use crate::error::EngineError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
-use nearfar_table::table::Snapshot;
+use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::transaction::Transaction;
 
 /// Steps in one poll when none yields rows, so that a query can be cancelled.
 const STEPS_PER_POLL: usize = 64;
@@ -56,8 +58,18 @@ impl DynamicFilter {
     }
 }
 
+/// How a scan of all rows can look up those that a dynamic filter asks for.
+pub struct Lookup {
+    pub transaction: Arc<Transaction>,
+    pub table: Arc<Table>,
+    /// Rows that were looked up.
+    pub rows: Count,
+}
+
 /// What one partition reads and how.
 pub struct PartitionScan {
+    /// None where there is no index, or no filter that is not known yet.
+    pub lookup: Option<Lookup>,
     pub snapshot: Snapshot,
     pub pieces: VecDeque<Piece>,
     pub table_schema: SchemaRef,
@@ -154,11 +166,38 @@ impl ScanStream {
         Ok(changed)
     }
 
+    /// Reads no other rows than those that an index leads to, where the filters that there are when the scan begins have a
+    /// list of few keys: that of a join whose other side is small.
+    fn look_up(&mut self, lookup: &Lookup) -> Result<(), EngineError> {
+        let filters = self.active.iter().map(|active| active.filter.expr());
+        let named = NamedValues::of(filters, &self.scan.table_schema);
+        if !named.has_list() {
+            return Ok(());
+        }
+        let (transaction, table) = (&lookup.transaction, &lookup.table);
+        let found = found_rows(transaction, table, &self.scan.snapshot, &named)?;
+        let Some(mut found) = found else {
+            return Ok(());
+        };
+        let pieces = &self.scan.pieces;
+        found.places.retain(|(part, row)| {
+            let mut own = pieces.iter().filter(|piece| piece.part == *part);
+            own.any(|piece| piece.rows.contains(row))
+        });
+        lookup.rows.add(found.places.len());
+        self.rows_of_scan = found.places.len();
+        self.scan.pieces = pieces_at(&found.places).into();
+        Ok(())
+    }
+
     fn step(&mut self) -> Result<Step, EngineError> {
         if self.rows_left == 0 {
             return Ok(Step::Done);
         }
         let changed = self.refresh_filters()?;
+        if let Some(lookup) = self.scan.lookup.take() {
+            self.look_up(&lookup)?;
+        }
         let open = match self.open.take() {
             Some(open) => Some(open),
             None => self.open_next()?,

@@ -23,6 +23,7 @@ mod joins;
 mod keys;
 mod leaks;
 mod locks;
+mod lookups;
 mod memory;
 mod merges;
 mod outer_joins;
