@@ -169,7 +169,15 @@ impl ScanStream {
     /// Reads no other rows than those that an index leads to, where the filters that there are when the scan begins have a
     /// list of few keys: that of a join whose other side is small.
     fn look_up(&mut self, lookup: &Lookup) -> Result<(), EngineError> {
-        let filters = self.active.iter().map(|active| active.filter.expr());
+        let fixed = self.active[..self.static_filters].iter();
+        let fixed = fixed.map(|active| active.filter.expr());
+        // Those too that take long to evaluate: looking rows up does not.
+        let seen = self
+            .scan
+            .dynamic
+            .iter()
+            .filter_map(|dynamic| dynamic.seen.as_ref());
+        let filters = fixed.chain(seen);
         let named = NamedValues::of(filters, &self.scan.table_schema);
         if !named.has_list() {
             return Ok(());

@@ -109,7 +109,7 @@ async fn rows_that_a_join_with_few_asks_for_are_looked_up() {
             (true, "s JOIN t ON t.w = s.w"),
             (
                 true,
-                "(SELECT * FROM s WHERE g = 3) s JOIN t ON t.k = s.k AND t.g = 3",
+                "(SELECT * FROM s WHERE g = 0) s JOIN t ON t.k = s.k AND t.g = 0",
             ),
             (true, "t WHERE k IN (SELECT k FROM s)"),
             (
