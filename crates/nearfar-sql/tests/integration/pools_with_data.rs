@@ -251,6 +251,14 @@ fn flip_sketches(path: &Path) -> usize {
     frames.map(flip).count()
 }
 
+/// So many rows of the delta that it is asked which values they have.
+const MANY_ROWS: usize = 40_000;
+
+/// Adds rows that are the same.
+fn insert(text: usize, rows: usize) -> String {
+    format!("INSERT INTO t SELECT 0, 0, 'text {text}' FROM generate_series(1, {rows})")
+}
+
 /// The distinct values of `c` in `t` that the planner knows of.
 async fn distinct(engine: &Arc<Engine>) -> usize {
     let session = engine.session();
@@ -275,8 +283,9 @@ async fn damaged_sketches_come_from_the_directory_and_are_mended() {
             let engine = Engine::new(options).expect("an engine");
             assert_eq!(distinct(&engine).await, wanted, "kept with the table");
             let session = engine.session();
-            let insert = format!("INSERT INTO t VALUES (0, 0, 'text {wanted}')");
-            run(&session, &insert).await;
+            run(&session, &insert(wanted, 1)).await;
+            assert_eq!(distinct(&engine).await, wanted, "not worth a look");
+            run(&session, &insert(wanted, MANY_ROWS)).await;
             assert_eq!(distinct(&engine).await, wanted + 1, "from sketches");
             run(&session, "CALL nearfar.merge('t')").await;
             assert_eq!(distinct(&engine).await, wanted + 1, "after a merge");
@@ -298,7 +307,7 @@ async fn lost_sketches_lose_no_rows() {
     assert!(flip_sketches(&place.pool()) > 0);
     let engine = Engine::new(alone()).expect("an engine");
     assert_eq!(distinct(&engine).await, 11, "kept with the table");
-    run(&engine.session(), "INSERT INTO t VALUES (0, 0, 'text 1')").await;
+    run(&engine.session(), &insert(1, MANY_ROWS)).await;
     assert_eq!(distinct(&engine).await, 0, "unknown");
     assert_eq!(sum(&engine).await, wanted);
     drop(engine);
