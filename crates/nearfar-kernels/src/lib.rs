@@ -4,6 +4,7 @@
 //!   columns: a [`Selection`] of their rows.
 //! * [`Aggregate`] and [`HashGroups`] sum, count and find extremes, over all rows or by group.
 //! * [`HashJoin`] and [`JoinTable`] join rows by their keys; a table may be far.
+//! * [`Adjacency`] is a graph, and has the two halves of a pass of `PageRank` over it.
 //! * [`copy`](mod@copy) moves data between tiers by threads of its own, once for all who read it.
 //! * [`words`], [`signed_words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
@@ -32,6 +33,7 @@ mod join;
 mod key;
 mod line;
 mod line_table;
+mod rank;
 mod scan;
 mod selection;
 mod vectors;
@@ -46,6 +48,7 @@ pub use join::{
 pub use key::Key;
 pub use line::{Line, NotLines, lines_mut};
 pub use line_table::NO_ROW;
+pub use rank::{Adjacency, GraphError};
 pub use scan::{Lane, Matches, Part, Scan, ScanError, SignedLane, Stores};
 pub use selection::Selection;
 pub use words::{NotWords, signed_words, words, words_mut};

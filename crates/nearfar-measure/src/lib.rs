@@ -3,6 +3,7 @@
 //! * [`access`] runs access benchmarks that a specification describes.
 //! * [`probe`] finds latency and bandwidth of a tier, and whether a modelled tier behaves as its
 //!   profile says.
+//! * [`graph`] ranks the nodes of a placed graph, as a program under test.
 //! * [`operators`] runs operators over near and far buffers in virtual time.
 //! * [`results`] writes figures for programs: one JSON object per line.
 //! * [`report`] writes them for people: one self-contained HTML page.
@@ -14,11 +15,13 @@
 
 pub mod access;
 pub mod calibrate;
+pub mod graph;
 pub mod interference;
 mod known;
 mod machine;
 pub mod operators;
 pub mod probe;
+mod random;
 pub mod report;
 pub mod reproduce;
 pub mod results;

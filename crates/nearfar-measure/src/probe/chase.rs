@@ -1,6 +1,6 @@
 //! A chain of dependent reads in random order.
 
-use super::random::SplitMix64;
+use crate::random::SplitMix64;
 
 /// Most nodes of a chain: their order is drawn in a table of 16 MiB.
 const NODES_MAX: usize = 1 << 22;

@@ -23,7 +23,6 @@ mod chase;
 mod kernels;
 mod latency;
 mod metrics;
-mod random;
 mod verdict;
 mod waiting;
 
