@@ -26,7 +26,7 @@ use nearfar_measure::operators::native::ReadColumnError;
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
-use nearfar_memory::{HeapError, RegionError, SystemError};
+use nearfar_memory::{HeapError, PlaceError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_plan::{CostError, PricesError};
 use nearfar_regulate::error::RegulateError;
@@ -192,6 +192,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<StrategyError>(), Exit::Name))
         .or_else(|| is(error.is::<UnknownTier>(), Exit::Name))
         .or_else(|| error.downcast_ref::<SystemError>().map(of_system))
+        .or_else(|| error.downcast_ref::<PlaceError>().map(of_place))
         .or_else(|| is(error.is::<RegionError>(), Exit::Memory))
         .or_else(|| is(error.is::<HeapError>(), Exit::Memory))
         .or_else(|| is(error.is::<ProbeError>(), Exit::Memory))
@@ -442,6 +443,14 @@ fn of_users(error: &UserError) -> Exit {
         UserError::Name { .. } | UserError::EmptyPassword => Exit::Usage,
         UserError::Write { .. } => Exit::Output,
         _ => Exit::Input,
+    }
+}
+
+fn of_place(error: &PlaceError) -> Exit {
+    match error {
+        PlaceError::Unknown(_) => Exit::Name,
+        PlaceError::Offline { .. } => Exit::Unavailable,
+        PlaceError::TooManyParts { .. } => Exit::Usage,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::random::SplitMix64;
 pub const SCALE_MAX: u32 = 26;
 
 /// Most edges that are drawn for each node, for the same reason.
-const DEGREE_MAX: u32 = 31;
+pub const DEGREE_MAX: u32 = 31;
 
 /// Of 2^16 edges, those in the first quarter of the matrix, and those before the end of the second and the third
 /// (Graph500: 0.57, 0.19, 0.19).

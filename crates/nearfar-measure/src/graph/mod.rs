@@ -6,5 +6,5 @@
 mod kronecker;
 mod placed;
 
-pub use self::kronecker::{KroneckerError, KroneckerGraph, SCALE_MAX};
+pub use self::kronecker::{DEGREE_MAX, KroneckerError, KroneckerGraph, SCALE_MAX};
 pub use self::placed::{PlacedGraph, PlacedGraphError, Trial, trial_metrics};

@@ -222,11 +222,10 @@ mod tests {
         let mut ranks = vec![1.0 / nodes as f64; nodes];
         for passes in 1..=PASSES_MAX {
             let mut new = vec![0.15 / nodes as f64; nodes];
-            for node in 0..nodes {
-                let of = graph.offsets[node] as usize..graph.offsets[node + 1] as usize;
-                let given = 0.85 * ranks[node] / of.len().max(1) as f64;
-                for neighbour in &graph.neighbours[of] {
-                    new[*neighbour as usize] += given;
+            for (rank, ends) in ranks.iter().zip(graph.offsets.windows(2)) {
+                let neighbours = &graph.neighbours[ends[0] as usize..ends[1] as usize];
+                for neighbour in neighbours {
+                    new[*neighbour as usize] += 0.85 * rank / neighbours.len() as f64;
                 }
             }
             let change: f64 = ranks

@@ -1,14 +1,13 @@
 //! Programs under test: any command line, with its own metric or its time.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use regex::Regex;
 use serde_json::Value;
 
-use super::process::{Ended, Place, Process, find_program};
+use super::process::{Ended, Place, Process};
 use super::storage::report;
 
 /// What of a run counts.
@@ -69,6 +68,8 @@ pub struct Application {
     pub command: String,
     /// What of a run counts.
     pub metric: ApplicationMetric,
+    /// Whether its command line says where its memory lies, so that nothing is told to the kernel.
+    pub places_itself: bool,
 }
 
 /// Why an application cannot be measured.
@@ -96,6 +97,12 @@ pub enum ApplicationError {
         program: &'static str,
         /// The package that has it.
         package: &'static str,
+    },
+    /// A preset that is a command of a program which was not named.
+    #[error("application {name:?} is a command of this program, which was not named")]
+    NoProgram {
+        /// The preset.
+        name: String,
     },
     /// A preset that needs a file to run on.
     #[error("application {name:?} runs on storage: name a file by --storage")]
@@ -143,51 +150,6 @@ pub enum ApplicationError {
 }
 
 impl Application {
-    /// Names of the built-in ones (mao-2025, table V, as far as packages have them).
-    pub const PRESETS: [&'static str; 5] = ["redis", "valkey", "db_bench", "fileserver", "varmail"];
-
-    /// A built-in one. Those that are load on storage run on the file at `storage`.
-    ///
-    /// # Errors
-    /// [`ApplicationError`] where it, its program or its file is missing.
-    pub fn preset(name: &str, storage: Option<&Path>) -> Result<Self, ApplicationError> {
-        let file = || {
-            let path = storage.ok_or_else(|| ApplicationError::NoStorage {
-                name: name.to_owned(),
-            })?;
-            need("fio", "fio").map(|_| path)
-        };
-        match name {
-            "redis" => {
-                need("redis-server", "redis-server")?;
-                need("redis-benchmark", "redis-tools")?;
-                key_value("redis")
-            }
-            "valkey" => {
-                need("valkey-server", "valkey-server")?;
-                need("valkey-benchmark", "valkey-tools")?;
-                key_value("valkey")
-            }
-            "db_bench" => {
-                need("db_bench", "rocksdb-tools")?;
-                db_bench()
-            }
-            // Large files, two bytes written for one that is read.
-            "fileserver" => Ok(fio(
-                file()?,
-                "--rw=randrw --rwmixread=33 --bs=1m --iodepth=4",
-            )),
-            // Small files, as many reads as writes, each of them waited for.
-            "varmail" => Ok(fio(
-                file()?,
-                "--rw=randrw --rwmixread=50 --bs=16k --iodepth=1 --fsync=1",
-            )),
-            _ => Err(ApplicationError::Preset {
-                name: name.to_owned(),
-            }),
-        }
-    }
-
     /// Runs it to its end; its metric, or `None` if it was stopped.
     pub(super) fn measure(
         &self,
@@ -247,65 +209,17 @@ fn rate(job: &Value) -> Option<f64> {
     Some(of("read")? + of("write")?)
 }
 
-fn need(program: &'static str, package: &'static str) -> Result<PathBuf, ApplicationError> {
-    find_program(program).ok_or(ApplicationError::Missing { program, package })
-}
-
-/// A shell script that has a folder of its own, which it removes in the end, also when it is ended.
-fn in_folder(body: &str) -> String {
-    format!(
-        "folder=$(mktemp -d) || exit 1\n\
-         trap 'test -z \"$server\" || kill $server; rm -rf \"$folder\"' EXIT\n\
-         trap 'exit 1' INT TERM\n{body}\n"
-    )
-}
-
-/// As many gets as sets of 100 bytes, against a server that saves nothing.
-fn key_value(name: &str) -> Result<Application, ApplicationError> {
-    let body = format!(
-        "{name}-server --port 0 --unixsocket \"$folder/socket\" --dir \"$folder\" --save '' \
-         --appendonly no >/dev/null 2>&1 & server=$!\n\
-         for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do\n\
-         test -S \"$folder/socket\" && break; sleep 0.1; done\n\
-         {name}-benchmark -s \"$folder/socket\" -t set,get -n 200000 -r 100000 -d 100 -P 16 -q"
-    );
-    let pattern = "(?:GET|SET): ([0-9.]+) requests per second";
-    Ok(Application {
-        command: in_folder(&body),
-        metric: ApplicationMetric::pattern(pattern, false)?,
-    })
-}
-
-/// Random reads of keys of 20 and values of 100 bytes (mao-2025, section IV-A).
-fn db_bench() -> Result<Application, ApplicationError> {
-    let body = "db_bench --benchmarks=fillrandom,readrandom --num=1000000 --reads=500000 \
-                --key_size=20 --value_size=100 --db=\"$folder\"";
-    Ok(Application {
-        command: in_folder(body),
-        metric: ApplicationMetric::pattern(r"readrandom\s*:.*?([0-9]+) ops/sec", false)?,
-    })
-}
-
-/// A load of `fio` that has the shape of another program's.
-fn fio(path: &Path, shape: &str) -> Application {
-    let path = path.to_string_lossy();
-    let quoted = path.replace('\'', "'\\''").replace(':', "\\:");
-    Application {
-        command: format!(
-            "exec fio --name=nearfar --filename='{quoted}' {shape} --ioengine=libaio --direct=0 --thread \
-             --time_based --ramp_time=1s --runtime=5s --allow_file_create=0 --output-format=json --eta=never"
-        ),
-        metric: ApplicationMetric::Fio,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn run(command: &str, metric: ApplicationMetric) -> Result<Option<f64>, ApplicationError> {
         let command = command.to_owned();
-        let application = Application { command, metric };
+        let application = Application {
+            command,
+            metric,
+            places_itself: false,
+        };
         application.measure(Place::default(), &AtomicBool::new(false))
     }
 
@@ -349,22 +263,5 @@ mod tests {
         }
         let error = ApplicationMetric::pattern("(", false).unwrap_err();
         assert!(error.to_string().contains("no regular expression"));
-        let error = Application::preset("oracle", None).unwrap_err();
-        assert!(error.to_string().contains("redis, valkey"), "{error}");
-        let error = Application::preset("varmail", None).unwrap_err();
-        assert!(error.to_string().contains("--storage"), "{error}");
-    }
-
-    #[test]
-    fn a_folder_is_removed_also_when_the_script_fails() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = format!(
-            "TMPDIR={}; export TMPDIR; {}",
-            folder.path().display(),
-            in_folder("test -d \"$folder\" || exit 5; echo 4; exit 3")
-        );
-        let error = run(&script, ApplicationMetric::Seconds).unwrap_err();
-        assert!(error.to_string().contains("exit status: 3"), "{error}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -161,6 +161,14 @@ impl Native {
             return Ok(None);
         };
         let tier = system.tier(name)?;
+        if self
+            .options
+            .application
+            .as_ref()
+            .is_some_and(|one| one.places_itself)
+        {
+            return Ok(None);
+        }
         let nodes: NodeSet = system.nodes(tier).iter().copied().collect();
         match nodes.is_empty() || system.info(tier).is_modelled() {
             true => Err(ApplicationError::NoNode { tier: name.clone() }.into()),

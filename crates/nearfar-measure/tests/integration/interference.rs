@@ -124,6 +124,7 @@ fn an_application_is_measured_beside_memory_by_its_own_metric() {
     let application = Application {
         command: format!("echo run >> {}; echo rate 1,000", mark.display()),
         metric: ApplicationMetric::pattern("rate ([0-9,]+)", false).unwrap(),
+        places_itself: false,
     };
     let given = NativeOptions {
         application: Some(application),
@@ -155,6 +156,7 @@ fn an_application_that_fails_ends_the_run_with_its_words() {
     let application = Application {
         command: "echo no licence >&2; exit 4".to_owned(),
         metric: ApplicationMetric::Seconds,
+        places_itself: false,
     };
     let given = NativeOptions {
         application: Some(application),

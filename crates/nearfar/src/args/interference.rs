@@ -21,6 +21,7 @@ Examples:
   nearfar measure interference --under-test 'near ld' --beside 'far ntst,copy' --threads 8
   nearfar measure interference --storage /mnt/ssd/load --beside ssd
   nearfar measure interference --application 'sort big.txt' --on far
+  nearfar measure interference --application-preset pagerank --beside 'far ntst'
   nearfar measure interference --profile cxl-asic --virtual --report matrix.html")]
 pub struct InterferenceArgs {
     /// What is under test, by words of its name such as `near ld`, `far` or `ssd` [default: all].
@@ -128,7 +129,7 @@ pub struct ApplicationArgs {
         conflicts_with_all = ["application_preset", "under_test"]
     )]
     pub application: Option<String>,
-    /// A built-in one: redis, valkey, db_bench, or on the file of --storage fileserver or varmail.
+    /// A built-in one: redis, valkey, db_bench, pagerank, or on the file of --storage fileserver or varmail.
     #[arg(long, value_name = "NAME", conflicts_with = "under_test")]
     pub application_preset: Option<String>,
     /// What in its output is its metric: a regular expression, whose first group is the number.

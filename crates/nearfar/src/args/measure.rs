@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{FigureArgs, InterferenceArgs};
+use super::{FigureArgs, InterferenceArgs, PagerankArgs};
 
 /// Measure how fast memory is, access by access, as a specification describes.
 ///
@@ -22,6 +22,7 @@ Examples:
   nearfar measure my.toml --dry-run
   nearfar measure my.toml --profile cxl-blades-4 --virtual
   nearfar measure interference --dry-run
+  nearfar measure pagerank --placement far
   nearfar measure report latency.jsonl
   nearfar measure compare before.jsonl after.jsonl"
 )]
@@ -37,6 +38,7 @@ pub struct MeasureArgs {
 #[derive(Debug, Subcommand)]
 pub enum MeasureAction {
     Interference(Box<InterferenceArgs>),
+    Pagerank(PagerankArgs),
     /// Write a self-contained HTML page: heat maps, curves, percentiles and all figures.
     Report {
         /// Results of `nearfar measure`.

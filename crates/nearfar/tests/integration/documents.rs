@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 30] = [
+const COMMANDS: [&[&str]; 32] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -28,6 +28,8 @@ const COMMANDS: [&[&str]; 30] = [
     &["index", "bench"],
     &["bench"],
     &["measure"],
+    &["measure", "interference"],
+    &["measure", "pagerank"],
     &["measure", "report"],
     &["measure", "compare"],
     &["measure", "presets"],

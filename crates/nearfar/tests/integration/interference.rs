@@ -351,3 +351,49 @@ fn is_alive(process: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z "))
 }
+
+#[test]
+fn a_graph_is_ranked_where_it_is_placed_and_beside_memory() {
+    let graph = [
+        "measure",
+        "pagerank",
+        "--scale",
+        "8",
+        "--trials",
+        "2",
+        "--threads",
+        "2",
+    ];
+    let text = run(graph).succeeded();
+    assert!(
+        text.contains("trial_seconds") && text.contains("M/s"),
+        "{text}"
+    );
+    let json = run([&graph[..], &["--format", "json"]].concat()).succeeded();
+    let (header, found) = read(json.as_bytes()).expect("the schema");
+    assert_eq!(header.configuration["placement"], "near");
+    let trial = found
+        .iter()
+        .find(|metric| metric.metric == "trial_seconds")
+        .expect("a time");
+    assert_eq!(trial.spread.expect("of two").runs, 2);
+    run([&graph[..], &["--placement", "moon"]].concat()).failed(3, &["moon"]);
+    run(["measure", "pagerank", "--scale", "27"]).failed(2, &["27"]);
+    if !has_two_processors() {
+        return;
+    }
+    let beside = [
+        "--application-preset=pagerank",
+        "--beside=near ntst",
+        "--on=near",
+        "--dry-run",
+    ];
+    let text = run(arguments(&beside)).succeeded();
+    assert!(text.contains("application"), "{text}");
+    let elsewhere = [
+        "--application-preset=pagerank",
+        "--beside=near ntst",
+        "--on=moon",
+    ];
+    run(arguments(&elsewhere)).failed(3, &["moon"]);
+}

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use nearfar_measure::Kind;
 use nearfar_measure::interference::{
     Application, ApplicationMetric, Ground, InterferenceError, InterferenceObserver, MachineState,
-    Matrix, Modelled, Native, NativeOptions, Point, PointOutcome, Selection, StorageOptions, Table,
+    Matrix, Modelled, Native, NativeOptions, Point, PointOutcome, PresetInputs, Selection,
+    StorageOptions, Table,
 };
 use nearfar_measure::report::Report;
 use nearfar_measure::results::{Header, Metric};
@@ -129,7 +131,13 @@ fn application(
     storage: Option<&Path>,
 ) -> anyhow::Result<Option<Application>> {
     if let Some(name) = &args.application_preset {
-        return Ok(Some(Application::preset(name, storage)?));
+        let program = std::env::current_exe().context("the path of this program is not known")?;
+        let inputs = PresetInputs {
+            storage,
+            program: Some(&program),
+            tier: args.on.as_deref(),
+        };
+        return Ok(Some(Application::preset(name, inputs)?));
     }
     let Some(command) = &args.application else {
         return Ok(None);
@@ -141,6 +149,7 @@ fn application(
     Ok(Some(Application {
         command: command.clone(),
         metric,
+        places_itself: false,
     }))
 }
 

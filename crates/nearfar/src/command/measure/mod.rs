@@ -3,6 +3,7 @@
 mod interference;
 mod interference_table;
 mod keep;
+mod pagerank;
 mod parquet;
 mod plan;
 mod run;
@@ -28,6 +29,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
     match &args.action {
         None => run::run(&args.run),
         Some(MeasureAction::Interference(args)) => interference::run(args),
+        Some(MeasureAction::Pagerank(args)) => pagerank::run(args),
         Some(MeasureAction::Report { results, output }) => write_report(results, output.as_deref()),
         Some(MeasureAction::Compare {
             first,
