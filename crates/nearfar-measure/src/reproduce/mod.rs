@@ -20,7 +20,8 @@ mod trees;
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
 pub use self::interplay::{
-    InterplayCell, InterplayTable, RegulatedPoint, RegulatorFigure, Regulators, System,
+    BackgroundCurve, BackgroundPoint, Curves, CurvesFigure, InterplayCell, InterplayTable,
+    PublishedShape, RegulatedPoint, RegulatorFigure, Regulators, System, reproduce_curves,
     reproduce_interplay, reproduce_regulators,
 };
 pub(crate) use self::outcome::modelled;

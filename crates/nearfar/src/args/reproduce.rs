@@ -21,6 +21,7 @@ Examples:
   nearfar reproduce all --report reproduction.html
   nearfar reproduce fig5 --format json
   nearfar reproduce mao-table3 --report interference.html
+  nearfar reproduce mao-fig3a
   nearfar reproduce geyer --report geyer.html
   nearfar reproduce weisgut-fig14
   nearfar reproduce --points my-points.csv --profile cxl-blades-4")]
@@ -63,6 +64,14 @@ pub enum FigureName {
     Fig11,
     /// What memory tiers and storage take from each other.
     MaoTable3,
+    /// Writes to an NVMe drive beside non-temporal stores to CXL memory.
+    #[value(name = "mao-fig3a")]
+    MaoFig3a,
+    /// Random writes to it beside copies by MOVDIR64B.
+    #[value(name = "mao-fig3b")]
+    MaoFig3b,
+    /// A database beside loads of CXL memory, whose gain the model does not have.
+    MaoFig5,
     /// CPU quotas that give a victim its bandwidth back.
     MaoFig7,
     /// Quotas, frequency and bandwidth allocation.
@@ -88,6 +97,9 @@ pub enum FigureName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterplayFigure {
     Table3,
+    Fig3a,
+    Fig3b,
+    Fig5,
     Fig7,
     Fig8,
 }
@@ -97,6 +109,9 @@ impl InterplayFigure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table3 => "mao-table3",
+            Self::Fig3a => "mao-fig3a",
+            Self::Fig3b => "mao-fig3b",
+            Self::Fig5 => "mao-fig5",
             Self::Fig7 => "mao-fig7",
             Self::Fig8 => "mao-fig8",
         }
@@ -108,6 +123,9 @@ impl FigureName {
     pub fn interplay(self) -> Option<InterplayFigure> {
         match self {
             Self::MaoTable3 => Some(InterplayFigure::Table3),
+            Self::MaoFig3a => Some(InterplayFigure::Fig3a),
+            Self::MaoFig3b => Some(InterplayFigure::Fig3b),
+            Self::MaoFig5 => Some(InterplayFigure::Fig5),
             Self::MaoFig7 => Some(InterplayFigure::Fig7),
             Self::MaoFig8 => Some(InterplayFigure::Fig8),
             _ => None,
@@ -125,7 +143,12 @@ impl FigureName {
             Self::Fig9 => vec![Figure::Fig9],
             Self::Fig10 => vec![Figure::Fig10],
             Self::Fig11 => vec![Figure::Fig11],
-            Self::MaoTable3 | Self::MaoFig7 | Self::MaoFig8 => Vec::new(),
+            Self::MaoTable3
+            | Self::MaoFig3a
+            | Self::MaoFig3b
+            | Self::MaoFig5
+            | Self::MaoFig7
+            | Self::MaoFig8 => Vec::new(),
             Self::Fig14 => vec![Figure::Fig14],
             Self::All => Figure::ALL.to_vec(),
             Self::Geyer | Self::GeyerFig2 | Self::GeyerFig3 | Self::GeyerFig4 | Self::GeyerFig5 => {

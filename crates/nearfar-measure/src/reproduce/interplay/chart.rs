@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::curves::{BackgroundCurve, Curves};
 use super::matrix::{InterplayCell, InterplayTable};
 use super::regulators::Regulators;
 use super::system::System;
@@ -164,5 +165,50 @@ impl Regulators {
             ]);
         }
         report.table(table);
+    }
+}
+
+impl Curves {
+    /// Adds the figure to a page: a chart for everything under test, then what the paper says of it.
+    pub fn add_to(&self, report: &mut Report) {
+        report.heading(format!("Beside CXL memory ({})", self.figure.name()));
+        let name = |curve: &BackgroundCurve| match curve.drive_gb_per_s {
+            Some(rate) => format!("{}, a drive of {rate} GB/s", curve.tested),
+            None => curve.tested.to_owned(),
+        };
+        for some in self.curves.chunks(LINES_PER_CHART) {
+            let title = format!("System {}", self.system.name());
+            let mut chart = LineChart::new(title, "threads of the background", "change in %")
+                .x_axis(Axis::Linear);
+            for curve in some {
+                let points = curve.points.iter();
+                let points = points.map(|point| (point.threads as f64, point.change_percent));
+                let line = format!("{} beside {}", name(curve), curve.background);
+                chart.line(line, Kind::Modelled, points.collect::<Vec<_>>());
+            }
+            report.lines(chart);
+        }
+        let columns = [
+            Column::text("Under test"),
+            Column::text("Beside"),
+            Column::number("Alone", "GB/s", 2).kind(Kind::Modelled),
+            Column::number("Published", "%", 1).kind(Kind::Published),
+            Column::number("Modelled", "%", 1).kind(Kind::Modelled),
+        ];
+        let mut table = Table::new("Largest changes", columns);
+        for curve in &self.curves {
+            table.row([
+                Cell::from(&*name(curve)),
+                Cell::from(curve.background),
+                Cell::from(curve.alone_gb_per_s),
+                curve.published_percent.map_or(Cell::from(""), Cell::from),
+                Cell::from(curve.change_percent()),
+            ]);
+        }
+        report.table(table);
+        for shape in &self.shapes {
+            let met = if shape.is_met { "Met" } else { "Not met" };
+            report.paragraph(format!("{met}: {}.", shape.text));
+        }
     }
 }

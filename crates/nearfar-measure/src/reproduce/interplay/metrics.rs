@@ -1,5 +1,6 @@
 //! The table and the regulators as results for programs.
 
+use super::curves::{BackgroundCurve, Curves};
 use super::matrix::{InterplayCell, InterplayTable};
 use super::regulators::{RegulatedPoint, RegulatorFigure, Regulators};
 use super::system::System;
@@ -84,5 +85,66 @@ fn of_point(figure: RegulatorFigure, point: &RegulatedPoint) -> Vec<Metric> {
             metrics.push(label(metric).with("bound", name));
         }
     }
+    metrics
+}
+
+impl Curves {
+    /// `shapes_met` of `shapes` and `shape` of each (1: met), and of every curve its largest `change_percent`, published
+    /// and modelled, and that of every number of threads as `change_percent_by_threads`.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let count =
+            |name: &str, count: usize| Metric::new(name, count as f64, "count", Kind::Modelled);
+        let met = self.shapes.iter().filter(|shape| shape.is_met).count();
+        let mut metrics = vec![count("shapes_met", met), count("shapes", self.shapes.len())];
+        metrics.extend(
+            self.shapes
+                .iter()
+                .map(|shape| count("shape", usize::from(shape.is_met)).with("text", shape.text)),
+        );
+        metrics.extend(self.curves.iter().flat_map(of_curve));
+        let of_figure = |metric: Metric| {
+            let metric = metric.with("figure", self.figure.name());
+            metric.with("system", self.system.name())
+        };
+        metrics.into_iter().map(of_figure).collect()
+    }
+}
+
+fn of_curve(curve: &BackgroundCurve) -> Vec<Metric> {
+    let label = |name: &str, value: f64, unit: &str, kind| {
+        let metric = Metric::new(name, value, unit, kind)
+            .with("tested", curve.tested)
+            .with("beside", curve.background);
+        match curve.drive_gb_per_s {
+            Some(rate) => metric.with("drive_gb_per_s", rate),
+            None => metric,
+        }
+    };
+    let mut metrics = Vec::new();
+    if let Some(published) = curve.published_percent {
+        metrics.push(label("change_percent", published, "%", Kind::Published));
+    }
+    let largest = label(
+        "change_percent",
+        curve.change_percent(),
+        "%",
+        Kind::Modelled,
+    );
+    metrics.push(match curve.largest() {
+        Some(point) => largest.with("background_threads", point.threads),
+        None => largest,
+    });
+    metrics.push(label(
+        "alone_gb_per_s",
+        curve.alone_gb_per_s,
+        "GB/s",
+        Kind::Modelled,
+    ));
+    metrics.extend(curve.points.iter().map(|point| {
+        let change = point.change_percent;
+        label("change_percent_by_threads", change, "%", Kind::Modelled)
+            .with("background_threads", point.threads)
+            .with("background_gb_per_s", point.background_gb_per_s)
+    }));
     metrics
 }

@@ -5,11 +5,15 @@
 //! profiles `cxl-asic` and `cxl-agilex` are the paper's systems A and B.
 
 mod chart;
+mod curves;
 mod matrix;
 mod metrics;
 mod regulators;
 mod system;
 
+pub use self::curves::{
+    BackgroundCurve, BackgroundPoint, Curves, CurvesFigure, PublishedShape, reproduce_curves,
+};
 pub use self::matrix::{InterplayCell, InterplayTable, reproduce_interplay};
 pub use self::regulators::{RegulatedPoint, RegulatorFigure, Regulators, reproduce_regulators};
 pub use self::system::System;

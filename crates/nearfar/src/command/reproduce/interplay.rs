@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use nearfar_measure::Kind;
 use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{
-    InterplayTable, RegulatorFigure, Regulators, System, reproduce_interplay, reproduce_regulators,
+    Curves, CurvesFigure, InterplayTable, RegulatorFigure, Regulators, System, reproduce_curves,
+    reproduce_interplay, reproduce_regulators,
 };
 use nearfar_measure::results::{Header, Metric};
 
@@ -27,7 +28,14 @@ pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> 
         return Err(Failed::new(Exit::Usage, message).into());
     }
     let outcome = run_shown(move |live| {
+        let curves = |figure: CurvesFigure| {
+            let progress = |done, of| live.say(format!("{}: {done} of {of} curves", figure.name()));
+            anyhow::Ok(Outcome::Curves(reproduce_curves(figure, progress)?))
+        };
         Ok(match figure {
+            InterplayFigure::Fig3a => curves(CurvesFigure::Fig3a)?,
+            InterplayFigure::Fig3b => curves(CurvesFigure::Fig3b)?,
+            InterplayFigure::Fig5 => curves(CurvesFigure::Fig5)?,
             InterplayFigure::Table3 => Outcome::Table(reproduce_interplay(|done, of| {
                 live.say(format!("mao-table3: {done} of {of} cells"));
             })?),
@@ -50,6 +58,7 @@ pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> 
 enum Outcome {
     Table(InterplayTable),
     Knobs(Regulators),
+    Curves(Curves),
 }
 
 impl Outcome {
@@ -57,6 +66,7 @@ impl Outcome {
         match self {
             Self::Table(table) => table.metrics(),
             Self::Knobs(knobs) => knobs.metrics(),
+            Self::Curves(curves) => curves.metrics(),
         }
     }
 
@@ -66,6 +76,7 @@ impl Outcome {
         match self {
             Self::Table(table) => table.add_to(&mut report),
             Self::Knobs(knobs) => knobs.add_to(&mut report),
+            Self::Curves(curves) => curves.add_to(&mut report),
         }
         report.heading("Machine and configuration").header(header);
         report
@@ -75,6 +86,7 @@ impl Outcome {
         match self {
             Self::Table(table) => write_table(table, out),
             Self::Knobs(knobs) => write_knobs(knobs, out),
+            Self::Curves(curves) => write_curves(curves, out),
         }
     }
 }
@@ -149,4 +161,42 @@ fn write_knobs(knobs: &Regulators, out: &mut dyn Write) -> io::Result<()> {
         knobs.system.name(),
         knobs.alone_gb_per_s
     )
+}
+
+fn write_curves(curves: &Curves, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("under test", Align::Left),
+        ("drive", Align::Right),
+        ("beside", Align::Left),
+        ("alone", Align::Right),
+        ("published", Align::Right),
+        ("modelled", Align::Right),
+        ("threads", Align::Right),
+        ("by threads", Align::Left),
+    ]);
+    for curve in &curves.curves {
+        let percent = |value: f64| format!("{value:+.1} %");
+        let drive = curve.drive_gb_per_s.map(|rate| format!("{rate} GB/s"));
+        let largest = curve.largest().map(|point| point.threads.to_string());
+        let points = curve.points.iter();
+        let points =
+            points.map(|point| format!("{}: {:+.0} %", point.threads, point.change_percent));
+        grid.row([
+            curve.tested.to_owned(),
+            drive.unwrap_or_default(),
+            curve.background.to_owned(),
+            format!("{:.2} GB/s", curve.alone_gb_per_s),
+            curve.published_percent.map(percent).unwrap_or_default(),
+            percent(curve.change_percent()),
+            largest.unwrap_or_default(),
+            points.collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    grid.write_page(out)?;
+    writeln!(out, "\nsystem {}", curves.system.name())?;
+    for shape in &curves.shapes {
+        let met = if shape.is_met { "met" } else { "not met" };
+        writeln!(out, "{met}: {}", shape.text)?;
+    }
+    Ok(())
 }
