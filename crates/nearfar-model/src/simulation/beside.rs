@@ -5,7 +5,8 @@ use super::pattern::{Order, Pattern};
 use super::placement::AddressMap;
 use super::program::{Access, Operation, Program};
 use super::scheduler::{Caches, Simulation};
-use super::time::ps;
+use super::time::{ns, ps};
+use super::waits::Waits;
 
 /// Bytes that each group goes over.
 const REGION_BYTES: u64 = 7 << 30;
@@ -154,6 +155,100 @@ pub fn run_beside(
     groups: &[Group],
     span: Span,
 ) -> Result<Vec<f64>, MachineError> {
+    let mut simulation = simulation(machine, groups)?;
+    simulation.advance(u64::MAX, span.warm_ns);
+    let before = simulation.bytes_by_core();
+    simulation.advance(u64::MAX, span.warm_ns + span.measured_ns);
+    Ok(rates(groups, &before, &simulation.bytes_by_core(), span))
+}
+
+/// What a group has beside others, and where its requests spend their time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Explained {
+    /// Its bandwidth.
+    pub gb_per_s: f64,
+    /// Its requests that got an entry of the request table, or came from the last level, per microsecond.
+    pub requests_per_us: f64,
+    /// Time that a line waits until its core has a free fill buffer, in the mean, in ns.
+    pub fill_buffers_ns: f64,
+    /// Time that it waits then until the core's L2 queue has a place, in the mean of all lines, in ns.
+    pub l2_queue_ns: f64,
+    /// Time that a request waits for an entry of the request table, in the mean, in ns.
+    pub table_ns: f64,
+    /// Time on the way to the device and, unless the table has answered, back, in the mean, in ns.
+    pub link_ns: f64,
+    /// Time in the queue of the device and served by it, in the mean, in ns.
+    pub device_ns: f64,
+    /// Time from a request that leaves the L2 queue to its answer, in the mean, in ns. Without the wait for the table,
+    /// it is what a request takes once it has missed the last level.
+    pub answered_ns: f64,
+    /// Time that a request holds its entry, in the mean, in ns.
+    pub held_ns: f64,
+    /// Entries of the table that the group holds, in the mean: what enters per time, times what each stays (Little's law).
+    pub entries: f64,
+}
+
+/// As [`run_beside`], with what explains it.
+///
+/// # Errors
+/// As [`run_beside`].
+pub fn explain_beside(
+    machine: &Machine,
+    groups: &[Group],
+    span: Span,
+) -> Result<Vec<Explained>, MachineError> {
+    let mut simulation = simulation(machine, groups)?.count_waits();
+    simulation.advance(u64::MAX, span.warm_ns);
+    let before = (simulation.bytes_by_core(), simulation.waits());
+    simulation.advance(u64::MAX, span.warm_ns + span.measured_ns);
+    let rates = rates(groups, &before.0, &simulation.bytes_by_core(), span);
+    let after = simulation.waits();
+    let mut first = 0;
+    let of_group = groups.iter().zip(rates).map(|(group, gb_per_s)| {
+        let cores = first..first + group.threads;
+        first = cores.end;
+        let waits: Vec<Waits> = cores.map(|core| after[core] - before.1[core]).collect();
+        explained(&waits, gb_per_s, span)
+    });
+    Ok(of_group.collect())
+}
+
+fn explained(waits: &[Waits], gb_per_s: f64, span: Span) -> Explained {
+    let sum = |of: fn(&Waits) -> u64| waits.iter().map(of).sum::<u64>();
+    let requests = sum(|waits| waits.requests);
+    let mean = |of: fn(&Waits) -> u64, count: u64| ns(sum(of)) / count.max(1) as f64;
+    let of_requests = |of| mean(of, requests);
+    let of_lines = |of| mean(of, sum(|waits| waits.lines));
+    Explained {
+        gb_per_s,
+        requests_per_us: requests as f64 / span.measured_ns * 1e3,
+        fill_buffers_ns: of_lines(|waits| waits.fill_buffers),
+        l2_queue_ns: of_lines(|waits| waits.l2_queue),
+        table_ns: of_requests(|waits| waits.table),
+        link_ns: of_requests(|waits| waits.link),
+        device_ns: of_requests(|waits| waits.device),
+        answered_ns: of_requests(|waits| waits.answered),
+        held_ns: of_requests(|waits| waits.held),
+        entries: ns(sum(|waits| waits.held)) / span.measured_ns,
+    }
+}
+
+/// The bandwidth of each group in GB/s, of bytes by core.
+fn rates(groups: &[Group], before: &[u64], after: &[u64], span: Span) -> Vec<f64> {
+    let mut first = 0;
+    let of_group = groups.iter().map(|group| {
+        let cores = first..first + group.threads;
+        first = cores.end;
+        let bytes: u64 = cores.map(|core| after[core] - before[core]).sum();
+        // What is copied is loaded and stored.
+        let times = if group.source.is_some() { 2.0 } else { 1.0 };
+        bytes as f64 / times / span.measured_ns
+    });
+    of_group.collect()
+}
+
+/// All groups on one machine, at the start.
+fn simulation(machine: &Machine, groups: &[Group]) -> Result<Simulation, MachineError> {
     let mut map = AddressMap::new();
     let mut programs = Vec::new();
     let mut base = 0;
@@ -172,19 +267,5 @@ pub fn run_beside(
     // A page that nobody touches: posted stores are answered as fast as the nearest memory in use, and
     // near memory is in use on every machine.
     map.add(base >> 12, 1, machine.devices(TierName::Near, 1)?);
-    let mut simulation = Simulation::new(machine, map, programs, Caches::Streaming)?;
-    simulation.advance(u64::MAX, span.warm_ns);
-    let before = simulation.bytes_by_core();
-    simulation.advance(u64::MAX, span.warm_ns + span.measured_ns);
-    let after = simulation.bytes_by_core();
-    let mut first = 0;
-    let of_group = groups.iter().map(|group| {
-        let cores = first..first + group.threads;
-        first = cores.end;
-        let bytes: u64 = cores.map(|core| after[core] - before[core]).sum();
-        // What is copied is loaded and stored.
-        let times = if group.source.is_some() { 2.0 } else { 1.0 };
-        bytes as f64 / times / span.measured_ns
-    });
-    Ok(of_group.collect())
+    Simulation::new(machine, map, programs, Caches::Streaming)
 }

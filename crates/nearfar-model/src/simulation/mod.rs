@@ -29,9 +29,10 @@ mod slots;
 mod threads;
 mod time;
 mod times;
+mod waits;
 mod window;
 
-pub use self::beside::{Group, Span, run_beside};
+pub use self::beside::{Explained, Group, Span, explain_beside, run_beside};
 pub use self::filter::FilterProbe;
 pub use self::machine::{Machine, MachineError, THREADS_MAX, TierName};
 pub use self::network::{DeviceIndex, TableVisit};

@@ -6,6 +6,7 @@ use super::machine::Machine;
 use super::requests::Target;
 use super::scheduler::TableCounts;
 use super::time::{NEVER, Ps, ns, ps};
+use super::waits::{NetworkWaits, Stay};
 
 /// Index of a device among all devices of all tiers.
 pub type DeviceIndex = u8;
@@ -170,6 +171,7 @@ pub(crate) struct Network {
     next_releases: Vec<(Ps, usize)>,
     occupancy_ps: u64,
     pub visits: Option<Vec<TableVisit>>,
+    pub waits: Option<NetworkWaits>,
 }
 
 impl Network {
@@ -210,6 +212,7 @@ impl Network {
             devices,
             occupancy_ps: 0,
             visits: None,
+            waits: None,
         }
     }
 
@@ -237,6 +240,17 @@ impl Network {
         let channel = &mut self.channels[index];
         let hash = mix(line);
         let (done, release) = channel.serve(admitted, asked, hash);
+        if let Some(waits) = &mut self.waits {
+            let out = channel.times.ways[usize::from(asked.is_write())].out;
+            waits.count(Stay {
+                ready: now,
+                admitted,
+                arrived: admitted + out,
+                served: channel.free_at,
+                released: if in_table { release } else { admitted },
+                answered: if asked == Asked::Post { admitted } else { done },
+            });
+        }
         if !in_table {
             return done.max(now + self.shortest_answer);
         }

@@ -100,26 +100,27 @@ impl Requests {
         &self.list[range]
     }
 
-    /// Calls `answer` for every request in the order of time, and among equal times in the order
-    /// of cores.
+    /// Calls `answer` for every request and its place in the list, in the order of time, and among equal
+    /// times in the order of cores.
     #[inline]
     pub(crate) fn answer(
         &mut self,
         start: Ps,
         length: Ps,
         one_core: bool,
-        mut answer: impl FnMut(&Request) -> Ps,
+        mut answer: impl FnMut(usize, &Request) -> Ps,
     ) {
         if one_core {
-            for request in &mut self.list {
-                request.time = answer(request);
+            for (index, request) in self.list.iter_mut().enumerate() {
+                request.time = answer(index, request);
             }
             return;
         }
         self.sort(start, length);
         for key in &self.order {
-            let request = &mut self.list[*key as u32 as usize];
-            request.time = answer(request);
+            let index = *key as u32 as usize;
+            let request = &mut self.list[index];
+            request.time = answer(index, request);
         }
     }
 
@@ -173,7 +174,8 @@ mod tests {
             });
         }
         let mut seen = Vec::new();
-        requests.answer(100, 1_000, false, |request| {
+        requests.answer(100, 1_000, false, |index, request| {
+            assert_eq!(request.target.line(), index as u64);
             seen.push((request.time, request.target.line()));
             request.time + 7
         });

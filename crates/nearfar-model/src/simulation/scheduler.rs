@@ -15,6 +15,7 @@ use super::requests::Requests;
 use super::sets::Cache;
 use super::slots::{ReadWatch, SlotTimes};
 use super::time::{NEVER, Ps, ns, ps};
+use super::waits::{NetworkWaits, Waits};
 
 /// What the request table has seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -202,6 +203,28 @@ impl Simulation {
         self
     }
 
+    /// Keeps where the requests of every core spend their time, for [`Simulation::waits`].
+    #[must_use]
+    pub(crate) fn count_waits(mut self) -> Self {
+        self.network.waits = Some(NetworkWaits::new(self.cores.len()));
+        for core in &mut self.cores {
+            core.count_waits();
+        }
+        self
+    }
+
+    /// Where the requests of every core spent their time so far; nothing unless they are counted.
+    pub(crate) fn waits(&self) -> Vec<Waits> {
+        let mut waits = self.network.waits.clone().unwrap_or_default().of_cores;
+        for (waits, core) in waits.iter_mut().zip(&self.cores) {
+            let own = core.waits();
+            waits.fill_buffers += own.fill_buffers;
+            waits.l2_queue += own.l2_queue;
+            waits.lines = own.lines;
+        }
+        waits
+    }
+
     /// Lines that programs have touched so far.
     pub fn lines(&self) -> u64 {
         self.cores.iter().map(|core| core.counts.lines).sum()
@@ -275,11 +298,15 @@ impl Simulation {
                 self.ran.push((index, self.shared.requests.len()));
             }
         }
-        let network = &mut self.network;
-        let one_core = self.ran.len() == 1;
+        let (network, ran) = (&mut self.network, &self.ran);
+        let one_core = ran.len() == 1;
         self.shared
             .requests
-            .answer(start, self.round, one_core, |request| {
+            .answer(start, self.round, one_core, |index, request| {
+                if let Some(waits) = &mut network.waits {
+                    let place = ran.partition_point(|(_, end)| *end <= index);
+                    waits.asking = ran[place].0;
+                }
                 network.request(request.time, request.target, request.asked)
             });
         for (index, requests_end) in &self.ran {

@@ -3,8 +3,9 @@
 use nearfar_model::Probe;
 use nearfar_model::simulation::pattern::{Order, Pattern};
 use nearfar_model::simulation::{
-    Access, AddressMap, Caches, Group, Machine, MachineError, Operation, Outcome, PlacedBuffer,
-    Program, Simulation, Span, TableVisit, TierName, VirtualProbe, run_beside,
+    Access, AddressMap, Caches, Explained, Group, Machine, MachineError, Operation, Outcome,
+    PlacedBuffer, Program, Simulation, Span, TableVisit, TierName, VirtualProbe, explain_beside,
+    run_beside,
 };
 use nearfar_topology::Profile;
 use proptest::prelude::*;
@@ -336,6 +337,70 @@ fn posted_stores_to_a_slow_device_take_the_table_from_loads_and_slower_ones_do_n
     let paced = stores.pausing(64.0 * 8.0 / (0.5 * both[1]));
     let both = run_beside(&machine, &[loads, paced], span).unwrap();
     assert!(both[0] > 0.97 * alone, "{both:?} instead of {alone}");
+}
+
+#[test]
+fn what_takes_from_others_is_where_their_requests_wait() {
+    let machine = Machine::new(&Profile::builtin("cxl-asic").unwrap()).unwrap();
+    let span = Span {
+        warm_ns: 100_000.0,
+        measured_ns: 20_000.0,
+    };
+    let explain = |groups: &[Group]| explain_beside(&machine, groups, span).unwrap();
+    let loads = Group::new(TierName::Near, Access::Load, 8);
+    let stores = Group::new(TierName::Far, Access::NonTemporalStore, 8);
+    let chase = Group::chase(TierName::Near);
+    let alone = explain(&[loads, chase]);
+    let both = explain(&[loads, stores, chase]);
+    let rates = run_beside(&machine, &[loads, stores, chase], span).unwrap();
+    let explained = both.iter().map(|group| group.gb_per_s);
+    assert_eq!(
+        explained.collect::<Vec<_>>(),
+        rates,
+        "counting changes nothing"
+    );
+    // Nobody waits for the table alone, and then all do, for about as long.
+    assert!(alone.iter().all(|group| group.table_ns < 1.0), "{alone:?}");
+    let waited: Vec<f64> = both.iter().map(|group| group.table_ns).collect();
+    assert!(waited.iter().all(|waited| *waited > 500.0), "{waited:?}");
+    // mao-2025, table IV: what a miss of the last level takes is what it was, and the table is full.
+    let after_table = |group: &Explained| group.answered_ns - group.table_ns;
+    assert!(
+        after_table(&both[2]) < 1.1 * after_table(&alone[1]),
+        "{both:?}"
+    );
+    let entries: f64 = both.iter().map(|group| group.entries).sum();
+    let table = f64::from(machine.core.request_table_entries);
+    assert!(
+        (0.95 * table..1.01 * table).contains(&entries),
+        "{entries} of {table}"
+    );
+    assert!(both[1].entries > 0.9 * table, "{both:?}");
+    // A chain of reads takes what its requests take, and the core's own time between them.
+    let (step_ns, answered_ns) = (8.0 / both[2].gb_per_s, both[2].answered_ns);
+    assert!(
+        (answered_ns..answered_ns + 100.0).contains(&step_ns),
+        "{step_ns}: {both:?}"
+    );
+}
+
+#[test]
+fn a_full_core_makes_its_lines_wait_for_its_own_queues() {
+    let machine = Machine::new(&Profile::builtin("cxl-asic").unwrap()).unwrap();
+    let span = Span {
+        warm_ns: 20_000.0,
+        measured_ns: 20_000.0,
+    };
+    let explain = |group: Group| explain_beside(&machine, &[group], span).unwrap()[0];
+    let stores = Group::new(TierName::Near, Access::Store, 1);
+    let (fast, paced) = (explain(stores), explain(stores.pausing(2_000.0)));
+    let own = |group: &Explained| group.fill_buffers_ns + group.l2_queue_ns;
+    let line_ns = 64.0 / fast.gb_per_s;
+    assert!(
+        own(&fast) > 0.5 * line_ns,
+        "{fast:?}: a line each {line_ns} ns"
+    );
+    assert!(own(&paced) < 1.0, "{paced:?}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ impl VirtualCore {
     #[inline]
     pub(super) fn issue<const CACHED: bool>(&mut self, now: Ps, shared: &mut Shared) -> bool {
         let slot = *self.window.head();
-        if !CACHED && slot.is_plain_load() && self.slots.is_none() {
+        if !CACHED && slot.is_plain_load() && self.slots.is_none() && self.waits.is_none() {
             return self.issue_plain_load(now, slot, shared);
         }
         let since = (
@@ -23,6 +23,7 @@ impl VirtualCore {
         if self.slots.is_some() {
             self.count_time(now);
         }
+        let waited = self.waits.is_some().then(|| self.head_waited(now, slot));
         let done = match slot.action {
             Action::Load | Action::Store => match self.bring::<CACHED>(now, slot, shared) {
                 Some(done) => done,
@@ -41,6 +42,11 @@ impl VirtualCore {
             }
             Action::Write => self.send(now, slot, shared),
         };
+        if let Some((waits, waited)) = self.waits.as_mut().zip(waited) {
+            waits.lines += 1;
+            waits.fill_buffers += waited.0;
+            waits.l2_queue += waited.1;
+        }
         if slot.flags & flags::FILL_BUFFER != 0 {
             self.fill_buffers.take();
         }
@@ -67,18 +73,44 @@ impl VirtualCore {
             self.counts.lines += 1;
         }
         self.issued_at = now;
-        if let Some(slots) = &mut self.slots {
-            if is_access && slot.flags & flags::PREFETCH == 0 {
-                let is_from_memory = done & UNANSWERED != 0 || done > now + self.limits.l3_hit;
-                slots.miss(done, is_from_memory);
-            }
-            slots.next();
+        if self.slots.is_some() {
+            self.count_miss(now, done, is_access && slot.flags & flags::PREFETCH == 0);
         }
         self.window.drop_head();
         if CACHED && !self.evicted.is_empty() {
             self.write_evicted(now, shared);
         }
         true
+    }
+
+    /// Tells the counting of slots of what was issued: what it waits for, if that is memory.
+    #[inline(never)]
+    fn count_miss(&mut self, now: Ps, done: Ps, is_demand: bool) {
+        let is_from_memory = done & UNANSWERED != 0 || done > now + self.limits.l3_hit;
+        if let Some(slots) = &mut self.slots {
+            if is_demand {
+                slots.miss(done, is_from_memory);
+            }
+            slots.next();
+        }
+    }
+
+    /// How long the head has waited for a fill buffer, and then for a place in the L2 queue.
+    #[inline(never)]
+    fn head_waited(&self, now: Ps, slot: Slot) -> (Ps, Ps) {
+        let wanted = (self.issued_at + Ps::from(slot.compute)).max(self.fence_until);
+        let mut ready = wanted;
+        if slot.flags & flags::FILL_BUFFER != 0 {
+            ready = ready.max(self.fill_buffers.first());
+        }
+        let depends = slot.flags & (flags::DEPENDS | flags::FENCED) != 0;
+        // What waits for data waits for no queue.
+        let queued = if depends {
+            0
+        } else {
+            now.saturating_sub(ready)
+        };
+        (ready - wanted, queued)
     }
 
     /// As [`Self::issue`], of a plain load where no cache is looked up.

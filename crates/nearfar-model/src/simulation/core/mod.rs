@@ -21,6 +21,7 @@ use super::requests::Requests;
 use super::slots::{SlotCounter, SlotTimes, SlotUse};
 use super::time::{Ps, ps};
 use super::times::{FillBuffers, LazyTimes};
+use super::waits::Waits;
 use super::window::{Action, Window};
 
 /// What all cores share beside the network.
@@ -102,6 +103,8 @@ pub(crate) struct VirtualCore {
     pub counts: CoreCounts,
     /// Where issue slots go, if asked for.
     slots: Option<Box<SlotCounter>>,
+    /// What the program waited for before requests left, where that is counted.
+    waits: Option<Box<Waits>>,
 }
 
 impl VirtualCore {
@@ -162,7 +165,18 @@ impl VirtualCore {
             samples: Vec::new(),
             counts: CoreCounts::default(),
             slots: None,
+            waits: None,
         }
+    }
+
+    /// Counts what the program waits for from now on.
+    pub(crate) fn count_waits(&mut self) {
+        self.waits = Some(Box::default());
+    }
+
+    /// What the program has waited for; nothing where that is not counted.
+    pub(crate) fn waits(&self) -> Waits {
+        self.waits.as_deref().copied().unwrap_or_default()
     }
 
     /// Counts where issue slots go from now on, of a core that so many threads share.
