@@ -31,7 +31,7 @@ pub use self::execute::InterferenceObserver;
 pub use self::machine_state::MachineState;
 pub use self::matrix::{Ground, Matrix, MissingCell, Point, Selection};
 pub use self::modelled::Modelled;
-pub(crate) use self::modelled::{access, bandwidths, storage};
+pub(crate) use self::modelled::{SPAN, access, bandwidths, storage};
 pub use self::native::{Native, NativeOptions};
 pub use self::native_run::NativePlan;
 pub use self::outcome::PointOutcome;

@@ -22,7 +22,7 @@ use crate::results::Kind;
 /// Long enough for the shares of the request table to be those that stay. It fills within 20 µs, but who has
 /// which entries moves on for 100 to 150 µs where two devices fill it together; measured before, posted stores
 /// count that only fill the table, which a run of seconds does not notice.
-const SPAN: Span = Span {
+pub(crate) const SPAN: Span = Span {
     warm_ns: 200_000.0,
     measured_ns: 50_000.0,
 };

@@ -167,7 +167,8 @@ pub fn run_beside(
 pub struct Explained {
     /// Its bandwidth.
     pub gb_per_s: f64,
-    /// Its requests that got an entry of the request table, or came from the last level, per microsecond.
+    /// Its requests that got an entry of the request table, per microsecond. What caches write back may have none, and is then
+    /// counted nowhere here.
     pub requests_per_us: f64,
     /// Time that a line waits until its core has a free fill buffer, in the mean, in ns.
     pub fill_buffers_ns: f64,

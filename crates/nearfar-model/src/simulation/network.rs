@@ -240,14 +240,16 @@ impl Network {
         let channel = &mut self.channels[index];
         let hash = mix(line);
         let (done, release) = channel.serve(admitted, asked, hash);
-        if let Some(waits) = &mut self.waits {
+        if let Some(waits) = &mut self.waits
+            && in_table
+        {
             let out = channel.times.ways[usize::from(asked.is_write())].out;
             waits.count(Stay {
                 ready: now,
                 admitted,
                 arrived: admitted + out,
                 served: channel.free_at,
-                released: if in_table { release } else { admitted },
+                released: release,
                 answered: if asked == Asked::Post { admitted } else { done },
             });
         }

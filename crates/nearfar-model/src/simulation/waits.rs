@@ -10,7 +10,7 @@ use super::time::Ps;
 pub(crate) struct Waits {
     /// Lines that the program has touched.
     pub lines: u64,
-    /// Requests that left the core.
+    /// Requests that got an entry of the table: what the caches write back waits in the last level, and is not counted.
     pub requests: u64,
     /// Until a fill buffer was free.
     pub fill_buffers: Ps,

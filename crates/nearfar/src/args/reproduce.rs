@@ -64,6 +64,8 @@ pub enum FigureName {
     Fig11,
     /// What memory tiers and storage take from each other.
     MaoTable3,
+    /// Counters that say why writes to storage lose, from simulated queues.
+    MaoTable4,
     /// Writes to an NVMe drive beside non-temporal stores to CXL memory.
     #[value(name = "mao-fig3a")]
     MaoFig3a,
@@ -97,6 +99,7 @@ pub enum FigureName {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterplayFigure {
     Table3,
+    Table4,
     Fig3a,
     Fig3b,
     Fig5,
@@ -109,6 +112,7 @@ impl InterplayFigure {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table3 => "mao-table3",
+            Self::Table4 => "mao-table4",
             Self::Fig3a => "mao-fig3a",
             Self::Fig3b => "mao-fig3b",
             Self::Fig5 => "mao-fig5",
@@ -123,6 +127,7 @@ impl FigureName {
     pub fn interplay(self) -> Option<InterplayFigure> {
         match self {
             Self::MaoTable3 => Some(InterplayFigure::Table3),
+            Self::MaoTable4 => Some(InterplayFigure::Table4),
             Self::MaoFig3a => Some(InterplayFigure::Fig3a),
             Self::MaoFig3b => Some(InterplayFigure::Fig3b),
             Self::MaoFig5 => Some(InterplayFigure::Fig5),
@@ -144,6 +149,7 @@ impl FigureName {
             Self::Fig10 => vec![Figure::Fig10],
             Self::Fig11 => vec![Figure::Fig11],
             Self::MaoTable3
+            | Self::MaoTable4
             | Self::MaoFig3a
             | Self::MaoFig3b
             | Self::MaoFig5

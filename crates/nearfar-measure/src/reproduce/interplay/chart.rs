@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use nearfar_topology::Known;
+
+use super::causes::Causes;
 use super::curves::{BackgroundCurve, Curves};
 use super::matrix::{InterplayCell, InterplayTable};
 use super::regulators::Regulators;
@@ -210,5 +213,66 @@ impl Curves {
             let met = if shape.is_met { "Met" } else { "Not met" };
             report.paragraph(format!("{met}: {}.", shape.text));
         }
+    }
+}
+
+impl Causes {
+    /// Adds the table to a page: ratios, then who waits where.
+    pub fn add_to(&self, report: &mut Report) {
+        report
+            .heading("What counters say of writes to storage beside CXL ntst (mao-2025, table IV)");
+        let columns = [
+            Column::text("Event or function"),
+            Column::text("In the model"),
+            Column::number("Published", "×", 2).kind(Kind::Published),
+            Column::number("Modelled", "×", 2).kind(Kind::Modelled),
+        ];
+        let mut table = Table::new("With over without", columns);
+        for ratio in &self.ratios {
+            let modelled = match &ratio.modelled {
+                Known::Value(value) => Cell::from(*value),
+                Known::Unavailable(reason) => Cell::from(&*format!("unavailable: {reason}")),
+            };
+            let published = Cell::from(ratio.published);
+            table.row([
+                ratio.event.into(),
+                ratio.meaning.into(),
+                published,
+                modelled,
+            ]);
+        }
+        report.table(table);
+        let number = |title| Column::number(title, "ns", 1).kind(Kind::Modelled);
+        let columns = [
+            Column::text("Whose"),
+            Column::text("Run"),
+            number("Fill buffers"),
+            number("L2 queue"),
+            number("Request table"),
+            number("Link"),
+            number("Device"),
+            Column::number("Entries held", "", 1).kind(Kind::Modelled),
+            Column::number("Bandwidth", "GB/s", 2).kind(Kind::Modelled),
+        ];
+        let mut table = Table::new("Where a request is, in the mean", columns);
+        for group in &self.groups {
+            for (run, found) in [("alone", group.alone), ("beside", Some(group.beside))] {
+                let Some(found) = found else {
+                    continue;
+                };
+                table.row([
+                    group.name.into(),
+                    run.into(),
+                    found.fill_buffers_ns.into(),
+                    found.l2_queue_ns.into(),
+                    found.table_ns.into(),
+                    found.link_ns.into(),
+                    found.device_ns.into(),
+                    found.entries.into(),
+                    found.gb_per_s.into(),
+                ]);
+            }
+        }
+        report.table(table);
     }
 }

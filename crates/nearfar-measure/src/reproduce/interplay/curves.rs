@@ -212,7 +212,7 @@ impl Run {
 }
 
 /// A thread that copies to the page cache, and DMA that reads there, none faster than the drive.
-fn write(drive_gb_per_s: f64) -> [Group; 2] {
+pub(super) fn write(drive_gb_per_s: f64) -> [Group; 2] {
     let pause_ns = LINE_BYTES / drive_gb_per_s;
     let copy = Group::copy(TierName::Near, TierName::Near, Access::Store, 1);
     let dma = Group::new(TierName::Near, Access::Load, 1);

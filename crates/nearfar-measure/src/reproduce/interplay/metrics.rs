@@ -1,5 +1,8 @@
 //! The table and the regulators as results for programs.
 
+use nearfar_model::simulation::Explained;
+
+use super::causes::Causes;
 use super::curves::{BackgroundCurve, Curves};
 use super::matrix::{InterplayCell, InterplayTable};
 use super::regulators::{RegulatedPoint, RegulatorFigure, Regulators};
@@ -146,5 +149,56 @@ fn of_curve(curve: &BackgroundCurve) -> Vec<Metric> {
             .with("background_threads", point.threads)
             .with("background_gb_per_s", point.background_gb_per_s)
     }));
+    metrics
+}
+
+impl Causes {
+    /// `counter_ratio` of every event, published and modelled, and of every group `place_ns` by place, its entries of the
+    /// request table and its bandwidth, alone and beside.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let mut metrics = Vec::new();
+        for ratio in &self.ratios {
+            let label = |metric: Metric| metric.with("event", ratio.event);
+            let published = Metric::new("counter_ratio", ratio.published, "", Kind::Published);
+            metrics.push(label(published));
+            let mut modelled = Metric::new("counter_ratio", 0.0, "", Kind::Modelled);
+            modelled.value = ratio.modelled.clone();
+            metrics.push(label(modelled).with("meaning", ratio.meaning));
+        }
+        for group in &self.groups {
+            let runs = [("alone", group.alone), ("beside", Some(group.beside))];
+            for (run, explained) in runs {
+                let of = explained.iter().flat_map(of_places);
+                let label = |metric: Metric| {
+                    let metric = metric.with("group", group.name).with("run", run);
+                    metric.with("threads", group.threads)
+                };
+                metrics.extend(of.map(label));
+            }
+        }
+        let of_figure = |metric: Metric| {
+            let metric = metric.with("figure", "mao-table4");
+            metric.with("system", self.system.name())
+        };
+        metrics.into_iter().map(of_figure).collect()
+    }
+}
+
+fn of_places(explained: &Explained) -> Vec<Metric> {
+    let modelled = |name: &str, value, unit: &str| Metric::new(name, value, unit, Kind::Modelled);
+    let places = [
+        ("fill buffers", explained.fill_buffers_ns),
+        ("L2 queue", explained.l2_queue_ns),
+        ("request table", explained.table_ns),
+        ("link", explained.link_ns),
+        ("device", explained.device_ns),
+    ];
+    let mut metrics: Vec<Metric> = places
+        .into_iter()
+        .map(|(place, value)| modelled("place_ns", value, "ns").with("place", place))
+        .collect();
+    metrics.push(modelled("held_ns", explained.held_ns, "ns"));
+    metrics.push(modelled("table_entries", explained.entries, "count"));
+    metrics.push(modelled("gb_per_s", explained.gb_per_s, "GB/s"));
     metrics
 }

@@ -4,6 +4,7 @@
 //! entry until its device has served it, so that slow requests leave no entries to fast ones. The
 //! profiles `cxl-asic` and `cxl-agilex` are the paper's systems A and B.
 
+mod causes;
 mod chart;
 mod curves;
 mod matrix;
@@ -11,6 +12,7 @@ mod metrics;
 mod regulators;
 mod system;
 
+pub use self::causes::{CauseGroup, CauseRatio, Causes, reproduce_causes};
 pub use self::curves::{
     BackgroundCurve, BackgroundPoint, Curves, CurvesFigure, PublishedShape, reproduce_curves,
 };

@@ -5,10 +5,11 @@ use std::io::{self, Write};
 use nearfar_measure::Kind;
 use nearfar_measure::report::Report;
 use nearfar_measure::reproduce::{
-    Curves, CurvesFigure, InterplayTable, RegulatorFigure, Regulators, System, reproduce_curves,
-    reproduce_interplay, reproduce_regulators,
+    Causes, Curves, CurvesFigure, InterplayTable, RegulatorFigure, Regulators, System,
+    reproduce_causes, reproduce_curves, reproduce_interplay, reproduce_regulators,
 };
 use nearfar_measure::results::{Header, Metric};
+use nearfar_topology::Known;
 
 use crate::args::{InterplayFigure, ReproduceArgs};
 use crate::exit::{Exit, Failed};
@@ -33,6 +34,7 @@ pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> 
             anyhow::Ok(Outcome::Curves(reproduce_curves(figure, progress)?))
         };
         Ok(match figure {
+            InterplayFigure::Table4 => Outcome::Causes(reproduce_causes()?),
             InterplayFigure::Fig3a => curves(CurvesFigure::Fig3a)?,
             InterplayFigure::Fig3b => curves(CurvesFigure::Fig3b)?,
             InterplayFigure::Fig5 => curves(CurvesFigure::Fig5)?,
@@ -59,6 +61,7 @@ enum Outcome {
     Table(InterplayTable),
     Knobs(Regulators),
     Curves(Curves),
+    Causes(Causes),
 }
 
 impl Outcome {
@@ -67,6 +70,7 @@ impl Outcome {
             Self::Table(table) => table.metrics(),
             Self::Knobs(knobs) => knobs.metrics(),
             Self::Curves(curves) => curves.metrics(),
+            Self::Causes(causes) => causes.metrics(),
         }
     }
 
@@ -77,6 +81,7 @@ impl Outcome {
             Self::Table(table) => table.add_to(&mut report),
             Self::Knobs(knobs) => knobs.add_to(&mut report),
             Self::Curves(curves) => curves.add_to(&mut report),
+            Self::Causes(causes) => causes.add_to(&mut report),
         }
         report.heading("Machine and configuration").header(header);
         report
@@ -87,6 +92,7 @@ impl Outcome {
             Self::Table(table) => write_table(table, out),
             Self::Knobs(knobs) => write_knobs(knobs, out),
             Self::Curves(curves) => write_curves(curves, out),
+            Self::Causes(causes) => write_causes(causes, out),
         }
     }
 }
@@ -197,6 +203,70 @@ fn write_curves(curves: &Curves, out: &mut dyn Write) -> io::Result<()> {
     for shape in &curves.shapes {
         let met = if shape.is_met { "met" } else { "not met" };
         writeln!(out, "{met}: {}", shape.text)?;
+    }
+    Ok(())
+}
+
+fn write_causes(causes: &Causes, out: &mut dyn Write) -> io::Result<()> {
+    let mut grid = Grid::new([
+        ("event or function", Align::Left),
+        ("in the model", Align::Left),
+        ("published", Align::Right),
+        ("modelled", Align::Right),
+    ]);
+    for ratio in &causes.ratios {
+        let modelled = match &ratio.modelled {
+            Known::Value(value) => format!("{value:.2}x"),
+            Known::Unavailable(_) => "unavailable".to_owned(),
+        };
+        grid.row([
+            ratio.event.to_owned(),
+            ratio.meaning.to_owned(),
+            format!("{:.2}x", ratio.published),
+            modelled,
+        ]);
+    }
+    grid.write_page(out)?;
+    let mut grid = Grid::new([
+        ("whose", Align::Left),
+        ("threads", Align::Right),
+        ("run", Align::Left),
+        ("fill buffers", Align::Right),
+        ("L2 queue", Align::Right),
+        ("request table", Align::Right),
+        ("link", Align::Right),
+        ("device", Align::Right),
+        ("entries held", Align::Right),
+        ("bandwidth", Align::Right),
+    ]);
+    for group in &causes.groups {
+        let beside = Some(("beside", group.beside));
+        let alone = group.alone.map(|alone| ("alone", alone));
+        for (run, found) in alone.into_iter().chain(beside) {
+            let ns = |value: f64| format!("{value:.1} ns");
+            grid.row([
+                group.name.to_owned(),
+                group.threads.to_string(),
+                run.to_owned(),
+                ns(found.fill_buffers_ns),
+                ns(found.l2_queue_ns),
+                ns(found.table_ns),
+                ns(found.link_ns),
+                ns(found.device_ns),
+                format!("{:.1}", found.entries),
+                format!("{:.2} GB/s", found.gb_per_s),
+            ]);
+        }
+    }
+    writeln!(out)?;
+    grid.write_page(out)?;
+    let reasons = causes
+        .ratios
+        .iter()
+        .filter_map(|ratio| Some((ratio.event, ratio.modelled.reason()?)));
+    writeln!(out, "\nsystem {}", causes.system.name())?;
+    for (event, reason) in reasons {
+        writeln!(out, "{event}: unavailable: {reason}")?;
     }
     Ok(())
 }
