@@ -119,7 +119,7 @@ struct Line {
 }
 
 /// The lines of `perf stat -j`.
-fn parse(text: &str) -> Vec<Count> {
+pub(crate) fn parse(text: &str) -> Vec<Count> {
     let mut counts = Vec::new();
     let lines = text
         .lines()
@@ -204,12 +204,18 @@ pub fn metrics(counts: &[Count]) -> Vec<Metric> {
     metrics
 }
 
-#[cfg(target_arch = "x86_64")]
 fn uncore_events() -> Option<&'static str> {
+    let model = intel_model()?;
+    let found = UNCORE.iter().find(|(known, _)| *known == model);
+    found.map(|(_, events)| *events)
+}
+
+/// The model of this processor in CPUID, if it is Intel's.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn intel_model() -> Option<u32> {
     let signature = std::arch::x86_64::__cpuid(1).eax;
     let model = (signature >> 4 & 0xF) | (signature >> 12 & 0xF0);
-    let found = UNCORE.iter().find(|(known, _)| *known == model);
-    found.filter(|_| is_intel()).map(|(_, events)| *events)
+    is_intel().then_some(model)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -219,7 +225,7 @@ fn is_intel() -> bool {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn uncore_events() -> Option<&'static str> {
+pub(crate) fn intel_model() -> Option<u32> {
     None
 }
 

@@ -8,6 +8,8 @@
 //!   the largest change, and its class ([`Effect`]).
 
 mod application;
+mod cause_table;
+mod causes;
 mod effect;
 mod error;
 mod execute;
@@ -25,6 +27,7 @@ mod table;
 mod traffic;
 
 pub use self::application::{Application, ApplicationError, ApplicationMetric};
+pub use self::cause_table::CauseChange;
 pub use self::effect::Effect;
 pub use self::error::InterferenceError;
 pub use self::execute::InterferenceObserver;

@@ -9,9 +9,12 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearfar_model::simulation::{Access, Group, Machine, MachineError, Span, TierName, run_beside};
+use nearfar_model::simulation::{
+    Access, Group, Machine, MachineError, Span, TierName, explain_beside, run_beside,
+};
 use nearfar_topology::Profile;
 
+use super::causes::of_model;
 use super::error::InterferenceError;
 use super::execute::InterferenceObserver;
 use super::matrix::{Ground, Matrix, Point};
@@ -80,6 +83,7 @@ pub(crate) fn access(operation: MemoryOperation) -> Access {
 pub struct Modelled {
     machine: Machine,
     ground: Ground,
+    causes: bool,
 }
 
 impl Modelled {
@@ -106,7 +110,15 @@ impl Modelled {
                 is_virtual: true,
             },
             machine,
+            causes: false,
         })
+    }
+
+    /// Also tells where requests spend their time.
+    #[must_use]
+    pub fn explaining(mut self) -> Self {
+        self.causes = true;
+        self
     }
 
     /// What the machine offers.
@@ -204,7 +216,18 @@ impl Modelled {
         if let Some((traffic, threads)) = &point.background {
             groups.extend(self.groups(traffic, *threads));
         }
-        let found = bandwidths(&self.machine, &groups)?;
+        let (found, causes) = match self.causes {
+            true => {
+                let found = explain_beside(&self.machine, &groups, SPAN)?;
+                let roles = ["tested", "background"].into_iter();
+                let causes = found.iter().zip(roles);
+                let causes = causes
+                    .flat_map(|(found, role)| of_model(found, role))
+                    .collect();
+                (found.iter().map(|group| group.gb_per_s).collect(), causes)
+            }
+            false => (bandwidths(&self.machine, &groups)?, Vec::new()),
+        };
         let bytes_per_s: Vec<f64> = found.iter().map(|rate| rate * 1e9).collect();
         let (tested, background) = bytes_per_s.split_at(1);
         Ok(PointOutcome {
@@ -212,6 +235,7 @@ impl Modelled {
             background: background.first().copied().into_iter().collect(),
             application: None,
             kind: Kind::Modelled,
+            causes,
             noise_reasons: Vec::new(),
             elapsed: began.elapsed(),
         })

@@ -36,6 +36,8 @@ pub struct NativeOptions {
     pub application: Option<Application>,
     /// The tier that its memory comes from; the kernel's choice if none is named.
     pub application_tier: Option<String>,
+    /// Whether it is watched why something is lost: counters, kernel functions, last-level occupancy.
+    pub causes: bool,
 }
 
 /// This machine, and what it offers to a matrix.

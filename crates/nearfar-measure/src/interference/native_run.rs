@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use nearfar_memory::sys::NodeSet;
 
 use super::application::ApplicationMetric;
+use super::causes::Watch;
 use super::error::InterferenceError;
 use super::execute::{InterferenceObserver, Runner, execute};
 use super::matrix::{Matrix, Point};
@@ -132,10 +134,14 @@ impl Runner for NativeRunner<'_> {
             return Ok(None);
         }
         let load = self.start_load(point, stop)?;
+        let (cpus, _) = given.native.pins(point);
+        let watch = || Watch::start(cpus, Path::new("/"));
+        let watch = given.native.options.causes.then(watch);
         let outcome = match run {
             Some(run) if !point.subject.is_process() => self.memory(run, stop)?,
             _ => self.process(point, run, stop)?,
         };
+        let causes = watch.map_or_else(Vec::new, Watch::finish);
         let Some(mut outcome) = outcome else {
             return Ok(None);
         };
@@ -144,6 +150,7 @@ impl Runner for NativeRunner<'_> {
             let process = storage.running(process)?;
             outcome.background = vec![storage.finish(pattern, process)?];
         }
+        outcome.causes = causes;
         outcome.elapsed = began.elapsed();
         Ok(Some(outcome))
     }
@@ -204,6 +211,7 @@ impl NativeRunner<'_> {
             background: rates(1).cloned().unwrap_or_default(),
             application: None,
             kind: Kind::Measured,
+            causes: Vec::new(),
             noise_reasons: outcome.noise_reasons,
             elapsed: began.elapsed(),
         }))
@@ -252,6 +260,7 @@ impl NativeRunner<'_> {
                 },
             }),
             kind: Kind::Measured,
+            causes: Vec::new(),
             noise_reasons: Vec::new(),
             elapsed: Duration::ZERO,
         }))

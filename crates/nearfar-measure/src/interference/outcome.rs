@@ -29,6 +29,8 @@ pub struct PointOutcome {
     pub(super) background: Vec<f64>,
     pub(super) application: Option<ApplicationFigure>,
     pub(super) kind: Kind,
+    /// Why something is lost, as far as it was asked for and found.
+    pub(super) causes: Vec<Metric>,
     /// Why it is noisy.
     pub noise_reasons: Vec<String>,
     pub(super) elapsed: Duration,
@@ -42,6 +44,7 @@ impl PointOutcome {
             let metric = repeated("bandwidth_bytes_per_s", &self.background, "B/s", self.kind);
             metrics.push(metric.with("role", "background"));
         }
+        metrics.extend(self.causes.iter().cloned());
         let seconds = self.elapsed.as_secs_f64();
         let seconds = Metric::new("run_seconds", seconds, "s", Kind::Measured);
         metrics.push(seconds.with("noise", json!(self.noise_reasons)));

@@ -1,5 +1,7 @@
 //! The matrix as a page: a heat map, and a curve behind each of its cells.
 
+use nearfar_topology::Known;
+
 use super::effect::Effect;
 use super::table::{Cell, Table};
 use crate::report::{
@@ -28,6 +30,7 @@ impl Table {
         report.heading("Curves");
         table.curves(&mut report);
         report.heading("All pairs").table(table.rows());
+        table.add_causes(metrics, &mut report);
         table.gaps(&mut report);
         report.heading("Machine and configuration").header(header);
         report.footer(format!("nearfar {}", header.version));
@@ -147,6 +150,43 @@ impl Table {
             ]);
         }
         rows
+    }
+
+    /// Why something is lost, if that was watched.
+    fn add_causes(&self, metrics: &[Metric], report: &mut Report) {
+        let causes = self.causes(metrics);
+        if causes.is_empty() {
+            return;
+        }
+        let columns = [
+            Column::text("Under test"),
+            Column::text("Beside"),
+            Column::text("What"),
+            Column::text("Unit"),
+            Column::number("Alone", "", 2).kind(self.kind),
+            Column::number("Together", "", 2).kind(self.kind),
+            Column::number("Ratio", "", 2).kind(self.kind),
+        ];
+        let mut rows = Rows::new("", columns);
+        let number = |value: Option<f64>| value.map_or(Field::Empty, Field::from);
+        for change in &causes {
+            let together = match &change.together {
+                Known::Value(value) => Field::from(*value),
+                Known::Unavailable(reason) => Field::from(&*format!("unavailable: {reason}")),
+            };
+            rows.row([
+                Field::from(change.tested.as_str()),
+                Field::from(change.beside.as_str()),
+                Field::from(change.what.as_str()),
+                Field::from(change.unit.as_str()),
+                number(change.alone),
+                together,
+                number(change.ratio()),
+            ]);
+        }
+        report
+            .heading("Causes, where the change is largest")
+            .table(rows);
     }
 
     fn gaps(&self, report: &mut Report) {

@@ -282,6 +282,7 @@ mod tests {
             background: if others > 0 { vec![5e9] } else { Vec::new() },
             application,
             kind: Kind::Measured,
+            causes: Vec::new(),
             noise_reasons: Vec::new(),
             elapsed: Duration::from_secs(1),
         };

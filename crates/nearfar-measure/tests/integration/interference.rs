@@ -53,6 +53,7 @@ fn options() -> NativeOptions {
         storage: None,
         application: None,
         application_tier: None,
+        causes: false,
     }
 }
 

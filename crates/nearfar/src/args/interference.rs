@@ -66,6 +66,10 @@ pub struct InterferenceArgs {
     pub storage: StorageArgs,
     #[command(flatten)]
     pub application: ApplicationArgs,
+    /// Watch why something is lost: counters, kernel functions and last-level occupancy; with --virtual, the queues where
+    /// requests wait.
+    #[arg(long)]
+    pub causes: bool,
     /// Print what would run and how long, and run nothing.
     #[arg(long)]
     pub dry_run: bool,

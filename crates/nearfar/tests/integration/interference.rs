@@ -397,3 +397,36 @@ fn a_graph_is_ranked_where_it_is_placed_and_beside_memory() {
     ];
     run(arguments(&elsewhere)).failed(3, &["moon"]);
 }
+
+#[test]
+fn causes_are_told_or_why_they_are_not() {
+    let virtual_run = [
+        "measure",
+        "interference",
+        "--profile=cxl-asic",
+        "--virtual",
+        "--under-test=near ld",
+        "--beside=far ntst",
+        "--threads=4",
+        "--background-threads=16",
+        "--causes",
+    ];
+    let text = run(virtual_run).succeeded();
+    for told in [
+        "request table, tested",
+        "entries of the request table, background",
+    ] {
+        assert!(text.contains(told), "{told} is missing in {text}");
+    }
+    if !has_two_processors() {
+        return;
+    }
+    let part = ["--under-test=near ld", "--beside=near ntst", "--causes"];
+    let text = run(arguments(&part)).succeeded();
+    // Few machines of tests have all of it, and none has nothing to say.
+    let is_told = |what: &str| text.contains(what);
+    assert!(
+        is_told("last-level occupancy") && is_told("load L2 miss latency"),
+        "{text}"
+    );
+}

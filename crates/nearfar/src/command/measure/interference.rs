@@ -62,7 +62,11 @@ pub fn run(args: &InterferenceArgs) -> anyhow::Result<()> {
         message::print(&format!("The report is in {}.", path.display()));
     }
     // What is done is kept, also after Ctrl-C or a failure.
-    results.finish(|metrics, out| table::matrix(&Table::of(metrics), out))?;
+    results.finish(|metrics, out| {
+        let found = Table::of(metrics);
+        table::matrix(&found, out)?;
+        table::causes(&found.causes(metrics), out)
+    })?;
     Ok(outcome?)
 }
 
@@ -81,6 +85,10 @@ impl On {
     fn new(args: &InterferenceArgs) -> anyhow::Result<Self> {
         if let Some(name) = &args.profile {
             let modelled = Modelled::new(&Profile::resolve(name)?)?;
+            let modelled = match args.causes {
+                true => modelled.explaining(),
+                false => modelled,
+            };
             return Ok(Self::Model(Box::new(modelled)));
         }
         let options = NativeOptions {
@@ -95,6 +103,7 @@ impl On {
             storage: storage(&args.storage),
             application: application(&args.application, args.storage.storage.as_deref())?,
             application_tier: args.application.on.clone(),
+            causes: args.causes,
         };
         let native = Native::new(options, Topology::this_machine()?, Path::new("/sys"))?;
         Ok(Self::Machine(Box::new(native)))
@@ -170,6 +179,9 @@ fn selection(args: &InterferenceArgs, on: &On) -> Selection {
 fn settings(args: &InterferenceArgs, on: &On) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let mut put = |name: &str, value: String| settings.insert(name.to_owned(), value);
+    if args.causes {
+        put("causes", "watched".to_owned());
+    }
     match on {
         On::Model(_) => {
             put("clock", "virtual".to_owned());

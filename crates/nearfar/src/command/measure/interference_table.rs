@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use nearfar_measure::Kind;
-use nearfar_measure::interference::{Effect, Figure, Ground, Matrix, Table};
+use nearfar_measure::interference::{CauseChange, Effect, Figure, Ground, Matrix, Table};
+use nearfar_topology::Known;
 use nearfar_topology::units::Bytes;
 
 use crate::human::{BytesPerSecond, Elapsed};
@@ -49,6 +50,51 @@ pub fn matrix(table: &Table, out: &mut dyn Write) -> io::Result<()> {
     grid.write_page(out)?;
     let gaps = table.cells.iter().filter_map(|cell| cell.gap.as_deref());
     write_gaps(gaps, out)
+}
+
+/// Why something is lost, if that was watched, and why that is not known.
+pub fn causes(causes: &[CauseChange], out: &mut dyn Write) -> io::Result<()> {
+    if causes.is_empty() {
+        return Ok(());
+    }
+    let mut grid = Grid::new([
+        ("under test", Align::Left),
+        ("beside", Align::Left),
+        ("what", Align::Left),
+        ("alone", Align::Right),
+        ("together", Align::Right),
+        ("ratio", Align::Right),
+    ]);
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for change in causes {
+        let number = |value: f64| format!("{value:.1} {}", change.unit);
+        let together = match &change.together {
+            Known::Value(value) => number(*value),
+            Known::Unavailable(reason) => {
+                match reasons.iter_mut().find(|(known, _)| known == reason) {
+                    Some((_, figures)) if figures.contains(&&*change.what) => {}
+                    Some((_, figures)) => figures.push(&change.what),
+                    None => reasons.push((reason, vec![&change.what])),
+                }
+                continue;
+            }
+        };
+        grid.row([
+            change.tested.clone(),
+            change.beside.clone(),
+            change.what.clone(),
+            change.alone.map(number).unwrap_or_default(),
+            together,
+            change
+                .ratio()
+                .map_or_else(String::new, |ratio| format!("{ratio:.2}x")),
+        ]);
+    }
+    writeln!(out)?;
+    grid.write_page(out)?;
+    reasons.into_iter().try_for_each(|(reason, figures)| {
+        writeln!(out, "unavailable: {}: {reason}", figures.join(", "))
+    })
 }
 
 /// What would run.
