@@ -5,6 +5,7 @@
 //! * [`Aggregate`] and [`HashGroups`] sum, count and find extremes, over all rows or by group.
 //! * [`HashJoin`] and [`JoinTable`] join rows by their keys; a table may be far.
 //! * [`Adjacency`] is a graph, and has the two halves of a pass of `PageRank` over it.
+//! * [`product`](fn@product) multiplies a matrix and a vector, as a language model does for each token.
 //! * [`copy`](mod@copy) moves data between tiers by threads of its own, once for all who read it.
 //! * [`words`], [`signed_words`] and [`words_mut`] see the bytes of a region as the integers of a column.
 //!
@@ -33,6 +34,7 @@ mod join;
 mod key;
 mod line;
 mod line_table;
+mod product;
 mod rank;
 mod scan;
 mod selection;
@@ -48,6 +50,7 @@ pub use join::{
 pub use key::Key;
 pub use line::{Line, NotLines, lines_mut};
 pub use line_table::NO_ROW;
+pub use product::product;
 pub use rank::{Adjacency, GraphError};
 pub use scan::{Lane, Matches, Part, Scan, ScanError, SignedLane, Stores};
 pub use selection::Selection;

@@ -4,6 +4,7 @@
 //! * [`probe`] finds latency and bandwidth of a tier, and whether a modelled tier behaves as its
 //!   profile says.
 //! * [`graph`] ranks the nodes of a placed graph, as a program under test.
+//! * [`inference`] streams the weights of a language model, as another.
 //! * [`operators`] runs operators over near and far buffers in virtual time.
 //! * [`results`] writes figures for programs: one JSON object per line.
 //! * [`report`] writes them for people: one self-contained HTML page.
@@ -15,7 +16,9 @@
 
 pub mod access;
 pub mod calibrate;
+mod divided;
 pub mod graph;
+pub mod inference;
 pub mod interference;
 mod known;
 mod machine;

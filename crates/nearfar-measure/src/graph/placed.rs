@@ -1,7 +1,6 @@
 //! A graph in regions, and its nodes ranked by threads.
 
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -11,6 +10,7 @@ use nearfar_model::Native;
 use serde_json::json;
 
 use super::kronecker::KroneckerGraph;
+use crate::divided::divided;
 use crate::results::{Kind, Metric};
 use crate::statistics::Summary;
 
@@ -151,36 +151,6 @@ impl PlacedGraph {
         let ranks = words(self.ranks.as_slice())?;
         Ok(ranks.iter().map(|bits| f32::from_bits(*bits)))
     }
-}
-
-/// Has threads take parts until there are none; the sum of what they give.
-fn divided<T: Send>(
-    threads: usize,
-    stop: &AtomicBool,
-    parts: impl Iterator<Item = T> + Send,
-    work: impl Fn(T) -> f64 + Sync,
-) -> f64 {
-    let parts = Mutex::new(parts);
-    let next = || parts.lock().ok()?.next();
-    let of_thread = || {
-        let mut sum = 0.0;
-        while !stop.load(Ordering::Relaxed)
-            && let Some(part) = next()
-        {
-            sum += work(part);
-        }
-        sum
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(of_thread)).collect();
-        let own = of_thread();
-        let join = |other: std::thread::ScopedJoinHandle<'_, f64>| {
-            other
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        own + others.into_iter().map(join).sum::<f64>()
-    })
 }
 
 /// `trial_seconds` over all trials, and what they were run on. None without trials.

@@ -20,13 +20,14 @@ pub struct PresetInputs<'a> {
 
 impl Application {
     /// Names of the built-in ones.
-    pub const PRESETS: [&'static str; 6] = [
+    pub const PRESETS: [&'static str; 7] = [
         "redis",
         "valkey",
         "db_bench",
         "fileserver",
         "varmail",
         "pagerank",
+        "inference",
     ];
 
     /// A built-in one.
@@ -62,8 +63,8 @@ impl Application {
                 file()?,
                 "--rw=randrw --rwmixread=50 --bs=16k --fsync=1",
             )),
-            "pagerank" => match inputs.program {
-                Some(program) => pagerank(program, inputs.tier),
+            "pagerank" | "inference" => match inputs.program {
+                Some(program) => own(program, name, inputs.tier),
                 None => Err(ApplicationError::NoProgram {
                     name: name.to_owned(),
                 }),
@@ -142,13 +143,13 @@ fn fio(path: &Path, shape: &str) -> Application {
     }
 }
 
-/// Trials of `PageRank`, by this program.
-fn pagerank(program: &Path, tier: Option<&str>) -> Result<Application, ApplicationError> {
+/// A command of this program, which prints what each of its trials or tokens takes.
+fn own(program: &Path, command: &str, tier: Option<&str>) -> Result<Application, ApplicationError> {
     let program = quoted(&program.to_string_lossy());
     let tier = quoted(tier.unwrap_or("near"));
-    let pattern = r#""metric":"trial_seconds","value":([0-9.e-]+)"#;
+    let pattern = r#""metric":"(?:trial|token)_seconds","value":([0-9.e-]+)"#;
     Ok(Application {
-        command: format!("exec {program} measure pagerank --placement {tier} --format json"),
+        command: format!("exec {program} measure {command} --placement {tier} --format json"),
         metric: ApplicationMetric::pattern(pattern, true)?,
         places_itself: true,
     })
@@ -216,6 +217,11 @@ mod tests {
             tier: Some("far"),
             ..PresetInputs::default()
         };
+        let inference = Application::preset("inference", inputs).unwrap();
+        assert!(
+            inference.command.contains("measure inference"),
+            "{inference:?}"
+        );
         let application = Application::preset("pagerank", inputs).unwrap();
         assert!(application.metric.lower_is_better() && application.places_itself);
         assert!(

@@ -133,7 +133,7 @@ pub struct ApplicationArgs {
         conflicts_with_all = ["application_preset", "under_test"]
     )]
     pub application: Option<String>,
-    /// A built-in one: redis, valkey, db_bench, pagerank, or on the file of --storage fileserver or varmail.
+    /// A built-in one: redis, valkey, db_bench, pagerank, inference, or on the file of --storage fileserver or varmail.
     #[arg(long, value_name = "NAME", conflicts_with = "under_test")]
     pub application_preset: Option<String>,
     /// What in its output is its metric: a regular expression, whose first group is the number.

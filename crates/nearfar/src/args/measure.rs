@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{FigureArgs, InterferenceArgs, PagerankArgs};
+use super::{FigureArgs, InferenceArgs, InterferenceArgs, PagerankArgs};
 
 /// Measure how fast memory is, access by access, as a specification describes.
 ///
@@ -39,6 +39,7 @@ pub struct MeasureArgs {
 pub enum MeasureAction {
     Interference(Box<InterferenceArgs>),
     Pagerank(PagerankArgs),
+    Inference(InferenceArgs),
     /// Write a self-contained HTML page: heat maps, curves, percentiles and all figures.
     Report {
         /// Results of `nearfar measure`.

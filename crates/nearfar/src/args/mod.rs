@@ -5,6 +5,7 @@ mod bench;
 mod calibrate;
 mod data;
 mod index;
+mod inference;
 mod interference;
 mod machine;
 mod measure;
@@ -36,6 +37,7 @@ pub use self::bench::{
 pub use self::calibrate::CalibrateArgs;
 pub use self::data::DataArgs;
 pub use self::index::{BenchIndexArgs, IndexAction, IndexArgs};
+pub use self::inference::InferenceArgs;
 pub use self::interference::{ApplicationArgs, InterferenceArgs, StorageArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};

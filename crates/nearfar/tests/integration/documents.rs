@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 32] = [
+const COMMANDS: [&[&str]; 33] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -30,6 +30,7 @@ const COMMANDS: [&[&str]; 32] = [
     &["measure"],
     &["measure", "interference"],
     &["measure", "pagerank"],
+    &["measure", "inference"],
     &["measure", "report"],
     &["measure", "compare"],
     &["measure", "presets"],

@@ -378,6 +378,12 @@ fn a_graph_is_ranked_where_it_is_placed_and_beside_memory() {
         .expect("a time");
     assert_eq!(trial.spread.expect("of two").runs, 2);
     run([&graph[..], &["--placement", "moon"]].concat()).failed(3, &["moon"]);
+    let weights = ["measure", "inference", "--weights=16MiB", "--tokens=2"];
+    let text = run(weights).succeeded();
+    assert!(
+        text.contains("token_seconds") && text.contains("B/s"),
+        "{text}"
+    );
     run(["measure", "pagerank", "--scale", "27"]).failed(2, &["27"]);
     if !has_two_processors() {
         return;

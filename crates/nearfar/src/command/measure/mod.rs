@@ -1,11 +1,13 @@
 //! `nearfar measure`: access benchmarks on this machine's memory.
 
+mod inference;
 mod interference;
 mod interference_table;
 mod keep;
 mod pagerank;
 mod parquet;
 mod plan;
+mod repeated;
 mod run;
 mod table;
 
@@ -30,6 +32,7 @@ pub fn run(args: &MeasureArgs) -> anyhow::Result<()> {
         None => run::run(&args.run),
         Some(MeasureAction::Interference(args)) => interference::run(args),
         Some(MeasureAction::Pagerank(args)) => pagerank::run(args),
+        Some(MeasureAction::Inference(args)) => inference::run(args),
         Some(MeasureAction::Report { results, output }) => write_report(results, output.as_deref()),
         Some(MeasureAction::Compare {
             first,

@@ -1,19 +1,16 @@
 //! `nearfar measure pagerank`.
 
-use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
 
 use nearfar_measure::graph::{KroneckerGraph, PlacedGraph, trial_metrics};
-use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, MemorySystem};
 use nearfar_topology::Topology;
-use nearfar_topology::units::Bytes;
 use serde_json::json;
 
+use super::repeated;
 use crate::args::PagerankArgs;
 use crate::interrupt::run_shown;
-use crate::output::figures::{self, range};
-use crate::output::grid::{Align, Grid};
+use crate::output::figures;
 
 /// Runs the command.
 pub fn run(args: &PagerankArgs) -> anyhow::Result<()> {
@@ -41,24 +38,10 @@ pub fn run(args: &PagerankArgs) -> anyhow::Result<()> {
         }
         Ok(trial_metrics(&placed, threads, &done))
     })?;
-    figures::print_measured(args.figures.format, configuration, &metrics, table)
-}
-
-fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
-    let mut grid = Grid::new([
-        ("figure", Align::Left),
-        ("value", Align::Right),
-        ("over the trials", Align::Right),
-    ]);
-    for metric in metrics {
-        let text = |value: f64| match metric.unit.as_str() {
-            "s" => format!("{value:.4} s"),
-            "1/s" => format!("{:.1} M/s", value * 1e-6),
-            "B" => Bytes(value as u64).to_string(),
-            _ => format!("{value}"),
-        };
-        let value = metric.value.get().map(text).unwrap_or_default();
-        grid.row([metric.metric.clone(), value, range(metric, text)]);
-    }
-    grid.write_page(out)
+    figures::print_measured(
+        args.figures.format,
+        configuration,
+        &metrics,
+        |metrics, out| repeated::write(metrics, "over the trials", out),
+    )
 }
