@@ -84,6 +84,23 @@ impl Table {
     }
 }
 
+/// Each reason why figures are not known, once, with what they are.
+pub fn unavailable(causes: &[CauseChange]) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for change in causes {
+        let Some(reason) = change.together.reason() else {
+            continue;
+        };
+        let what = change.what.as_str();
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, figures)) if figures.contains(&what) => {}
+            Some((_, figures)) => figures.push(what),
+            None => reasons.push((reason, vec![what])),
+        }
+    }
+    reasons
+}
+
 /// What a figure about causes is; `None` of all others.
 fn name(metric: &Metric) -> Option<String> {
     let (kind, of) = FIGURES.iter().find(|(name, _)| *name == metric.metric)?;
@@ -162,6 +179,10 @@ mod tests {
             ("last-level occupancy", None, None),
         ];
         assert_eq!(found, expected);
-        assert_eq!(causes[2].together.reason(), Some("no resctrl"));
+        let twice = [causes.clone(), causes].concat();
+        assert_eq!(
+            unavailable(&twice),
+            [("no resctrl", vec!["last-level occupancy"])]
+        );
     }
 }

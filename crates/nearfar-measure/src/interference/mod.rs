@@ -27,7 +27,7 @@ mod table;
 mod traffic;
 
 pub use self::application::{Application, ApplicationError, ApplicationMetric};
-pub use self::cause_table::CauseChange;
+pub use self::cause_table::{CauseChange, unavailable};
 pub use self::effect::Effect;
 pub use self::error::InterferenceError;
 pub use self::execute::InterferenceObserver;

@@ -1,7 +1,6 @@
 //! The matrix as a page: a heat map, and a curve behind each of its cells.
 
-use nearfar_topology::Known;
-
+use super::cause_table::unavailable;
 use super::effect::Effect;
 use super::table::{Cell, Table};
 use crate::report::{
@@ -152,7 +151,7 @@ impl Table {
         rows
     }
 
-    /// Why something is lost, if that was watched.
+    /// Why something is lost, if that was watched, and why that is not known.
     fn add_causes(&self, metrics: &[Metric], report: &mut Report) {
         let causes = self.causes(metrics);
         if causes.is_empty() {
@@ -163,30 +162,32 @@ impl Table {
             Column::text("Beside"),
             Column::text("What"),
             Column::text("Unit"),
-            Column::number("Alone", "", 2).kind(self.kind),
+            Column::number("Alone", "", 2),
             Column::number("Together", "", 2).kind(self.kind),
-            Column::number("Ratio", "", 2).kind(self.kind),
+            Column::number("Ratio", "", 2),
         ];
         let mut rows = Rows::new("", columns);
         let number = |value: Option<f64>| value.map_or(Field::Empty, Field::from);
         for change in &causes {
-            let together = match &change.together {
-                Known::Value(value) => Field::from(*value),
-                Known::Unavailable(reason) => Field::from(&*format!("unavailable: {reason}")),
-            };
-            rows.row([
-                Field::from(change.tested.as_str()),
-                Field::from(change.beside.as_str()),
-                Field::from(change.what.as_str()),
-                Field::from(change.unit.as_str()),
-                number(change.alone),
-                together,
-                number(change.ratio()),
-            ]);
+            if let Some(together) = change.together.get() {
+                rows.row([
+                    Field::from(change.tested.as_str()),
+                    Field::from(change.beside.as_str()),
+                    Field::from(change.what.as_str()),
+                    Field::from(change.unit.as_str()),
+                    number(change.alone),
+                    Field::from(together),
+                    number(change.ratio()),
+                ]);
+            }
         }
         report
             .heading("Causes, where the change is largest")
             .table(rows);
+        for (reason, figures) in unavailable(&causes) {
+            let text = format!("Unavailable: {}: {reason}.", figures.join(", "));
+            report.note(Note::Remark, text);
+        }
     }
 
     fn gaps(&self, report: &mut Report) {

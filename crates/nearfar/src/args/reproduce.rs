@@ -74,6 +74,8 @@ pub enum FigureName {
     MaoFig3b,
     /// A database beside loads of CXL memory, whose gain the model does not have.
     MaoFig5,
+    /// PageRank beside non-temporal stores to CXL memory.
+    MaoFig6,
     /// CPU quotas that give a victim its bandwidth back.
     MaoFig7,
     /// Quotas, frequency and bandwidth allocation.
@@ -103,6 +105,7 @@ pub enum InterplayFigure {
     Fig3a,
     Fig3b,
     Fig5,
+    Fig6,
     Fig7,
     Fig8,
 }
@@ -116,6 +119,7 @@ impl InterplayFigure {
             Self::Fig3a => "mao-fig3a",
             Self::Fig3b => "mao-fig3b",
             Self::Fig5 => "mao-fig5",
+            Self::Fig6 => "mao-fig6",
             Self::Fig7 => "mao-fig7",
             Self::Fig8 => "mao-fig8",
         }
@@ -131,6 +135,7 @@ impl FigureName {
             Self::MaoFig3a => Some(InterplayFigure::Fig3a),
             Self::MaoFig3b => Some(InterplayFigure::Fig3b),
             Self::MaoFig5 => Some(InterplayFigure::Fig5),
+            Self::MaoFig6 => Some(InterplayFigure::Fig6),
             Self::MaoFig7 => Some(InterplayFigure::Fig7),
             Self::MaoFig8 => Some(InterplayFigure::Fig8),
             _ => None,
@@ -153,6 +158,7 @@ impl FigureName {
             | Self::MaoFig3a
             | Self::MaoFig3b
             | Self::MaoFig5
+            | Self::MaoFig6
             | Self::MaoFig7
             | Self::MaoFig8 => Vec::new(),
             Self::Fig14 => vec![Figure::Fig14],

@@ -242,7 +242,7 @@ impl Causes {
             ]);
         }
         report.table(table);
-        let number = |title| Column::number(title, "ns", 1).kind(Kind::Modelled);
+        let number = |title| Column::number(title, "ns", 1);
         let columns = [
             Column::text("Whose"),
             Column::text("Run"),
@@ -251,7 +251,7 @@ impl Causes {
             number("Request table"),
             number("Link"),
             number("Device"),
-            Column::number("Entries held", "", 1).kind(Kind::Modelled),
+            Column::number("Entries held", "", 1),
             Column::number("Bandwidth", "GB/s", 2).kind(Kind::Modelled),
         ];
         let mut table = Table::new("Where a request is, in the mean", columns);

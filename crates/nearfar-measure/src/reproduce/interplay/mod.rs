@@ -9,6 +9,7 @@ mod chart;
 mod curves;
 mod matrix;
 mod metrics;
+mod ranked;
 mod regulators;
 mod system;
 

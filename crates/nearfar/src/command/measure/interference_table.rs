@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use nearfar_measure::Kind;
-use nearfar_measure::interference::{CauseChange, Effect, Figure, Ground, Matrix, Table};
-use nearfar_topology::Known;
+use nearfar_measure::interference::{
+    CauseChange, Effect, Figure, Ground, Matrix, Table, unavailable,
+};
 use nearfar_topology::units::Bytes;
 
 use crate::human::{BytesPerSecond, Elapsed};
@@ -65,26 +66,17 @@ pub fn causes(causes: &[CauseChange], out: &mut dyn Write) -> io::Result<()> {
         ("together", Align::Right),
         ("ratio", Align::Right),
     ]);
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for change in causes {
-        let number = |value: f64| format!("{value:.1} {}", change.unit);
-        let together = match &change.together {
-            Known::Value(value) => number(*value),
-            Known::Unavailable(reason) => {
-                match reasons.iter_mut().find(|(known, _)| known == reason) {
-                    Some((_, figures)) if figures.contains(&&*change.what) => {}
-                    Some((_, figures)) => figures.push(&change.what),
-                    None => reasons.push((reason, vec![&change.what])),
-                }
-                continue;
-            }
+        let Some(together) = change.together.get() else {
+            continue;
         };
+        let number = |value: f64| format!("{value:.1} {}", change.unit);
         grid.row([
             change.tested.clone(),
             change.beside.clone(),
             change.what.clone(),
             change.alone.map(number).unwrap_or_default(),
-            together,
+            number(together),
             change
                 .ratio()
                 .map_or_else(String::new, |ratio| format!("{ratio:.2}x")),
@@ -92,7 +84,8 @@ pub fn causes(causes: &[CauseChange], out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out)?;
     grid.write_page(out)?;
-    reasons.into_iter().try_for_each(|(reason, figures)| {
+    let mut reasons = unavailable(causes).into_iter();
+    reasons.try_for_each(|(reason, figures)| {
         writeln!(out, "unavailable: {}: {reason}", figures.join(", "))
     })
 }

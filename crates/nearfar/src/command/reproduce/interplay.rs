@@ -38,6 +38,7 @@ pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> 
             InterplayFigure::Fig3a => curves(CurvesFigure::Fig3a)?,
             InterplayFigure::Fig3b => curves(CurvesFigure::Fig3b)?,
             InterplayFigure::Fig5 => curves(CurvesFigure::Fig5)?,
+            InterplayFigure::Fig6 => curves(CurvesFigure::Fig6)?,
             InterplayFigure::Table3 => Outcome::Table(reproduce_interplay(|done, of| {
                 live.say(format!("mao-table3: {done} of {of} cells"));
             })?),
