@@ -10,6 +10,7 @@ use std::time::Duration;
 use nearfar_sql::engine::{Session, TransactionState};
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::{ReadyForQuery, TransactionStatus};
+use pgwire::messages::startup::ParameterStatus;
 use pgwire::tokio::server::MaybeTls;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -22,7 +23,7 @@ use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::login;
 use super::recent::Recent;
-use super::settings::Settings;
+use super::settings::SharedSettings;
 use super::simple::Known;
 use super::statement::Read;
 use crate::admission::{Place, Stranger};
@@ -45,7 +46,7 @@ pub struct Connection {
     pub reader: Reader<ReadHalf<MaybeTls>>,
     pub writer: Writer<WriteHalf<MaybeTls>>,
     pub session: Session,
-    pub settings: Settings,
+    pub settings: Arc<SharedSettings>,
     pub cancel: CancelKey,
     pub prepared: HashMap<String, Arc<Prepared>>,
     pub portals: HashMap<String, Portal>,
@@ -191,7 +192,9 @@ impl Connection {
             return incoming(next);
         }
         let in_transaction = self.session.transaction_state() != TransactionState::Idle;
-        let silence = self.settings.idle_timeout(in_transaction);
+        let silence = self
+            .settings
+            .read(|settings| settings.idle_timeout(in_transaction));
         let shared = Arc::clone(&self.shared);
         let silent = async {
             match silence {
@@ -266,6 +269,11 @@ impl Connection {
             TransactionState::Failed => TransactionStatus::Error,
         };
         self.is_unconfirmed = false;
+        for (name, value) in self.settings.take_untold() {
+            let status = ParameterStatus::new(name.to_owned(), value);
+            self.writer
+                .add(&PgWireBackendMessage::ParameterStatus(status))?;
+        }
         let ready = PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status));
         self.writer.add(&ready)?;
         Ok(self.writer.flush().await?)

@@ -283,7 +283,9 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::TooManySteps { .. } | SqlError::TooManyOperators { .. } => {
             state::STATEMENT_TOO_COMPLEX
         }
-        SqlError::FilesRefused { .. } => state::INSUFFICIENT_PRIVILEGE,
+        SqlError::FilesRefused { .. } | SqlError::SettingRefused { .. } => {
+            state::INSUFFICIENT_PRIVILEGE
+        }
         SqlError::UnknownPlacement { .. }
         | SqlError::ColumnPlacement { .. }
         | SqlError::UnknownOption { .. }

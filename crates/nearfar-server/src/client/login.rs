@@ -21,7 +21,7 @@ use super::failure::{Failure, state};
 use super::interrupt::{Ended, stopping};
 use super::recent::Recent;
 use super::session::begin_settings;
-use super::settings::Settings;
+use super::settings::{Settings, SharedSettings};
 use crate::admission::{Origin, Place};
 use crate::attention::Punctuality;
 use crate::auth::{ClientFirst, Exchange, Role, ScramError, TooMany, Users, random};
@@ -267,7 +267,7 @@ impl Login<'_> {
         );
         session.tell_places();
         let mut settings = Settings::new(&shared.options, &self.user(), is_read_only);
-        begin_settings(&mut settings, &session, &self.parameters).await?;
+        begin_settings(&mut settings, &session, &self.parameters)?;
         Ok((session, settings))
     }
 
@@ -301,6 +301,8 @@ impl Login<'_> {
         }
         self.writer.flush().await?;
         self.reader.allow(shared.options.max_message_bytes);
+        let settings = Arc::new(SharedSettings::new(settings));
+        session.add_settings(Arc::clone(&settings) as _);
         Ok(Connection {
             reader: self.reader,
             writer: self.writer,

@@ -1,5 +1,4 @@
-//! Statements about the session of which the connection keeps a part: its settings, and what was
-//! prepared by messages.
+//! Statements about the session of which the connection keeps a part: what was prepared by messages.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,6 @@ use nearfar_sql::sql::{SessionCommand, SqlError, Statement};
 
 use super::connection::Connection;
 use super::failure::{Failure, state};
-use super::interrupt::Ended;
 use super::settings::Settings;
 use super::statement::Outcome;
 
@@ -36,12 +34,10 @@ impl Connection {
     }
 
     /// Does to the connection what a statement, which has succeeded, has done to the session.
-    pub fn follow(&mut self, command: &SessionCommand) -> Result<(), Ended> {
+    pub fn follow(&mut self, command: &SessionCommand) {
         match command {
-            SessionCommand::ResetAll => self.reset_settings()?,
             SessionCommand::DeallocateAll => self.forget_prepared(),
             SessionCommand::DiscardAll => {
-                self.reset_settings()?;
                 self.forget_prepared();
                 self.portals.clear();
             }
@@ -49,20 +45,11 @@ impl Connection {
             | SessionCommand::SetIsolation { .. }
             | SessionCommand::SetConstraints { .. }
             | SessionCommand::Reset { .. }
+            | SessionCommand::ResetAll
             | SessionCommand::Deallocate { .. }
             | SessionCommand::DiscardTemporary
             | SessionCommand::Nothing { .. } => {}
         }
-        Ok(())
-    }
-
-    /// Gives all settings of the connection the values that they had at first, and tells the client
-    /// of those that it follows.
-    fn reset_settings(&mut self) -> Result<(), Failure> {
-        for name in self.settings.reset_all() {
-            self.report_setting(name)?;
-        }
-        Ok(())
     }
 
     /// Forgets all statements that have names.
@@ -94,7 +81,7 @@ pub fn already_prepared(name: &str) -> Failure {
 ///
 /// # Errors
 /// A setting of the store, or a time, that can't be so; a setting that the client may not set.
-pub async fn begin_settings(
+pub fn begin_settings(
     settings: &mut Settings,
     session: &Session,
     parameters: &BTreeMap<String, String>,
@@ -104,7 +91,7 @@ pub async fn begin_settings(
         ..failure
     };
     for (name, value) in settings.begin(parameters).map_err(fatal)? {
-        match session.set(&name, &value).await {
+        match session.set(&name, &value) {
             Ok(()) | Err(EngineError::Sql(SqlError::UnknownSetting { .. })) => {}
             Err(error) => return Err(fatal(Failure::of(&error, ""))),
         }

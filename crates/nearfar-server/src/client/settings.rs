@@ -1,19 +1,22 @@
 //! Settings of a connection that are the server's or that drivers set: `SET`, `SHOW` and `RESET` of
 //! them. All others are the store's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, Reset, Set, SetSessionAuthorizationParamKind, Statement as Ast, Value,
+    ContextModifier, Expr, Ident, ObjectName, Reset, Set, SetSessionAuthorizationParamKind,
+    Statement as Ast, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::failure::{Failure, state};
+use super::failure::Failure;
 use crate::catalog::{SERVER_VERSION, SERVER_VERSION_NUMBER};
 use crate::options::ServerOptions;
-use nearfar_sql::engine::milliseconds;
+use nearfar_sql::engine::{ClientSettings, milliseconds};
+use nearfar_sql::sql::SqlError;
+use parking_lot::Mutex;
 
 /// What may be done with a setting that means nothing here.
 #[derive(Clone, Copy)]
@@ -88,19 +91,21 @@ const REPORTED: [&str; 12] = [
 /// A statement about a setting of the server's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// `SET name = value`.
+    /// `SET [SESSION | LOCAL] name = value`, or `TO DEFAULT`.
     Set {
         /// The setting, in lower case.
         name: String,
-        /// The value, as text.
-        value: String,
+        /// The value, as text; none for the one that it had at first.
+        value: Option<String>,
+        /// Whether it ends with the transaction.
+        is_local: bool,
     },
     /// `SHOW name`.
     Show {
         /// The setting, in lower case.
         name: String,
     },
-    /// `RESET name`, or `SET name TO DEFAULT`.
+    /// `RESET name`.
     Reset {
         /// The setting, in lower case.
         name: String,
@@ -119,43 +124,7 @@ impl Command {
         }
         let mut parser = Parser::new(&PostgreSqlDialect {}).try_with_sql(sql).ok()?;
         let command = match parser.parse_statement().ok()? {
-            Ast::Set(Set::SingleAssignment {
-                variable, values, ..
-            }) => {
-                let name = simple_name(&variable)?;
-                match text(&values)? {
-                    value if value.eq_ignore_ascii_case("default") => Self::Reset { name },
-                    value => Self::Set { name, value },
-                }
-            }
-            Ast::Set(Set::SetSessionAuthorization(authorization)) => {
-                let name = SESSION_AUTHORIZATION.to_owned();
-                match authorization.kind {
-                    SetSessionAuthorizationParamKind::Default => Self::Reset { name },
-                    SetSessionAuthorizationParamKind::User(user) => Self::Set {
-                        name,
-                        value: user.value,
-                    },
-                }
-            }
-            Ast::Set(Set::SetRole { role_name, .. }) => {
-                let name = "role".to_owned();
-                match role_name {
-                    None => Self::Reset { name },
-                    Some(role) => Self::Set {
-                        name,
-                        value: role.value,
-                    },
-                }
-            }
-            Ast::Set(Set::SetNames { charset_name, .. }) => Self::Set {
-                name: "client_encoding".to_owned(),
-                value: charset_name.value,
-            },
-            Ast::Set(Set::SetTimeZone { value, .. }) => Self::Set {
-                name: "timezone".to_owned(),
-                value: text(&[value])?,
-            },
+            Ast::Set(set) => Self::of_set(set)?,
             Ast::ShowVariable { variable } => Self::Show {
                 name: shown_name(&variable)?,
             },
@@ -171,6 +140,56 @@ impl Command {
             matches!(&command, Self::Show { name } if OF_STORE.contains(&name.as_str()));
         let (Self::Set { name, .. } | Self::Show { name } | Self::Reset { name }) = &command;
         (is_shown_here || find(name).is_some()).then_some(command)
+    }
+
+    /// The command that a `SET` is.
+    fn of_set(set: Set) -> Option<Self> {
+        let (name, value, scope) = match set {
+            Set::SingleAssignment {
+                variable,
+                values,
+                scope,
+                ..
+            } => {
+                let value = text(&values)?;
+                let is_default = value.eq_ignore_ascii_case("default");
+                let value = Some(value).filter(|_| !is_default);
+                (simple_name(&variable)?, value, scope)
+            }
+            Set::SetSessionAuthorization(authorization) => {
+                let name = SESSION_AUTHORIZATION.to_owned();
+                match authorization.kind {
+                    SetSessionAuthorizationParamKind::Default => (name, None, None),
+                    SetSessionAuthorizationParamKind::User(user) => (name, Some(user.value), None),
+                }
+            }
+            Set::SetRole {
+                role_name,
+                context_modifier,
+            } => {
+                let role = role_name.map(|role| role.value);
+                ("role".to_owned(), role, context_modifier)
+            }
+            Set::SetNames { charset_name, .. } => {
+                let name = "client_encoding".to_owned();
+                (name, Some(charset_name.value), None)
+            }
+            Set::SetTimeZone { local, value } => {
+                let value = text(&[value])?;
+                let is_default = ["default", "local"]
+                    .iter()
+                    .any(|word| value.eq_ignore_ascii_case(word));
+                let value = Some(value).filter(|_| !is_default);
+                let scope = local.then_some(ContextModifier::Local);
+                ("timezone".to_owned(), value, scope)
+            }
+            _ => return None,
+        };
+        Some(Self::Set {
+            name,
+            value,
+            is_local: scope == Some(ContextModifier::Local),
+        })
     }
 }
 
@@ -217,6 +236,65 @@ fn text(values: &[Expr]) -> Option<String> {
 pub struct Settings {
     defaults: BTreeMap<&'static str, String>,
     values: BTreeMap<&'static str, String>,
+    /// Those that were set since the client was last told of any.
+    untold: BTreeSet<&'static str>,
+    /// What it was told, by the names that it knows.
+    told: BTreeMap<&'static str, String>,
+}
+
+/// The settings of one connection, which its session has among its own.
+#[derive(Debug)]
+pub struct SharedSettings {
+    settings: Mutex<Settings>,
+}
+
+impl SharedSettings {
+    /// These settings, of which the client is told all.
+    pub fn new(mut settings: Settings) -> Self {
+        settings.untold.clear();
+        let told = settings.reported();
+        settings.told = told.map(|(name, value)| (name, value.to_owned())).collect();
+        Self {
+            settings: Mutex::new(settings),
+        }
+    }
+
+    /// Reads them.
+    pub fn read<T>(&self, read: impl FnOnce(&Settings) -> T) -> T {
+        read(&self.settings.lock())
+    }
+
+    /// What the client has to be told, by the names that it knows.
+    pub fn take_untold(&self) -> Vec<(&'static str, String)> {
+        let mut settings = self.settings.lock();
+        match settings.untold.is_empty() {
+            true => Vec::new(),
+            false => settings.take_untold(),
+        }
+    }
+}
+
+impl ClientSettings for SharedSettings {
+    fn get(&self, name: &str) -> Option<String> {
+        // What transactions read is known to the session.
+        find(name).filter(|_| name != TRANSACTION_ISOLATION)?;
+        Some(self.settings.lock().get(name).to_owned())
+    }
+
+    fn set(&self, name: &str, value: Option<&str>) -> Result<(), SqlError> {
+        let mut settings = self.settings.lock();
+        match value {
+            Some(value) => settings.set(name, value),
+            None => {
+                settings.reset(name);
+                Ok(())
+            }
+        }
+    }
+
+    fn changed(&self) -> Vec<&'static str> {
+        self.settings.lock().changed()
+    }
 }
 
 impl Settings {
@@ -245,6 +323,8 @@ impl Settings {
         Self {
             values: defaults.clone(),
             defaults,
+            untold: BTreeSet::new(),
+            told: BTreeMap::new(),
         }
     }
 
@@ -277,7 +357,7 @@ impl Settings {
     fn begin_with(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let set = self.set(name, value);
         match find(name) {
-            Some((_, _, Rule::Time)) => set,
+            Some((_, _, Rule::Time)) => set.map_err(|error| Failure::of(&error.into(), "")),
             _ => Ok(()),
         }
     }
@@ -286,13 +366,16 @@ impl Settings {
     ///
     /// # Errors
     /// A value that it can't have.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), SqlError> {
         let Some((name, fixed, rule)) = find(name) else {
             return Ok(());
         };
         let refuse = |allowed: &str| {
-            let message = format!("setting `{name}` can't be `{value}`: {allowed}");
-            Err(Failure::new(state::INVALID_PARAMETER_VALUE, message))
+            Err(SqlError::SettingValue {
+                name: (*name).to_owned(),
+                value: value.to_owned(),
+                allowed: allowed.to_owned(),
+            })
         };
         let value = match rule {
             Rule::Any if value.len() > VALUE_BYTES_MAX => {
@@ -306,32 +389,54 @@ impl Settings {
             },
             Rule::Own if self.is_own(value) => return Ok(()),
             Rule::Own => {
-                let message = format!("permission denied to set {name} to \"{value}\"");
-                return Err(Failure::new(state::INSUFFICIENT_PRIVILEGE, message));
+                return Err(SqlError::SettingRefused {
+                    name: (*name).to_owned(),
+                    value: value.to_owned(),
+                });
             }
             Rule::Fixed if is_same(name, fixed, value, &self.defaults[name]) => return Ok(()),
             Rule::Fixed => return refuse(&format!("it is always `{}`", self.defaults[name])),
         };
-        self.values.insert(name, value);
+        self.put(name, value);
         Ok(())
+    }
+
+    fn put(&mut self, name: &'static str, value: String) {
+        if self.values.get(name) != Some(&value) {
+            self.untold.insert(name);
+            self.values.insert(name, value);
+        }
     }
 
     /// Gives a setting the value that it had at first.
     pub fn reset(&mut self, name: &str) {
         if let Some((name, ..)) = find(name) {
-            self.values.insert(name, self.defaults[name].clone());
+            self.put(name, self.defaults[name].clone());
         }
     }
 
-    /// Gives all settings the values that they had at first; the names of those that had another.
-    pub fn reset_all(&mut self) -> Vec<&'static str> {
-        let changed = self.defaults.iter().filter(|(name, value)| {
-            let is = self.values.get(*name);
-            is != Some(*value)
+    /// The names of those that have another value than at first.
+    pub fn changed(&self) -> Vec<&'static str> {
+        let changed = self
+            .defaults
+            .iter()
+            .filter(|(name, value)| self.values.get(*name) != Some(*value));
+        changed.map(|(name, _)| *name).collect()
+    }
+
+    /// What clients follow and has another value than they were told last, by the names that they know.
+    pub fn take_untold(&mut self) -> Vec<(&'static str, String)> {
+        let set = std::mem::take(&mut self.untold);
+        let followed = self.reported();
+        let untold = followed.filter(|(name, value)| {
+            let is_set = set.contains(name.to_lowercase().as_str());
+            is_set && self.told.get(name).is_none_or(|told| told != value)
         });
-        let changed = changed.map(|(name, _)| *name).collect();
-        self.values = self.defaults.clone();
-        changed
+        let untold: Vec<(&'static str, String)> = untold
+            .map(|(name, value)| (name, value.to_owned()))
+            .collect();
+        self.told.extend(untold.iter().cloned());
+        untold
     }
 
     /// Whether a name is that of the user, or of none.
@@ -411,8 +516,11 @@ mod tests {
     use super::*;
 
     fn set(name: &str, value: &str) -> Option<Command> {
-        let (name, value) = (name.to_owned(), value.to_owned());
-        Some(Command::Set { name, value })
+        Some(Command::Set {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            is_local: false,
+        })
     }
 
     #[test]
@@ -426,6 +534,14 @@ mod tests {
             set("statement_timeout", "5s")
         );
         let name = "statement_timeout".to_owned();
+        assert_eq!(
+            Command::read("SET LOCAL statement_timeout TO DEFAULT"),
+            Some(Command::Set {
+                name: name.clone(),
+                value: None,
+                is_local: true
+            })
+        );
         assert_eq!(
             Command::read("RESET statement_timeout"),
             Some(Command::Reset { name })
@@ -462,7 +578,8 @@ mod tests {
             .set("standard_conforming_strings", "true")
             .expect("the same");
         for (name, value) in [("client_encoding", "LATIN1"), ("statement_timeout", "soon")] {
-            assert_eq!(settings.set(name, value).map_err(|f| f.code), Err("22023"));
+            let refused = settings.set(name, value);
+            assert!(matches!(refused, Err(SqlError::SettingValue { .. })));
         }
         let parameters = BTreeMap::from([
             ("options".to_owned(), "-c statement_timeout=7s".to_owned()),
@@ -476,9 +593,13 @@ mod tests {
                 .any(|told| told == ("application_name", "psql"))
         );
         assert_eq!(
-            settings.reset_all(),
+            settings.changed(),
             ["application_name", "statement_timeout"]
         );
+        let untold = settings.take_untold();
+        assert_eq!(untold, [("application_name", "psql".to_owned())]);
+        assert!(settings.take_untold().is_empty());
+        settings.reset("statement_timeout");
         assert_eq!(settings.statement_timeout(), Some(Duration::from_secs(60)));
     }
 
@@ -513,8 +634,8 @@ mod tests {
             settings.set(name, value).expect("the same");
         }
         for name in ["role", SESSION_AUTHORIZATION] {
-            let refused = settings.set(name, "bob").map_err(|failure| failure.code);
-            assert_eq!(refused, Err("42501"));
+            let refused = settings.set(name, "bob");
+            assert!(matches!(refused, Err(SqlError::SettingRefused { .. })));
         }
     }
 }

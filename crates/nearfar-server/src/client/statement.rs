@@ -11,12 +11,11 @@ use nearfar_sql::engine::{
     CommandTag, Interrupt, RowStream, StatementResult, TransactionState, isolation_name,
 };
 use nearfar_sql::error::EngineError;
-use nearfar_sql::sql::{ClientCopy, Statement};
+use nearfar_sql::sql::{ClientCopy, SessionCommand, Statement};
 use nearfar_table::transaction::CommitGate;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
-use pgwire::messages::startup::ParameterStatus;
 use tokio::io::AsyncWrite;
 use tokio::time::Instant;
 
@@ -26,7 +25,7 @@ use super::failure::{Failure, state, warning};
 use super::interrupt::{Ended, stopping, until_interrupted};
 use super::rows::{Columns, Rows};
 use super::running::Running;
-use super::settings::{Command, OF_STORE, TRANSACTION_ISOLATION};
+use super::settings::{Command, OF_STORE, Settings, TRANSACTION_ISOLATION};
 use crate::wire::Writer;
 
 /// The format of values that are text.
@@ -241,7 +240,10 @@ impl Connection {
             StatementResult::Command(tag) => {
                 self.note(&tag, before)?;
                 if let Some(command) = command {
-                    self.follow(&command)?;
+                    if let SessionCommand::Set { is_local, .. } = command {
+                        self.note_local(is_local)?;
+                    }
+                    self.follow(&command);
                 }
                 Outcome::Done(tag)
             }
@@ -299,7 +301,7 @@ impl Connection {
 
     /// By when a statement that begins now must be done.
     pub fn deadline(&self) -> Option<Instant> {
-        let timeout = self.settings.statement_timeout();
+        let timeout = self.settings.read(Settings::statement_timeout);
         timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
@@ -366,19 +368,29 @@ impl Connection {
             })
         };
         match command {
-            Command::Set { name, value } if name == TRANSACTION_ISOLATION => {
-                let set = self.session.set_isolation(value);
-                set.map_err(|error| Failure::of(&error, ""))?;
+            Command::Set { name, value, .. } if name == TRANSACTION_ISOLATION => {
+                if let Some(level) = value {
+                    let set = self.session.set_isolation(level);
+                    set.map_err(|error| Failure::of(&error, ""))?;
+                }
                 Ok(done("SET"))
             }
-            Command::Set { name, value } => {
-                self.settings.set(name, value)?;
-                self.report_setting(name)?;
+            Command::Reset { name } if name == TRANSACTION_ISOLATION => Ok(done("RESET")),
+            Command::Set {
+                name,
+                value,
+                is_local,
+            } => {
+                let set = self
+                    .session
+                    .set_of_client(name, value.as_deref(), *is_local);
+                set.map_err(|error| Failure::of(&error, ""))?;
+                self.note_local(*is_local)?;
                 Ok(done("SET"))
             }
             Command::Reset { name } => {
-                self.settings.reset(name);
-                self.report_setting(name)?;
+                let reset = self.session.set_of_client(name, None, false);
+                reset.map_err(|error| Failure::of(&error, ""))?;
                 Ok(done("RESET"))
             }
             Command::Show { name } => {
@@ -387,7 +399,7 @@ impl Connection {
                     name if OF_STORE.contains(&name) => {
                         self.session.own_setting(name).unwrap_or_default()
                     }
-                    name => self.settings.get(name).to_owned(),
+                    name => self.settings.read(|settings| settings.get(name).to_owned()),
                 };
                 let values = StringArray::from(vec![value]);
                 let batch = RecordBatch::try_from_iter([(name.as_str(), Arc::new(values) as _)]);
@@ -405,22 +417,16 @@ impl Connection {
         }
     }
 
-    /// Tells the client of a setting that clients follow.
-    pub fn report_setting(&mut self, name: &str) -> Result<(), Failure> {
-        let told = self
-            .settings
-            .reported()
-            .find(|(told, _)| told.eq_ignore_ascii_case(name));
-        if let Some((name, value)) = told {
-            let status = ParameterStatus::new(name.to_owned(), value.to_owned());
-            let added = self
-                .writer
-                .add(&PgWireBackendMessage::ParameterStatus(status));
-            added.map_err(|_| {
-                Failure::new(state::PROGRAM_LIMIT_EXCEEDED, "the value is too long")
-            })?;
+    /// Warns of a setting for the transaction only, where there is none.
+    fn note_local(&mut self, is_local: bool) -> Result<(), Failure> {
+        if !is_local || self.session.transaction_state() != TransactionState::Idle {
+            return Ok(());
         }
-        Ok(())
+        let message = "SET LOCAL can only be used in transaction blocks";
+        let added = self
+            .writer
+            .add(&warning(state::WARNING_NO_TRANSACTION, message));
+        added.map_err(|error| Failure::new(state::INTERNAL_ERROR, error.to_string()))
     }
 
     /// Warns of what PostgreSQL warns of.

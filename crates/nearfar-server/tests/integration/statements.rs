@@ -575,3 +575,89 @@ async fn definitions_are_committed_by_a_server_in_memory() {
     let never = other.batch_execute("SELECT * FROM never").await;
     assert_eq!(code(never), "42P01");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_undo_settings_of_the_server_and_tell_the_client() {
+    let server = start().await;
+    let mut stream = server.raw();
+    stream.write_all(&startup()).expect("sent");
+    read_until(&mut stream, b'Z');
+    let mut ask = |sql: &str| {
+        let text = [sql.as_bytes(), b"\0"].concat();
+        stream.write_all(&message(b'Q', &text)).expect("sent");
+        let answers = read_until(&mut stream, b'Z').into_iter();
+        let told = answers.filter(|(kind, _)| b"SEN".contains(kind));
+        let told = told.map(|(kind, body)| {
+            let text = String::from_utf8_lossy(&body).replace('\0', " ");
+            format!("{} {}", char::from(kind), text.trim())
+        });
+        told.collect::<Vec<_>>()
+    };
+    let named = |name: &str| vec![format!("S application_name {name}").trim().to_owned()];
+    assert_eq!(ask("SET application_name = 'a'"), named("a"));
+    assert_eq!(ask("SET application_name = 'a'"), [""; 0]);
+    ask("BEGIN");
+    assert_eq!(ask("SET application_name = 'b'"), named("b"));
+    assert_eq!(
+        ask("SAVEPOINT s; SET LOCAL application_name = 'c'"),
+        named("c")
+    );
+    assert_eq!(ask("ROLLBACK TO s"), named("b"));
+    assert_eq!(ask("ROLLBACK"), named("a"));
+    ask("BEGIN; SET LOCAL application_name = 'd'");
+    assert!(ask("SELECT nothing")[0].starts_with("E "));
+    assert_eq!(ask("COMMIT"), named("a"));
+    let set = "SELECT set_config('application_name', 'e', true)";
+    assert_eq!(ask(&format!("BEGIN; {set}")), named("e"));
+    assert_eq!(ask("COMMIT"), named("a"));
+    let warned = ask("SET LOCAL application_name = 'f'");
+    assert!(
+        warned.len() == 1 && warned[0].contains("25P01"),
+        "{warned:?}"
+    );
+    assert!(ask("SET LOCAL lock_timeout = 5")[0].contains("25P01"));
+    assert_eq!(ask("BEGIN; RESET ALL; ROLLBACK"), [""; 0]);
+    assert_eq!(ask("RESET ALL"), named(""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_a_transaction_ends_with_it() {
+    let server = start().await;
+    let client = server.client().await;
+    let shown = async || {
+        let rows = client.simple_query("SHOW statement_timeout").await;
+        let by_function = "SELECT current_setting('statement_timeout')";
+        let again = client.simple_query(by_function).await.expect("shown");
+        let shown = values(&rows.expect("shown"));
+        assert_eq!(shown, values(&again));
+        shown[0].clone()
+    };
+    let set = "BEGIN; SET LOCAL statement_timeout = 200";
+    client.batch_execute(set).await.expect("set");
+    assert_eq!(shown().await, "200ms");
+    assert_eq!(
+        code(client.simple_query(crate::support::LONG).await),
+        "57014"
+    );
+    client.batch_execute("ROLLBACK").await.expect("undone");
+    assert_eq!(shown().await, "0");
+    for (wrong, expected) in [
+        (
+            "SELECT set_config('client_encoding', 'LATIN1', false)",
+            "22023",
+        ),
+        ("SELECT set_config('role', 'bob', false)", "42501"),
+        ("SELECT set_config('nothing', '1', false)", "42704"),
+        ("SELECT current_setting('nothing')", "42704"),
+        ("SELECT set_config('merge_rows', '1', false)", "55P02"),
+    ] {
+        assert_eq!(code(client.simple_query(wrong).await), expected, "{wrong}");
+    }
+    let prepared = client.prepare("SELECT set_config($1, $2, false)").await;
+    let prepared = prepared.expect("prepared");
+    let row = client
+        .query_one(&prepared, &[&"statement_timeout", &"5s"])
+        .await;
+    assert_eq!(row.expect("set").get::<_, &str>(0), "5000ms");
+    assert_eq!(shown().await, "5000ms");
+}

@@ -27,6 +27,7 @@ mod slicing;
 mod spill;
 mod stream;
 mod system;
+mod variables;
 pub mod wire;
 mod yielding;
 
@@ -51,6 +52,7 @@ pub use sequences::sequence_of;
 pub use session::Session;
 use spill::SpillFolder;
 pub use stream::{CommandTag, RowStream, StatementResult};
+pub use variables::ClientSettings;
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use nearfar_memory::{MemorySystem, RegionOptions, TierId};

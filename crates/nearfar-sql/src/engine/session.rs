@@ -29,6 +29,7 @@ use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
 use super::system::SystemTables;
+use super::variables::{ClientSettings, Variables};
 use super::wire::{shippable_rules, wired_functions};
 use super::yielding::YIELDING_JOINS;
 use crate::error::EngineError;
@@ -40,7 +41,7 @@ use crate::optimize::{
     undivided_rules,
 };
 use crate::scan::Routing;
-use crate::settings::{Settings, library_values};
+use crate::settings::Settings;
 use crate::sql::{SqlError, Statement, statements};
 use crate::values::{self, ValuePlanner};
 use nearfar_table::table::Table;
@@ -85,8 +86,8 @@ pub struct Session {
     pub(super) open: Arc<Mutex<Option<Arc<Transaction>>>>,
     /// What the commit of the statement has to pass that runs in this clone.
     pub(super) gate: Arc<CommitGate>,
-    /// What settings of the library were at first.
-    pub(super) library_defaults: Arc<BTreeMap<&'static str, Option<String>>>,
+    /// Its settings by their names.
+    pub(super) variables: Arc<Variables>,
     /// The statements that `PREPARE` has prepared, by name, with the memory that their plans take.
     pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
 }
@@ -130,7 +131,6 @@ impl Session {
         if let Some(distribution) = &distribution {
             config.set_extension(Arc::new(Routing(Arc::clone(distribution) as _)));
         }
-        let library_defaults = Arc::new(library_values(config.options()));
         let mut state = planning_state(&engine, config, distribution.as_ref());
         if let Err(error) = datafusion_functions_json::register_all(&mut state) {
             tracing::warn!(%error, "functions of JSON are missing");
@@ -148,6 +148,10 @@ impl Session {
         let tables = Arc::new(tables);
         let given = Arc::default();
         for function in sequences::functions(&engine, &tables, &given) {
+            context.register_udf(function);
+        }
+        let variables = Arc::new(Variables::new(&context, engine.threads()));
+        for function in variables.functions() {
             context.register_udf(function);
         }
         let system = Arc::new(SystemTables::new(&engine, &tables));
@@ -176,7 +180,7 @@ impl Session {
             distribution,
             open,
             gate: Arc::default(),
-            library_defaults,
+            variables,
             prepared: Arc::default(),
         }
     }
@@ -222,6 +226,12 @@ impl Session {
     /// Adds a schema that only this session sees, such as one that a protocol's clients look for.
     pub fn add_schema(&self, name: &str, schema: Arc<dyn SchemaProvider>) {
         self.catalog.add_own(name, schema);
+    }
+
+    /// Has the settings of a client, such as those of a protocol, be among the session's, from now on: they are set,
+    /// shown and undone with transactions as those of the engine are. A session has one client.
+    pub fn add_settings(&self, settings: Arc<dyn ClientSettings>) {
+        self.variables.add_client(settings);
     }
 
     /// Makes `table` known under its name, to all sessions.

@@ -524,6 +524,14 @@ pub enum SqlError {
         /// What it can be.
         allowed: String,
     },
+    /// A setting that may not have this value, for this client.
+    #[error("permission denied to set {name} to \"{value}\"")]
+    SettingRefused {
+        /// The setting.
+        name: String,
+        /// The value given.
+        value: String,
+    },
     /// A regular expression that can't be compiled, or is too large when it is.
     #[error("invalid regular expression: {reason}")]
     Pattern {

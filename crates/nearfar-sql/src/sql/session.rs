@@ -1,8 +1,8 @@
 //! Statements about the session itself: its settings, and what it has prepared and made for itself.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Set, SetSessionAuthorizationParamKind, Statement as Ast, TransactionMode,
-    UnaryOperator, Value,
+    ContextModifier, Expr, ObjectName, Set, SetSessionAuthorizationParamKind, Statement as Ast,
+    TransactionMode, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -19,13 +19,14 @@ use nearfar_table::transaction::Isolation;
 /// A statement about the session itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionCommand {
-    /// `SET name = value`, with `SESSION` or `LOCAL`, which mean the same as nothing: settings are
-    /// the session's, whatever becomes of its transaction.
+    /// `SET [SESSION | LOCAL] name = value`, or `TO DEFAULT`.
     Set {
         /// The setting, in lower case, its parts joined by periods.
         name: String,
-        /// The value, as text.
-        value: String,
+        /// The value, as text; none for the one that it had at first.
+        value: Option<String>,
+        /// Whether it ends with the transaction.
+        is_local: bool,
     },
     /// `SET TRANSACTION ISOLATION LEVEL`: of the transaction that is open.
     SetIsolation {
@@ -37,7 +38,7 @@ pub enum SessionCommand {
         /// Whether at its end.
         is_deferred: bool,
     },
-    /// `RESET name`, or `SET name TO DEFAULT`.
+    /// `RESET name`.
     Reset {
         /// The setting, as above.
         name: String,
@@ -218,14 +219,19 @@ fn parse_set(tokens: &[TokenWithSpan]) -> Result<Option<SessionCommand>, SqlErro
     };
     Ok(match set {
         Set::SingleAssignment {
-            variable, values, ..
+            scope,
+            variable,
+            values,
+            ..
         } => {
             let name = joined(&variable).ok_or_else(|| wrong("a setting", tokens))?;
+            let is_local = scope == Some(ContextModifier::Local);
             Some(match setting_value(&values) {
-                Some(value) if is_default(&values) || value.is_empty() => {
-                    SessionCommand::Reset { name }
-                }
-                Some(value) => SessionCommand::Set { name, value },
+                Some(value) => SessionCommand::Set {
+                    name,
+                    value: Some(value).filter(|text| !is_default(&values) && !text.is_empty()),
+                    is_local,
+                },
                 None => {
                     return Err(SqlError::SettingValue {
                         name,
@@ -235,15 +241,15 @@ fn parse_set(tokens: &[TokenWithSpan]) -> Result<Option<SessionCommand>, SqlErro
                 }
             })
         }
-        Set::SetTimeZone { value, .. } => {
+        Set::SetTimeZone { local, value } => {
             let (name, values) = ("timezone".to_owned(), [value]);
-            let is_local = matches!(&values[..], [Expr::Identifier(word)]
+            let is_word_local = matches!(&values[..], [Expr::Identifier(word)]
                 if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("local"));
-            match setting_value(&values) {
-                Some(_) if is_local || is_default(&values) => Some(SessionCommand::Reset { name }),
-                Some(value) => Some(SessionCommand::Set { name, value }),
-                None => None,
-            }
+            setting_value(&values).map(|value| SessionCommand::Set {
+                name,
+                value: Some(value).filter(|_| !is_word_local && !is_default(&values)),
+                is_local: local,
+            })
         }
         Set::SetSessionAuthorization(authorization)
             if matches!(
@@ -278,7 +284,8 @@ fn characteristics(
         )),
         (Some(isolation), true) => Ok(SessionCommand::Set {
             name: DEFAULT_ISOLATION.to_owned(),
-            value: isolation_name(isolation).to_owned(),
+            value: Some(isolation_name(isolation).to_owned()),
+            is_local: false,
         }),
         (Some(isolation), false) => Ok(SessionCommand::SetIsolation { isolation }),
         (None, _) => Ok(nothing("SET")),
@@ -338,8 +345,27 @@ mod tests {
     }
 
     fn set(name: &str, value: &str) -> SessionCommand {
-        let (name, value) = (name.to_owned(), value.to_owned());
-        SessionCommand::Set { name, value }
+        SessionCommand::Set {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            is_local: false,
+        }
+    }
+
+    fn local(name: &str, value: Option<&str>) -> SessionCommand {
+        SessionCommand::Set {
+            name: name.to_owned(),
+            value: value.map(str::to_owned),
+            is_local: true,
+        }
+    }
+
+    fn default(name: &str) -> SessionCommand {
+        SessionCommand::Set {
+            name: name.to_owned(),
+            value: None,
+            is_local: false,
+        }
     }
 
     fn reset(name: &str) -> SessionCommand {
@@ -352,14 +378,16 @@ mod tests {
         for (sql, expected) in [
             ("SET a = 1", set("a", "1")),
             ("set session A to B", set("a", "b")),
-            ("SET LOCAL x.Y = 'Text'", set("x.y", "Text")),
+            ("SET LOCAL x.Y = 'Text'", local("x.y", Some("Text"))),
+            ("set local a to default", local("a", None)),
+            ("SET LOCAL TIME ZONE 'UTC'", local("timezone", Some("UTC"))),
             ("SET \"x.y\" = -1", set("x.y", "-1")),
             ("SET \"x\".\"Y\" = on", set("x.y", "on")),
-            ("SET a TO DEFAULT", reset("a")),
+            ("SET a TO DEFAULT", default("a")),
             ("SET a = b, c", set("a", "b, c")),
             ("SET SESSION a TO b, 'C'", set("a", "b, C")),
             ("SET TIME ZONE 'UTC'", set("timezone", "UTC")),
-            ("SET TIME ZONE LOCAL", reset("timezone")),
+            ("SET TIME ZONE LOCAL", default("timezone")),
             ("RESET a", reset("a")),
             ("RESET X.\"y\"", reset("x.y")),
             ("RESET TIME ZONE", reset("timezone")),

@@ -221,7 +221,6 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
                 "PREPARE n AS SET log_sync = off",
                 "PREPARE n AS SET datafusion.runtime.temp_directory = '/'",
                 "EXPLAIN SET merge_rows = 7",
-                "SELECT set_config('nearfar.merge_rows', '7', false)",
                 "SET merge_rows = 7, merge_bytes = never",
                 "SET (merge_rows, merge_bytes) = (7, 7)",
                 "ALTER SYSTEM SET merge_rows = 7",

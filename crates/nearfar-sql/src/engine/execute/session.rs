@@ -1,8 +1,6 @@
 //! Statements about the session itself: settings, prepared statements, and `DISCARD`.
 
-use datafusion::logical_expr::{
-    Deallocate, LogicalPlan, ResetVariable, SetVariable, Statement as Planned,
-};
+use datafusion::logical_expr::{Deallocate, LogicalPlan, Statement as Planned};
 use std::sync::Arc;
 
 use super::access::of_setting;
@@ -11,9 +9,9 @@ use super::transaction::alone;
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
-use crate::settings::{Given, Known, Scope, all_settings, library_values};
+use crate::settings::Known;
 use crate::sql::{SessionCommand, SqlError};
-use nearfar_table::transaction::Transaction;
+use nearfar_table::transaction::{Transaction, TransactionError};
 
 /// Statements that a session may have prepared with `PREPARE`.
 pub const PREPARED_MAX: usize = 10_000;
@@ -24,11 +22,29 @@ impl Session {
     /// # Errors
     /// [`SqlError::UnknownSetting`] and [`SqlError::FixedSetting`]; a value that the setting can't
     /// have; a setting of all sessions, where the session may not write.
-    pub async fn set(&self, name: &str, value: &str) -> Result<(), EngineError> {
+    pub fn set(&self, name: &str, value: &str) -> Result<(), EngineError> {
         let transaction = self.current_transaction()?;
         let name = name.to_lowercase();
         self.check(&transaction, of_setting(&name)?)?;
-        self.set_setting(&name, Some(value)).await
+        self.variables.set(&name, Some(value), false)
+    }
+
+    /// Sets a setting of the client's, or with none resets it, as `SET [LOCAL]` does.
+    ///
+    /// # Errors
+    /// A value that the setting can't have; a transaction that has failed.
+    pub fn set_of_client(
+        &self,
+        name: &str,
+        value: Option<&str>,
+        is_local: bool,
+    ) -> Result<(), EngineError> {
+        if let Some(transaction) = self.open.lock().as_ref()
+            && transaction.has_failed()
+        {
+            return Err(TransactionError::Failed.into());
+        }
+        self.variables.set(name, value, is_local)
     }
 
     /// The value of a setting of Nearfar, as text; none where there is no such setting.
@@ -45,8 +61,12 @@ impl Session {
         command: &SessionCommand,
     ) -> Result<StatementResult, EngineError> {
         match command {
-            SessionCommand::Set { name, value } => {
-                self.set_setting(name, Some(value)).await?;
+            SessionCommand::Set {
+                name,
+                value,
+                is_local,
+            } => {
+                self.variables.set(name, value.as_deref(), *is_local)?;
                 Ok(done("SET"))
             }
             SessionCommand::SetIsolation { isolation } => {
@@ -59,11 +79,11 @@ impl Session {
                 Ok(done("SET CONSTRAINTS"))
             }
             SessionCommand::Reset { name } => {
-                self.set_setting(name, None).await?;
+                self.variables.set(name, None, false)?;
                 Ok(done("RESET"))
             }
             SessionCommand::ResetAll => {
-                self.reset_all().await?;
+                self.variables.reset_all()?;
                 Ok(done("RESET"))
             }
             SessionCommand::Deallocate { name } => {
@@ -76,7 +96,7 @@ impl Session {
             }
             SessionCommand::DiscardAll => {
                 alone(transaction, "DISCARD ALL")?;
-                self.reset_all().await?;
+                self.variables.reset_all()?;
                 self.deallocate_all().await?;
                 self.drop_temporary();
                 Ok(done("DISCARD ALL"))
@@ -88,60 +108,6 @@ impl Session {
             }
             SessionCommand::Nothing { tag } => Ok(done(tag)),
         }
-    }
-
-    /// Gives a setting a value, or the one that it had at first; the right to is checked before.
-    async fn set_setting(&self, name: &str, value: Option<&str>) -> Result<(), EngineError> {
-        match Known::find(name)? {
-            Known::Own(setting) => {
-                let state = self.context().state_ref();
-                let mut state = state.write();
-                let options = state.config_mut().options_mut();
-                let name = format!("nearfar.{}", setting.name);
-                Ok(options.set(&name, value.unwrap_or_default())?)
-            }
-            Known::Library(setting) => {
-                let name = setting.name;
-                let value = match value {
-                    Some(text) => {
-                        let given = Given { name, text };
-                        Some(setting.allowed.check(&given, self.engine().threads())?)
-                    }
-                    None => self.library_defaults.get(name).cloned().flatten(),
-                };
-                self.set_of_library(name, value).await
-            }
-        }
-    }
-
-    /// Has DataFusion set a setting, which makes the functions known anew that read it.
-    async fn set_of_library(&self, name: &str, value: Option<String>) -> Result<(), EngineError> {
-        let variable = name.to_owned();
-        let plan = match value {
-            Some(value) => Planned::SetVariable(SetVariable { variable, value }),
-            None => Planned::ResetVariable(ResetVariable { variable }),
-        };
-        let plan = LogicalPlan::Statement(plan);
-        self.context().execute_logical_plan(plan).await?;
-        Ok(())
-    }
-
-    /// Gives all settings that are the session's own the values that they had at first. Those of all
-    /// sessions stay as they are: drivers and poolers send this by themselves.
-    async fn reset_all(&self) -> Result<(), EngineError> {
-        let own = all_settings().filter(|setting| setting.scope == Scope::Session);
-        for setting in own {
-            self.set_setting(setting.name, None).await?;
-        }
-        let values = library_values(self.context().state_ref().read().config_options());
-        let is_first = |name, value| self.library_defaults.get(name) == Some(value);
-        for (name, _) in values
-            .iter()
-            .filter(|(name, value)| !is_first(**name, *value))
-        {
-            self.set_setting(name, None).await?;
-        }
-        Ok(())
     }
 
     /// Whether `PREPARE` has prepared a statement of this name.

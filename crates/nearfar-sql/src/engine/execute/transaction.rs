@@ -33,6 +33,7 @@ impl Session {
             return Ok(done("ROLLBACK"));
         }
         self.commit_open(transaction).await?;
+        self.variables.end(true);
         Ok(done("COMMIT"))
     }
 
@@ -82,15 +83,18 @@ impl Session {
                     Some(transaction) => transaction.roll_back(),
                     None => tracing::warn!("there is no transaction in progress"),
                 }
+                self.variables.end(false);
                 done("ROLLBACK")
             }
             TransactionCommand::Savepoint(name) => {
                 self.of_several("SAVEPOINT")?.set_savepoint(name);
+                self.variables.set_savepoint(name);
                 done("SAVEPOINT")
             }
             TransactionCommand::Release(name) => {
                 self.of_several("RELEASE SAVEPOINT")?
                     .release_savepoint(name)?;
+                self.variables.release(name);
                 done("RELEASE")
             }
             TransactionCommand::RollbackTo(name) => {
@@ -98,6 +102,7 @@ impl Session {
                 let statement = "ROLLBACK TO SAVEPOINT";
                 open.ok_or(TransactionError::NoTransaction { statement })?
                     .roll_back_to(name)?;
+                self.variables.roll_back_to(name);
                 done("ROLLBACK")
             }
         };
@@ -116,6 +121,7 @@ impl Session {
             let is_read_only = modes.is_read_only || self.options().is_read_only;
             let isolation = modes.isolation.unwrap_or(self.settings().isolation());
             *open = Some(Transaction::explicit(database, isolation, is_read_only));
+            self.variables.begin();
         }
         Ok(done("BEGIN"))
     }
@@ -205,6 +211,8 @@ pub(super) struct Closing<'a>(pub &'a Session);
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.0.open.lock().take();
+        // Behind a commit there is nothing left to undo.
+        self.0.variables.end(false);
     }
 }
 

@@ -328,6 +328,7 @@ impl Session {
         // An error is its end too.
         if !matches!(committed, Ok(false)) {
             open.take();
+            self.variables.end(committed.is_ok());
         }
         Ok(committed?.then(|| done("COMMIT")))
     }
