@@ -338,9 +338,10 @@ fn of_transaction(error: &TransactionError) -> &'static str {
         TransactionError::LateIsolation => state::WARNING_ACTIVE_TRANSACTION,
         TransactionError::NoSavepoint { .. } => state::UNKNOWN_SAVEPOINT,
         TransactionError::Deadlock => state::DEADLOCK,
-        TransactionError::LockTimeout { .. } | TransactionError::LockNotAvailable { .. } => {
-            state::LOCK_NOT_AVAILABLE
-        }
+        TransactionError::LockTimeout { .. }
+        | TransactionError::LockNotAvailable { .. }
+        | TransactionError::TableLockTimeout { .. }
+        | TransactionError::TableNotAvailable { .. } => state::LOCK_NOT_AVAILABLE,
         // Each of the others goes away when the transaction is run again.
         _ => state::SERIALIZATION_FAILURE,
     }

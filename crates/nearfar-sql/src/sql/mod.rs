@@ -39,6 +39,7 @@ mod distribution;
 mod forms;
 mod indexes;
 mod limits;
+mod lock_table;
 mod parameters;
 mod postgres;
 mod repetition;
@@ -68,6 +69,7 @@ pub(crate) use forms::{
 pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub(crate) use limits::{check_grown_plan, check_plan};
+pub use lock_table::LockTable;
 pub(crate) use parameters::cast_parameters;
 pub use postgres::{CATALOGS, PG_CATALOG};
 pub(crate) use repetition::{check_expressions, has_more_operators};

@@ -20,6 +20,7 @@ use super::indexes::{
     take_tablespace,
 };
 use super::limits::check_statement;
+use super::lock_table::{LockTable, parse_lock_table};
 use super::parameters::cast_parameters;
 use super::rewrite;
 use super::script::{DIALECT, Piece, is_space, pieces};
@@ -157,6 +158,8 @@ pub(crate) enum StatementKind {
     CopyOut(CopyOut),
     Transaction(TransactionCommand),
     Call(Call),
+    /// `LOCK TABLE`.
+    LockTable(LockTable),
     /// `CHECKPOINT`: a checkpoint.
     Checkpoint,
     /// What is done to several tables.
@@ -224,6 +227,7 @@ fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
         [Keyword::COPY, _] if is_read_here(&piece.tokens) => parse_copy(piece.tokens)?,
         [Keyword::ABORT, _] => datafusion_statement(abort_as_rollback(piece.tokens), None)?,
         _ if is_checkpoint(&piece.tokens) => StatementKind::Checkpoint,
+        [Keyword::LOCK, _] => StatementKind::LockTable(parse_lock_table(piece.tokens)?),
         [Keyword::CALL, _] => StatementKind::Call(parse_call(piece.tokens)?),
         [Keyword::VACUUM | Keyword::ANALYZE, _] => {
             StatementKind::Tables(parse_maintenance(piece.tokens)?)

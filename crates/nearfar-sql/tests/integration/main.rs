@@ -40,6 +40,7 @@ mod shared;
 mod slices;
 mod statements;
 mod support;
+mod table_locks;
 mod tablespaces;
 mod temporary;
 mod transactions;

@@ -43,6 +43,18 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
                  SELECT n FROM r",
             ],
         ),
+        Action::LockToRead => (
+            Nothing,
+            &["BEGIN; LOCK TABLE t IN ACCESS SHARE MODE; COMMIT"],
+        ),
+        Action::LockTable => (
+            ToWrite,
+            &[
+                "LOCK TABLE t",
+                "LOCK t IN ROW SHARE MODE NOWAIT",
+                "LOCK TABLE ONLY t IN EXCLUSIVE MODE",
+            ],
+        ),
         Action::LockRows => (
             ToWrite,
             &[

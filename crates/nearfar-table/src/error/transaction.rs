@@ -48,6 +48,18 @@ pub enum TransactionError {
         /// The table of the row.
         table: String,
     },
+    /// A table that another transaction had locked for too long.
+    #[error("table `{table}` is locked by another transaction: lock_timeout is over")]
+    TableLockTimeout {
+        /// The table.
+        table: String,
+    },
+    /// A table that another transaction has locked, and that was not to be waited for.
+    #[error("could not obtain lock on relation \"{table}\"")]
+    TableNotAvailable {
+        /// The table.
+        table: String,
+    },
     /// A savepoint that there is not.
     #[error("savepoint `{name}` does not exist")]
     NoSavepoint {

@@ -27,6 +27,7 @@ mod rows;
 mod savepoints;
 mod serializable;
 mod table_change;
+mod table_locks;
 
 pub use crate::error::TransactionError;
 pub use crate::table::{CloseOnDrop, CommitGate};
@@ -40,3 +41,4 @@ pub use merges::{MergeLimits, Merges};
 pub use row_locks::{LockMode, RowWait};
 pub use rows::{NewRows, NewRowsBuilder};
 pub use table_change::ReferenceStep;
+pub use table_locks::{TableLockMode, TableQueue};

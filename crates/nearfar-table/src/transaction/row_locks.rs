@@ -6,13 +6,15 @@
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use tokio::sync::Semaphore;
 
+use super::table_locks::{HeldTable, TableLockMode, TableLocks};
 use crate::error::TransactionError;
 use crate::table::{RowId, TableId};
 
 /// A transaction that holds locks.
-type Holder = u64;
+pub(super) type Holder = u64;
 
 /// What of a table is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -42,11 +44,17 @@ const SINGLE_ROWS_MAX: usize = 1 << 10;
 
 /// The locks of a database.
 #[derive(Debug, Default)]
-pub(super) struct RowLocks(Mutex<State>);
+pub(super) struct RowLocks {
+    pub(super) state: Mutex<State>,
+    /// How many locks of tables statements have asked for.
+    pub(super) asked: AtomicUsize,
+}
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     tables: HashMap<Space, LockedRows>,
+    /// Locks of tables as a whole.
+    pub(super) whole: TableLocks,
     /// By holder, what is closed when that one ends.
     holders: HashMap<Holder, Arc<Semaphore>>,
     /// For whom a holder waits: a statement waits for one at a time.
@@ -76,6 +84,18 @@ impl LockedRows {
             .values()
             .chain(many)
             .chain(shared)
+            .chain(&self.all);
+        all.find(|holder| **holder != own).copied()
+    }
+
+    /// Somebody else who has rows alone.
+    fn any_exclusive(&self, own: Holder) -> Option<Holder> {
+        let many = self.many.iter();
+        let many = many.filter(|(_, mode, _)| *mode == LockMode::Exclusive);
+        let mut all = self
+            .single
+            .values()
+            .chain(many.map(|(holder, ..)| holder))
             .chain(&self.all);
         all.find(|holder| **holder != own).copied()
     }
@@ -152,20 +172,22 @@ impl LockedRows {
 /// The locks of one transaction, let go of when this is dropped.
 #[derive(Debug)]
 pub(super) struct HeldLocks {
-    locks: Arc<RowLocks>,
-    holder: Holder,
+    pub(super) locks: Arc<RowLocks>,
+    pub(super) holder: Holder,
     /// The rows that are locked one by one.
     single: Vec<(Space, RowId)>,
     /// Those of which many are, or all.
     many: Vec<Space>,
     /// The rows that it shares.
     shared: Vec<(Space, RowId)>,
+    /// The tables that it has locked, in this order.
+    pub(super) whole: Vec<HeldTable>,
 }
 
 impl RowLocks {
     /// No locks yet, of a transaction.
     pub fn hold(self: &Arc<Self>) -> HeldLocks {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.last += 1;
         let holder = state.last;
         state.holders.insert(holder, Arc::new(Semaphore::new(0)));
@@ -175,6 +197,7 @@ impl RowLocks {
             single: Vec::new(),
             many: Vec::new(),
             shared: Vec::new(),
+            whole: Vec::new(),
         }
     }
 }
@@ -189,6 +212,30 @@ impl State {
             holder = *next;
         }
         false
+    }
+
+    /// Somebody else who has locked rows of a table in a way that does not go with a lock of all of it.
+    pub(super) fn changing(
+        &self,
+        table: TableId,
+        mode: TableLockMode,
+        own: Holder,
+    ) -> Option<Holder> {
+        let known = self.tables.get(&(table, Locked::Rows))?;
+        let changes = mode.conflicts_with(TableLockMode::RowExclusive);
+        let shares = mode.conflicts_with(TableLockMode::RowShare);
+        match (changes, shares) {
+            (true, true) => known.any_other(own),
+            (true, false) => known.any_exclusive(own),
+            (false, _) => None,
+        }
+    }
+
+    /// Has those look again who wait for a holder that goes on.
+    pub(super) fn wake(&mut self, holder: Holder) {
+        if let Some(ended) = self.holders.get_mut(&holder) {
+            std::mem::replace(ended, Arc::new(Semaphore::new(0))).close();
+        }
     }
 }
 
@@ -240,7 +287,7 @@ impl HeldLocks {
     ) -> Result<Option<RowWait>, TransactionError> {
         let mut rows = rows.to_vec();
         rows.sort_unstable();
-        let mut state = self.locks.0.lock();
+        let mut state = self.locks.state.lock();
         let known = state.tables.get(&space);
         if let Some(other) = known.and_then(|known| known.other(&rows, mode, self.holder)) {
             return self.wait_for(other, &mut state).map(Some);
@@ -264,7 +311,7 @@ impl HeldLocks {
     /// As [`Self::lock`].
     pub fn lock_all(&mut self, table: TableId) -> Result<Option<RowWait>, TransactionError> {
         let space = (table, Locked::Rows);
-        let mut state = self.locks.0.lock();
+        let mut state = self.locks.state.lock();
         let known = state.tables.entry(space).or_default();
         if let Some(other) = known.any_other(self.holder) {
             return self.wait_for(other, &mut state).map(Some);
@@ -274,7 +321,11 @@ impl HeldLocks {
         Ok(None)
     }
 
-    fn wait_for(&self, other: Holder, state: &mut State) -> Result<RowWait, TransactionError> {
+    pub(super) fn wait_for(
+        &self,
+        other: Holder,
+        state: &mut State,
+    ) -> Result<RowWait, TransactionError> {
         if state.waits_for(other, self.holder) {
             return Err(TransactionError::Deadlock);
         }
@@ -296,7 +347,8 @@ fn closed() -> Arc<Semaphore> {
 
 impl Drop for HeldLocks {
     fn drop(&mut self) {
-        let mut state = self.locks.0.lock();
+        self.release_tables(0);
+        let mut state = self.locks.state.lock();
         let mut touched = std::mem::take(&mut self.many);
         for (space, row) in self.single.drain(..) {
             if let Some(known) = state.tables.get_mut(&space) {
@@ -347,7 +399,7 @@ impl RowWait {
 
 impl Drop for RowWait {
     fn drop(&mut self) {
-        self.locks.0.lock().waits.remove(&self.holder);
+        self.locks.state.lock().waits.remove(&self.holder);
     }
 }
 
@@ -394,7 +446,7 @@ mod tests {
         assert!(is_key_taken(&mut three), "keys are no rows");
         assert!(!is_key_taken(&mut two));
         drop((two, three));
-        let state = locks.0.lock();
+        let state = locks.state.lock();
         assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());
     }
 
@@ -427,7 +479,7 @@ mod tests {
         drop(one);
         assert!(is_shared(&mut three, 1));
         drop(three);
-        let state = locks.0.lock();
+        let state = locks.state.lock();
         assert!(state.tables.is_empty() && state.holders.is_empty() && state.waits.is_empty());
     }
 

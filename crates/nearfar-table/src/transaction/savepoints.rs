@@ -7,8 +7,14 @@ use super::table_change::Change;
 use crate::error::TransactionError;
 use crate::table::TableId;
 
-/// What a transaction had changed, and defined, by a moment.
-type State = (Option<BTreeMap<TableId, Change>>, Option<Definitions>);
+/// What a transaction had changed, defined and locked by a moment.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub changes: Option<BTreeMap<TableId, Change>>,
+    pub definitions: Option<Definitions>,
+    /// How many locks of tables it had.
+    pub tables: usize,
+}
 
 /// The savepoints of a transaction, in their order. Several can have one name, of which the last is meant.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as Planned, WriteOp};
 
 use super::modify::is_into_own;
+use super::table_locks::action_of;
 use super::transaction::within;
 use crate::engine::session::Session;
 use crate::error::EngineError;
@@ -76,6 +77,8 @@ actions! {
     Check => Read, "CALL nearfar.check";
     CopyIn => Write, "COPY … FROM STDIN";
     Insert => Write, "INSERT";
+    LockToRead => Read, "LOCK TABLE … IN ACCESS SHARE MODE";
+    LockTable => Write, "LOCK TABLE";
     LockRows => Write, "SELECT … FOR UPDATE";
     Update => Write, "UPDATE";
     Delete => Write, "DELETE";
@@ -211,6 +214,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
             Procedure::Load => Action::Load,
             Procedure::Check => Action::Check,
         },
+        StatementKind::LockTable(lock) => action_of(lock),
         StatementKind::Checkpoint => Action::Checkpoint,
         StatementKind::Tables(command) => match command.verb {
             TablesVerb::Drop { .. } => Action::DropTable,

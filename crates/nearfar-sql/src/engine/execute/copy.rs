@@ -47,6 +47,7 @@ impl Session {
         let sources = given.into_iter().map(|column| Some(Expr::Column(column)));
         let sources = sources.collect();
         let plan = self.insert_plan(input, name, &table, sources).await?;
+        self.wait_for_tables(transaction, &plan, false).await?;
         self.write(transaction, &state, &plan)
             .await
             .map_err(|error| match error {

@@ -135,6 +135,7 @@ impl Session {
         let input = LogicalPlanBuilder::scan(INPUT, source, None)?.build()?;
         let plan = self.insert_plan(input, name, &table, sources).await?;
         let state = within(transaction, self.context().state());
+        self.wait_for_tables(transaction, &plan, false).await?;
         let StatementResult::Command(tag) = self.write(transaction, &state, &plan).await? else {
             return Err(no_copy().into());
         };
@@ -155,6 +156,7 @@ impl Session {
         let plan = super::plan(&state, &copy.query).await?;
         self.check_access(&transaction, &plan)?;
         check_patterns(&plan)?;
+        self.wait_for_tables(&transaction, &plan, false).await?;
         let rows = self.query(&transaction, &state, &plan).await?;
         failing.forget();
         Ok(rows)

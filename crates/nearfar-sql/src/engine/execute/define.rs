@@ -20,7 +20,7 @@ use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{SqlError, selects_all};
 use nearfar_table::table::{ColumnSource, Snapshot, Table, TableIndex, TableRules};
-use nearfar_table::transaction::{ReplacedTable, Transaction, TransactionError};
+use nearfar_table::transaction::{ReplacedTable, TableLockMode, Transaction, TransactionError};
 
 /// Another definition of a table.
 pub(super) struct Redefinition<'a> {
@@ -263,6 +263,8 @@ impl Session {
         transaction: &Transaction,
         table: &Arc<Table>,
     ) -> Result<(), EngineError> {
+        let mode = TableLockMode::AccessExclusive;
+        self.wait_for_table(transaction, table, mode).await?;
         while !table.is_draft() {
             let lock = transaction.lock_all(table)?;
             if self.waited(lock, table).await? {

@@ -16,6 +16,7 @@ use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::SqlError;
+use nearfar_table::transaction::TableLockMode;
 
 impl Session {
     /// `DROP TABLE`: a temporary table before a permanent one of the same name. Queries that have
@@ -60,6 +61,11 @@ impl Session {
                 view,
             }
             .into());
+        }
+        if let Some(table) = table_of(provider.as_ref()) {
+            let transaction = self.current_transaction()?;
+            self.wait_for_table(&transaction, table, TableLockMode::AccessExclusive)
+                .await?;
         }
         Ok(true)
     }

@@ -23,6 +23,7 @@ mod plan;
 mod rejoin;
 mod sequence;
 mod session;
+mod table_locks;
 mod tables;
 mod transaction;
 
@@ -176,6 +177,7 @@ impl Session {
                 alone(transaction, "CHECKPOINT")?;
                 self.checkpoint().await
             }
+            StatementKind::LockTable(lock) => self.lock_tables(transaction, lock).await,
             StatementKind::Tables(command) => self.run_on_tables(transaction, command).await,
             StatementKind::Session(command) => self.run_session_command(transaction, command).await,
             StatementKind::DataFusion {
@@ -223,6 +225,8 @@ impl Session {
             }
         }
         check_patterns(&plan)?;
+        self.wait_for_tables(transaction, &plan, locking.is_some())
+            .await?;
         if let Some(locking) = locking {
             return self
                 .select_locked(transaction, &state, &plan, locking)
@@ -476,6 +480,7 @@ impl Session {
                 self.check_access(transaction, &plan)?;
                 check_patterns(&plan)?;
                 let state = within(transaction, state);
+                self.wait_for_tables(transaction, &plan, false).await?;
                 self.run_plan(transaction, &state, &plan).await
             }
         }

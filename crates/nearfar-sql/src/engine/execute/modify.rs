@@ -28,7 +28,7 @@ use crate::load::RowWriter;
 use crate::scan::{NearfarTable, ROW_ID, provider_of};
 use crate::sql::SqlError;
 use nearfar_table::table::{RowId, Table, TableId, batch_bytes};
-use nearfar_table::transaction::{LockMode, RowLock, Transaction, TransactionError};
+use nearfar_table::transaction::{LockMode, RowLock, TableLockMode, Transaction, TransactionError};
 
 impl Session {
     /// The rows that an `UPDATE` or a `DELETE` changes, which are the transaction's from then on.
@@ -97,6 +97,8 @@ impl Session {
         transaction.check_writable("TRUNCATE")?;
         self.check_truncated(tables)?;
         for table in tables {
+            let mode = TableLockMode::AccessExclusive;
+            self.wait_for_table(transaction, table, mode).await?;
             while !self.waited(transaction.lock_all(table)?, table).await? {}
         }
         transaction.refresh()?;

@@ -42,7 +42,11 @@ impl Session {
         &self,
         transaction: Arc<Transaction>,
     ) -> Result<(), EngineError> {
-        if let Err(error) = self.hold_references(&transaction, true).await {
+        let held = match self.hold_references(&transaction, true).await {
+            Ok(()) => self.wait_to_commit(&transaction).await,
+            failed => failed,
+        };
+        if let Err(error) = held {
             transaction.roll_back();
             return Err(error);
         }

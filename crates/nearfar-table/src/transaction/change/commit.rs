@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Transaction;
 use super::definitions::EnteredTable;
+use super::tables::may_change;
 use crate::error::{TableError, TransactionError};
 use crate::table::{CommitGate, Table, TableId};
 use crate::transaction::database::{Commits, Database};
@@ -62,6 +63,13 @@ impl Transaction {
         if !changes.as_ref().is_none_or(is_settled) {
             return Ok(false);
         }
+        let locks = self.locks.lock();
+        let is_locked = |table| self.database.row_locks().has_table(table);
+        let all = changes.iter().flat_map(BTreeMap::values);
+        if self.meets_locked_tables() && !may_change(locks.as_ref(), is_locked, all) {
+            return Ok(false);
+        }
+        drop(locks);
         let changes = changes.take().unwrap_or_default();
         if changes.is_empty() {
             let registration = self.registration.lock().take();
@@ -170,7 +178,7 @@ impl Transaction {
             entered: Vec::new(),
             position: None,
             registration: self.registration.lock().take(),
-            _locks: self.locks.lock().take(),
+            locks: self.locks.lock().take(),
         }
     }
 
@@ -215,7 +223,7 @@ struct PendingCommit {
     position: Option<u64>,
     registration: Option<Registration>,
     /// Let go of when others see the commit, or it has failed.
-    _locks: Option<HeldLocks>,
+    locks: Option<HeldLocks>,
 }
 
 impl PendingCommit {
@@ -229,6 +237,7 @@ impl PendingCommit {
     ) -> Result<(), TableError> {
         let database = &self.database;
         let newest = commits.snapshot();
+        self.check_locks()?;
         let mut replaced = self.entered.iter().filter_map(|it| it.replaced.as_ref());
         if let Some(changed) = replaced.find(|replaced| !replaced.is_same(&newest)) {
             let table = changed.table.name().to_owned();
@@ -267,6 +276,22 @@ impl PendingCommit {
             serializable.record(serialized, commits.snapshot().number());
         }
         commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
+        Ok(())
+    }
+
+    /// Refuses to change a table that another transaction has locked since this one has last looked.
+    fn check_locks(&self) -> Result<(), TransactionError> {
+        let locks = self.database.row_locks();
+        if !locks.has_tables() {
+            return Ok(());
+        }
+        let is_locked = |table| locks.has_table(table);
+        for change in self.changes.values() {
+            if !may_change(self.locks.as_ref(), is_locked, std::iter::once(change)) {
+                let table = change.table.name().to_owned();
+                return Err(TransactionError::Conflict { table });
+            }
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 mod commit;
 mod definitions;
 mod references;
+mod tables;
 
 pub use definitions::{EnteredTable, ReplacedTable, TakenTable};
 
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::database::{Database, DatabaseSnapshot};
 use super::row_locks::{HeldLocks, LockMode, RowWait};
 use super::rows::NewRows;
-use super::savepoints::Savepoints;
+use super::savepoints::{Savepoints, State};
 use super::serializable::Registration;
 use super::table_change::Change;
 use crate::error::{TableError, TransactionError};
@@ -270,8 +271,11 @@ impl Transaction {
 
     /// Begins a part of it that can be undone by itself.
     pub fn set_savepoint(&self, name: &str) {
-        let changes = self.changes.lock();
-        let state = (changes.clone(), self.definitions());
+        let state = State {
+            changes: self.changes.lock().clone(),
+            definitions: self.definitions(),
+            tables: self.locks.lock().as_ref().map_or(0, HeldLocks::tables),
+        };
         self.savepoints.lock().set(name, state);
     }
 
@@ -283,18 +287,21 @@ impl Transaction {
         self.savepoints.lock().release(name)
     }
 
-    /// Undoes what was done since a savepoint, and an error since then. Rows that were locked stay so.
+    /// Undoes what was done since a savepoint, and an error since then. Rows that were locked stay so, tables do not.
     ///
     /// # Errors
     /// [`TransactionError::NoSavepoint`].
     pub fn roll_back_to(&self, name: &str) -> Result<(), TableError> {
-        let (before, definitions) = self.savepoints.lock().roll_back_to(name)?;
+        let before = self.savepoints.lock().roll_back_to(name)?;
         let mut changes = self.changes.lock();
         if changes.is_none() {
             return Err(TransactionError::Over.into());
         }
-        *changes = before;
-        *self.definitions.lock() = definitions;
+        *changes = before.changes;
+        *self.definitions.lock() = before.definitions;
+        if let Some(locks) = self.locks.lock().as_mut() {
+            locks.release_tables(before.tables);
+        }
         let read = Arc::clone(&self.read.lock());
         let mut changed = changes.iter_mut().flat_map(BTreeMap::values_mut);
         changed.try_for_each(|change| change.rebase(&read))?;
@@ -563,6 +570,7 @@ impl Transaction {
             .ok_or(TransactionError::Over)?
             .entry(table.id())
             .or_insert_with(|| {
+                self.note_table(table);
                 let is_referenced_here = self.referenced.lock().contains(&table.id());
                 Change::new(table, base, is_referenced_here)
             });

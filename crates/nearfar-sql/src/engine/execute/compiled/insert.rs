@@ -18,6 +18,7 @@ use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::load::RowWriter;
 use crate::scan::provider_of;
+use nearfar_table::table::Table;
 use nearfar_table::transaction::Transaction;
 
 /// The values of a statement at most that are not planned as what they are: a query.
@@ -37,6 +38,11 @@ pub struct GivenRows {
 }
 
 impl GivenRows {
+    /// The table that gets them, while it is there.
+    pub fn table(&self) -> Option<Arc<Table>> {
+        self.table.known()
+    }
+
     /// The rows that `dml`, which is `plan`, adds, of which it gives back what `returning` says. None where it
     /// has to be planned each time.
     pub fn of(

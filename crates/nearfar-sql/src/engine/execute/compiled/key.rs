@@ -41,6 +41,11 @@ impl NamedTable {
         }
     }
 
+    /// The table, while it is there.
+    pub fn known(&self) -> Option<Arc<Table>> {
+        self.table.upgrade()
+    }
+
     /// Whether it takes part in foreign keys.
     pub fn has_references(&self) -> bool {
         let table = self.table.upgrade();

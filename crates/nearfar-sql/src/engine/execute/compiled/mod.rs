@@ -34,7 +34,7 @@ use crate::sql::{RowLocking, Statement, StatementKind, TransactionCommand};
 pub(super) use expressions::{RowValues, with_types};
 use insert::GivenRows;
 use nearfar_table::table::{RowId, Snapshot, Table};
-use nearfar_table::transaction::{LockMode, Transaction};
+use nearfar_table::transaction::{LockMode, TableLockMode, Transaction};
 use returning::{Returning, split};
 use rows::KeyedWork;
 
@@ -130,6 +130,23 @@ impl Compiled {
 }
 
 impl Compiled {
+    /// The table that it reads or changes, and how that is locked.
+    fn table(&self) -> Option<(Arc<Table>, TableLockMode)> {
+        match &self.work {
+            Work::Constant(_) => None,
+            Work::Insert(rows) => Some((rows.table()?, TableLockMode::RowExclusive)),
+            Work::Rows(rows) => {
+                let (table, locks_rows) = rows.table();
+                let mode = match (rows.changes_rows(), locks_rows) {
+                    (true, _) => TableLockMode::RowExclusive,
+                    (false, true) => TableLockMode::RowShare,
+                    (false, false) => TableLockMode::AccessShare,
+                };
+                Some((table?, mode))
+            }
+        }
+    }
+
     /// Whether it changes rows that have to be held against foreign keys, which may take a wait.
     fn has_references(&self) -> bool {
         match &self.work {
@@ -210,6 +227,13 @@ impl Session {
             return Ok(None);
         }
         let transaction = self.current_transaction()?;
+        let meets_locked = transaction.meets_locked_tables()
+            && compiled
+                .table()
+                .is_some_and(|(table, _)| transaction.meets_locked(table.id()));
+        if meets_locked {
+            return Ok(None);
+        }
         let ends = compiled.changes_rows() && !transaction.is_explicit();
         if ends && !self.engine().database().commits_in_memory() {
             return Ok(None);
@@ -245,6 +269,11 @@ impl Session {
         let Some(compiled) = self.compiled(statement) else {
             return Ok(None);
         };
+        if transaction.meets_locked_tables()
+            && let Some((table, mode)) = compiled.table()
+        {
+            self.wait_for_table(transaction, &table, mode).await?;
+        }
         let outcome = loop {
             match self.attempt(&compiled, transaction, parameters)? {
                 Attempt::Done(outcome) => break outcome,
@@ -321,7 +350,8 @@ impl Session {
             return Ok(None);
         };
         let is_small = self.engine().database().commits_in_memory() && transaction.is_small();
-        if !is_small || transaction.has_failed() || transaction.has_deferred_steps() {
+        let waits = !transaction.tables_to_wait_for().is_empty();
+        if waits || !is_small || transaction.has_failed() || transaction.has_deferred_steps() {
             return Ok(None);
         }
         let committed = transaction.try_commit(&self.gate);

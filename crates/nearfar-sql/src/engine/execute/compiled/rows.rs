@@ -99,6 +99,13 @@ impl Limit {
     }
 }
 
+impl KeyedWork {
+    /// The table whose rows are read or changed, while it is there, and whether they are locked.
+    pub fn table(&self) -> (Option<Arc<Table>>, bool) {
+        (self.rows.table.known(), self.lock.is_some())
+    }
+}
+
 impl Order {
     fn of(state: &SessionState, plan: &RowPlan<'_>, schema: &DFSchema) -> Option<Option<Self>> {
         if plan.order.is_empty() {

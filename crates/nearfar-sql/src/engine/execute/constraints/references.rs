@@ -65,6 +65,9 @@ impl Session {
     ) -> Result<(), EngineError> {
         self.hold_references(transaction, !transaction.is_explicit())
             .await?;
+        if !transaction.is_explicit() {
+            self.wait_to_commit(transaction).await?;
+        }
         Ok(transaction.end_statement(&self.gate).await?)
     }
 
@@ -427,6 +430,7 @@ impl Session {
             let message = format!("`{sql}` changes no rows");
             return Err(EngineError::Internal { message });
         };
+        self.wait_for_tables(transaction, &plan, false).await?;
         let dml: &DmlStatement = dml;
         let changed = self.modify(transaction, &state, (dml, None)).await?;
         Ok(transaction.replace(&changed.table, changed.ids, changed.rows)?)
