@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::compute::can_cast_types;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use arrow_pg::datatypes::field_into_pg_type;
+use nearfar_sql::columns::is_vector;
 use nearfar_sql::values::Declared;
 use pgwire::api::Type;
 use pgwire::api::results::{FieldFormat, FieldInfo};
@@ -44,6 +45,11 @@ pub fn sent_as(field: &FieldRef) -> Result<FieldRef, UnsentType> {
     let given = field.data_type();
     let sent = match given {
         DataType::Null => DataType::Utf8,
+        // Written without braces.
+        DataType::List(_) if is_vector(field) => {
+            let sent = Field::new(field.name(), DataType::Utf8, true);
+            return Ok(Arc::new(sent.with_metadata(field.metadata().clone())));
+        }
         DataType::Int8 => DataType::Int16,
         DataType::Float16 => DataType::Float32,
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
@@ -84,6 +90,7 @@ pub fn info(field: &FieldRef, format: FieldFormat) -> Result<FieldInfo, UnsentTy
     };
     let declared = Declared::of(field);
     let kind = match declared {
+        _ if is_vector(field) => Type::INT2_VECTOR,
         Some(Declared::Varchar(_)) => Type::VARCHAR,
         Some(Declared::Char(_)) => Type::BPCHAR,
         None => kind,

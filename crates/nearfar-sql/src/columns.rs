@@ -1,8 +1,12 @@
 //! Batches made column by column, with their schema: for the tables of the system and of catalogs.
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int16Builder, Int64Array, ListBuilder, RecordBatch,
+    StringArray,
+};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The value of one column, out of a row of type `R`.
@@ -17,6 +21,10 @@ pub enum Of<R> {
     Float(fn(&R) -> Option<f64>),
     /// Whether something is so.
     Flag(fn(&R) -> bool),
+    /// Small numbers, as an array.
+    Numbers(fn(&R) -> Option<Vec<i16>>),
+    /// The same as PostgreSQL's `int2vector`, which is written without braces.
+    Vector(fn(&R) -> Vec<i16>),
     /// A text that nothing has.
     Null,
 }
@@ -24,16 +32,41 @@ pub enum Of<R> {
 /// The columns of a table whose rows are made from `R`.
 pub type Columns<R> = [(&'static str, Of<R>)];
 
+/// What is said of a column that is a vector.
+fn vector() -> (String, String) {
+    ("nearfar.type".to_owned(), "int2vector".to_owned())
+}
+
+/// Whether a column is PostgreSQL's `int2vector`.
+pub fn is_vector(field: &Field) -> bool {
+    let (key, value) = vector();
+    field.metadata().get(&key) == Some(&value)
+}
+
+fn lists(rows: impl Iterator<Item = Option<Vec<i16>>>) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int16Builder::new());
+    for row in rows {
+        builder.append_option(row.map(|numbers| numbers.into_iter().map(Some)));
+    }
+    Arc::new(builder.finish())
+}
+
 /// The schema of `columns`.
 pub fn schema<R>(columns: &Columns<R>) -> SchemaRef {
     let field = |(name, of): &(&'static str, Of<R>)| {
+        let element = || Arc::new(Field::new_list_field(DataType::Int16, true));
         let data_type = match of {
+            Of::Numbers(_) | Of::Vector(_) => DataType::List(element()),
             Of::Text(_) | Of::Null => DataType::Utf8,
             Of::Count(_) | Of::Number(_) => DataType::Int64,
             Of::Float(_) => DataType::Float64,
             Of::Flag(_) => DataType::Boolean,
         };
-        Field::new(*name, data_type, true)
+        let field = Field::new(*name, data_type, true);
+        match of {
+            Of::Vector(_) => field.with_metadata(HashMap::from([vector()])),
+            _ => field,
+        }
     };
     Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
 }
@@ -56,6 +89,8 @@ pub fn batch<R>(columns: &Columns<R>, rows: &[R]) -> Result<RecordBatch, ArrowEr
             Of::Flag(of) => Arc::new(BooleanArray::from_iter(
                 rows.iter().map(|row| Some(of(row))),
             )),
+            Of::Numbers(of) => lists(rows.iter().map(of)),
+            Of::Vector(of) => lists(rows.iter().map(|row| Some(of(row)))),
             Of::Null => Arc::new(StringArray::new_null(rows.len())),
         }
     };

@@ -124,7 +124,7 @@ impl ScalarUDFImpl for Classes {
                 let names = given.map(|relation| Some(self.shown_name(relation?)));
                 Ok(Arc::new(names.collect::<StringArray>()) as ArrayRef)
             }
-            Lookup::Index | Lookup::Constraint => self.declarations(&arguments[0]),
+            Lookup::Index | Lookup::Constraint => self.declarations(&arguments),
         };
         found.map(ColumnarValue::Array)
     }
@@ -213,30 +213,57 @@ impl Classes {
     }
 
     /// How the indexes or constraints of these identifiers are declared; nothing of others.
-    fn declarations(&self, ids: &ArrayRef) -> Result<ArrayRef> {
+    fn declarations(&self, arguments: &[ArrayRef]) -> Result<ArrayRef> {
         let mut contents = Contents::new("", "");
         // Tables in memory are there without waiting.
         contents
             .add(self.catalog.as_ref())
             .now_or_never()
             .transpose()?;
-        let declared: HashMap<i64, String> = match self.lookup {
+        let numbers = |of: &ArrayRef| cast(of, &DataType::Int64);
+        let ids = numbers(&arguments[0])?;
+        let ids = ids.as_primitive::<Int64Type>().iter();
+        let texts: StringArray = match self.lookup {
             Lookup::Constraint => {
+                // Whether it is to be read by people.
+                let pretty = arguments
+                    .get(1)
+                    .map(|of| cast(of, &DataType::Boolean))
+                    .transpose()?;
                 let all = Constraint::all(&contents).into_iter();
-                all.map(|constraint| (constraint.id, constraint.clause))
-                    .collect()
+                let all: HashMap<i64, Constraint> = all.map(|it| (it.id, it)).collect();
+                let declared = ids.enumerate().map(|(row, id)| {
+                    let constraint = all.get(&id?)?;
+                    let is_pretty = pretty
+                        .as_ref()
+                        .is_some_and(|of| of.is_valid(row) && of.as_boolean().value(row));
+                    Some(match is_pretty {
+                        true => constraint.pretty_clause(),
+                        false => constraint.clause.clone(),
+                    })
+                });
+                declared.collect()
             }
             _ => {
+                // The number of a column, or 0 for the whole.
+                let columns = arguments.get(1).map(numbers).transpose()?;
                 let all = Index::all(&contents).into_iter();
-                all.map(|index| (index.relation.id(), index.statement()))
-                    .collect()
+                let all: HashMap<i64, Index> = all.map(|it| (it.relation.id(), it)).collect();
+                let declared = ids.enumerate().map(|(row, id)| {
+                    let index = all.get(&id?)?;
+                    let place = columns
+                        .as_ref()
+                        .filter(|of| of.is_valid(row))
+                        .map_or(0, |of| of.as_primitive::<Int64Type>().value(row));
+                    match place {
+                        0 => Some(index.statement()),
+                        place => Some(index.column(place).unwrap_or_default()),
+                    }
+                });
+                declared.collect()
             }
         };
-        let declaration = |id: i64| declared.get(&id).cloned();
-        let ids = cast(ids, &DataType::Int64)?;
-        let ids = ids.as_primitive::<Int64Type>().iter();
-        let texts = ids.map(|id| id.and_then(declaration));
-        Ok(Arc::new(texts.collect::<StringArray>()))
+        Ok(Arc::new(texts))
     }
 
     fn has(&self, schema: &str, name: &str) -> bool {

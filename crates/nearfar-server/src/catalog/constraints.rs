@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use nearfar_sql::columns::{Columns, Of};
+use nearfar_sql::sql::names_column;
 use nearfar_table::table::{IndexRole, Reference, ReferenceAction, ReferenceCheck};
 
 use super::contents::{Contents, Relation, RelationKind, constraint_id, rule_id, schema_id};
-use super::keys::{Index, quoted};
+use super::keys::{Index, quoted, small};
 
 /// A constraint.
 pub struct Constraint {
@@ -21,14 +22,18 @@ pub struct Constraint {
     columns: Vec<usize>,
     /// What a foreign key leads to.
     parent: Option<Parent>,
+    /// What rows have to be.
+    condition: Option<String>,
     /// What a statement says of it that makes its table.
     pub clause: String,
 }
 
 /// What a foreign key leads to.
 struct Parent {
-    table: i64,
+    table: Arc<Relation>,
     columns: Vec<usize>,
+    /// The columns of the key that it leads to, in their order there.
+    key: Vec<usize>,
     reference: Reference,
 }
 
@@ -44,8 +49,9 @@ impl Constraint {
                 letter: "c",
                 table: Arc::clone(table),
                 index: 0,
-                columns: Vec::new(),
+                columns: named_by(table, &check.sql),
                 parent: None,
+                condition: Some(check.sql.clone()),
                 clause: format!("CHECK (({}))", check.sql),
             });
             let references = table.rules.references.iter();
@@ -56,8 +62,96 @@ impl Constraint {
         keys.chain(rules).collect()
     }
 
+    /// Where its table is.
+    pub fn schema(&self) -> &str {
+        &self.table.schema
+    }
+
+    /// The name of its table.
+    pub fn table_name(&self) -> &str {
+        &self.table.name
+    }
+
+    /// The index that upholds it, or the one that it leads to; 0 for none.
+    pub fn index(&self) -> i64 {
+        self.index
+    }
+
+    /// What rows have to be, if it is a condition.
+    pub fn condition(&self) -> Option<&str> {
+        self.condition.as_deref()
+    }
+
+    /// Its kind in words.
+    pub fn kind(&self) -> &'static str {
+        match self.letter {
+            "p" => "PRIMARY KEY",
+            "u" => "UNIQUE",
+            "f" => "FOREIGN KEY",
+            _ => "CHECK",
+        }
+    }
+
+    /// The names of its columns, in its order.
+    pub fn column_names(&self) -> Vec<String> {
+        names(&self.table, &self.columns)
+    }
+
+    /// The schema, the table and the columns that a foreign key leads to.
+    pub fn parent_columns(&self) -> Option<(String, String, Vec<String>)> {
+        let parent = self.parent.as_ref()?;
+        let table = &parent.table;
+        let columns = names(table, &parent.columns);
+        Some((table.schema.clone(), table.name.clone(), columns))
+    }
+
+    /// The place, from 1, that what a foreign key's column at `place` leads to has in the key there.
+    pub fn place_in_key(&self, place: i64) -> Option<u64> {
+        let parent = self.parent.as_ref()?;
+        let at = usize::try_from(place).ok()?.checked_sub(1)?;
+        let column = parent.columns.get(at)?;
+        let at = parent.key.iter().position(|other| other == column)?;
+        Some(at as u64 + 1)
+    }
+
+    /// How a foreign key takes nulls.
+    pub fn match_option(&self) -> &'static str {
+        let is_full = self.parent.as_ref().is_some_and(|it| it.reference.is_full);
+        if is_full { "FULL" } else { "NONE" }
+    }
+
+    /// What becomes of rows that refer to others.
+    pub fn rule(&self, of: fn(&Reference) -> ReferenceAction) -> Option<&'static str> {
+        let parent = self.parent.as_ref()?;
+        Some(match of(&parent.reference) {
+            ReferenceAction::NoAction => "NO ACTION",
+            ReferenceAction::Restrict => "RESTRICT",
+            ReferenceAction::Cascade => "CASCADE",
+            ReferenceAction::SetNull => "SET NULL",
+            ReferenceAction::SetDefault => "SET DEFAULT",
+        })
+    }
+
+    /// Whether it can be checked at the end of a transaction.
+    pub fn is_deferrable(&self) -> bool {
+        self.is_checked(&[ReferenceCheck::Immediate, ReferenceCheck::Deferred])
+    }
+
+    /// Whether it is, where nothing is said.
+    pub fn is_deferred(&self) -> bool {
+        self.is_checked(&[ReferenceCheck::Deferred])
+    }
+
+    /// What a statement says of it that makes its table, for people: without parentheses around parentheses.
+    pub fn pretty_clause(&self) -> String {
+        match &self.condition {
+            Some(condition) => format!("CHECK ({condition})"),
+            None => self.clause.clone(),
+        }
+    }
+
     fn parent_id(&self) -> i64 {
-        self.parent.as_ref().map_or(0, |parent| parent.table)
+        self.parent.as_ref().map_or(0, |parent| parent.table.id())
     }
 
     fn action(&self, of: fn(&Reference) -> ReferenceAction) -> Option<String> {
@@ -95,6 +189,7 @@ fn of_key(index: Index) -> Option<Constraint> {
         columns: columns.map(|own| own.column + 1).collect(),
         table: index.table,
         parent: None,
+        condition: None,
         clause,
     })
 }
@@ -116,6 +211,10 @@ fn of_reference(
             && count == reference.parent_columns.len()
             && own.all(|name| reference.parent_columns.contains(name))
     });
+    let key_columns = index
+        .iter()
+        .flat_map(|index| index.definition.columns.iter());
+    let key_columns = key_columns.map(|own| own.column + 1).collect();
     Some(Constraint {
         id: rule_id(table.id(), &reference.name),
         name: reference.name.clone(),
@@ -124,12 +223,20 @@ fn of_reference(
         index: index.map_or(0, |index| index.relation.id()),
         columns: numbers(table, &reference.columns),
         clause: clause(parent, reference),
+        condition: None,
         parent: Some(Parent {
-            table: parent.id(),
+            table: Arc::clone(parent),
+            key: key_columns,
             columns: numbers(parent, &reference.parent_columns),
             reference: reference.clone(),
         }),
     })
+}
+
+fn names(table: &Relation, numbers: &[usize]) -> Vec<String> {
+    let fields = table.columns.fields();
+    let named = numbers.iter().filter_map(|number| fields.get(number - 1));
+    named.map(|field| field.name().clone()).collect()
 }
 
 fn numbers(table: &Relation, columns: &[String]) -> Vec<usize> {
@@ -181,10 +288,17 @@ fn qualified(table: &Relation) -> String {
     }
 }
 
-/// Numbers as PostgreSQL writes arrays of them; nothing where there are none.
-fn array(numbers: &[usize]) -> Option<String> {
-    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
-    (!numbers.is_empty()).then(|| format!("{{{}}}", numbers.join(",")))
+/// The numbers of the columns that a condition names, from 1.
+fn named_by(table: &Relation, condition: &str) -> Vec<usize> {
+    let fields = table.columns.fields().iter().zip(1..);
+    let named = fields.filter(|(field, _)| names_column(condition, field.name()).unwrap_or(false));
+    named.map(|(_, number)| number).collect()
+}
+
+/// An array of numbers of columns; nothing where there are none.
+fn array(numbers: &[usize]) -> Option<Vec<i16>> {
+    let array: Vec<i16> = numbers.iter().copied().map(small).collect();
+    (!array.is_empty()).then_some(array)
 }
 
 pub const CONSTRAINT: &Columns<Constraint> = &[
@@ -192,14 +306,8 @@ pub const CONSTRAINT: &Columns<Constraint> = &[
     ("conname", Of::Text(|it| Some(it.name.clone()))),
     ("connamespace", Of::Number(|it| schema_id(&it.table.schema))),
     ("contype", Of::Text(|it| Some(it.letter.to_owned()))),
-    (
-        "condeferrable",
-        Of::Flag(|it| it.is_checked(&[ReferenceCheck::Immediate, ReferenceCheck::Deferred])),
-    ),
-    (
-        "condeferred",
-        Of::Flag(|it| it.is_checked(&[ReferenceCheck::Deferred])),
-    ),
+    ("condeferrable", Of::Flag(Constraint::is_deferrable)),
+    ("condeferred", Of::Flag(Constraint::is_deferred)),
     ("convalidated", Of::Flag(|_| true)),
     ("conrelid", Of::Number(|it| it.table.id())),
     ("contypid", Of::Number(|_| 0)),
@@ -216,11 +324,15 @@ pub const CONSTRAINT: &Columns<Constraint> = &[
             Some(letter.to_owned())
         }),
     ),
-    ("conkey", Of::Text(|it| array(&it.columns))),
+    ("conislocal", Of::Flag(|_| true)),
+    ("coninhcount", Of::Number(|_| 0)),
+    ("connoinherit", Of::Flag(|_| false)),
+    ("conkey", Of::Numbers(|it| array(&it.columns))),
     (
         "confkey",
-        Of::Text(|it| array(&it.parent.as_ref()?.columns)),
+        Of::Numbers(|it| array(&it.parent.as_ref()?.columns)),
     ),
+    ("conbin", Of::Text(|it| it.condition.clone())),
 ];
 
 /// How many conditions the rows of a relation have to meet.

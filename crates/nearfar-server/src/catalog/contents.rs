@@ -62,6 +62,8 @@ pub struct Relation {
     pub table: Option<TableId>,
     /// Indexes of a table.
     pub indexes: usize,
+    /// Whether foreign keys lead to it or from it.
+    pub has_references: bool,
 }
 
 /// A column of a table or view.
@@ -125,6 +127,7 @@ impl Contents {
             rules: table.map(|table| table.rules()).unwrap_or_default(),
             table: table.map(|table| table.id()),
             indexes: indexes.len(),
+            has_references: table.is_some_and(|table| table.has_references()),
         });
         let indexes = indexes.into_iter().map(|definition| {
             Arc::new(Relation {
@@ -138,6 +141,7 @@ impl Contents {
                 rules: Arc::default(),
                 table: None,
                 indexes: 0,
+                has_references: false,
             })
         });
         let all = [Arc::clone(&relation)].into_iter().chain(indexes);

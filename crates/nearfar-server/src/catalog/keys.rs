@@ -45,11 +45,34 @@ impl Index {
         self.definition.role == IndexRole::PrimaryKey
     }
 
+    fn width(&self) -> usize {
+        self.definition.columns.len()
+    }
+
     /// The numbers of its columns, from 1.
-    fn numbers(&self, separator: &str) -> String {
+    fn numbers(&self) -> Vec<i16> {
         let columns = self.definition.columns.iter();
-        let numbers: Vec<String> = columns.map(|own| (own.column + 1).to_string()).collect();
-        numbers.join(separator)
+        columns.map(|own| small(own.column + 1)).collect()
+    }
+
+    /// The orders of its columns, as PostgreSQL's bits.
+    fn options(&self) -> Vec<i16> {
+        const DESCENDING: i16 = 1;
+        const NULLS_FIRST: i16 = 2;
+        let columns = self.definition.columns.iter();
+        let options = columns.map(|own| {
+            let descending = if own.is_descending { DESCENDING } else { 0 };
+            let nulls_first = if own.nulls_first { NULLS_FIRST } else { 0 };
+            descending | nulls_first
+        });
+        options.collect()
+    }
+
+    /// The column at a place, from 1, as a statement names it.
+    pub fn column(&self, place: i64) -> Option<String> {
+        let at = usize::try_from(place).ok()?.checked_sub(1)?;
+        let own = self.definition.columns.get(at)?;
+        Some(name(&self.table.columns, own))
     }
 
     /// A statement that makes it.
@@ -100,6 +123,11 @@ fn ordered(columns: &Schema, own: &IndexColumn) -> String {
         (true, false) => " DESC NULLS LAST",
     };
     name(columns, own) + order
+}
+
+/// A number of a column.
+pub fn small(number: usize) -> i16 {
+    i16::try_from(number).unwrap_or(i16::MAX)
 }
 
 /// A name as it must be written.
@@ -158,7 +186,12 @@ pub const INDEX: &Columns<Index> = &[
     ("indisready", Of::Flag(|_| true)),
     ("indisreplident", Of::Flag(|_| false)),
     ("indnullsnotdistinct", Of::Flag(|_| false)),
-    ("indkey", Of::Text(|it| Some(it.numbers(" ")))),
+    ("indcheckxmin", Of::Flag(|_| false)),
+    ("indislive", Of::Flag(|_| true)),
+    ("indkey", Of::Vector(Index::numbers)),
+    ("indcollation", Of::Vector(|it| vec![0; it.width()])),
+    ("indclass", Of::Vector(|it| vec![0; it.width()])),
+    ("indoption", Of::Vector(Index::options)),
     ("indexprs", Of::Null),
     ("indpred", Of::Null),
 ];

@@ -9,6 +9,7 @@ mod constraints;
 mod contents;
 mod empty;
 mod functions;
+mod information;
 mod keys;
 mod tables;
 
@@ -23,10 +24,11 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use nearfar_sql::engine::{CATALOG, Session};
+use nearfar_sql::engine::{CATALOG, INFORMATION_SCHEMA, Session};
 use nearfar_sql::sql::PG_CATALOG;
 
 use contents::Contents;
+use information::InformationSchema;
 use tables::{TABLES, Table};
 
 /// The version of PostgreSQL whose catalogs, protocol and manners are followed.
@@ -37,13 +39,20 @@ pub const SERVER_VERSION_NUMBER: &str = "160000";
 /// Gives a session of `user` the catalogs and their functions.
 pub fn add(session: &Session, user: &str, database: &str) {
     let tiers = session.engine().system().tiers();
-    let catalogs = Catalogs {
+    let catalogs = Arc::new(Catalogs {
         user: user.to_owned(),
         database: database.to_owned(),
         tiers: tiers.map(|(_, tier)| tier.name.clone()).collect(),
-    };
-    session.add_schema(PG_CATALOG, Arc::new(catalogs));
+    });
+    session.add_schema(PG_CATALOG, Arc::clone(&catalogs) as _);
     let catalog = session.context().catalog(CATALOG);
+    let inner = catalog
+        .as_ref()
+        .and_then(|catalog| catalog.schema(INFORMATION_SCHEMA));
+    if let Some(inner) = inner {
+        let schema = InformationSchema { inner, catalogs };
+        session.add_schema(INFORMATION_SCHEMA, Arc::new(schema));
+    }
     let classes = catalog.iter().flat_map(classes::all);
     for function in functions::all(user, database).into_iter().chain(classes) {
         session.context().register_udf(function);
@@ -66,14 +75,7 @@ impl SchemaProvider for Catalogs {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         let found = TABLES.iter().find(|table| table.name == name);
-        Ok(found.map(|table| {
-            Arc::new(Catalog {
-                table,
-                user: self.user.clone(),
-                database: self.database.clone(),
-                tiers: self.tiers.clone(),
-            }) as _
-        }))
+        Ok(found.map(|table| Arc::new(Catalog::new(table, self)) as _))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -91,6 +93,16 @@ struct Catalog {
 }
 
 impl Catalog {
+    /// One of a session with these.
+    fn new(table: &'static Table, catalogs: &Catalogs) -> Self {
+        Self {
+            table,
+            user: catalogs.user.clone(),
+            database: catalogs.database.clone(),
+            tiers: catalogs.tiers.clone(),
+        }
+    }
+
     /// Its rows at this moment.
     async fn batch(&self, state: &dyn PlanSession) -> Result<RecordBatch> {
         let state = state.as_any().downcast_ref::<SessionState>();

@@ -172,7 +172,8 @@ const CLASS: &Columns<Arc<Relation>> = &[
     ),
     ("relchecks", Of::Number(|it| constraints::checks_of(it))),
     ("relhasrules", Of::Flag(|_| false)),
-    ("relhastriggers", Of::Flag(|_| false)),
+    // Foreign keys are triggers there, for which psql looks before it asks for them.
+    ("relhastriggers", Of::Flag(|it| it.has_references)),
     ("relhassubclass", Of::Flag(|_| false)),
     ("relrowsecurity", Of::Flag(|_| false)),
     ("relforcerowsecurity", Of::Flag(|_| false)),
@@ -323,7 +324,7 @@ const TABLE: &Columns<Arc<Relation>> = &[
     ("tablespace", Of::Null),
     ("hasindexes", Of::Flag(|it| it.indexes > 0)),
     ("hasrules", Of::Flag(|_| false)),
-    ("hastriggers", Of::Flag(|_| false)),
+    ("hastriggers", Of::Flag(|it| it.has_references)),
     ("rowsecurity", Of::Flag(|_| false)),
 ];
 

@@ -62,6 +62,17 @@ pub fn list(values: &[ScalarValue], element: &DataType) -> ScalarValue {
     ScalarValue::List(ScalarValue::new_list_nullable(values, element))
 }
 
+/// Arrays as PostgreSQL writes an `int2vector`, `1 2`.
+pub fn vector_texts(arrays: &ArrayRef) -> ArrayRef {
+    let texts = (0..arrays.len()).map(|row| {
+        let elements = arrays.as_list_opt::<i32>()?;
+        let elements = arrays.is_valid(row).then(|| elements.value(row))?;
+        let texts = (0..elements.len()).map(|at| text(&elements, at));
+        Some(texts.collect::<Vec<_>>().join(" "))
+    });
+    Arc::new(texts.collect::<StringArray>())
+}
+
 /// Arrays of several dimensions as PostgreSQL writes them, `{{1,2},{3,4}}`.
 pub fn array_texts(arrays: &ArrayRef) -> ArrayRef {
     let texts = (0..arrays.len()).map(|row| arrays.is_valid(row).then(|| text(arrays, row)));

@@ -7,6 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Schema};
 use arrow_pg::encoder::encode_value;
 use bytes::{BufMut, BytesMut};
+use nearfar_sql::columns::is_vector;
 use nearfar_sql::values::Declared;
 use nearfar_sql::values::text::texts;
 use pgwire::api::Type;
@@ -17,7 +18,7 @@ use pgwire::types::ToSqlText;
 use pgwire::types::format::FormatOptions;
 use postgres_types::{IsNull, ToSql, to_sql_checked};
 
-use super::arrays::array_texts;
+use super::arrays::{array_texts, vector_texts};
 use super::failure::{Failure, state};
 use crate::columns::{info, is_nested_list, sent_as};
 
@@ -49,7 +50,11 @@ impl Columns {
         let mut infos = Vec::with_capacity(fields.len());
         let mut sent = Vec::with_capacity(fields.len());
         for (at, field) in fields.iter().enumerate() {
-            let field = sent_as(field)?;
+            let field = match is_vector(field) && format(at) == FieldFormat::Binary {
+                // In this form it is an array like others.
+                true => Arc::clone(field),
+                false => sent_as(field)?,
+            };
             infos.push(info(&field, format(at))?);
             sent.push(field);
         }
@@ -93,6 +98,7 @@ impl Columns {
         let arrays = columns.map(
             |(array, field)| match array.data_type() == field.data_type() {
                 true => Ok(Arc::clone(array)),
+                false if is_vector(field) => Ok(vector_texts(array)),
                 false if is_nested_list(array.data_type()) => Ok(array_texts(array)),
                 false => cast(array, field.data_type()),
             },
@@ -154,7 +160,7 @@ impl Rows {
                     )
                 }
                 // In PostgreSQL's form already.
-                DataType::Utf8 if *field.data_type() != DataType::Utf8 => {
+                DataType::Utf8 if *field.data_type() != DataType::Utf8 || is_vector(field) => {
                     let values = array.as_string::<i32>();
                     let value = values.is_valid(self.at).then(|| values.value(self.at));
                     let (kind, options) = (&Type::TEXT, info.format_options());

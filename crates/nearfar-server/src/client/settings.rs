@@ -42,7 +42,7 @@ const IDLE_SESSION_TIMEOUT: &str = "idle_session_timeout";
 const IDLE_IN_TRANSACTION_TIMEOUT: &str = "idle_in_transaction_session_timeout";
 
 /// The settings: name, value at first, and what it can be.
-const KNOWN: [(&str, &str, Rule); 24] = [
+const KNOWN: [(&str, &str, Rule); 25] = [
     (STATEMENT_TIMEOUT, "0", Rule::Time),
     (IDLE_SESSION_TIMEOUT, "0", Rule::Time),
     (IDLE_IN_TRANSACTION_TIMEOUT, "0", Rule::Time),
@@ -51,6 +51,8 @@ const KNOWN: [(&str, &str, Rule); 24] = [
     ("client_encoding", "UTF8", Rule::Fixed),
     ("client_min_messages", "notice", Rule::Any),
     ("datestyle", "ISO, MDY", Rule::Fixed),
+    // What `pg_am` has for tables.
+    ("default_table_access_method", "nearfar", Rule::Fixed),
     ("default_transaction_read_only", "off", Rule::Fixed),
     ("extra_float_digits", "1", Rule::Any),
     ("integer_datetimes", "on", Rule::Fixed),

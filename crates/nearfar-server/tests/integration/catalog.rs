@@ -154,11 +154,11 @@ async fn what_is_declared_of_tables_is_in_the_catalogs() {
         "CREATE UNIQUE INDEX t_c_k_key ON public.t USING art (c, k)",
     ]);
     assert_eq!(texts(indexes).await, expected);
-    let constraints = "SELECT conname || ' ' || contype || ' ' || conkey || ' ' || pg_get_constraintdef(oid) \
+    let constraints = "SELECT conname || ' ' || contype || ' ' || array_to_string(conkey, ',') || ' ' || pg_get_constraintdef(oid) \
                        FROM pg_constraint WHERE conrelid = 't'::regclass ORDER BY 1";
     let expected = some(&[
-        "t_c_k_key u {3,1} UNIQUE (c, k)",
-        "t_pkey p {1} PRIMARY KEY (k)",
+        "t_c_k_key u 3,1 UNIQUE (c, k)",
+        "t_pkey p 1 PRIMARY KEY (k)",
     ]);
     assert_eq!(texts(constraints).await, expected);
     let columns = "SELECT attname || ':' || attidentity || ':' || atthasdef || ':' || coalesce((SELECT \
@@ -182,11 +182,11 @@ async fn what_rows_have_to_be_is_in_the_catalogs() {
                     CREATE TABLE u (k INT CHECK (k > 0) REFERENCES t ON DELETE CASCADE DEFERRABLE)";
     client.batch_execute(declared).await.expect(declared);
     let constraints = "SELECT conname || ' ' || contype || ' ' || condeferrable || ' ' || confdeltype || ' ' || \
-                       coalesce(confkey, '-') || ' ' || (confrelid = 't'::regclass) || ' ' || \
+                       coalesce(array_to_string(confkey, ','), '-') || ' ' || (confrelid = 't'::regclass) || ' ' || \
                        pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid = 'u'::regclass ORDER BY 1";
     let expected = [
         "u_k_check c false   - false CHECK ((k > 0))",
-        "u_k_fkey f true c {1} true FOREIGN KEY (k) REFERENCES t(k) ON DELETE CASCADE DEFERRABLE",
+        "u_k_fkey f true c 1 true FOREIGN KEY (k) REFERENCES t(k) ON DELETE CASCADE DEFERRABLE",
     ];
     let rows = client.query(constraints, &[]).await.expect(constraints);
     let found: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
@@ -209,4 +209,205 @@ async fn what_rows_have_to_be_is_in_the_catalogs() {
         let error = client.batch_execute(sql).await.expect_err(sql);
         assert_eq!(error.code().map(|code| code.code()), Some(state), "{sql}");
     }
+}
+
+const REFERRING: &str = "CREATE TABLE pairs (x INT, y INT, PRIMARY KEY (x, y)); \
+     CREATE TABLE item (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL, code INT, \
+                        n INT CHECK (n > 0), UNIQUE (name, code)); \
+     CREATE INDEX item_n ON item (n DESC, code NULLS FIRST); \
+     CREATE TABLE line (id INT PRIMARY KEY, item INT NOT NULL REFERENCES item ON DELETE CASCADE, \
+                        a INT, b INT, FOREIGN KEY (b, a) REFERENCES pairs (y, x) \
+                        ON UPDATE SET NULL DEFERRABLE INITIALLY DEFERRED)";
+
+/// The rows of a query as texts, their columns between bars.
+async fn rows_of(client: &tokio_postgres::Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await;
+    let messages = messages.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
+    let rows = messages.iter().filter_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let text = |row: &tokio_postgres::SimpleQueryRow| {
+        let columns = (0..row.len()).map(|at| row.get(at).unwrap_or("-").to_owned());
+        columns.collect::<Vec<_>>().join("|")
+    };
+    rows.map(text).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_shows_foreign_keys_at_both_ends() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute(REFERRING).await.expect("created");
+    for (command, expected) in [
+        (
+            "\\d item",
+            &[
+                "\"item_n\" art (n DESC, code NULLS FIRST)",
+                "\"item_n_check\" CHECK (n > 0)",
+                "Referenced by:",
+                "TABLE \"line\" CONSTRAINT \"line_item_fkey\" FOREIGN KEY (item) REFERENCES item(id) ON DELETE CASCADE",
+            ][..],
+        ),
+        (
+            "\\d line",
+            &[
+                "Foreign-key constraints:",
+                "\"line_b_a_fkey\" FOREIGN KEY (b, a) REFERENCES pairs(y, x) ON UPDATE SET NULL DEFERRABLE INITIALLY DEFERRED",
+                "\"line_item_fkey\" FOREIGN KEY (item) REFERENCES item(id) ON DELETE CASCADE",
+            ],
+        ),
+        ("\\d pairs", &["Referenced by:", "\"line_b_a_fkey\""]),
+    ] {
+        let Some(text) = psql(&server, command).await else {
+            not_tested("psql is not installed");
+            return;
+        };
+        for part in expected {
+            assert!(text.contains(part), "{command}: no {part} in {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_of_keys_are_arrays() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute(REFERRING).await.expect("created");
+    // As SQLAlchemy asks for keys.
+    let keys = "SELECT attr.conname, array_to_string(array_agg(CAST(attr.attname AS TEXT) ORDER BY attr.ord), ',') \
+                FROM (SELECT con.conname, con.ord, a.attname FROM pg_catalog.pg_attribute a JOIN \
+                (SELECT c.conrelid, c.conname, unnest(i.indkey) AS attnum, generate_subscripts(i.indkey, 1) AS ord \
+                FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_index i ON c.conindid = i.indexrelid \
+                WHERE c.contype IN ('p', 'u')) AS con ON a.attnum = con.attnum AND a.attrelid = con.conrelid) AS attr \
+                GROUP BY attr.conname ORDER BY 1";
+    assert_eq!(
+        rows_of(&client, keys).await,
+        [
+            "item_name_code_key|name,code",
+            "item_pkey|id",
+            "line_pkey|id",
+            "pairs_pkey|x,y"
+        ]
+    );
+    // As JDBC asks for foreign keys.
+    let foreign = "SELECT con.conname, a.attname, b.attname, pos.n FROM pg_catalog.generate_series(1, 8) pos(n), \
+                   pg_catalog.pg_constraint con, pg_catalog.pg_attribute a, pg_catalog.pg_attribute b \
+                   WHERE con.contype = 'f' AND a.attrelid = con.conrelid AND a.attnum = con.conkey[pos.n] \
+                   AND b.attrelid = con.confrelid AND b.attnum = con.confkey[pos.n] ORDER BY 1, 4";
+    assert_eq!(
+        rows_of(&client, foreign).await,
+        [
+            "line_b_a_fkey|b|y|1",
+            "line_b_a_fkey|a|x|2",
+            "line_item_fkey|item|id|1"
+        ]
+    );
+    let options = "SELECT i.indkey, i.indoption, i.indkey::text FROM pg_index i JOIN pg_class c \
+                   ON c.oid = i.indexrelid WHERE c.relname = 'item_n'";
+    let row = &rows_of(&client, options).await[0];
+    assert!(row.starts_with("4 3|3 2|"), "{row}");
+    let column = client
+        .prepare("SELECT indkey, indnatts FROM pg_index")
+        .await;
+    let column = column.expect("prepared");
+    assert_eq!(column.columns()[0].type_().name(), "int2vector");
+    let named = "SELECT pg_get_indexdef(c.oid, 2, true) FROM pg_class c WHERE relname = 'item_n'";
+    assert_eq!(rows_of(&client, named).await, ["code"]);
+    let any = "SELECT a.attname FROM pg_attribute a JOIN pg_constraint c ON a.attrelid = c.conrelid \
+               AND a.attnum = ANY (c.conkey) WHERE c.conname = 'item_name_code_key' ORDER BY 1";
+    assert_eq!(rows_of(&client, any).await, ["code", "name"]);
+}
+
+/// Queries of `information_schema`, and their rows.
+const INFORMATION: &[(&str, &[&str])] = &[
+    (
+        "SELECT table_name, table_type FROM information_schema.tables \
+             WHERE table_schema = 'public' ORDER BY 1",
+        &[
+            "item|BASE TABLE",
+            "line|BASE TABLE",
+            "numbered|BASE TABLE",
+            "pairs|BASE TABLE",
+        ],
+    ),
+    (
+        "SELECT DISTINCT table_name FROM information_schema.columns \
+             WHERE table_schema = 'public' ORDER BY 1",
+        &["item", "line", "numbered", "pairs"],
+    ),
+    (
+        "SELECT table_name, constraint_name, constraint_type, is_deferrable, initially_deferred \
+             FROM information_schema.table_constraints WHERE constraint_name NOT LIKE '%_not_null' ORDER BY 1, 2",
+        &[
+            "item|item_n_check|CHECK|NO|NO",
+            "item|item_name_code_key|UNIQUE|NO|NO",
+            "item|item_pkey|PRIMARY KEY|NO|NO",
+            "line|line_b_a_fkey|FOREIGN KEY|YES|YES",
+            "line|line_item_fkey|FOREIGN KEY|NO|NO",
+            "line|line_pkey|PRIMARY KEY|NO|NO",
+            "pairs|pairs_pkey|PRIMARY KEY|NO|NO",
+        ],
+    ),
+    (
+        "SELECT constraint_name, column_name, ordinal_position, position_in_unique_constraint \
+             FROM information_schema.key_column_usage WHERE table_name = 'line' ORDER BY 1, 3",
+        &[
+            "line_b_a_fkey|b|1|2",
+            "line_b_a_fkey|a|2|1",
+            "line_item_fkey|item|1|1",
+            "line_pkey|id|1|-",
+        ],
+    ),
+    (
+        "SELECT constraint_name, unique_constraint_name, match_option, update_rule, delete_rule \
+             FROM information_schema.referential_constraints ORDER BY 1",
+        &[
+            "line_b_a_fkey|pairs_pkey|NONE|SET NULL|NO ACTION",
+            "line_item_fkey|item_pkey|NONE|NO ACTION|CASCADE",
+        ],
+    ),
+    (
+        "SELECT check_clause FROM information_schema.check_constraints WHERE constraint_schema = 'public' \
+             AND check_clause NOT LIKE 'id %' ORDER BY 1",
+        &[
+            "((n > 0))",
+            "item IS NOT NULL",
+            "name IS NOT NULL",
+            "x IS NOT NULL",
+            "y IS NOT NULL",
+        ],
+    ),
+    (
+        "SELECT constraint_name, table_name, column_name FROM information_schema.constraint_column_usage \
+             WHERE constraint_name LIKE 'line%' OR constraint_name LIKE '%check' ORDER BY 1, 3",
+        &[
+            "item_n_check|item|n",
+            "line_b_a_fkey|pairs|x",
+            "line_b_a_fkey|pairs|y",
+            "line_item_fkey|item|id",
+            "line_pkey|line|id",
+        ],
+    ),
+    // As tools ask for the primary key.
+    (
+        "SELECT kcu.column_name FROM information_schema.table_constraints tc JOIN \
+             information_schema.key_column_usage kcu ON tc.constraint_name = kcu.constraint_name \
+             AND tc.table_schema = kcu.table_schema WHERE tc.constraint_type = 'PRIMARY KEY' \
+             AND tc.table_name = 'pairs' ORDER BY kcu.ordinal_position",
+        &["x", "y"],
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn information_schema_has_constraints_and_no_sequences() {
+    let server = start().await;
+    let client = server.client().await;
+    client.batch_execute(REFERRING).await.expect("created");
+    let sequences = "CREATE SEQUENCE s; CREATE TABLE numbered (id SERIAL)";
+    client.batch_execute(sequences).await.expect("created");
+    for (sql, expected) in INFORMATION {
+        assert_eq!(rows_of(&client, sql).await, *expected, "{sql}");
+    }
+    assert!(client.simple_query("SHOW TABLES").await.is_ok());
 }

@@ -40,7 +40,7 @@ pub use crate::settings::{
     Scope, SettingInfo, Settings, Tablespaces, all_settings, isolation_name, milliseconds,
 };
 pub use attached::parameters_of_row;
-pub use catalog::{CATALOG, PUBLIC, SYSTEM, TEMPORARY};
+pub use catalog::{CATALOG, INFORMATION_SCHEMA, PUBLIC, SYSTEM, TEMPORARY};
 pub use client::{Described, TransactionState};
 pub use distribution::Distribution;
 pub use execute::{Action, ClientRows, PREPARED_MAX, Right};

@@ -17,7 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Engine;
-use super::catalog::{CATALOG, PUBLIC, SessionCatalog, SessionTables, SharedCatalog, TableMap};
+use super::catalog::{
+    CATALOG, INFORMATION_SCHEMA, InformationSchema, PUBLIC, SessionCatalog, SessionTables,
+    SharedCatalog, TableMap,
+};
 use super::compact::COMPACT_VIEWS;
 use super::distribution::Distribution;
 use super::loading::Loading;
@@ -158,6 +161,8 @@ impl Session {
         let catalog = SessionCatalog::new(Arc::clone(&tables), system);
         let catalog = Arc::new(catalog);
         context.register_catalog(CATALOG, Arc::clone(&catalog) as _);
+        let information = InformationSchema::new(&context);
+        catalog.add_own(INFORMATION_SCHEMA, Arc::new(information));
         let settings = context
             .state_ref()
             .read()
@@ -427,7 +432,6 @@ impl Session {
 /// The settings of a session: the one place where they are made.
 fn config(engine: &Arc<Engine>, options: SessionOptions) -> SessionConfig {
     settings(engine.threads())
-        .with_information_schema(true)
         .with_default_catalog_and_schema(CATALOG, PUBLIC)
         .with_create_default_catalog_and_schema(false)
         .with_option_extension(engine.default_settings(options))

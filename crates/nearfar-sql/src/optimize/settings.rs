@@ -11,9 +11,7 @@ const COLLECT_BUILD_ROWS: usize = 2 << 20;
 
 /// Settings for queries read by `threads` threads.
 pub fn settings(threads: usize) -> SessionConfig {
-    let mut config = SessionConfig::new()
-        .with_target_partitions(threads)
-        .with_information_schema(true);
+    let mut config = SessionConfig::new().with_target_partitions(threads);
     // Numbers with a point are exact.
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     // Rules may find out that a value is never null, which the operators below do not know.

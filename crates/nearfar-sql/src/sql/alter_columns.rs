@@ -223,7 +223,10 @@ pub(crate) fn selects_all(sql: &str) -> bool {
 }
 
 /// Whether an expression, which was read before, names a column.
-pub(crate) fn names_column(sql: &str, column: &str) -> Result<bool, SqlError> {
+///
+/// # Errors
+/// A text that is no expression.
+pub fn names_column(sql: &str, column: &str) -> Result<bool, SqlError> {
     let mut columns = Columns {
         renamed: None,
         names: Vec::new(),

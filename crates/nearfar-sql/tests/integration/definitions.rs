@@ -34,9 +34,9 @@ async fn what_a_transaction_defines_is_its_own_until_it_commits() {
     );
     assert_eq!(names(&other).await, "before");
     assert!(error(&other, "SELECT * FROM t").await.contains("t"));
-    assert_eq!(names(&one).await, "t t_id_seq u w x");
+    assert_eq!(names(&one).await, "t u w x");
     run(&one, "COMMIT").await;
-    assert_eq!(names(&other).await, "t t_id_seq u w x");
+    assert_eq!(names(&other).await, "t u w x");
     assert!(
         error(&other, "INSERT INTO t (v) VALUES ('')")
             .await
@@ -397,7 +397,7 @@ async fn definitions_outlive_the_process() {
         assert_eq!(value(&session, rows).await, "2:2:7 3:2:8");
         assert_eq!(value(&session, "SELECT sum(d) FROM v").await, "15");
         assert_eq!(value(&session, "SELECT v FROM m").await, "two!");
-        assert_eq!(names(&session).await, "m n_id_seq p t v");
+        assert_eq!(names(&session).await, "m p t v");
         assert!(
             error(&session, "INSERT INTO t VALUES (9, 9, 9)")
                 .await

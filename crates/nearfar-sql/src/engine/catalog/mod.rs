@@ -11,20 +11,30 @@
 //! committed.
 
 mod draft;
+mod information;
 mod session;
 
 pub use draft::{Changed, Draft, Origin, Redefined};
+pub use information::{INFORMATION_SCHEMA, InformationSchema};
 pub use session::{SessionCatalog, SessionTables};
 
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::TableType;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::sequences::sequence_of;
 use crate::scan::table_of;
+
+/// As what `information_schema` lists something; sequences it does not.
+fn listed_as(provider: &dyn TableProvider) -> Option<TableType> {
+    let is_sequence = sequence_of(provider).is_some();
+    (!is_sequence).then(|| provider.table_type())
+}
 
 /// The name of the catalog.
 pub const CATALOG: &str = "nearfar";
@@ -106,6 +116,10 @@ impl SchemaProvider for TableMap {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
         Ok(self.get(name))
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        Ok(self.get(name).as_deref().and_then(listed_as))
     }
 
     fn register_table(

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::draft::Draft;
-use super::{PUBLIC, SYSTEM, SharedCatalog, TEMPORARY, TableMap};
+use super::{PUBLIC, SYSTEM, SharedCatalog, TEMPORARY, TableMap, listed_as};
 use nearfar_table::transaction::Transaction;
 
 /// The tables that a session sees: permanent ones and its own, as they are committed, or as its open transaction
@@ -187,7 +187,7 @@ impl SchemaProvider for Overlay {
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        Ok(self.get(name).map(|table| table.table_type()))
+        Ok(self.get(name).as_deref().and_then(listed_as))
     }
 
     fn register_table(

@@ -2,7 +2,8 @@
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, Ident, ObjectNamePart, SelectItem, VisitMut, VisitorMut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectNamePart, SelectItem, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -73,8 +74,16 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> VisitorMut for OwnNames<F> {
     }
 }
 
+/// A function of the places of an array's elements, likewise.
+const SUBSCRIPTS: &str = "generate_subscripts";
+
 /// Makes rows of a series in a `SELECT` list.
 pub(super) fn unnest_series(item: &mut SelectItem) {
+    if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = &mut *item
+        && let Some(series) = subscripts(expr)
+    {
+        *expr = series;
+    }
     match item {
         SelectItem::UnnamedExpr(expr) if is_series(expr) => {
             let expr = call("unnest", vec![take(expr)]);
@@ -86,6 +95,38 @@ pub(super) fn unnest_series(item: &mut SelectItem) {
         }
         _ => {}
     }
+}
+
+/// The places of an array's elements, from 1, as a series.
+fn subscripts(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Function(Function {
+        name,
+        args: FunctionArguments::List(list),
+        ..
+    }) = expr
+    else {
+        return None;
+    };
+    let is_meant = matches!(&name.0[..], [ObjectNamePart::Identifier(name)]
+        if name.value.eq_ignore_ascii_case(SUBSCRIPTS));
+    let mut arguments = list.args.iter_mut().filter_map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(take(argument)),
+        _ => None,
+    });
+    if !is_meant {
+        return None;
+    }
+    let (array, dimension) = (arguments.next()?, arguments.next()?);
+    let number = |digits: &str| Expr::value(Value::Number(digits.to_owned(), false));
+    let length = call("array_length", vec![array, dimension]);
+    let length = Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call("coalesce", vec![length, number("0")])),
+        data_type: DataType::BigInt(None),
+        array: false,
+        format: None,
+    };
+    Some(call(SERIES, vec![number("1"), length]))
 }
 
 fn is_series(expr: &Expr) -> bool {

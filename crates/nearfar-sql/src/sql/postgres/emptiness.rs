@@ -19,6 +19,9 @@ const NULL_LISTS: [&str; 6] = [
     "reloptions",
 ];
 
+/// A function of several rows, which are the tables that a table is a part of.
+const ANCESTORS: &str = "pg_partition_ancestors";
+
 /// Functions that give a row where there is none.
 const AGGREGATES: [&str; 13] = [
     "array_agg",
@@ -187,6 +190,13 @@ fn is_empty(factor: &TableFactor) -> bool {
 
 /// Whether a part of a query gives no rows, since a table that each would be made of has none.
 fn reads_nothing(select: &Select) -> bool {
+    let is_nothing = |item: &SelectItem| {
+        matches!(item, SelectItem::UnnamedExpr(Expr::Function(function))
+            if catalog_name(&function.name).is_some_and(|name| name == ANCESTORS))
+    };
+    if select.projection.iter().any(is_nothing) {
+        return true;
+    }
     select.from.iter().any(|from| {
         let mut is_preserved = true;
         let mut reads_nothing = is_empty(&from.relation);

@@ -8,6 +8,9 @@ use std::ops::ControlFlow;
 
 use super::{CATALOGS, EMPTY_CATALOGS, PG_CATALOG, call, catalog_name, null, take};
 
+/// A function that stands for a table, which the planner knows without a schema.
+const SERIES: &str = "generate_series";
+
 /// Spells names in the one way that the planner knows.
 pub(super) struct Spelling;
 
@@ -15,6 +18,10 @@ impl VisitorMut for Spelling {
     type Break = ();
 
     fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        let is_series = catalog_name(relation).is_some_and(|name| name == SERIES);
+        if is_series && relation.0.len() == 2 {
+            relation.0.remove(0);
+        }
         if let [ObjectNamePart::Identifier(name)] = &relation.0[..] {
             let name = name.value.to_ascii_lowercase();
             if CATALOGS.contains(&name.as_str()) || EMPTY_CATALOGS.contains(&name.as_str()) {
