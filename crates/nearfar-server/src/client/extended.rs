@@ -300,7 +300,14 @@ impl Connection {
                 let schema = prepared.columns.as_ref();
                 schema.map(|schema| Columns::new(schema, &[])).transpose()?
             }
-            Target::Portal(name) => self.find_portal(name)?.columns()?,
+            Target::Portal(name) => {
+                match (self.portals.get(name), self.session.cursor_columns(name)) {
+                    (Some(portal), _) => portal.columns()?,
+                    // Cursors of SQL are portals too.
+                    (None, Some(schema)) => Some(Columns::new(&schema, &[])?),
+                    (None, None) => return Err(unknown_portal(name).into()),
+                }
+            }
         };
         let message = match columns {
             Some(columns) => columns.description(),
@@ -367,7 +374,11 @@ impl Connection {
     pub fn close(&mut self, target: &Target) -> Result<(), Ended> {
         match target {
             Target::Statement(name) => drop(self.prepared.remove(name)),
-            Target::Portal(name) => drop(self.portals.remove(name)),
+            Target::Portal(name) => {
+                if self.portals.remove(name).is_none() {
+                    self.session.close_cursor(name);
+                }
+            }
         }
         let complete = PgWireBackendMessage::CloseComplete(CloseComplete::new());
         Ok(self.writer.add(&complete)?)
@@ -385,10 +396,6 @@ impl Connection {
             let message = format!("prepared statement \"{name}\" does not exist");
             Failure::new(state::UNKNOWN_STATEMENT, message)
         })
-    }
-
-    fn find_portal(&self, name: &str) -> Result<&Portal, Failure> {
-        self.portals.get(name).ok_or_else(|| unknown_portal(name))
     }
 }
 

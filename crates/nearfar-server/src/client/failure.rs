@@ -283,6 +283,9 @@ fn of_sql(error: &SqlError) -> &'static str {
         SqlError::TooManySteps { .. } | SqlError::TooManyOperators { .. } => {
             state::STATEMENT_TOO_COMPLEX
         }
+        SqlError::UnknownCursor { .. } => state::UNKNOWN_PORTAL,
+        SqlError::CursorExists { .. } => state::DUPLICATE_PORTAL,
+        SqlError::CursorBackward => state::WRONG_STATE,
         SqlError::FilesRefused { .. } | SqlError::SettingRefused { .. } => {
             state::INSUFFICIENT_PRIVILEGE
         }

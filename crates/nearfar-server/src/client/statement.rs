@@ -149,7 +149,7 @@ impl Output {
         let tag = match self.tag {
             // Behind the identifier of a row, of which there is none.
             "INSERT" => format!("INSERT 0 {rows}"),
-            "SELECT" | "UPDATE" | "DELETE" | "COPY" => format!("{} {rows}", self.tag),
+            "SELECT" | "UPDATE" | "DELETE" | "COPY" | "FETCH" => format!("{} {rows}", self.tag),
             other => other.to_owned(),
         };
         let done = self

@@ -661,3 +661,93 @@ async fn a_limit_of_a_transaction_ends_with_it() {
     assert_eq!(row.expect("set").get::<_, &str>(0), "5000ms");
     assert_eq!(shown().await, "5000ms");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_locked_with_the_codes_that_drivers_know() {
+    let server = start().await;
+    let (one, other) = (server.client().await, server.client().await);
+    one.batch_execute("CREATE TABLE t (a INT)")
+        .await
+        .expect("created");
+    assert_eq!(code(one.batch_execute("LOCK TABLE t").await), "25P01");
+    let lock = "BEGIN; LOCK TABLE ONLY t IN SHARE MODE";
+    one.batch_execute(lock).await.expect("locked");
+    let now = "BEGIN; LOCK t NOWAIT";
+    assert_eq!(code(other.batch_execute(now).await), "55P03");
+    let late = "ROLLBACK; SET lock_timeout = 50; INSERT INTO t VALUES (1)";
+    assert_eq!(code(other.batch_execute(late).await), "55P03");
+    other
+        .batch_execute("SET statement_timeout = 50; RESET lock_timeout")
+        .await
+        .expect("set");
+    // Prepared, and again where it is not planned any more.
+    for _ in 0..3 {
+        let insert = other.execute("INSERT INTO t VALUES ($1)", &[&1_i32]).await;
+        assert_eq!(code(insert), "57014");
+    }
+    assert_eq!(code(one.batch_execute("LOCK TABLE nothing").await), "42P01");
+    other
+        .batch_execute("RESET statement_timeout")
+        .await
+        .expect("reset");
+    one.batch_execute("ROLLBACK").await.expect("undone");
+    let insert = other.execute("INSERT INTO t VALUES ($1)", &[&1_i32]).await;
+    assert_eq!(insert.expect("added"), 1);
+    // A connection that is lost has no locks.
+    other
+        .batch_execute("BEGIN; LOCK TABLE t")
+        .await
+        .expect("locked");
+    drop(other);
+    let count = one.query_one("SELECT count(*) FROM t", &[]).await;
+    assert_eq!(count.expect("read").get::<_, i64>(0), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cursors_are_fetched_by_both_protocols() {
+    let server = start().await;
+    let client = server.client().await;
+    assert_eq!(
+        code(client.simple_query("DECLARE c CURSOR FOR SELECT 1").await),
+        "25P01"
+    );
+    assert_eq!(code(client.simple_query("FETCH c").await), "34000");
+    client.batch_execute("BEGIN").await.expect("begun");
+    // With a parameter, as psycopg's cursors on the server are declared.
+    let declare =
+        "DECLARE \"C d\" CURSOR FOR SELECT value FROM generate_series(1, 9) WHERE value > $1";
+    let declared = client.execute(declare, &[&3_i64]).await;
+    assert_eq!(declared.expect("declared"), 0);
+    let fetch = client
+        .prepare("FETCH FORWARD 2 FROM \"C d\"")
+        .await
+        .expect("prepared");
+    assert_eq!(fetch.columns()[0].name(), "value");
+    for expected in [[4_i64, 5], [6, 7]] {
+        let rows = client.query(&fetch, &[]).await.expect("fetched");
+        let rows: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
+        assert_eq!(rows, expected);
+    }
+    let messages = client
+        .simple_query("MOVE 1 IN \"C d\"; FETCH ALL IN \"C d\"")
+        .await;
+    let messages = messages.expect("fetched");
+    assert_eq!(values(&messages), ["9"]);
+    let counts = messages.iter().filter_map(|message| match message {
+        SimpleQueryMessage::CommandComplete(rows) => Some(*rows),
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [1, 1]);
+    for (wrong, expected) in [
+        ("DECLARE \"C d\" CURSOR FOR SELECT 1", "42P03"),
+        ("FETCH PRIOR FROM \"C d\"", "55000"),
+        ("CLOSE nothing", "34000"),
+        ("DECLARE e SCROLL CURSOR FOR SELECT 1", "0A000"),
+    ] {
+        let sql = format!("SAVEPOINT s; {wrong}");
+        assert_eq!(code(client.simple_query(&sql).await), expected, "{wrong}");
+        client.batch_execute("ROLLBACK TO s; RELEASE s").await.ok();
+    }
+    client.batch_execute("ROLLBACK").await.expect("undone");
+    assert_eq!(code(client.simple_query("FETCH \"C d\"").await), "34000");
+}

@@ -11,7 +11,7 @@ use super::Engine;
 use super::session::Session;
 use crate::error::EngineError;
 use crate::scan::table_of;
-use crate::sql::{Statement, StatementKind};
+use crate::sql::{CursorCommand, SqlError, Statement, StatementKind};
 use nearfar_table::table::Table;
 
 /// Where a session is with its transactions.
@@ -67,6 +67,22 @@ impl Session {
                 statement: parsed, ..
             } => (parsed, true),
             StatementKind::CopyOut(copy) => (&copy.query, false),
+            StatementKind::Cursor(CursorCommand::Declare { query, .. }) => match query.kind() {
+                StatementKind::DataFusion { statement, .. } => (statement, false),
+                _ => return Ok(Described::default()),
+            },
+            StatementKind::Cursor(CursorCommand::Fetch {
+                name,
+                is_move: false,
+                ..
+            }) => {
+                let name = name.clone();
+                let columns = self.cursor_columns(&name);
+                return Ok(Described {
+                    columns: Some(columns.ok_or(SqlError::UnknownCursor { name })?),
+                    ..Described::default()
+                });
+            }
             StatementKind::CopyIn(_) => {
                 self.copied_columns(statement).await?;
                 return Ok(Described::default());

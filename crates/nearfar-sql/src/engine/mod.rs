@@ -7,6 +7,7 @@ mod attached;
 mod catalog;
 mod client;
 mod compact;
+mod cursors;
 mod defaults;
 mod definitions;
 mod distribution;

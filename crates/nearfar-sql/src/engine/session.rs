@@ -22,6 +22,7 @@ use super::catalog::{
     SharedCatalog, TableMap,
 };
 use super::compact::COMPACT_VIEWS;
+use super::cursors::Cursors;
 use super::distribution::Distribution;
 use super::loading::Loading;
 use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, parsed_bytes};
@@ -91,6 +92,7 @@ pub struct Session {
     pub(super) gate: Arc<CommitGate>,
     /// Its settings by their names.
     pub(super) variables: Arc<Variables>,
+    pub(super) cursors: Arc<Cursors>,
     /// The statements that `PREPARE` has prepared, by name, with the memory that their plans take.
     pub(super) prepared: Arc<Mutex<BTreeMap<String, Charge>>>,
 }
@@ -186,6 +188,7 @@ impl Session {
             open,
             gate: Arc::default(),
             variables,
+            cursors: Arc::default(),
             prepared: Arc::default(),
         }
     }

@@ -145,6 +145,25 @@ impl RowStream {
         })
     }
 
+    /// Rows that are fetched of a cursor, as they come; `plan` has their columns. What main storage they are of is
+    /// checked where they are read.
+    pub(super) fn of_cursor(
+        plan: Arc<dyn ExecutionPlan>,
+        rows: SendableRecordBatchStream,
+        memory: Arc<QueryMemory>,
+        transaction: Arc<Transaction>,
+    ) -> Self {
+        Self {
+            schema: rows.schema(),
+            batches: rows,
+            memory: CancelOnDrop(memory),
+            plan,
+            transaction,
+            pool: None,
+            command: "FETCH",
+        }
+    }
+
     /// The next rows. An operator that panics ends its query, and nothing else.
     fn poll_batches(&mut self, cx: &mut Context<'_>) -> Polled {
         let batches = &mut self.batches;

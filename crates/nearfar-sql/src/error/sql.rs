@@ -524,6 +524,21 @@ pub enum SqlError {
         /// What it can be.
         allowed: String,
     },
+    /// A cursor that there is not.
+    #[error("cursor \"{name}\" does not exist")]
+    UnknownCursor {
+        /// The name given.
+        name: String,
+    },
+    /// A name that a cursor has already.
+    #[error("cursor \"{name}\" already exists")]
+    CursorExists {
+        /// The name.
+        name: String,
+    },
+    /// Rows of a cursor that are behind it.
+    #[error("cursor can only scan forward")]
+    CursorBackward,
     /// A setting that may not have this value, for this client.
     #[error("permission denied to set {name} to \"{value}\"")]
     SettingRefused {

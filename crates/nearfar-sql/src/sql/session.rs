@@ -84,7 +84,6 @@ pub(super) fn parse_session(
         Keyword::RESET => reset(&words(), tokens).map(Some),
         Keyword::DISCARD => discard(&words(), tokens).map(Some),
         Keyword::DEALLOCATE => deallocate(&words(), tokens).map(Some),
-        Keyword::CLOSE if is_keyword(&words(), "ALL") => Ok(Some(nothing("CLOSE CURSOR ALL"))),
         Keyword::UNLISTEN if matches!(words()[..], [Token::Mul | Token::Word(_)]) => {
             Ok(Some(nothing("UNLISTEN")))
         }
@@ -116,11 +115,6 @@ fn set_constraints(words: &[&Token], tokens: &[TokenWithSpan]) -> Result<Session
 
 fn nothing(tag: &'static str) -> SessionCommand {
     SessionCommand::Nothing { tag }
-}
-
-/// Whether the only word is this one, which is not quoted.
-fn is_keyword(words: &[&Token], keyword: &str) -> bool {
-    matches!(words, [Token::Word(word)] if is_plain(word, keyword))
 }
 
 fn is_plain(word: &Word, keyword: &str) -> bool {
@@ -415,7 +409,6 @@ mod tests {
             ("RESET SESSION AUTHORIZATION", nothing("RESET")),
             ("SET SESSION AUTHORIZATION DEFAULT", nothing("SET")),
             ("SET ROLE NONE", nothing("SET")),
-            ("CLOSE ALL", nothing("CLOSE CURSOR ALL")),
             ("UNLISTEN *", nothing("UNLISTEN")),
             (
                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED",

@@ -11,6 +11,7 @@ use super::alter::{AlterTable, ColumnOptions, parse_alter};
 use super::call::{Call, parse_call};
 use super::constraints::ConstraintClause;
 use super::copy::{ClientCopy, CopyFrom, CopyIn, CopyOut, is_read_here, parse_copy};
+use super::cursors::{CursorCommand, parse_cursor};
 use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
 use super::distribution::{Distributed, take_distribution};
@@ -66,6 +67,28 @@ impl Statement {
     /// The same with each of its parameters cast to the type that `of` has for its number, from 1;
     /// for parameters whose types do not follow from where they stand. None if there is none to cast.
     pub fn with_parameter_types(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
+        if let StatementKind::Cursor(CursorCommand::Declare {
+            name,
+            is_held,
+            query,
+        }) = &self.kind
+        {
+            // A query has no cursor within it.
+            let query = Box::new(query.with_types_of_query(of)?);
+            return Some(Self {
+                kind: StatementKind::Cursor(CursorCommand::Declare {
+                    name: name.clone(),
+                    is_held: *is_held,
+                    query,
+                }),
+                compiled: Arc::default(),
+                ..self.clone()
+            });
+        }
+        self.with_types_of_query(of)
+    }
+
+    fn with_types_of_query(&self, of: impl Fn(usize) -> Option<DataType>) -> Option<Self> {
         let StatementKind::DataFusion {
             statement,
             create,
@@ -158,6 +181,8 @@ pub(crate) enum StatementKind {
     CopyOut(CopyOut),
     Transaction(TransactionCommand),
     Call(Call),
+    /// What is about a cursor.
+    Cursor(CursorCommand),
     /// `LOCK TABLE`.
     LockTable(LockTable),
     /// `CHECKPOINT`: a checkpoint.
@@ -193,7 +218,7 @@ pub fn statements(sql: &str) -> Result<Vec<Statement>, SqlError> {
     with_stack(|| pieces.map(statement).collect())
 }
 
-fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
+pub(super) fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
     depth::check(&piece.tokens)?;
     simplify_locks(&mut piece.tokens);
     let leading = leading_keywords(&piece.tokens);
@@ -201,6 +226,15 @@ fn statement(mut piece: Piece) -> Result<Statement, SqlError> {
         [Keyword::CREATE, Keyword::TABLE] => take_distribution(&mut piece.tokens)?,
         _ => None,
     };
+    if let Some(command) = parse_cursor(&piece)? {
+        return Ok(Statement {
+            text: piece.text,
+            kind: StatementKind::Cursor(command),
+            charge: None,
+            distribution: None,
+            compiled: Arc::default(),
+        });
+    }
     if let Some(command) = parse_session(leading[0], &piece.tokens)? {
         return Ok(Statement {
             text: piece.text,

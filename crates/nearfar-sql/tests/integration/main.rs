@@ -7,6 +7,7 @@ mod changes;
 mod complexity;
 mod constraints;
 mod crashes;
+mod cursors;
 mod damaged_files;
 mod defaults;
 mod definitions;

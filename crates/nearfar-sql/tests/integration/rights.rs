@@ -43,6 +43,13 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
                  SELECT n FROM r",
             ],
         ),
+        Action::Cursor => (
+            Nothing,
+            &[
+                "BEGIN; DECLARE c CURSOR FOR SELECT a FROM t; FETCH ALL FROM c; MOVE c; CLOSE c",
+                "CLOSE ALL",
+            ],
+        ),
         Action::LockToRead => (
             Nothing,
             &["BEGIN; LOCK TABLE t IN ACCESS SHARE MODE; COMMIT"],
@@ -116,7 +123,6 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
             Nothing,
             &[
                 "DISCARD PLANS",
-                "CLOSE ALL",
                 "UNLISTEN *",
                 "RESET ROLE",
                 "RESET SESSION AUTHORIZATION",

@@ -77,6 +77,7 @@ actions! {
     Check => Read, "CALL nearfar.check";
     CopyIn => Write, "COPY … FROM STDIN";
     Insert => Write, "INSERT";
+    Cursor => Read, "DECLARE, FETCH, MOVE or CLOSE";
     LockToRead => Read, "LOCK TABLE … IN ACCESS SHARE MODE";
     LockTable => Write, "LOCK TABLE";
     LockRows => Write, "SELECT … FOR UPDATE";
@@ -214,6 +215,8 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
             Procedure::Load => Action::Load,
             Procedure::Check => Action::Check,
         },
+        // What a cursor reads is checked where it is declared.
+        StatementKind::Cursor(_) => Action::Cursor,
         StatementKind::LockTable(lock) => action_of(lock),
         StatementKind::Checkpoint => Action::Checkpoint,
         StatementKind::Tables(command) => match command.verb {

@@ -11,6 +11,7 @@ mod constraints;
 mod copy;
 mod copy_client;
 mod create;
+mod cursors;
 mod default;
 mod define;
 mod drop;
@@ -176,6 +177,9 @@ impl Session {
             StatementKind::Checkpoint => {
                 alone(transaction, "CHECKPOINT")?;
                 self.checkpoint().await
+            }
+            StatementKind::Cursor(command) => {
+                self.run_on_cursors(transaction, command, parameters).await
             }
             StatementKind::LockTable(lock) => self.lock_tables(transaction, lock).await,
             StatementKind::Tables(command) => self.run_on_tables(transaction, command).await,

@@ -32,8 +32,12 @@ impl Session {
             transaction.roll_back();
             return Ok(done("ROLLBACK"));
         }
+        if let Err(error) = self.hold_cursors().await {
+            transaction.roll_back();
+            return Err(error);
+        }
         self.commit_open(transaction).await?;
-        self.variables.end(true);
+        self.note_end(true);
         Ok(done("COMMIT"))
     }
 
@@ -87,18 +91,20 @@ impl Session {
                     Some(transaction) => transaction.roll_back(),
                     None => tracing::warn!("there is no transaction in progress"),
                 }
-                self.variables.end(false);
+                self.note_end(false);
                 done("ROLLBACK")
             }
             TransactionCommand::Savepoint(name) => {
                 self.of_several("SAVEPOINT")?.set_savepoint(name);
                 self.variables.set_savepoint(name);
+                self.cursors.set_savepoint(name);
                 done("SAVEPOINT")
             }
             TransactionCommand::Release(name) => {
                 self.of_several("RELEASE SAVEPOINT")?
                     .release_savepoint(name)?;
                 self.variables.release(name);
+                self.cursors.release(name);
                 done("RELEASE")
             }
             TransactionCommand::RollbackTo(name) => {
@@ -107,10 +113,17 @@ impl Session {
                 open.ok_or(TransactionError::NoTransaction { statement })?
                     .roll_back_to(name)?;
                 self.variables.roll_back_to(name);
+                self.cursors.roll_back_to(name);
                 done("ROLLBACK")
             }
         };
         Ok(Some(result))
+    }
+
+    /// Has what is the session's, and not the transaction's, follow the end of one.
+    pub(super) fn note_end(&self, is_committed: bool) {
+        self.variables.end(is_committed);
+        self.cursors.end(is_committed);
     }
 
     fn begin(&self, modes: TransactionModes) -> Result<StatementResult, EngineError> {
@@ -216,7 +229,7 @@ impl Drop for Closing<'_> {
     fn drop(&mut self) {
         self.0.open.lock().take();
         // Behind a commit there is nothing left to undo.
-        self.0.variables.end(false);
+        self.0.note_end(false);
     }
 }
 

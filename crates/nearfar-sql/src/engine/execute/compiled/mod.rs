@@ -351,14 +351,19 @@ impl Session {
         };
         let is_small = self.engine().database().commits_in_memory() && transaction.is_small();
         let waits = !transaction.tables_to_wait_for().is_empty();
-        if waits || !is_small || transaction.has_failed() || transaction.has_deferred_steps() {
+        if waits
+            || self.cursors.has_to_hold()
+            || !is_small
+            || transaction.has_failed()
+            || transaction.has_deferred_steps()
+        {
             return Ok(None);
         }
         let committed = transaction.try_commit(&self.gate);
         // An error is its end too.
         if !matches!(committed, Ok(false)) {
             open.take();
-            self.variables.end(committed.is_ok());
+            self.note_end(committed.is_ok());
         }
         Ok(committed?.then(|| done("COMMIT")))
     }
