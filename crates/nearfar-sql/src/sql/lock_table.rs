@@ -69,6 +69,7 @@ pub(super) fn parse_lock_table(tokens: Vec<TokenWithSpan>) -> Result<LockTable, 
 /// The words before `MODE`.
 fn lock_mode(parser: &mut Parser<'_>) -> Result<TableLockMode, SqlError> {
     let mut words = Vec::new();
+    let mut has_end = false;
     let end = loop {
         let next = parser.next_token();
         match &next.token {
@@ -79,10 +80,13 @@ fn lock_mode(parser: &mut Parser<'_>) -> Result<TableLockMode, SqlError> {
         }
         if words.last().is_some_and(|word| word == "MODE") {
             words.pop();
+            has_end = true;
             break next;
         }
     };
-    let known = MODES.into_iter().find(|(known, _)| words == *known);
+    let known = MODES
+        .into_iter()
+        .find(|(known, _)| has_end && words == *known);
     known.map(|(_, mode)| mode).ok_or_else(|| {
         let expected = parser.expected::<()>("a lock mode such as SHARE MODE", end);
         expected.map_or_else(syntax, |()| SqlError::Syntax {
