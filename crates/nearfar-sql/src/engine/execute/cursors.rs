@@ -1,13 +1,13 @@
 //! Statements about cursors.
 
 use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::RecordBatchStream;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use std::sync::Arc;
 
-use super::counted;
-use super::done;
+use super::{counted, done};
 use crate::engine::metering::planned_bytes;
 use crate::engine::session::Session;
 use crate::engine::stream::{RowStream, StatementResult};
@@ -44,11 +44,7 @@ impl Session {
                     settings.heap_tier(),
                     settings.memory_limit_bytes(),
                 );
-                let schema = self.cursors.schema(name).unwrap_or_else(|| {
-                    use datafusion::physical_plan::RecordBatchStream;
-                    portion.schema()
-                });
-                let plan = Arc::new(EmptyExec::new(schema));
+                let plan = Arc::new(EmptyExec::new(portion.schema()));
                 let transaction = Arc::clone(transaction);
                 let mut rows = RowStream::of_cursor(plan, Box::pin(portion), memory, transaction);
                 if !is_move {

@@ -10,8 +10,7 @@ use datafusion::logical_expr::LogicalPlan;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-use super::done;
-use super::{Action, table_reference};
+use super::{Action, done, table_reference};
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
