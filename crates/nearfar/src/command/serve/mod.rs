@@ -62,7 +62,7 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         may_use_files: args.allow_files,
         admin: admin(args)?,
         client_threads: match args.machine.threads {
-            Some(threads) => threads.get() as usize,
+            Some(threads) => ServerOptions::client_threads_beside(threads.get() as usize),
             None => ServerOptions::default().client_threads,
         },
         max_connections: args.max_connections,
