@@ -20,9 +20,10 @@ mod trees;
 pub use self::error::{PointsError, ReproduceError};
 pub use self::figures::Figure;
 pub use self::interplay::{
-    BackgroundCurve, BackgroundPoint, CauseGroup, CauseRatio, Causes, Curves, CurvesFigure,
-    InterplayCell, InterplayTable, PublishedShape, RegulatedPoint, RegulatorFigure, Regulators,
-    System, reproduce_causes, reproduce_curves, reproduce_interplay, reproduce_regulators,
+    BackgroundCurve, BackgroundPoint, CauseGroup, CauseRatio, Causes, Curves, CurvesError,
+    CurvesFigure, InterplayCell, InterplayTable, PublishedShape, RegulatedPoint, RegulatorFigure,
+    Regulators, System, reproduce_causes, reproduce_curves, reproduce_interplay,
+    reproduce_regulators,
 };
 pub(crate) use self::outcome::modelled;
 pub use self::outcome::{ReproducedPoint, Reproduction, Series, reproduce, reproduce_with};

@@ -4,10 +4,12 @@
 //! entries of the request table like everybody else, and the slower of them is the rate. What the drive takes is
 //! unknown, so that every figure is given for a range of drives.
 
+use nearfar_kernels::GraphError;
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
 
 use super::ranked::Ranked;
 use super::system::System;
+use crate::graph::KroneckerError;
 use crate::interference::bandwidths;
 
 /// Bytes of a line.
@@ -123,6 +125,21 @@ pub struct PublishedShape {
     pub is_met: bool,
 }
 
+/// Why a figure cannot be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CurvesError {
+    /// A profile is no machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A graph of this size cannot be drawn.
+    #[error(transparent)]
+    Size(#[from] KroneckerError),
+    /// What was drawn is no graph.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
 /// A figure in the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curves {
@@ -139,11 +156,11 @@ pub struct Curves {
 /// Runs a figure in virtual time; `progress` is told of every curve done, and of how many there are.
 ///
 /// # Errors
-/// None for the built-in profiles.
+/// [`CurvesError`], none of which the built-in profiles and sizes have.
 pub fn reproduce_curves(
     figure: CurvesFigure,
     mut progress: impl FnMut(usize, usize),
-) -> Result<Curves, MachineError> {
+) -> Result<Curves, CurvesError> {
     let system = match figure {
         CurvesFigure::Fig3a | CurvesFigure::Fig3b => System::B,
         // Where the gain of figure 5 was seen; figure 6 does not tell.

@@ -15,7 +15,8 @@ mod system;
 
 pub use self::causes::{CauseGroup, CauseRatio, Causes, reproduce_causes};
 pub use self::curves::{
-    BackgroundCurve, BackgroundPoint, Curves, CurvesFigure, PublishedShape, reproduce_curves,
+    BackgroundCurve, BackgroundPoint, Curves, CurvesError, CurvesFigure, PublishedShape,
+    reproduce_curves,
 };
 pub use self::matrix::{InterplayCell, InterplayTable, reproduce_interplay};
 pub use self::regulators::{RegulatedPoint, RegulatorFigure, Regulators, reproduce_regulators};

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nearfar_kernels::Adjacency;
-use nearfar_model::simulation::{Machine, MachineError, PlacedBuffer, TierName, VirtualProbe};
+use nearfar_model::simulation::{Machine, PlacedBuffer, TierName, VirtualProbe};
 use nearfar_model::{Native, Probe};
 
-use super::curves::{BackgroundCurve, BackgroundPoint};
+use super::curves::{BackgroundCurve, BackgroundPoint, CurvesError};
 use crate::graph::KroneckerGraph;
 
 /// What is ranked, and by how many threads.
@@ -89,10 +89,9 @@ impl Ranked {
         &self,
         machine: &Machine,
         stores: &[usize],
-    ) -> Result<BackgroundCurve, MachineError> {
+    ) -> Result<BackgroundCurve, CurvesError> {
         let machine = self.machine(machine);
-        let drawn = KroneckerGraph::draw(self.scale, DEGREE, 1);
-        let graph = drawn.expect("a graph of a size that can be drawn");
+        let graph = KroneckerGraph::draw(self.scale, DEGREE, 1)?;
         let alone = self.pass(&machine, &graph, 0)?;
         let point = |threads: &usize| {
             let beside = self.pass(&machine, &graph, *threads)?;
@@ -108,7 +107,10 @@ impl Ranked {
             background: "CXL ntst",
             published_percent: None,
             alone_gb_per_s: alone.loaded_bytes / alone.ns,
-            points: stores.iter().map(point).collect::<Result<_, _>>()?,
+            points: stores
+                .iter()
+                .map(point)
+                .collect::<Result<_, CurvesError>>()?,
         })
     }
 
@@ -117,12 +119,11 @@ impl Ranked {
         machine: &Machine,
         graph: &KroneckerGraph,
         stores: usize,
-    ) -> Result<Passed, MachineError> {
+    ) -> Result<Passed, CurvesError> {
         let nodes = graph.nodes();
         let mut ranks = vec![(1.0 / nodes as f32).to_bits(); nodes];
         let mut shares = vec![0; nodes];
-        let drawn = Adjacency::new(&graph.offsets, &graph.neighbours);
-        let adjacency = drawn.expect("what was drawn is a graph");
+        let adjacency = Adjacency::new(&graph.offsets, &graph.neighbours)?;
         adjacency.share(0..nodes, &ranks, &mut shares, &Native);
         let near = machine.devices(TierName::Near, 1)?;
         let buffer = |addresses, cycle| PlacedBuffer { addresses, cycle };
