@@ -29,6 +29,9 @@ use nearfar_table::transaction::Transaction;
 /// Steps in one poll when none yields rows, so that a query can be cancelled.
 const STEPS_PER_POLL: usize = 64;
 
+/// Shorter runs of rows are put together with others.
+const RUN_ROWS_MIN: usize = 64;
+
 /// A filter that changes while the query runs, and the filters it last stood for.
 pub struct DynamicFilter {
     expr: Arc<dyn PhysicalExpr>,
@@ -216,7 +219,7 @@ impl ScanStream {
         if changed {
             open.bound = BoundSegment::new(open.bound.part.clone(), &self.active)?;
         }
-        if open.next >= open.piece.rows.end {
+        if open.next >= open.piece.rows.end && !self.goes_on(&mut open) {
             return self.flush(&mut open.bound);
         }
         let began = Instant::now();
@@ -235,6 +238,19 @@ impl ScanStream {
         Ok(step)
     }
 
+    /// Has `open` go on with the next piece, if that is of the same part: pieces of rows that are looked up are short, and
+    /// give one batch together.
+    fn goes_on(&mut self, open: &mut OpenPiece) -> bool {
+        let part = open.piece.part;
+        let next = self.scan.pieces.pop_front_if(|next| next.part == part);
+        let Some(piece) = next else {
+            return false;
+        };
+        open.next = piece.rows.start;
+        open.piece = piece;
+        true
+    }
+
     fn open_next(&mut self) -> Result<Option<OpenPiece>, EngineError> {
         let Some(piece) = self.scan.pieces.pop_front() else {
             return Ok(None);
@@ -247,11 +263,11 @@ impl ScanStream {
         }))
     }
 
-    /// Hands whole runs on immediately; collects single rows until they fill a batch.
+    /// Hands long runs on immediately; collects other rows until they fill a batch.
     fn take(&mut self, selected: Selected, bound: &mut BoundSegment) -> Result<Step, EngineError> {
         match selected {
             Selected::None => Ok(Step::Nothing),
-            Selected::Run(rows) if self.pending.is_empty() => {
+            Selected::Run(rows) if self.pending.is_empty() && rows.len() >= RUN_ROWS_MIN => {
                 let rows = RowSet::Run {
                     start: rows.start,
                     len: rows.len(),

@@ -151,3 +151,17 @@ async fn changes_look_rows_up_too() {
     assert_eq!(value(&session, differ).await, "0");
     assert_eq!(run(&session, "CALL nearfar.check('t')").await, "CHECK 4");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_looked_up_come_together() {
+    let session = filled().await;
+    let keys: Vec<String> = (1..=20).map(|key| (key * 2_900).to_string()).collect();
+    let query = format!("SELECT k, w FROM t WHERE k IN ({})", keys.join(", "));
+    let plan = run(&session, &format!("EXPLAIN ANALYZE {query}")).await;
+    let scan = plan.lines().find(|line| line.contains("index=t_k"));
+    let scan = scan.unwrap_or_else(|| panic!("{plan}"));
+    assert!(scan.contains("output_rows=20,"), "{scan}");
+    let batches = scan.split("output_batches=").nth(1);
+    let batches = batches.and_then(|rest| rest.split([',', ']']).next()?.parse::<usize>().ok());
+    assert!(batches.is_some_and(|batches| batches <= 4), "{scan}");
+}
