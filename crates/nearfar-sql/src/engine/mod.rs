@@ -24,6 +24,7 @@ mod preload;
 mod references;
 mod sequences;
 mod session;
+mod sleep;
 mod slicing;
 mod spill;
 mod stream;

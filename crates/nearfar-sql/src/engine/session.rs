@@ -29,6 +29,7 @@ use super::metering::{GuardedCalls, METERING, batch_rows, guarded_functions, par
 use super::operator_memory::OperatorMemoryRule;
 use super::options::SessionOptions;
 use super::sequences;
+use super::sleep::sleep_function;
 use super::slicing::SLICED_INPUTS;
 use super::spill::{SpillStore, SpillTier};
 use super::stream::StatementResult;
@@ -145,6 +146,7 @@ impl Session {
         for function in values::functions() {
             context.register_udf(function);
         }
+        context.register_udf(sleep_function());
         for function in values::aggregates() {
             context.register_udaf(function);
         }

@@ -161,3 +161,20 @@ async fn a_move_that_is_given_up_leaves_a_whole_table() {
     }
     assert_eq!(far_bytes(&engine), 0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sleep_is_waited_for_and_given_up() {
+    let session = two_tiers().session();
+    let begun = Instant::now();
+    let slept = "SELECT count(pg_sleep(v)) FROM (VALUES (0.1), (NULL), (-5), (0.1)) AS t (v)";
+    assert_eq!(value(&session, slept).await, "3");
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    for sql in ["SELECT pg_sleep(3600)", "SELECT pg_sleep(1e300)"] {
+        let begun = Instant::now();
+        let slept = tokio::time::timeout(Duration::from_millis(100), value(&session, sql)).await;
+        assert!(
+            slept.is_err() && begun.elapsed() < Duration::from_secs(10),
+            "{sql}"
+        );
+    }
+}
