@@ -3,9 +3,12 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StringArray, StructArray,
+};
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use arrow_pg::datatypes::into_pg_type;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -77,6 +80,12 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("pg_typeof", 1..=1, DataType::Utf8, type_of),
         ("to_regtype", 1..=1, DataType::Int64, type_of_name),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
+        (
+            "_pg_expandarray",
+            1..=1,
+            DataType::new_list(DataType::Struct(placed_fields()), true),
+            placed_elements,
+        ),
     ];
     let computed = computed.map(|(name, arguments, gives, compute)| {
         let signatures = arguments.map(TypeSignature::Any).collect();
@@ -244,6 +253,39 @@ fn type_name(kind: &Type, modifier: i64) -> String {
     name.to_owned()
 }
 
+/// The columns of an element of an array and its place, from 1.
+fn placed_fields() -> Fields {
+    let field = |name| Field::new(name, DataType::Int64, true);
+    Fields::from(vec![field("x"), field("n")])
+}
+
+/// The elements of arrays of integers with their places.
+fn placed_elements(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let arrays = cast(&arguments[0], &DataType::new_list(DataType::Int64, true))?;
+    let arrays = arrays.as_list::<i32>();
+    let values = arrays.values().as_primitive::<Int64Type>();
+    let ends = arrays.offsets().windows(2);
+    let places = ends.flat_map(|ends| 1..=i64::from(ends[1] - ends[0]));
+    let first = arrays.offsets()[0] as usize;
+    let values = values.slice(first, arrays.offsets()[arrays.len()] as usize - first);
+    let columns: Vec<ArrayRef> = vec![Arc::new(values), Arc::new(places.collect::<Int64Array>())];
+    let elements = StructArray::try_new(placed_fields(), columns, None)?;
+    let field = Field::new_list_field(elements.data_type().clone(), true);
+    let offsets = OffsetBuffer::from_lengths(
+        arrays
+            .offsets()
+            .windows(2)
+            .map(|ends| (ends[1] - ends[0]) as usize),
+    );
+    let nulls = arrays.nulls().cloned();
+    Ok(Arc::new(ListArray::try_new(
+        Arc::new(field),
+        offsets,
+        Arc::new(elements),
+        nulls,
+    )?))
+}
+
 /// Numbers of bytes for people.
 fn pretty_size(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
@@ -263,7 +305,6 @@ fn pretty_size(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Array;
 
     #[test]
     fn types_have_their_names_of_sql() {

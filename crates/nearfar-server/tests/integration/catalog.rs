@@ -411,3 +411,32 @@ async fn information_schema_has_constraints_and_no_sequences() {
     }
     assert!(client.simple_query("SHOW TABLES").await.is_ok());
 }
+
+/// As JDBC's driver asks for the columns of a primary key.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_expanded_to_their_columns() {
+    let server = start().await;
+    let client = server.client().await;
+    let table =
+        "CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (c, a)); CREATE INDEX i ON t (b DESC)";
+    client.batch_execute(table).await.expect("created");
+    let rows = client
+        .query(
+            "SELECT result.column_name, result.key_seq, result.pk_name FROM (\
+             SELECT a.attname AS column_name, \
+             (information_schema._pg_expandarray(i.indkey)).n AS key_seq, ci.relname AS pk_name, \
+             information_schema._pg_expandarray(i.indkey) AS keys, a.attnum AS a_attnum \
+             FROM pg_catalog.pg_class ct JOIN pg_catalog.pg_attribute a ON (ct.oid = a.attrelid) \
+             JOIN pg_catalog.pg_namespace n ON (ct.relnamespace = n.oid) \
+             JOIN pg_catalog.pg_index i ON (a.attrelid = i.indrelid) \
+             JOIN pg_catalog.pg_class ci ON (ci.oid = i.indexrelid) \
+             WHERE true AND ct.relname = 't' AND i.indisprimary) result \
+             WHERE result.a_attnum = (result.keys).x \
+             ORDER BY result.pk_name, result.key_seq",
+            &[],
+        )
+        .await
+        .expect("found");
+    let found: Vec<(&str, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(found, [("c", 1), ("a", 2)]);
+}

@@ -39,6 +39,22 @@ pub(super) fn rename(expr: &mut Expr) {
     }
 }
 
+/// The function of elements and their places, as JDBC's driver calls it.
+const ELEMENTS: [&str; 2] = ["information_schema", "_pg_expandarray"];
+
+/// Makes rows of the elements of an array and their places.
+pub(super) fn unnest_elements(expr: &mut Expr) {
+    let Expr::Function(function) = expr else {
+        return;
+    };
+    let names = function.name.0.iter().filter_map(|part| part.as_ident());
+    let is_meant = names.map(folded).eq(ELEMENTS);
+    if is_meant {
+        function.name.0.remove(0);
+        *expr = call("unnest", vec![take(expr)]);
+    }
+}
+
 /// Has a statement call functions by their own names, which `own_name` knows by all of their names.
 ///
 /// The planner keeps the other name around such a call, and looks at what is inside twice whenever it looks:

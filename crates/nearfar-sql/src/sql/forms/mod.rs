@@ -8,6 +8,7 @@
 //! | `j -> 'a'`, `j ->> 'a'`, `j #> '{a,b}'`, `j ? 'a'`, `CAST(… AS json)` | functions of texts |
 //! | `a && b`, `a[:2]`, `array_remove(a, 1)`, … | functions of arrays |
 //! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
+//! | `information_schema._pg_expandarray(a)` | rows of the elements and their places |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
 //! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
@@ -130,6 +131,7 @@ impl VisitorMut for Forms {
         in_lists::unmark(expr);
         json::rewrite(expr);
         functions::rename(expr);
+        functions::unnest_elements(expr);
         arrays::rewrite(expr);
         if self.names == Names::All {
             names::name_cast(expr);
