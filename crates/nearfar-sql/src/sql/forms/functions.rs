@@ -2,8 +2,8 @@
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectNamePart, SelectItem, Value, VisitMut, VisitorMut,
+    AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectNamePart, SelectItem, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -52,6 +52,17 @@ pub(super) fn unnest_elements(expr: &mut Expr) {
     if is_meant {
         function.name.0.remove(0);
         *expr = call("unnest", vec![take(expr)]);
+    }
+}
+
+/// Has the field of a row, as in `(row).name`, be a function of the row.
+pub(super) fn get_field(expr: &mut Expr) {
+    if let Expr::CompoundFieldAccess { root, access_chain } = expr
+        && let Expr::Nested(row) = root.as_mut()
+        && let [AccessExpr::Dot(Expr::Identifier(name))] = &access_chain[..]
+    {
+        let name = Expr::value(Value::SingleQuotedString(folded(name)));
+        *expr = call("get_field", vec![take(row), name]);
     }
 }
 

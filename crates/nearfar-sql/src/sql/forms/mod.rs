@@ -9,6 +9,7 @@
 //! | `a && b`, `a[:2]`, `array_remove(a, 1)`, … | functions of arrays |
 //! | `every(b)`, `SELECT generate_series(1, 3)` | functions by the planner's names, rows of arrays |
 //! | `information_schema._pg_expandarray(a)` | rows of the elements and their places |
+//! | `(row).field` | `get_field(row, 'field')` |
 //! | `FETCH FIRST 3 ROWS ONLY` | `LIMIT 3` |
 //! | `x IN ((SELECT 1), 2)` | a list, of which the parser makes a query |
 //! | `a::date` beside `a`, where the planner gives both one name | a function that has the type in its name |
@@ -132,6 +133,7 @@ impl VisitorMut for Forms {
         json::rewrite(expr);
         functions::rename(expr);
         functions::unnest_elements(expr);
+        functions::get_field(expr);
         arrays::rewrite(expr);
         if self.names == Names::All {
             names::name_cast(expr);
