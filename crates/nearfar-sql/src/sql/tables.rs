@@ -22,7 +22,12 @@ pub enum TablesVerb {
         is_cascade: bool,
     },
     /// Their rows are deleted.
-    Truncate,
+    Truncate {
+        /// Whether those of tables that refer to them go too.
+        is_cascade: bool,
+        /// Whether sequences of their columns begin again.
+        restarts: bool,
+    },
     /// What was written to them is merged.
     Vacuum,
     /// Nothing: what is known of tables is known as they are written.
@@ -36,7 +41,7 @@ pub struct TablesCommand {
     pub tables: Vec<ObjectName>,
 }
 
-/// The command that `ast` is, if it names several tables to drop or truncate.
+/// The command that `ast` is, if it names several tables to drop or truncate, or says more than a name.
 ///
 /// # Errors
 /// A clause that is not supported.
@@ -56,11 +61,14 @@ pub(super) fn tables_command(ast: &Ast) -> Result<Option<TablesCommand>, SqlErro
             },
             tables: names.clone(),
         })),
-        Ast::Truncate(truncate) if truncate.table_names.len() > 1 => {
+        Ast::Truncate(truncate) => {
             let is_cascade = matches!(truncate.cascade, Some(CascadeOption::Cascade));
             let restarts = matches!(truncate.identity, Some(TruncateIdentityOption::Restart));
+            if truncate.table_names.len() < 2 && !is_cascade && !restarts {
+                return Ok(None);
+            }
             let is_other = truncate.partitions.is_some() || truncate.on_cluster.is_some();
-            if is_cascade || restarts || is_other || truncate.if_exists {
+            if is_other || truncate.if_exists {
                 return Err(SqlError::unsupported(
                     ast.to_string(),
                     "use TRUNCATE with the names of tables",
@@ -68,7 +76,10 @@ pub(super) fn tables_command(ast: &Ast) -> Result<Option<TablesCommand>, SqlErro
             }
             let tables = truncate.table_names.iter().map(|table| table.name.clone());
             Ok(Some(TablesCommand {
-                verb: TablesVerb::Truncate,
+                verb: TablesVerb::Truncate {
+                    is_cascade,
+                    restarts,
+                },
                 tables: tables.collect(),
             }))
         }
@@ -152,12 +163,31 @@ mod tests {
             if_exists: false,
             is_cascade: true,
         };
+        let truncate = |is_cascade, restarts| TablesVerb::Truncate {
+            is_cascade,
+            restarts,
+        };
         for (sql, verb, names) in [
             ("drop table if exists a, b.c", drop(true), "a b.c"),
             ("DROP TABLE a, \"B\" RESTRICT", drop(false), "a \"B\""),
             ("drop table a cascade", cascade, "a"),
-            ("truncate a, b", TablesVerb::Truncate, "a b"),
-            ("TRUNCATE TABLE a, b RESTRICT", TablesVerb::Truncate, "a b"),
+            ("truncate a, b", truncate(false, false), "a b"),
+            (
+                "TRUNCATE TABLE a, b RESTRICT",
+                truncate(false, false),
+                "a b",
+            ),
+            ("TRUNCATE a RESTART IDENTITY", truncate(false, true), "a"),
+            (
+                "TRUNCATE a, b RESTART IDENTITY CASCADE",
+                truncate(true, true),
+                "a b",
+            ),
+            (
+                "TRUNCATE a CONTINUE IDENTITY CASCADE",
+                truncate(true, false),
+                "a",
+            ),
             ("vacuum", TablesVerb::Vacuum, ""),
             ("VACUUM ANALYZE a", TablesVerb::Vacuum, "a"),
             ("vacuum full verbose a, b", TablesVerb::Vacuum, "a b"),
@@ -169,12 +199,7 @@ mod tests {
             assert_eq!(command(sql), Some((verb, names.to_owned())), "{sql}");
         }
         assert_eq!(command("DROP TABLE a"), None);
-        for sql in [
-            "VACUUM 1",
-            "VACUUM (ANALYZE",
-            "ANALYZE a b",
-            "TRUNCATE a, b CASCADE",
-        ] {
+        for sql in ["VACUUM 1", "VACUUM (ANALYZE", "ANALYZE a b"] {
             assert!(statements(sql).is_err(), "{sql}");
         }
     }

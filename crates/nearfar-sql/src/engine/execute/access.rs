@@ -221,7 +221,7 @@ fn of_kind(kind: &StatementKind) -> Result<Action, EngineError> {
         StatementKind::Checkpoint => Action::Checkpoint,
         StatementKind::Tables(command) => match command.verb {
             TablesVerb::Drop { .. } => Action::DropTable,
-            TablesVerb::Truncate => Action::Truncate,
+            TablesVerb::Truncate { .. } => Action::Truncate,
             TablesVerb::Vacuum => Action::Merge,
             TablesVerb::Analyze => Action::Nothing,
         },

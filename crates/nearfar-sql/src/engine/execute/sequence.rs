@@ -8,15 +8,15 @@ use super::alter::table_reference;
 use super::done;
 use super::index::is_taken;
 use super::transaction::alone;
-use crate::engine::catalog::{PUBLIC, TableMap};
+use crate::engine::catalog::{PUBLIC, TEMPORARY, TableMap};
 use crate::engine::definitions::{NewSequence, Slot};
-use crate::engine::sequences::{NamedSequence, find};
+use crate::engine::sequences::{NamedSequence, find, sequence_of};
 use crate::engine::session::Session;
 use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::sql::{NumberedColumn, SequenceClauses, SequenceCommand, SqlError};
-use nearfar_table::sequence::Sequence;
+use nearfar_table::sequence::{Sequence, SequenceValue};
 use nearfar_table::table::{Table, TableId, TableRules};
 
 impl Session {
@@ -102,6 +102,30 @@ impl Session {
             .into());
         }
         self.drop_provider(&TableReference::partial(found.schema, found.name))
+    }
+
+    /// Has the sequences that are dropped with columns of `tables` begin again.
+    pub(super) fn restart_sequences(&self, tables: &[Arc<Table>]) -> Result<(), EngineError> {
+        let own = (TEMPORARY.to_owned(), self.temporary());
+        let shared = self.engine().catalog().all().into_iter();
+        for (schema, map) in shared.chain([own]) {
+            for (name, provider) in map.all() {
+                let Some(sequence) = sequence_of(provider.as_ref()) else {
+                    continue;
+                };
+                let definition = sequence.definition();
+                let owner = definition.owner.as_ref();
+                if owner.is_some_and(|(id, _)| tables.iter().any(|table| table.id() == *id)) {
+                    let found = find(self.engine(), self.tables(), Some(&schema), &name)?;
+                    let value = SequenceValue {
+                        last: definition.start,
+                        is_called: false,
+                    };
+                    found.set(self.engine(), value)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The column that a sequence is said to be dropped with.

@@ -30,9 +30,22 @@ impl Session {
                 self.defining(transaction, "DROP TABLE")?;
                 self.drop_tables(&names, if_exists, is_cascade).await
             }
-            TablesVerb::Truncate => {
-                let tables = self.tables_in_memory(&names).await?;
-                self.truncate(transaction, &tables).await
+            TablesVerb::Truncate {
+                is_cascade,
+                restarts,
+            } => {
+                let mut tables = self.tables_in_memory(&names).await?;
+                if is_cascade {
+                    self.add_referring(&mut tables);
+                }
+                if restarts {
+                    alone(transaction, "TRUNCATE … RESTART IDENTITY")?;
+                }
+                let done = self.truncate(transaction, &tables).await?;
+                if restarts {
+                    self.restart_sequences(&tables)?;
+                }
+                Ok(done)
             }
             TablesVerb::Vacuum => {
                 alone(transaction, "VACUUM")?;
@@ -51,6 +64,21 @@ impl Session {
                 }
                 Ok(done("ANALYZE"))
             }
+        }
+    }
+
+    /// Adds the tables whose foreign keys lead to `tables`, and those that lead to them.
+    fn add_referring(&self, tables: &mut Vec<Arc<Table>>) {
+        let references = self.references();
+        let mut at = 0;
+        while at < tables.len() {
+            for child in references.children(tables[at].id()) {
+                let is_known = tables.iter().any(|known| known.id() == child.table);
+                if let Some((_, table)) = references.table(child.table).filter(|_| !is_known) {
+                    tables.push(table);
+                }
+            }
+            at += 1;
         }
     }
 
