@@ -266,7 +266,9 @@ fn of_sql(error: &SqlError) -> &'static str {
             "set-returning functions" => state::FEATURE_NOT_SUPPORTED,
             _ => state::GROUPING_ERROR,
         },
-        SqlError::SeveralRows | SqlError::ChangedTwice => state::CARDINALITY_VIOLATION,
+        SqlError::SeveralRows | SqlError::ChangedTwice | SqlError::MergedTwice => {
+            state::CARDINALITY_VIOLATION
+        }
         SqlError::NoSuchKey => state::INVALID_COLUMN_REFERENCE,
         SqlError::TooDeep { .. } => state::STATEMENT_TOO_COMPLEX,
         SqlError::InUse { .. } => state::OBJECTS_DEPEND,

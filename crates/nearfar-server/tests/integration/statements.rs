@@ -751,3 +751,48 @@ async fn cursors_are_fetched_by_both_protocols() {
     client.batch_execute("ROLLBACK").await.expect("undone");
     assert_eq!(code(client.simple_query("FETCH \"C d\"").await), "34000");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_sql_has_prepared_are_run_by_both_protocols() {
+    let server = start().await;
+    let client = server.client().await;
+    let prepared = "CREATE TABLE t (a INT, b VARCHAR); INSERT INTO t VALUES (1, 'x'), (2, 'y'); \
+                    PREPARE get (INT) AS SELECT a + 1 AS next, b FROM t WHERE a = $1; \
+                    PREPARE put (INT) AS UPDATE t SET a = $1 WHERE b = 'y' RETURNING a; \
+                    PREPARE quietly (INT) AS DELETE FROM t WHERE a = $1";
+    client.batch_execute(prepared).await.expect("prepared");
+    let simple = client.simple_query("EXECUTE get (2)").await.expect("run");
+    assert_eq!(values(&simple), ["3"]);
+    let row = client.query_one("EXECUTE get (1)", &[]).await.expect("run");
+    assert_eq!(row.columns()[0].name(), "next");
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, &str>(1)), (2, "x"));
+    let row = client.query_one("EXECUTE put (7)", &[]).await.expect("run");
+    assert_eq!(row.get::<_, i32>(0), 7);
+    let gone = client.execute("EXECUTE quietly (7)", &[]).await;
+    assert_eq!(gone.expect("run"), 1);
+    assert_eq!(code(client.query("EXECUTE none (1)", &[]).await), "26000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_are_merged_with_tags_and_codes() {
+    let server = start().await;
+    let client = server.client().await;
+    let tables = "CREATE TABLE t (k INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 1), (2, 2)";
+    client.batch_execute(tables).await.expect("created");
+    let merge = "MERGE INTO t USING (SELECT CAST($1 AS INT) AS k, CAST($2 AS INT) AS n) AS s \
+                 ON t.k = s.k WHEN MATCHED THEN UPDATE SET n = s.n \
+                 WHEN NOT MATCHED THEN INSERT VALUES (s.k, s.n)";
+    let merge = client.prepare(merge).await.expect("prepared");
+    for (k, n) in [(1, 10), (3, 30), (3, 31)] {
+        let changed = client.execute(&merge, &[&k, &n]).await;
+        assert_eq!(changed.expect("merged"), 1, "{k}");
+    }
+    let sum = client.query_one("SELECT sum(k * n) FROM t", &[]).await;
+    assert_eq!(sum.expect("summed").get::<_, i64>(0), 10 + 4 + 93);
+    let twice = "MERGE INTO t USING (VALUES (1), (1)) AS s (k) ON t.k = s.k \
+                 WHEN MATCHED THEN DELETE";
+    assert_eq!(code(client.execute(twice, &[]).await), "21000");
+    let unreached = "MERGE INTO t USING t AS s ON t.k = s.k WHEN MATCHED THEN DELETE \
+                     WHEN MATCHED THEN DO NOTHING";
+    assert_eq!(code(client.execute(unreached, &[]).await), "42601");
+}

@@ -4,10 +4,11 @@
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, LogicalPlan, Statement as Planned};
 use std::sync::Arc;
 
 use super::Engine;
+use super::execute::PreparedChange;
 use super::session::Session;
 use crate::error::EngineError;
 use crate::scan::table_of;
@@ -93,11 +94,23 @@ impl Session {
         let state = super::execute::within(&transaction, self.context().state());
         let plan = super::execute::plan(&state, parsed).await?;
         let parameters = parameters(&plan)?;
+        let casts = casts(&plan, parameters.len())?;
+        let plan = self.executed(plan).await?;
         Ok(Described {
-            casts: casts(&plan, parameters.len())?,
+            casts,
             parameters,
             columns: columns(&settled(&state, &plan)).filter(|_| is_query),
         })
+    }
+
+    /// The plan that an `EXECUTE` names; any other as it is.
+    async fn executed(&self, plan: LogicalPlan) -> Result<LogicalPlan, EngineError> {
+        let LogicalPlan::Statement(Planned::Execute(execute)) = &plan else {
+            return Ok(plan);
+        };
+        self.check_prepared(&execute.name)?;
+        let prepared = self.context().execute_logical_plan(plan).await?;
+        Ok(PreparedChange::show(prepared.into_unoptimized_plan())?)
     }
 }
 
@@ -152,6 +165,7 @@ fn settled(state: &SessionState, plan: &LogicalPlan) -> LogicalPlan {
 
 fn columns(plan: &LogicalPlan) -> Option<SchemaRef> {
     let is_query = super::execute::Upsert::of(plan).is_none()
+        && super::execute::MergeInto::of(plan).is_none()
         && !matches!(
             plan,
             LogicalPlan::Ddl(_)

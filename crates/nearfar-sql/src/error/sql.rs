@@ -122,6 +122,12 @@ pub enum SqlError {
          may have one key"
     )]
     ChangedTwice,
+    /// A row that two of another table are beside.
+    #[error(
+        "MERGE command cannot affect row a second time: only one row of the source may be beside each that it \
+         changes"
+    )]
+    MergedTwice,
     /// An expression over several rows where there is one at a time.
     #[error("{what} are not allowed in {clause}")]
     Misplaced {

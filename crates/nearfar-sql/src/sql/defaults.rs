@@ -133,22 +133,34 @@ impl<'a> DefaultValues<'a> {
             Self::Insert(insert) => fill_insert(insert, columns, rules),
             Self::Update(update) => {
                 for assignment in &mut update.assignments {
-                    let AssignmentTarget::ColumnName(name) = &assignment.target else {
-                        continue;
-                    };
-                    let name = name.0.last().and_then(|part| part.as_ident());
-                    let column = name.map_or("", |name| name.value.as_str());
-                    if is_keyword(&assignment.value) {
-                        assignment.value = default(rules, column)?;
-                    } else if is_always(rules, column) {
-                        let column = column.to_owned();
-                        return Err(SqlError::UpdatedIdentity { column });
+                    match (&assignment.target, &mut assignment.value) {
+                        (AssignmentTarget::ColumnName(name), value) => {
+                            fill_assigned(name, value, rules)?;
+                        }
+                        (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
+                            let mut pairs = names.iter().zip(values);
+                            pairs
+                                .try_for_each(|(name, value)| fill_assigned(name, value, rules))?;
+                        }
+                        (AssignmentTarget::Tuple(_), _) => {}
                     }
                 }
                 Ok(Vec::new())
             }
         }
     }
+}
+
+fn fill_assigned(name: &ObjectName, value: &mut Expr, rules: &TableRules) -> Result<(), SqlError> {
+    let name = name.0.last().and_then(|part| part.as_ident());
+    let column = name.map_or("", |name| name.value.as_str());
+    if is_keyword(value) {
+        *value = default(rules, column)?;
+    } else if is_always(rules, column) {
+        let column = column.to_owned();
+        return Err(SqlError::UpdatedIdentity { column });
+    }
+    Ok(())
 }
 
 fn fill_insert(
@@ -212,6 +224,26 @@ fn fill_insert(
     Ok(columns.iter().filter(is_left).cloned().collect())
 }
 
+/// Puts the defaults of columns where the keyword stands among the values that a `MERGE` gives them.
+///
+/// # Errors
+/// A text that is no expression; a value for a column that takes none.
+pub(super) fn fill_merged(
+    columns: &[String],
+    values: &mut [Expr],
+    rules: &TableRules,
+) -> Result<(), SqlError> {
+    for (column, value) in columns.iter().zip(values) {
+        if is_keyword(value) {
+            *value = default(rules, column)?;
+        } else if is_always(rules, column) {
+            let column = column.clone();
+            return Err(SqlError::GivenIdentity { column });
+        }
+    }
+    Ok(())
+}
+
 /// What an `INSERT` says of values for identities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overriding {
@@ -256,12 +288,16 @@ impl Overriding {
                 message: "OVERRIDING is of INSERT".to_owned(),
             });
         };
+        self.mark_insert(insert);
+        Ok(())
+    }
+
+    pub fn mark_insert(self, insert: &mut Insert) {
         insert.optimizer_hints.push(OptimizerHint {
             prefix: MARK.to_owned(),
             text: format!("{self:?}"),
             style: OptimizerHintStyle::MultiLine,
         });
-        Ok(())
     }
 
     fn unmark(insert: &mut Insert) -> Option<Self> {

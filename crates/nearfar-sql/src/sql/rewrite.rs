@@ -85,10 +85,6 @@ fn rewrite_ast(mut ast: Ast, clauses: &mut CreateClauses) -> Result<Ast, SqlErro
         Ast::ShowVariable { variable } => Ok(Ast::ShowVariable {
             variable: in_full_idents(variable),
         }),
-        Ast::Merge(_) => Err(SqlError::unsupported(
-            "MERGE",
-            "use UPDATE and INSERT in one transaction",
-        )),
         Ast::CreateDatabase { .. } => Err(SqlError::unsupported(
             "CREATE DATABASE",
             "use CREATE SCHEMA",

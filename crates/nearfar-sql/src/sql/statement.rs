@@ -15,7 +15,7 @@ use super::cursors::{CursorCommand, parse_cursor};
 use super::defaults::take_overriding;
 use super::depth::{self, PARSER_STEPS_MAX};
 use super::distribution::{Distributed, take_distribution};
-use super::forms::{RowLocking, mark_in_lists, simplify_locks, take_locking};
+use super::forms::{RowLocking, mark_in_lists, mark_merge_actions, simplify_locks, take_locking};
 use super::indexes::{
     AlterIndex, CreateIndex, DropIndex, KeyClause, create_index, drop_index, parse_alter_index,
     take_tablespace,
@@ -291,6 +291,7 @@ fn datafusion_statement(
     tablespace: Option<String>,
 ) -> Result<StatementKind, SqlError> {
     mark_in_lists(&mut tokens);
+    mark_merge_actions(&mut tokens);
     let overriding = take_overriding(&mut tokens);
     let syntax = |error: datafusion::error::DataFusionError| SqlError::Syntax {
         message: match error.find_root() {

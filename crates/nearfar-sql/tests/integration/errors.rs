@@ -24,7 +24,7 @@ async fn statements_that_are_not_supported_say_what_is() {
     let session = two_tiers().session();
     run(&session, "CREATE TABLE t AS SELECT 1 AS a").await;
     for sql in [
-        "MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE",
+        "MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE RETURNING t.a",
         "ALTER TABLE t OWNER TO me",
         "CREATE INDEX i ON t (a + 1)",
         "CREATE INDEX i ON t (a) WHERE a > 0",

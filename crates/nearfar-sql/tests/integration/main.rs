@@ -27,6 +27,7 @@ mod locks;
 mod lookups;
 mod memory;
 mod merges;
+mod merging;
 mod outer_joins;
 mod panics;
 mod pools;

@@ -163,7 +163,7 @@ fn statements(action: Action) -> (Needs, &'static [&'static str]) {
         ),
         Action::Truncate => (ToWrite, &["TRUNCATE t", "TRUNCATE TABLE t"]),
         Action::MergeInto => (
-            More,
+            ToWrite,
             &["MERGE INTO t USING t AS u ON t.a = u.a WHEN MATCHED THEN DELETE"],
         ),
         Action::CreateTable => (

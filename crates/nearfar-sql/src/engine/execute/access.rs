@@ -6,6 +6,7 @@
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as Planned, WriteOp};
 
+use super::change::MergeInto;
 use super::modify::is_into_own;
 use super::table_locks::action_of;
 use super::transaction::within;
@@ -265,6 +266,7 @@ fn advances(node: &LogicalPlan) -> datafusion::error::Result<bool> {
 /// What one node of a plan does.
 fn of_node(node: &LogicalPlan) -> datafusion::error::Result<Action> {
     Ok(match node {
+        LogicalPlan::Extension(_) if MergeInto::of(node).is_some() => Action::MergeInto,
         LogicalPlan::Projection(_)
         | LogicalPlan::Filter(_)
         | LogicalPlan::Window(_)

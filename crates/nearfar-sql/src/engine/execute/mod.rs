@@ -54,7 +54,7 @@ use crate::stack::polled_with_stack;
 pub use access::{Action, Right};
 pub(super) use alter::table_reference;
 use change::Change;
-pub(super) use change::Upsert;
+pub(super) use change::{MergeInto, PreparedChange, Upsert};
 use compiled::Compiled;
 pub use copy_client::ClientRows;
 use copy_client::no_copy;
@@ -334,12 +334,16 @@ impl Session {
         state: &SessionState,
         plan: &LogicalPlan,
     ) -> Result<StatementResult, EngineError> {
-        if let Some(change) = Change::of(plan) {
-            if self.distribution.is_some() {
-                let instead = "a cluster adds and truncates rows only";
-                return Err(SqlError::unsupported("a change of rows in a cluster", instead).into());
-            }
+        let (change, merge) = (Change::of(plan), MergeInto::of(plan));
+        if self.distribution.is_some() && (change.is_some() || merge.is_some()) {
+            let instead = "a cluster adds and truncates rows only";
+            return Err(SqlError::unsupported("a change of rows in a cluster", instead).into());
+        }
+        if let Some(change) = change {
             return self.change(transaction, state, &change).await;
+        }
+        if let Some(merge) = merge {
+            return Box::pin(self.merge_into(transaction, state, merge)).await;
         }
         match plan {
             LogicalPlan::Dml(dml) if matches!(dml.op, WriteOp::Truncate) => {
@@ -477,9 +481,10 @@ impl Session {
         if let Some((name, charge)) = prepared {
             self.prepared.lock().insert(name, charge);
         }
-        match (command, &plan) {
+        match (command, plan) {
             (Some(command), _) => Ok(done(command)),
-            (None, _) => {
+            (None, plan) => {
+                let plan = PreparedChange::show(plan)?;
                 self.check_current(&plan).await?;
                 self.check_access(transaction, &plan)?;
                 check_patterns(&plan)?;

@@ -282,10 +282,7 @@ fn row_query(dml: &DmlStatement, asked: Asked<'_>) -> Result<LogicalPlan, Engine
         (other, _) => return Err(unsupported(other.name()).into()),
     };
     let rows = with_row_ids(rows, &table)?;
-    let (qualifier, field) = rows
-        .schema()
-        .qualified_field_with_unqualified_name(ROW_ID)?;
-    let id = Expr::Column(Column::from((qualifier, field)));
+    let id = row_id(&rows)?;
     let asked = asked.into_iter().flat_map(|columns| columns.iter());
     let asked = asked.skip(values.len()).enumerate();
     // Several of them can have one name.
@@ -320,15 +317,22 @@ pub(super) fn with_identities(
         other => other,
     };
     let rows = with_row_ids(rows, &provider)?;
-    let (qualifier, field) = rows
-        .schema()
-        .qualified_field_with_unqualified_name(ROW_ID)?;
-    let id = Expr::Column(Column::from((qualifier, field)));
+    let id = row_id(&rows)?;
     Ok(LogicalPlanBuilder::from(rows).project([id])?.build()?)
 }
 
+/// The identities of the rows of a plan that has them.
+pub(super) fn row_id(rows: &LogicalPlan) -> Result<Expr, EngineError> {
+    let schema = rows.schema();
+    let (qualifier, field) = schema.qualified_field_with_unqualified_name(ROW_ID)?;
+    Ok(Expr::Column(Column::from((qualifier, field))))
+}
+
 /// `plan` with the first scan of `table` giving identities too.
-fn with_row_ids(plan: &LogicalPlan, table: &NearfarTable) -> Result<LogicalPlan, EngineError> {
+pub(super) fn with_row_ids(
+    plan: &LogicalPlan,
+    table: &NearfarTable,
+) -> Result<LogicalPlan, EngineError> {
     let mut is_done = false;
     let plan = plan.clone().transform_up(|node| {
         if is_done {

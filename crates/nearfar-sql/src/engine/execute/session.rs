@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    pub(super) fn check_prepared(&self, name: &str) -> Result<(), SqlError> {
+    pub(in crate::engine) fn check_prepared(&self, name: &str) -> Result<(), SqlError> {
         match self.has_prepared(name) {
             true => Ok(()),
             false => Err(SqlError::UnknownPrepared {

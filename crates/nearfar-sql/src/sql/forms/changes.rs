@@ -268,7 +268,7 @@ fn assigned(assignments: &[Assignment]) -> Result<(Vec<String>, Vec<SelectItem>)
 }
 
 /// `DELETE FROM table`.
-fn delete_all(table: &TableWithJoins) -> Result<DfStatement, SqlError> {
+pub(super) fn delete_all(table: &TableWithJoins) -> Result<DfStatement, SqlError> {
     let TableFactor::Table { name, .. } = &table.relation else {
         return Err(SqlError::unsupported(
             "a change of what is not a table",
@@ -315,7 +315,7 @@ fn returning(
     query.transpose()
 }
 
-fn select(
+pub(super) fn select(
     items: Vec<SelectItem>,
     from: Vec<TableWithJoins>,
     selection: Option<Expr>,
@@ -330,7 +330,7 @@ fn select(
     Ok(statement(Ast::Query(Box::new(query))))
 }
 
-fn empty_select(sql: &str) -> Result<Box<Select>, SqlError> {
+pub(super) fn empty_select(sql: &str) -> Result<Box<Select>, SqlError> {
     match *parse(sql)?.body {
         SetExpr::Select(select) => Ok(select),
         other => Err(SqlError::Syntax {

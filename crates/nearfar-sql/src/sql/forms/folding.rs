@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::ast::{
     Statement as Ast,
 };
 
+use super::merging::{MergeColumns, named_columns};
+
 /// A name as it is known: without quotes, its case does not matter.
 pub(super) fn folded(name: &Ident) -> String {
     match name.quote_style {
@@ -27,6 +29,10 @@ pub(super) fn fold(ast: &mut Ast) {
                 fold_assignments(&mut update.assignments);
             }
         }
+        Ast::Merge(merge) => named_columns(merge).for_each(|columns| match columns {
+            MergeColumns::Assigned(assignments) => fold_assignments(assignments),
+            MergeColumns::Given(columns) => columns.iter_mut().for_each(fold_name),
+        }),
         _ => {}
     }
 }

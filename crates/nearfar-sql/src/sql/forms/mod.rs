@@ -16,6 +16,7 @@
 //! | `f(…) WITH ORDINALITY` | a query of the function that numbers its rows |
 //! | `INSERT INTO t SELECT … FROM (VALUES …)` | rows of arrays, whose types are not the table's |
 //! | `UPDATE t SET A = …` | names without quotes in lower case |
+//! | `MERGE` | the statements that it [stands for](merging) |
 //! | `SELECT … FOR UPDATE`, `TABLESAMPLE` | an error: rows are not locked, nor chosen |
 
 mod arrays;
@@ -26,6 +27,7 @@ mod functions;
 mod in_lists;
 mod json;
 mod locking;
+mod merging;
 mod names;
 mod ordinality;
 mod quantified;
@@ -48,6 +50,8 @@ pub(crate) use functions::call_by_own_names;
 pub(super) use in_lists::mark as mark_in_lists;
 pub(crate) use locking::{LockWait, RowLocking};
 pub(super) use locking::{simplify_locks, take_locking};
+pub(super) use merging::mark as mark_merge_actions;
+pub(crate) use merging::{MergeActionForm, MergeForms, MergeWhen, merge_forms};
 pub(crate) use names::shown;
 
 /// Rewrites all parts of a statement.

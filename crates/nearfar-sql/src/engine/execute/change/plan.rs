@@ -11,13 +11,17 @@ use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
 use std::sync::Arc;
 
+use super::merging::{MergeAction, MergeClause, MergeInto};
 use super::node::{ChangedRows, Upsert};
+use super::prepared::PreparedChange;
 use super::upsert::indexes_of;
+use crate::engine::defaults::LeftOut;
 use crate::engine::execute::modify::target;
 use crate::engine::execute::plan::whole_plan;
 use crate::error::EngineError;
 use crate::sql::{
-    BaseForm, ChangeForms, ConflictForm, JoinedForm, SqlError, cast_parameters, change_forms,
+    BaseForm, ChangeForms, ConflictForm, JoinedForm, MergeActionForm, MergeForms, SqlError,
+    cast_parameters, change_forms, merge_forms,
 };
 
 /// The plan of a statement that has clauses for which the planner has no words. None for all others.
@@ -35,10 +39,7 @@ pub(in crate::engine::execute) async fn change_plan(
                 data_types,
                 ..
             } => prepared(state, statement, (inner, data_types)).await,
-            ast => match change_forms(ast)? {
-                Some(forms) => of_forms(state, forms).await.map(Some),
-                None => Ok(None),
-            },
+            ast => Box::pin(changing_plan(state, ast)).await,
         },
         DfStatement::Explain(explain) => explained(state, explain).await,
         _ => Ok(None),
@@ -51,7 +52,7 @@ async fn prepared(
     whole: &DfStatement,
     (inner, types): (&Ast, &[DataType]),
 ) -> Result<Option<LogicalPlan>, EngineError> {
-    if change_forms(inner)?.is_none() {
+    if change_forms(inner)?.is_none() && merge_forms(inner)?.is_none() {
         return Ok(None);
     }
     let inner = DfStatement::Statement(Box::new(inner.clone()));
@@ -60,10 +61,9 @@ async fn prepared(
     let DfStatement::Statement(inner) = &inner else {
         return Ok(None);
     };
-    let Some(forms) = change_forms(inner)? else {
+    let Some(input) = Box::pin(changing_plan(state, inner)).await? else {
         return Ok(None);
     };
-    let input = of_forms(state, forms).await?;
     let outer = whole_plan(state, &with_inner(whole.clone())?).await?;
     let LogicalPlan::Statement(Planned::Prepare(Prepare {
         name, mut fields, ..
@@ -79,7 +79,7 @@ async fn prepared(
     let prepare = Prepare {
         name,
         fields,
-        input: Arc::new(input),
+        input: Arc::new(PreparedChange::hide(input)?),
     };
     Ok(Some(LogicalPlan::Statement(Planned::Prepare(prepare))))
 }
@@ -92,18 +92,17 @@ async fn explained(
     let DfStatement::Statement(inner) = explain.statement.as_ref() else {
         return Ok(None);
     };
-    let Some(forms) = change_forms(inner)? else {
+    let Some(plan) = Box::pin(changing_plan(state, inner)).await? else {
         return Ok(None);
     };
-    let is_returning = forms.returning.is_some();
-    let plan = of_forms(state, forms).await?;
     let change = match ChangedRows::of(plan.inputs().first().copied().unwrap_or(&plan)) {
-        Some(node) if is_returning => node.change().clone(),
-        _ => plan,
+        Some(node) => node.change().clone(),
+        None => plan,
     };
-    let change = match Upsert::of(&change) {
-        Some(upsert) => upsert.insert().clone(),
-        None => change,
+    let change = match (Upsert::of(&change), MergeInto::of(&change)) {
+        (Some(upsert), _) => upsert.insert().clone(),
+        (None, Some(merge)) => merge.rows().clone(),
+        (None, None) => change,
     };
     let mut explain = explain.clone();
     *explain.statement = with_inner(*explain.statement)?;
@@ -146,6 +145,31 @@ fn with_inner(statement: DfStatement) -> Result<DfStatement, SqlError> {
         }
         (other, _) => other,
     })
+}
+
+/// The plan of a statement by itself that has such clauses. None for all others.
+async fn changing_plan(
+    state: &SessionState,
+    ast: &Ast,
+) -> Result<Option<LogicalPlan>, EngineError> {
+    if let Some(forms) = merge_forms(ast)? {
+        return merge_plan(state, forms).await.map(Some);
+    }
+    if change_forms(ast)?.is_none() {
+        return Ok(None);
+    }
+    // Parts of an `UPDATE` have no place for the keyword `DEFAULT`.
+    let mut statement = DfStatement::Statement(Box::new(ast.clone()));
+    if matches!(ast, Ast::Update(_)) {
+        LeftOut::of(state, &mut statement).await?;
+    }
+    let DfStatement::Statement(ast) = &statement else {
+        return Ok(None);
+    };
+    match change_forms(ast)? {
+        Some(forms) => of_forms(state, forms).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 async fn of_forms(state: &SessionState, forms: ChangeForms) -> Result<LogicalPlan, EngineError> {
@@ -216,6 +240,68 @@ async fn joined_plan(state: &SessionState, joined: JoinedForm) -> Result<Logical
     };
     let (name, target) = (of_table.table_name, of_table.target);
     Ok(LogicalPlan::Dml(DmlStatement::new(name, target, op, input)))
+}
+
+async fn merge_plan(state: &SessionState, forms: MergeForms) -> Result<LogicalPlan, EngineError> {
+    let of_table = whole_plan(state, &forms.of_table).await?;
+    let LogicalPlan::Dml(dml) = &of_table else {
+        let message = "a MERGE into no table".to_owned();
+        return Err(EngineError::Internal { message });
+    };
+    let table = Arc::clone(target(dml)?.table());
+    let joined = optional_plan(state, forms.joined).await?;
+    let alone = optional_plan(state, forms.alone).await?;
+    let mut clauses = Vec::with_capacity(forms.clauses.len());
+    for clause in forms.clauses {
+        let condition = match optional_plan(state, clause.condition).await? {
+            Some(condition) => {
+                let condition = projection(condition, "MERGE WHEN conditions")?;
+                Some(LogicalPlan::Projection(condition))
+            }
+            None => None,
+        };
+        let action = match clause.action {
+            MergeActionForm::Nothing => MergeAction::Nothing,
+            MergeActionForm::Delete => MergeAction::Delete(of_table.clone()),
+            MergeActionForm::Update(update) => {
+                MergeAction::Update(statement_plan(state, *update).await?)
+            }
+            MergeActionForm::Insert(insert) => {
+                let fields = table.schema().fields().iter();
+                let columns: Vec<String> = fields.map(|field| field.name().clone()).collect();
+                let insert = insert.statement(&columns, &table.rules())?;
+                let insert = statement_plan(state, insert).await?;
+                if let LogicalPlan::Dml(dml) = &insert {
+                    projection(dml.input.as_ref().clone(), "MERGE")?;
+                }
+                MergeAction::Insert(insert)
+            }
+        };
+        clauses.push(MergeClause {
+            when: clause.when,
+            condition,
+            action,
+        });
+    }
+    Ok(MergeInto::new(of_table, (joined, alone), clauses).into_plan())
+}
+
+async fn optional_plan(
+    state: &SessionState,
+    query: Option<DfStatement>,
+) -> Result<Option<LogicalPlan>, EngineError> {
+    match query {
+        Some(query) => whole_plan(state, &query).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The plan of an `UPDATE` or `INSERT` that is a part of another statement.
+async fn statement_plan(state: &SessionState, ast: Ast) -> Result<LogicalPlan, EngineError> {
+    match Box::pin(changing_plan(state, &ast)).await? {
+        Some(plan) => Ok(plan),
+        None => whole_plan(state, &DfStatement::Statement(Box::new(ast))).await,
+    }
 }
 
 /// The values of all columns of a table, some of which are `assigned` those of `rows`, whose first columns are
