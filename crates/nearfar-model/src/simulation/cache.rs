@@ -1,9 +1,10 @@
 //! The caches of one core, the last level, and what leaves them.
 
 use super::copies::Copies;
+use super::program::{Access, Operation};
 use super::requests::Target;
 use super::sets::{Cache, Hashed};
-use super::window::{Action, Slot, flags};
+use super::window::{Action, LINE_BYTES_LOG2, Slot, flags};
 
 /// Where an access finds its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +195,38 @@ impl CoreCaches {
             | Action::HitL3
             | Action::Write => Level::Memory,
         });
+    }
+
+    /// Takes the lines of an operation through the caches as if no time passed; how many of them no cache had.
+    /// What leaves the caches modified goes to `evict`. Critical sections touch the lines of their lock by
+    /// the way between cores, as where time passes.
+    pub(crate) fn warm(
+        &self,
+        operation: &Operation,
+        levels: &mut Levels,
+        evict: &mut Vec<u64>,
+    ) -> u64 {
+        let Self::Simulated(own) = self else {
+            return 0;
+        };
+        let stored = operation.access == Access::Store;
+        let brings = match operation.access {
+            Access::Load | Access::Store | Access::Prefetch | Access::WrongPath => true,
+            Access::NonTemporalStore
+            | Access::Flush
+            | Access::Compute
+            | Access::CriticalSection
+            | Access::Refill => false,
+        };
+        if !brings || operation.bytes == 0 {
+            return 0;
+        }
+        let first = operation.address >> LINE_BYTES_LOG2;
+        let last = (operation.address + u64::from(operation.bytes) - 1) >> LINE_BYTES_LOG2;
+        let (caches, l3) = (&mut levels.private[*own], &mut levels.last);
+        let mut access = |line| caches.access(l3, line, stored, evict);
+        let found = (first..=last).map(&mut access);
+        found.filter(|level| *level == Level::Memory).count() as u64
     }
 
     /// Whether a prefetch of the line would bring nothing.

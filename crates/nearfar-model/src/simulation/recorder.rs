@@ -97,6 +97,11 @@ impl<S: AddressSpace> Recorder<S> {
         self.operations.borrow_mut().pop_front()
     }
 
+    /// Takes all operations one by one.
+    pub fn drain(&self) -> impl Iterator<Item = Operation> + '_ {
+        std::iter::from_fn(|| self.pop())
+    }
+
     /// Drops all operations so far.
     pub fn clear(&self) {
         self.operations.borrow_mut().clear();

@@ -10,7 +10,7 @@ use super::locks::Locks;
 use super::machine::{Machine, MachineError};
 use super::network::{Network, TableVisit};
 use super::placement::AddressMap;
-use super::program::Program;
+use super::program::{Operation, Program};
 use super::requests::Requests;
 use super::sets::Cache;
 use super::slots::{ReadWatch, SlotTimes};
@@ -258,6 +258,16 @@ impl Simulation {
     /// to their end; returns the time in ns.
     pub fn advance(&mut self, lines: u64, until_ns: f64) -> f64 {
         ns(self.run_lines(lines, ps(until_ns)))
+    }
+
+    /// Takes operations of a core through the caches as if they took no time, so that what comes next finds there
+    /// what it would if they had run; returns how many lines no cache had. Memory is asked for nothing, prefetchers
+    /// see nothing, and modified lines that leave are not written. Where caches are not simulated nothing happens.
+    pub fn warm(&mut self, core: usize, operations: impl IntoIterator<Item = Operation>) -> u64 {
+        let Some(levels) = &mut self.shared.levels else {
+            return 0;
+        };
+        self.cores[core].warm(operations.into_iter(), levels)
     }
 
     /// Whether all programs have ended.

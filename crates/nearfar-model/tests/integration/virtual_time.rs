@@ -570,3 +570,52 @@ fn impossible_machines_and_threads_are_refused() {
         Err(MachineError::Threads { max: 48, .. })
     ));
 }
+
+/// Loads of every line of so many bytes of near memory, once.
+struct Loads {
+    next: u64,
+    bytes: u64,
+}
+
+impl Program for Loads {
+    fn next_operation(&mut self) -> Option<Operation> {
+        let at = self.next;
+        self.next += 64;
+        (at < self.bytes).then(|| Operation::new(Access::Load, at, 64))
+    }
+}
+
+#[test]
+fn what_has_passed_the_caches_without_time_is_found_there() {
+    const BYTES: u64 = 1 << 20;
+    let machine = machine();
+    let read = |warmed_bytes: u64| {
+        let mut map = AddressMap::new();
+        let devices = machine.devices(TierName::Near, 1).unwrap();
+        map.add(0, REGION_BYTES / 4096, devices);
+        let program = Box::new(Loads {
+            next: 0,
+            bytes: BYTES,
+        });
+        let programs: Vec<Box<dyn Program>> = vec![program];
+        let mut simulation = Simulation::new(&machine, map, programs, Caches::Simulated).unwrap();
+        let warmed = Operation::new(Access::Load, 0, warmed_bytes as u32);
+        let operations = (warmed_bytes > 0).then_some(warmed);
+        assert_eq!(simulation.warm(0, operations), warmed_bytes / 64);
+        assert_eq!(simulation.warm(0, operations), 0, "they are there");
+        let outcome = simulation.run();
+        (outcome.elapsed_ns, outcome.lines_read.iter().sum::<u64>())
+    };
+    let (cold, half, warm) = (read(0), read(BYTES / 2), read(BYTES));
+    assert_eq!((cold.1, warm.1), (BYTES / 64, 0));
+    // Prefetchers run ahead of the half that is there.
+    assert!(
+        (BYTES / 128..BYTES / 128 + 64).contains(&half.1),
+        "{}",
+        half.1
+    );
+    assert!(
+        warm.0 < half.0 && half.0 < cold.0,
+        "{warm:?} {half:?} {cold:?}"
+    );
+}

@@ -16,7 +16,7 @@ use super::locks::Locks;
 use super::pending::{Chain, InFlight, Reorder};
 use super::placement::{AddressMap, PAGE_LINES_LOG2};
 use super::prefetch::Streams;
-use super::program::Program;
+use super::program::{Operation, Program};
 use super::requests::Requests;
 use super::slots::{SlotCounter, SlotTimes, SlotUse};
 use super::time::{Ps, ps};
@@ -218,6 +218,23 @@ impl VirtualCore {
     /// When the last operation so far was complete.
     pub(crate) fn finished_at(&self) -> Ps {
         self.all_done
+    }
+
+    /// Takes operations through the caches as if no time passed; how many lines no cache had.
+    pub(crate) fn warm(
+        &mut self,
+        operations: impl Iterator<Item = Operation>,
+        levels: &mut Levels,
+    ) -> u64 {
+        let (caches, evicted) = (&self.caches, &mut self.evicted);
+        // Those that are still to be written stay.
+        let kept = evicted.len();
+        let brought = operations.map(|operation| {
+            let lines = caches.warm(&operation, levels, evicted);
+            evicted.truncate(kept);
+            lines
+        });
+        brought.sum()
     }
 
     /// Does all that there is to do from `now` on, before `end`.
