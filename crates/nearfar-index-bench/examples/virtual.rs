@@ -4,14 +4,17 @@
 //! ```console
 //! $ cargo run --release -p nearfar-index-bench --example virtual -- \
 //!     --tree art --workload hotspot-read-only --policy interleave,sidle --keys 200000
+//! $ cargo run --release -p nearfar-index-bench --example virtual -- \
+//!     --scale none --tree masstree --workload hotspot-read-only --policy interleave,sidle,oracle
 //! ```
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Parser;
+use nearfar_index_bench::bench::{BenchOptions, Mode};
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::modelled::{ModelledMachine, run};
+use nearfar_index_bench::modelled::{ModelledMachine, Sampling, run};
 use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy, ScaleRule};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
@@ -36,9 +39,9 @@ struct Arguments {
     /// Percent of the tree's bytes that may be near.
     #[arg(long, default_value_t = 20)]
     near_share: u8,
-    /// Loaded keys.
-    #[arg(long, default_value_t = 200_000)]
-    keys: u64,
+    /// Loaded keys [default: 200000, without a scale 180000000].
+    #[arg(long)]
+    keys: Option<u64>,
     /// Zipf's exponent; 0 asks for all keys alike.
     #[arg(long)]
     zipf: Option<f64>,
@@ -54,18 +57,26 @@ struct Arguments {
     /// The machine.
     #[arg(long, default_value = "cxl-card")]
     profile: String,
-    /// Make caches smaller by the tree's bytes instead of its keys.
+    /// What is kept in proportion to the machine's caches: keys, bytes or, with the tree and the machine as large as
+    /// they are, none.
+    #[arg(long, default_value = "bytes")]
+    scale: ScaleRule,
+    /// Without a scale, percent of error at which no more windows are simulated.
+    #[arg(long, default_value_t = 1.0)]
+    error: f64,
+    /// Without a scale, the most operations that are followed per slice, in thousands.
     #[arg(long)]
-    by_bytes: bool,
-    /// Virtual milliseconds before figures are taken.
-    #[arg(long, default_value_t = 20.0)]
-    warm_up_ms: f64,
-    /// Virtual milliseconds over which they are taken.
-    #[arg(long, default_value_t = 10.0)]
-    measured_ms: f64,
-    /// Virtual milliseconds between two looks of placement, and two moments of the series.
-    #[arg(long, default_value_t = 0.1)]
-    slice_ms: f64,
+    followed_thousands: Option<u64>,
+    /// Virtual milliseconds before figures are taken [default: 20, without a scale 6000].
+    #[arg(long)]
+    warm_up_ms: Option<f64>,
+    /// Virtual milliseconds over which they are taken [default: 10, without a scale 2000].
+    #[arg(long)]
+    measured_ms: Option<f64>,
+    /// Virtual milliseconds between two looks of placement, and two moments of the series [default: 0.1, without a
+    /// scale 100].
+    #[arg(long)]
+    slice_ms: Option<f64>,
     /// Virtual milliseconds between two moves of the hot region, by its own width.
     #[arg(long)]
     shift_ms: Option<f64>,
@@ -82,22 +93,22 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     let modelled = ModelledMachine {
         machine: Machine::new(&Profile::resolve(&arguments.profile)?)?,
-        scale: match arguments.by_bytes {
-            true => ScaleRule::Bytes,
-            false => ScaleRule::Keys,
-        },
+        scale: arguments.scale,
+        sampling: arguments.sampling(),
     };
-    let keys = Rc::new(Integers::new(arguments.keys));
+    let keys = Rc::new(Integers::new(
+        arguments.keys.unwrap_or(arguments.usual().keys),
+    ));
     println!(
-        "tree workload policy Mops/s ns/op(p50,p90,p99) near_bytes near_accesses near_GB/s far_GB/s \
-         near_busy far_busy moved_MB background counters lost host_s"
+        "tree workload policy Mops/s ±95% ns/op(p50,p90,p99) near_bytes near_accesses near_GB/s far_GB/s \
+         near_busy far_busy moved_MB background counters lost tree_MB hot_MB hot/llc windows followed host_s"
     );
     for contestant in arguments.tree.iter().copied() {
         for name in &arguments.workload {
             for policy in arguments.policy.iter().copied() {
                 let options = arguments.options(contestant, name, policy)?;
                 let outcome = run(&options, &modelled, &keys, |_| ())?;
-                println!("{contestant} {name} {policy} {}", row(&outcome, &options));
+                println!("{contestant} {name} {policy} {}", row(&outcome));
                 for moment in outcome.series.iter().filter(|_| arguments.series) {
                     println!(
                         "  {:.2} ms {:.2} Mops/s {:.3} {:.3}",
@@ -114,6 +125,25 @@ fn main() -> anyhow::Result<()> {
 }
 
 impl Arguments {
+    /// What is usual with the scale.
+    fn usual(&self) -> BenchOptions {
+        match self.scale {
+            ScaleRule::None => BenchOptions::unscaled(),
+            ScaleRule::Keys | ScaleRule::Bytes => BenchOptions::new(Mode::Virtual),
+        }
+    }
+
+    fn sampling(&self) -> Option<Sampling> {
+        let usual = self.usual().sampled()?;
+        let thousands = self.followed_thousands;
+        Some(Sampling {
+            error_share_max: self.error / 100.0,
+            followed_per_slice_max: thousands
+                .map_or(usual.followed_per_slice_max, |thousands| thousands * 1000),
+            ..usual
+        })
+    }
+
     fn options(
         &self,
         contestant: Contestant,
@@ -121,6 +151,7 @@ impl Arguments {
         policy: Policy,
     ) -> anyhow::Result<PlacedOptions> {
         let milliseconds = |ms: f64| Duration::from_secs_f64(ms / 1e3);
+        let usual = self.usual();
         // All keys alike: the distribution of YCSB C with an exponent of zero.
         let (name, zipf) = match workload {
             "uniform" => ("ycsb-c", Some(0.0)),
@@ -137,9 +168,9 @@ impl Arguments {
             near_percent: self.near_share,
             threads: self.threads,
             batch: self.batch,
-            warm_up: milliseconds(self.warm_up_ms),
-            measured: milliseconds(self.measured_ms),
-            slice: milliseconds(self.slice_ms),
+            warm_up: self.warm_up_ms.map_or(usual.warm_up, milliseconds),
+            measured: self.measured_ms.map_or(usual.measured, milliseconds),
+            slice: self.slice_ms.map_or(usual.slice, milliseconds),
             shift: self.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
             value_bytes: self.value_bytes,
             seed: self.seed,
@@ -148,7 +179,7 @@ impl Arguments {
 }
 
 /// The figures of a run.
-fn row(outcome: &PlacedOutcome, options: &PlacedOptions) -> String {
+fn row(outcome: &PlacedOutcome) -> String {
     let at = |percent: usize| {
         let index = outcome.latencies_ns.len() * percent / 100;
         outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
@@ -156,12 +187,16 @@ fn row(outcome: &PlacedOutcome, options: &PlacedOptions) -> String {
     let traffic = outcome.traffic.map(Option::unwrap_or_default);
     let [near, far] = traffic.map(|traffic| {
         let lines = traffic.lines_read + traffic.lines_written;
-        lines as f64 * 64e-9 / options.measured.as_secs_f64()
+        lines as f64 * 64e-9 / outcome.counted.as_secs_f64()
     });
     let last = outcome.series.last();
+    let hot_set = outcome.hot_set;
+    let sampled = outcome.sampled;
     format!(
-        "{:.2} {:.0} {:.0} {:.0} {:.3} {:.3} {near:.1} {far:.1} {:.2} {:.2} {:.2} {:.4} {:.4} {} {:.1}",
+        "{:.2} {:.2}% {:.0} {:.0} {:.0} {:.3} {:.3} {near:.1} {far:.1} {:.2} {:.2} {:.2} {:.4} {:.4} {} {:.0} {:.1} \
+         {:.2} {} {:.3} {:.1}",
         outcome.operations_per_s / 1e6,
+        sampled.map_or(0.0, |sampled| sampled.error_share * 100.0),
         at(50),
         at(90),
         at(99),
@@ -173,6 +208,11 @@ fn row(outcome: &PlacedOutcome, options: &PlacedOptions) -> String {
         outcome.background_share,
         outcome.counter_bytes_share,
         outcome.lost,
+        outcome.tree_bytes as f64 / 1e6,
+        hot_set.map_or(f64::NAN, |hot_set| hot_set.bytes as f64 / 1e6),
+        hot_set.map_or(f64::NAN, |hot_set| hot_set.over_last_level()),
+        sampled.map_or(0, |sampled| sampled.windows),
+        sampled.map_or(1.0, |sampled| sampled.followed_share),
         outcome.took.as_secs_f64(),
     )
 }

@@ -17,6 +17,11 @@
 //! | `far_lines_per_operation` | count | emulated: lines of 64 bytes fetched from far memory |
 //! | `charged_latency_per_operation` | ns | emulated: latency of far memory over that of near memory |
 //! | `waited_share` | ratio | emulated: of the threads' time, in which they waited for a processor |
+//! | `throughput_error_percent` | % | where windows were simulated only: half of the 95 % confidence interval of the throughput, over it; `windows`, `slices` and `wanted_percent` say of what it is and what was asked for |
+//! | `ratio_to_interleave_error_percent`, `ratio_to_all_near_error_percent` | % | the same of those ratios |
+//! | `followed_share` | ratio | there, of the operations of the modelled cores, that were carried out |
+//! | `hot_set_bytes` | B | in virtual time, the leaves that 90 % of the requests go to, with their part of the nodes above |
+//! | `hot_set_over_last_level` | ratio | their bytes over those of the modelled last-level cache |
 //! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores; emulated the time from beginning to end of its work |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
@@ -34,7 +39,7 @@ use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, PlacedRun, percentile, throughput_mops};
 use crate::modelled::INSTRUCTIONS_PER_NS;
 use crate::native::Compared;
-use crate::placed::{PlacedOutcome, Policy, ScaleRule};
+use crate::placed::{PlacedOutcome, Policy, SampledFigures};
 
 /// Percentiles of latency.
 const PERCENTILES: [(usize, &str); 3] = [
@@ -65,7 +70,14 @@ impl IndexBenchOutcome {
             "policies": options.policies.iter().map(|policy| policy.name()).collect::<Vec<_>>(),
             "near_share_percent": options.near_percent,
             "profile": options.profile,
-            "scale": match options.scale { ScaleRule::Keys => "keys", ScaleRule::Bytes => "bytes" },
+            "scale": options.scale.name(),
+            "sampling": options.sampled().map(|sampling| json!({
+                "error_share_max": sampling.error_share_max,
+                "window_s": sampling.window.as_secs_f64(),
+                "lead_in_s": sampling.lead_in.as_secs_f64(),
+                "windows_per_slice": sampling.windows_per_slice,
+                "followed_per_slice_max": sampling.followed_per_slice_max,
+            })),
             "warm_up_s": options.warm_up.as_secs_f64(),
             "measured_s": options.measured.as_secs_f64(),
             "slice_s": options.slice.as_secs_f64(),
@@ -154,6 +166,16 @@ impl IndexBenchOutcome {
         };
         let rate = outcome.operations_per_s / 1e6;
         let mut metrics = vec![new("throughput_mops", rate, "Mop/s")];
+        if let Some(sampled) = outcome.sampled {
+            metrics.extend([
+                new("throughput_error_percent", sampled.error_share * 100.0, "%")
+                    .with("confidence_percent", SampledFigures::CONFIDENCE_PERCENT)
+                    .with("windows", sampled.windows)
+                    .with("slices", sampled.slices)
+                    .with("wanted_percent", sampled.error_share_max * 100.0),
+                new("followed_share", sampled.followed_share, "ratio"),
+            ]);
+        }
         for (policy, name) in [
             (Policy::Interleave, "ratio_to_interleave"),
             (Policy::AllNear, "ratio_to_all_near"),
@@ -161,7 +183,18 @@ impl IndexBenchOutcome {
             if let Some(other) = self.under(policy, one).filter(|_| policy != one.policy) {
                 let ratio = outcome.operations_per_s / other.outcome.operations_per_s;
                 metrics.push(new(name, ratio, "ratio"));
+                if let Some(error) = ratio_error_share(outcome, &other.outcome) {
+                    let name = format!("{name}_error_percent");
+                    metrics.push(new(&name, error * 100.0, "%"));
+                }
             }
+        }
+        if let Some(hot_set) = outcome.hot_set {
+            let over = hot_set.over_last_level();
+            metrics.extend([
+                new("hot_set_bytes", hot_set.bytes as f64, "B"),
+                new("hot_set_over_last_level", over, "ratio"),
+            ]);
         }
         let bytes = outcome.tree_bytes as f64;
         metrics.push(new("bytes_per_key", bytes / self.keys.max(1) as f64, "B"));
@@ -224,7 +257,7 @@ impl IndexBenchOutcome {
             };
             let gb_per_s = traffic.map(|traffic| {
                 let lines = (traffic.lines_read + traffic.lines_written) as f64;
-                lines * 64.0 / (self.options.measured.as_secs_f64() * 1e9)
+                lines * 64.0 / (outcome.counted.as_secs_f64() * 1e9)
             });
             metrics.push(figure("memory_bandwidth", gb_per_s, "GB/s"));
             let busy = traffic.map(|traffic| traffic.busy_share);
@@ -232,6 +265,13 @@ impl IndexBenchOutcome {
         }
         metrics
     }
+}
+
+/// Half of the confidence interval of a ratio of throughputs, over it, where both have one: errors of a quotient add
+/// up by their squares.
+pub(super) fn ratio_error_share(one: &PlacedOutcome, other: &PlacedOutcome) -> Option<f64> {
+    let (one, other) = (one.sampled?, other.sampled?);
+    Some(one.error_share.hypot(other.error_share))
 }
 
 /// The state at the end, and slice by slice.

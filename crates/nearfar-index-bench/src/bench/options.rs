@@ -9,6 +9,7 @@ use nearfar_index::BlockValue;
 use nearfar_topology::Profile;
 
 use crate::map::{Contestant, OpenError, WORD_BYTES};
+use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling};
 use crate::placed::{Policy, ScaleRule};
 use crate::workload::{Bytes, Workload};
 
@@ -126,6 +127,8 @@ pub struct BenchOptions {
     pub profile: Option<Profile>,
     /// By what the modelled machine is made smaller in virtual time.
     pub scale: ScaleRule,
+    /// How windows are chosen that are simulated, where nothing is made smaller.
+    pub sampling: Sampling,
     /// Time before figures are taken.
     pub warm_up: Duration,
     /// Time over which they are taken.
@@ -190,13 +193,36 @@ impl BenchOptions {
             policies: vec![Policy::AllNear, Policy::Interleave, Policy::Sidle],
             near_percent: 20,
             profile: None,
-            scale: ScaleRule::Keys,
+            scale: ScaleRule::default(),
+            sampling: Sampling::default(),
             warm_up,
             measured,
             slice,
             shift: None,
             seed: 1,
         }
+    }
+
+    /// What is usual in virtual time where nothing is made smaller: as many keys as are about 5 GB of our trees,
+    /// and seconds in which placement does what it does on the modelled machine.
+    #[must_use]
+    pub fn unscaled() -> Self {
+        Self {
+            keys: 180_000_000,
+            policies: vec![Policy::Interleave, Policy::Sidle, Policy::Oracle],
+            scale: ScaleRule::None,
+            warm_up: Duration::from_secs(6),
+            measured: Duration::from_secs(2),
+            slice: Duration::from_millis(100),
+            ..Self::new(Mode::Virtual)
+        }
+    }
+
+    /// How windows are chosen that are simulated; none where all of the measured time is.
+    #[must_use]
+    pub fn sampled(&self) -> Option<Sampling> {
+        let is_sampled = self.mode == Mode::Virtual && self.scale == ScaleRule::None;
+        is_sampled.then_some(self.sampling)
     }
 
     /// Checks what does not depend on a machine.
@@ -240,6 +266,10 @@ impl BenchOptions {
         if self.threads.is_empty() {
             return wrong("threads", "give at least one number".to_owned());
         }
+        if self.sampled().is_none() && self.sampling != Sampling::default() {
+            let reason = "figures have one in mode virtual with scale none only: leave it out";
+            return wrong("error", reason.to_owned());
+        }
         if self.trace.is_some() && self.form != KeyForm::Integers {
             return wrong(
                 "trace",
@@ -247,6 +277,10 @@ impl BenchOptions {
             );
         }
         match self.mode {
+            Mode::Native if self.scale == ScaleRule::None => {
+                let reason = "mode native makes no machine smaller: leave it out";
+                wrong("scale", reason.to_owned())
+            }
             Mode::Native => self.check_built(),
             Mode::Emulated | Mode::Virtual => self.check_placed(),
         }
@@ -295,9 +329,41 @@ impl BenchOptions {
             let slice_ms = self.slice.as_secs_f64() * 1e3;
             return wrong("measured", format!("give at least {slice_ms} ms"));
         }
+        if self.scale == ScaleRule::None && self.mode != Mode::Virtual {
+            let mode = self.mode.name();
+            let reason = format!("mode {mode} makes no machine smaller: leave it out");
+            return wrong("scale", reason);
+        }
+        if self.sampled().is_some() {
+            self.check_sampled()?;
+        }
         if self.shift.is_some_and(|every| every < self.slice) {
             let slice_ms = self.slice.as_secs_f64() * 1e3;
             return wrong("shift", format!("give at least {slice_ms} ms"));
+        }
+        Ok(())
+    }
+}
+
+impl BenchOptions {
+    /// Refuses what cannot be run without a scale.
+    fn check_sampled(&self) -> Result<(), OptionError> {
+        let wrong = |field, reason: String| Err(OptionError { field, reason });
+        if let Some(policy) = self.policies.iter().find(|policy| policy.moves_pages()) {
+            return wrong(
+                "policy",
+                format!("{policy} with scale none: {PAGES_REFUSED}"),
+            );
+        }
+        if self.shift.is_some() {
+            return wrong("shift", format!("with scale none: {SHIFT_REFUSED}"));
+        }
+        let percent = self.sampling.error_share_max * 100.0;
+        if !(percent > 0.0 && percent < 100.0) {
+            return wrong(
+                "error",
+                format!("{percent} %: give more than 0 and less than 100"),
+            );
         }
         Ok(())
     }
@@ -360,5 +426,51 @@ mod tests {
         assert_eq!(bad(|options| options.threads.clear()), "threads");
         assert_eq!(bad(|options| options.value_bytes = 7), "value-bytes");
         assert_eq!(bad(|options| options.value_bytes = 1 << 30), "value-bytes");
+    }
+
+    #[test]
+    fn runs_without_a_scale_are_in_virtual_time_and_of_what_can_be_followed() {
+        let scale = ScaleRule::None;
+        let measured = BenchOptions {
+            scale,
+            ..BenchOptions::new(Mode::Native)
+        };
+        assert_eq!(measured.check().unwrap_err().field, "scale");
+        let emulated = BenchOptions {
+            scale,
+            profile: Some(Profile::builtin("cxl-card").unwrap()),
+            ..BenchOptions::new(Mode::Emulated)
+        };
+        assert_eq!(emulated.check().unwrap_err().field, "scale");
+        let unscaled = BenchOptions {
+            profile: Some(Profile::builtin("cxl-card").unwrap()),
+            ..BenchOptions::unscaled()
+        };
+        assert_eq!(unscaled.check(), Ok(()));
+        let pages = BenchOptions {
+            policies: vec!["tpp-4k".parse().unwrap()],
+            ..unscaled.clone()
+        };
+        let error = pages.check().unwrap_err().to_string();
+        assert!(
+            error.starts_with("policy: tpp-4k with scale none"),
+            "{error}"
+        );
+        let sampling = Sampling {
+            error_share_max: 0.02,
+            ..Sampling::default()
+        };
+        let scaled = BenchOptions {
+            scale: ScaleRule::Keys,
+            sampling,
+            ..unscaled.clone()
+        };
+        assert_eq!(scaled.check().unwrap_err().field, "error");
+        let shifted = BenchOptions {
+            shift: Some(Duration::from_secs(2)),
+            ..unscaled
+        };
+        let error = shifted.check().unwrap_err().to_string();
+        assert!(error.starts_with("shift: with scale none"), "{error}");
     }
 }

@@ -5,6 +5,7 @@ use nearfar_measure::report::{Bar, BarChart, Cell, Column, LineChart, Note, Repo
 
 use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, percentile, throughput_mops};
+use crate::placed::{HOT_REQUESTS_SHARE, Policy};
 
 impl IndexBenchOutcome {
     /// The page, without its header.
@@ -73,37 +74,18 @@ impl IndexBenchOutcome {
                 "On this machine, whose threads are delayed for the far memory that they would \
                  have waited for. Near memory is this machine's own."
             }
+            Mode::Native | Mode::Virtual if self.options.sampled().is_some() => {
+                "In virtual time, trees and caches as large as they are. Most operations are followed without being                  simulated; windows are, and throughput is given with the half of its 95 % confidence interval."
+            }
             Mode::Native | Mode::Virtual => {
                 "In virtual time, on a machine whose caches are smaller by the factor by which the \
                  tree is. Pages change their device in the model only."
             }
         };
         report.note(Note::Remark, remark);
-        let columns = [
-            Column::text("Run"),
-            Column::number("Throughput", "Mop/s", 2).kind(Kind::Modelled),
-            Column::number("p50", "ns", 0).kind(Kind::Modelled),
-            Column::number("p99", "ns", 0).kind(Kind::Modelled),
-            Column::number("Near bytes", "", 3).kind(Kind::Modelled),
-            Column::number("Moved", "MB", 2).kind(Kind::Modelled),
-        ];
-        let mut table = Table::new("Runs", columns);
-        for one in &self.placed {
-            let at = |percent| match percentile(&one.outcome.latencies_ns, percent) {
-                Some(value) => Cell::Number(value),
-                None => Cell::Unavailable("no operation was sampled".to_owned()),
-            };
-            let near = one.outcome.series.last();
-            table.row([
-                Cell::from(one.label().as_str()),
-                Cell::from(one.outcome.operations_per_s / 1e6),
-                at(50),
-                at(99),
-                Cell::from(near.map_or(0.0, |moment| moment.near_bytes_share)),
-                Cell::from(one.outcome.moved_bytes as f64 / 1e6),
-            ]);
-        }
-        report.table(table);
+        self.hot_sets(report);
+        self.unsure_runs(report);
+        report.table(self.runs_table());
         let mut throughput = LineChart::new("Throughput over time", "ms", "Mop/s");
         let mut near = LineChart::new("Share of accesses to near memory", "ms", "");
         for one in &self.placed {
@@ -117,6 +99,99 @@ impl IndexBenchOutcome {
             near.line(one.label(), Kind::Modelled, shares);
         }
         report.lines(throughput).lines(near);
+    }
+}
+
+impl IndexBenchOutcome {
+    /// A row for each run under a policy.
+    fn runs_table(&self) -> Table {
+        let columns = [
+            Column::text("Run"),
+            Column::number("Throughput", "Mop/s", 2).kind(Kind::Modelled),
+            Column::number("± 95 %", "Mop/s", 2).kind(Kind::Modelled),
+            Column::number("Over interleave", "", 3).kind(Kind::Modelled),
+            Column::number("Hot set over last level", "", 2).kind(Kind::Modelled),
+            Column::number("p50", "ns", 0).kind(Kind::Modelled),
+            Column::number("p99", "ns", 0).kind(Kind::Modelled),
+            Column::number("Near bytes", "", 3).kind(Kind::Modelled),
+            Column::number("Moved", "MB", 2).kind(Kind::Modelled),
+        ];
+        let mut table = Table::new("Runs", columns);
+        for one in &self.placed {
+            let at = |percent| match percentile(&one.outcome.latencies_ns, percent) {
+                Some(value) => Cell::Number(value),
+                None => Cell::Unavailable("no operation was sampled".to_owned()),
+            };
+            let near = one.outcome.series.last();
+            let optional = |value: Option<f64>, reason: &str| match value {
+                Some(value) => Cell::Number(value),
+                None => Cell::Unavailable(reason.to_owned()),
+            };
+            let rate = one.outcome.operations_per_s / 1e6;
+            let error = one
+                .outcome
+                .sampled
+                .map(|sampled| sampled.error_share * rate);
+            let interleaved = self.under(Policy::Interleave, one);
+            let ratio = interleaved.map(|other| rate * 1e6 / other.outcome.operations_per_s);
+            let hot_set = one.outcome.hot_set.map(|hot_set| hot_set.over_last_level());
+            table.row([
+                Cell::from(one.label().as_str()),
+                Cell::from(rate),
+                optional(error, "all of the measured time was simulated"),
+                optional(ratio, "interleave was not run"),
+                optional(hot_set, "not known of emulated runs and of traces"),
+                at(50),
+                at(99),
+                Cell::from(near.map_or(0.0, |moment| moment.near_bytes_share)),
+                Cell::from(one.outcome.moved_bytes as f64 / 1e6),
+            ]);
+        }
+        table
+    }
+
+    /// How large the hot set of each workload is, and what that means.
+    fn hot_sets(&self, report: &mut Report) {
+        let mut told = Vec::new();
+        for one in &self.placed {
+            let Some(hot_set) = one.outcome.hot_set else {
+                continue;
+            };
+            let of = (one.planned.contestant, &one.planned.workload);
+            if told.contains(&of) {
+                continue;
+            }
+            told.push(of);
+            let share = one.outcome.tree_bytes * u64::from(self.options.near_percent) / 100;
+            let text = format!(
+                "{} {}: {:.0} % of the requests go to {:.1} MB of the tree, {:.2} times the last-level cache of {:.1} MB; \
+                 {}.",
+                of.1.name,
+                of.0,
+                HOT_REQUESTS_SHARE * 100.0,
+                hot_set.bytes as f64 / 1e6,
+                hot_set.over_last_level(),
+                hot_set.last_level_bytes as f64 / 1e6,
+                hot_set.meaning(share),
+            );
+            report.note(Note::Remark, text);
+        }
+    }
+
+    /// Names runs that ended before they were as sure as was asked for.
+    fn unsure_runs(&self, report: &mut Report) {
+        for one in &self.placed {
+            if let Some(sampled) = one.outcome.sampled.filter(|sampled| !sampled.is_reached()) {
+                let text = format!(
+                    "{}: {} windows give {:.1} % of error, and not the {:.1} % that were asked for.",
+                    one.label(),
+                    sampled.windows,
+                    sampled.error_share * 100.0,
+                    sampled.error_share_max * 100.0,
+                );
+                report.note(Note::Warning, text);
+            }
+        }
     }
 }
 

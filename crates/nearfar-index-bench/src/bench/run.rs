@@ -238,6 +238,7 @@ fn execute_on<S: KeySpace>(
         let modelled = ModelledMachine {
             machine: machine.clone(),
             scale: plan.options.scale,
+            sampling: plan.options.sampled(),
         };
         outcome.placed = run_placed(plan, observe, |planned, policy, observe| {
             let options = placed_options(&plan.options, planned, policy);

@@ -16,7 +16,7 @@ use super::worker::{Board, Done, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
     EmulatedFigures, Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
-    Scale, TierTraffic, counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
+    Scale, TierTraffic, counter_bytes, leaves, oracle, stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{Distribution, KeySpace};
 
@@ -146,7 +146,8 @@ impl<S: KeySpace> Run<'_, S> {
         };
         if self.options.policy == Policy::Oracle {
             store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
-            oracle::learn::<S, M>(map, self.keys, self.options.requests(self.keys, 0))
+            let requests = self.options.requests(self.keys, 0);
+            oracle::learn::<S, M>(map, self.keys, (requests, oracle::REQUESTS_MIN))
                 .map_err(failed)?;
             if let Some(placer) = placer {
                 oracle::place(&placer);
@@ -264,10 +265,13 @@ impl<S: KeySpace> Run<'_, S> {
             near_bytes_max: policy.near_bytes_max(self.near_bytes),
             moved_bytes: moved.bytes() - moved_before.bytes(),
             background_share: background_s / all_s,
-            counter_bytes_share: counter_bytes(tree) as f64 / self.tree_bytes.max(1) as f64,
+            counter_bytes_share: counter_bytes(leaves(tree)) as f64 / self.tree_bytes.max(1) as f64,
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),
             traffic: [None, Some(far)],
+            counted: self.options.measured,
+            hot_set: None,
+            sampled: None,
             emulated: Some(EmulatedFigures {
                 operations: sum.operations,
                 charged: sum.charged,

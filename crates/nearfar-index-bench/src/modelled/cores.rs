@@ -5,17 +5,16 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use nearfar_model::simulation::{Access, Operation, OperationCost, Program, Recorder};
-use nearfar_model::{Native, Probe};
+use nearfar_model::simulation::{Access, Operation, Program, Recorder};
 
 use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
 use super::space::{Space, window};
 use crate::map::{MapError, OrderedMap};
 use crate::perform::{Batch, Found, perform, read_batch};
-use crate::workload::{Action, KeySpace, Requests, Trace};
+use crate::workload::{Action, KeySpace, Request, Requests, Trace};
 
 /// Requests that are drawn together.
-const DRAWN: usize = 128;
+pub(super) const DRAWN: usize = 128;
 /// One in so many operations has its latency sampled.
 const SAMPLE_EVERY: u64 = 32;
 
@@ -51,8 +50,23 @@ impl Feed {
         }
     }
 
+    /// What is drawn and not carried out.
+    pub(super) fn rest(&self) -> &[Request] {
+        &self.drawn.requests[self.at..]
+    }
+
+    /// The bytes of the keys of what is drawn.
+    pub(super) fn arena(&self) -> &[u8] {
+        &self.drawn.arena
+    }
+
+    /// Notes that all that was drawn is carried out.
+    pub(super) fn skip_drawn(&mut self) {
+        self.at = self.drawn.requests.len();
+    }
+
     /// Draws further requests once all are carried out.
-    fn fill(&mut self, keys: &impl KeySpace, hot_start: Option<f64>) {
+    pub(super) fn fill(&mut self, keys: &impl KeySpace, hot_start: Option<f64>) {
         if self.at == self.drawn.requests.len() {
             if let Some(start) = hot_start {
                 self.requests.move_hot_region(start);
@@ -82,7 +96,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
     fn perform_next(&mut self) -> Result<(), MapError> {
         let mut feed = self.feed.borrow_mut();
         feed.fill(&*self.keys, self.board.hot_start.get());
-        let rest = &feed.drawn.requests[feed.at..];
+        let rest = feed.rest();
         let reads = rest
             .iter()
             .take(self.batch)
@@ -97,7 +111,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();
-        let arena = &feed.drawn.arena;
+        let arena = feed.arena();
         let done = if let Work::Batch(reads) = work {
             let room = &mut Batch::new(reads);
             read_batch::<S, _>(&mut session, &rest[..reads], arena, room, found);
@@ -136,48 +150,6 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Program for Worker<M, S> {
     }
 }
 
-/// Carries out what cores would, in no virtual time, so that placement has something to go by.
-pub(super) struct Untimed<M, S> {
-    pub(super) map: Rc<M>,
-    pub(super) keys: Rc<S>,
-    pub(super) board: Rc<Board>,
-    /// Where pages move: their uses are counted on the way of an access.
-    pub(super) recorder: Option<Recorder<Rc<Space>>>,
-    pub(super) feeds: Vec<Rc<RefCell<Feed>>>,
-}
-
-impl<S: KeySpace, M: OrderedMap<S::Key>> Untimed<M, S> {
-    /// Carries out about so many operations, of all cores in turn.
-    pub(super) fn carry_out(&mut self, operations: u64) -> Result<(), MapError> {
-        let rounds = operations.div_ceil((DRAWN * self.feeds.len()) as u64);
-        for _ in 0..rounds {
-            for feed in &self.feeds {
-                let mut feed = feed.borrow_mut();
-                feed.fill(&*self.keys, self.board.hot_start.get());
-                match &self.recorder {
-                    None => self.perform(&Native, &feed)?,
-                    Some(recorder) => {
-                        recorder.begin(OperationCost::default(), false);
-                        self.perform(recorder, &feed)?;
-                        recorder.clear();
-                    }
-                }
-                feed.at = feed.drawn.requests.len();
-            }
-        }
-        Ok(())
-    }
-
-    /// Carries out what is left of what was drawn.
-    fn perform<P: Probe>(&self, probe: &P, feed: &Feed) -> Result<(), MapError> {
-        let mut session = self.map.session(probe);
-        let found = &mut *self.board.found.borrow_mut();
-        let mut rest = feed.drawn.requests[feed.at..].iter();
-        let arena = &feed.drawn.arena;
-        rest.try_for_each(|request| perform::<S, _>(&mut session, request, arena, found))
-    }
-}
-
 /// Bytes that placement has to move.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
@@ -185,6 +157,8 @@ pub(super) struct Traffic {
     next: Cell<u64>,
     /// Time in which there was nothing to do.
     idle_ps: Cell<u64>,
+    /// Operations that the core has taken.
+    taken: Cell<u64>,
 }
 
 /// The longest operation.
@@ -210,6 +184,16 @@ impl Traffic {
             queue.push_back(Operation::new(Access::Load, window(from) + at, part as u32));
             queue.push_back(Operation::new(Access::Store, window(to) + at, part as u32));
         }
+    }
+
+    /// Operations that the core has taken so far.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.get()
+    }
+
+    /// Forgets what the core has not taken.
+    pub(super) fn clear(&self) {
+        self.queue.borrow_mut().clear();
     }
 
     /// Whether everything is moved.
@@ -244,6 +228,7 @@ pub(super) struct Mover {
 impl Program for Mover {
     fn next_operation(&mut self) -> Option<Operation> {
         if let Some(operation) = self.traffic.queue.borrow_mut().pop_front() {
+            self.traffic.taken.set(self.traffic.taken.get() + 1);
             return Some(operation);
         }
         if self.board.is_over.get() {

@@ -13,8 +13,8 @@ use super::cores::{Board, Traffic};
 use super::migrator::Migrator;
 use super::run::Run;
 use super::space::Space;
-use crate::map::MapError;
-use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic};
+use super::untimed::Untimed;
+use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic, counter_bytes};
 use crate::workload::{Distribution, KeySpace};
 
 /// Slices of the warm-up that are simulated: those that tell how fast operations are, and those in which
@@ -24,35 +24,38 @@ const SIMULATED_LAST: u32 = 10;
 /// A run under way.
 pub(super) struct LiveRun<'c, 'r, S, O, T: PlacedTree> {
     pub(super) run: &'c mut Run<'r, S, O>,
-    /// Carries out so many operations in no virtual time.
-    pub(super) carry_out: Box<dyn FnMut(u64) -> Result<(), MapError>>,
+    /// Carries out operations in no virtual time.
+    pub(super) untimed: Box<dyn Untimed>,
     pub(super) simulation: Simulation,
     pub(super) board: Rc<Board>,
     pub(super) space: Rc<Space>,
     pub(super) traffic: Rc<Traffic>,
     pub(super) migrator: Migrator<T>,
     pub(super) placed_for: Duration,
-    /// Bytes of all counters of uses.
-    pub(super) counter_bytes: usize,
+    /// Leaves of the loaded tree.
+    pub(super) leaves: u64,
+    /// Lines that all caches hold together.
+    pub(super) cache_lines: u64,
+    pub(super) last_level_bytes: u64,
     pub(super) samples: Vec<Rc<RefCell<Vec<u32>>>>,
 }
 
 /// Counts of operations, and of accesses by tier.
-type Counts = (u64, [u64; 2]);
+pub(super) type Counts = (u64, [u64; 2]);
 /// Lines read from each device, and lines written.
-type DeviceLines = (Vec<u64>, Vec<u64>);
+pub(super) type DeviceLines = (Vec<u64>, Vec<u64>);
 
 /// The counts when the measured time began.
 #[derive(Default)]
-struct Start {
-    at: Duration,
-    operations: u64,
-    lines: DeviceLines,
-    moved_bytes: u64,
+pub(super) struct Start {
+    pub(super) at: Duration,
+    pub(super) operations: u64,
+    pub(super) lines: DeviceLines,
+    pub(super) moved_bytes: u64,
     /// Time in which placement had nothing to do.
-    idle: Duration,
+    pub(super) idle: Duration,
     /// Sampled operations of each core.
-    sampled: Vec<usize>,
+    pub(super) sampled: Vec<usize>,
 }
 
 impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
@@ -69,15 +72,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
                 skipped = untimed;
             }
             if now >= warm_up && start.is_none() {
-                let sampled = self.samples.iter().map(|one| one.borrow().len());
-                start = Some(Start {
-                    at: now,
-                    operations: self.board.operations.get(),
-                    lines: self.simulation.memory_lines(),
-                    moved_bytes: self.migrator.moved_bytes(0),
-                    idle: self.traffic.idle(),
-                    sampled: sampled.collect(),
-                });
+                start = Some(self.start(now));
             }
             now += options.slice;
             self.simulation.advance(u64::MAX, now.as_nanos() as f64);
@@ -99,10 +94,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         let operations = (operations_per_s * slice.as_secs_f64()) as u64;
         let mut passed = Duration::ZERO;
         while passed < time && !self.board.is_over.get() {
-            if let Err(error) = (self.carry_out)(operations) {
-                self.board.failure.set(Some(error));
-                self.board.is_over.set(true);
-            }
+            let result = self.untimed.follow(operations);
+            self.note(result);
             passed += slice;
             let now = self.placed_for + SIMULATED_FIRST * slice + passed;
             self.migrator.settle(now, &self.space);
@@ -122,7 +115,13 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         }
     }
 
-    fn moment(&self, at: Duration, before: Counts, after: Counts, tree: &Arc<T>) -> Moment {
+    pub(super) fn moment(
+        &self,
+        at: Duration,
+        before: Counts,
+        after: Counts,
+        tree: &Arc<T>,
+    ) -> Moment {
         let accesses = [0, 1].map(|tier| (after.1[tier] - before.1[tier]) as f64);
         let operations = (after.0 - before.0) as f64;
         let near_bytes_share = self.migrator.near_pages_share().unwrap_or_else(|| {
@@ -137,7 +136,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         }
     }
 
-    fn finish(
+    pub(super) fn finish(
         self,
         (end, start): (Duration, Start),
         series: Vec<Moment>,
@@ -181,10 +180,14 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             near_bytes_max: self.run.near_bytes_max(),
             moved_bytes: self.migrator.moved_bytes(start.moved_bytes),
             background_share: busy_s / (all_s + busy_s),
-            counter_bytes_share: self.counter_bytes as f64 / self.run.tree_bytes.max(1) as f64,
+            counter_bytes_share: counter_bytes(self.leaves) as f64
+                / self.run.tree_bytes.max(1) as f64,
             series,
             lost,
             traffic: traffic.map(Some),
+            counted: measured,
+            hot_set: self.run.hot_set(self.leaves, self.last_level_bytes),
+            sampled: None,
             emulated: None,
             took: Duration::ZERO,
         })

@@ -37,7 +37,24 @@ pub(super) struct Framework<T: PlacedTree> {
     is_looking: bool,
     scanned: u64,
     moved: [u64; 2],
+    /// Where operations are followed: when the virtual core is done with what it is at.
+    busy_until: Duration,
+    pace: Pace,
 }
+
+/// How fast the virtual core is that places, as windows have shown it.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    ns_per_look: f64,
+    ns_per_move: f64,
+}
+
+/// Until a window has shown it: four lines of far memory under way (`docs/model-virtual.md` has the window that
+/// allows them), and for a node one read after the other of some levels.
+const PACE_AT_FIRST: Pace = Pace {
+    ns_per_look: 70.0,
+    ns_per_move: 1_000.0,
+};
 
 /// A policy of pages at work.
 pub(super) struct Pages {
@@ -52,6 +69,11 @@ pub(super) struct Pages {
 
 /// Bytes of a node, for the accesses of those that move it.
 const NODE_BYTES: u64 = 256;
+/// Looks that are fed together.
+const FED_TOGETHER: u64 = 10;
+/// No virtual core looks at a leaf, or moves a node, in less time than this.
+const LEAST_NS_PER_LOOK: u64 = 10;
+const LEAST_NS_PER_MOVE: u64 = 40;
 /// The share of all pages that one look moves at most.
 const PAGES_PER_LOOK: f64 = 0.02;
 /// The tier of pages that are not near.
@@ -80,6 +102,8 @@ impl<T: PlacedTree> Migrator<T> {
             placer,
             is_looking: false,
             moved,
+            busy_until: Duration::ZERO,
+            pace: PACE_AT_FIRST,
         }))
     }
 
@@ -150,6 +174,33 @@ impl<T: PlacedTree> Migrator<T> {
         }
     }
 
+    /// Does what is due up to `now`, each at its time and for as long as it takes the virtual core.
+    pub(super) fn follow(&mut self, now: Duration) {
+        if let Self::Framework(framework) = self {
+            framework.follow(now);
+        }
+    }
+
+    /// Leaves what the virtual core is at to it for a window of so long from `now` on.
+    pub(super) fn feed(&self, (now, time): (Duration, Duration), traffic: &Traffic) {
+        if let Self::Framework(framework) = self
+            && framework.busy_until > now
+        {
+            framework.feed(time, traffic);
+        }
+    }
+
+    /// Takes back what a window of so long has left of it, and notes how fast the virtual core was, which has
+    /// taken so many operations.
+    pub(super) fn take_back(&mut self, time: Duration, taken: u64, traffic: &Traffic) {
+        traffic.clear();
+        if let Self::Framework(framework) = self
+            && taken > 0
+        {
+            framework.note_pace(time, taken);
+        }
+    }
+
     /// The share of the pages that are near, where pages are moved.
     pub(super) fn near_pages_share(&self) -> Option<f64> {
         match self {
@@ -180,32 +231,21 @@ impl<T: PlacedTree> Framework<T> {
         if !traffic.is_idle() {
             return;
         }
-        let memory = self.placer.tree().memory();
-        let far = memory.ledger(memory.farthest()).used_bytes();
-        let near = memory.ledger(TierId::NEAR).used_bytes();
         if !self.is_looking {
             if self.placer.next_wakeup() <= now {
                 self.is_looking = true;
-                // Leaves are where bytes are, and so are inner nodes.
-                let lines = self.leaves_per_look as f64 * (1.0 + self.inner_lines_per_leaf);
-                let far_lines = (lines * far as f64 / (near + far).max(1) as f64) as u64;
+                let [near, far] = self.used_bytes();
+                let lines = self.lines_to_look_at();
+                let far_lines = (lines as f64 * self.far_share()) as u64;
                 traffic.look(far_lines, 1, far);
-                traffic.look(lines as u64 - far_lines, 0, near);
+                traffic.look(lines - far_lines, 0, near);
             }
             return;
         }
         self.is_looking = false;
-        self.placer.step(now);
-        let statistics = self.placer.statistics();
-        // A wake-up that looks at no leaves costs none.
-        self.leaves_per_look = statistics.leaves_scanned - self.scanned;
-        self.scanned = statistics.leaves_scanned;
-        let moved = moved_bytes(&statistics);
-        let all = near.max(far);
-        for (tiers, bytes) in [
-            ((1, 0), moved[0] - self.moved[0]),
-            ((0, 1), moved[1] - self.moved[1]),
-        ] {
+        let all = self.used_bytes().into_iter().max().unwrap_or(0);
+        let [promoted, demoted] = self.step(now);
+        for (tiers, bytes) in [((1, 0), promoted), ((0, 1), demoted)] {
             // Each node is found from the root.
             traffic.look(
                 bytes.div_ceil(NODE_BYTES) * u64::from(self.placer.tree().height()),
@@ -214,7 +254,87 @@ impl<T: PlacedTree> Framework<T> {
             );
             traffic.push(bytes, NODE_BYTES, tiers, all);
         }
-        self.moved = moved;
+    }
+
+    /// As [`Self::look`], with the time that the virtual core takes.
+    fn follow(&mut self, now: Duration) {
+        loop {
+            let wakeup = if self.is_looking {
+                Duration::ZERO
+            } else {
+                self.placer.next_wakeup()
+            };
+            let due = self.busy_until.max(wakeup);
+            if due > now {
+                return;
+            }
+            let ns = if self.is_looking {
+                let bytes: u64 = self.step(due).iter().sum();
+                bytes.div_ceil(NODE_BYTES) as f64 * self.pace.ns_per_move
+            } else {
+                self.lines_to_look_at() as f64 * self.pace.ns_per_look
+            };
+            self.is_looking = !self.is_looking;
+            self.busy_until = due + Duration::from_secs_f64(ns / 1e9);
+        }
+    }
+
+    /// Queues more of what the virtual core is at than it can do in so much time.
+    fn feed(&self, time: Duration, traffic: &Traffic) {
+        let [near, far] = self.used_bytes();
+        let ns = time.as_nanos() as u64;
+        if self.is_looking {
+            // Both tiers in turn, as leaves come in the order of keys.
+            let part = FED_TOGETHER as f64 * self.far_share();
+            for _ in 0..(ns / LEAST_NS_PER_LOOK).div_ceil(FED_TOGETHER) {
+                traffic.look(part as u64, 1, far);
+                traffic.look(FED_TOGETHER - part as u64, 0, near);
+            }
+            return;
+        }
+        let height = u64::from(self.placer.tree().height());
+        for node in 0..ns / LEAST_NS_PER_MOVE {
+            let tiers = if node % 2 == 0 { (1, 0) } else { (0, 1) };
+            traffic.look(height, 0, near.max(far));
+            traffic.push(NODE_BYTES, NODE_BYTES, tiers, near.max(far));
+        }
+    }
+
+    fn note_pace(&mut self, time: Duration, taken: u64) {
+        let ns = time.as_nanos() as f64 / taken as f64;
+        if self.is_looking {
+            self.pace.ns_per_look = ns;
+        } else {
+            // A node's way from the root, its read and its write.
+            self.pace.ns_per_move = ns * f64::from(self.placer.tree().height() + 2);
+        }
+    }
+
+    /// Bytes of the tree that are near, and far.
+    fn used_bytes(&self) -> [u64; 2] {
+        let memory = self.placer.tree().memory();
+        [TierId::NEAR, memory.farthest()].map(|tier| memory.ledger(tier).used_bytes())
+    }
+
+    fn far_share(&self) -> f64 {
+        let [near, far] = self.used_bytes();
+        far as f64 / (near + far).max(1) as f64
+    }
+
+    /// Leaves are where bytes are, and so are inner nodes.
+    fn lines_to_look_at(&self) -> u64 {
+        (self.leaves_per_look as f64 * (1.0 + self.inner_lines_per_leaf)) as u64
+    }
+
+    /// Lets the framework do what is due; bytes promoted and demoted.
+    fn step(&mut self, now: Duration) -> [u64; 2] {
+        self.placer.step(now);
+        let statistics = self.placer.statistics();
+        // A wake-up that looks at no leaves costs none.
+        self.leaves_per_look = statistics.leaves_scanned - self.scanned;
+        self.scanned = statistics.leaves_scanned;
+        let before = std::mem::replace(&mut self.moved, moved_bytes(&statistics));
+        [self.moved[0] - before[0], self.moved[1] - before[1]]
     }
 }
 

@@ -7,7 +7,8 @@
 //! not delay each other. Placement runs between slices of virtual time, and the bytes that it moves
 //! are read and written by one more virtual core.
 //!
-//! A tree and a machine are made smaller by the same factor, see [`Scale`](crate::placed::Scale).
+//! A tree and a machine are made smaller by the same factor, see [`Scale`](crate::placed::Scale), or neither is: then
+//! most operations are followed without being simulated, and windows tell the figures, see [`Sampling`].
 
 mod cores;
 mod costs;
@@ -16,9 +17,14 @@ mod live;
 mod migrator;
 mod pages;
 mod run;
+mod sampled;
+mod sampling;
 mod space;
+mod untimed;
 
 pub(crate) use costs::Counted;
 pub use costs::{INSTRUCTIONS_PER_NS, Instructions, Work};
 pub(crate) use in_place::{InPlace, Measured};
 pub use run::{ModelledMachine, run};
+pub use sampling::Sampling;
+pub(crate) use sampling::{PAGES_REFUSED, SHIFT_REFUSED};

@@ -7,17 +7,20 @@ use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer};
 use nearfar_memory::TierId;
+use nearfar_model::CACHE_LINE_BYTES;
 use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation};
 
-use super::cores::{Board, Feed, Mover, Traffic, Untimed, Worker};
+use super::cores::{Board, Feed, Mover, Traffic, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::live::LiveRun;
 use super::migrator::Migrator;
+use super::sampling::Sampling;
 use super::space::Space;
-use crate::map::{PlacedMap, PlacedVisitor, TestKey};
+use super::untimed::UntimedRequests;
+use crate::map::{MapError, PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
-    PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, Scale, ScaleRule,
-    counter_bytes, oracle, stand_in_system, store_all, tree_bytes,
+    HotSet, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory, Scale, ScaleRule,
+    estimated_tree_bytes, leaves, oracle, stand_in_system, store_all, store_all_sorted, tree_bytes,
 };
 use crate::workload::{KeySpace, Requests};
 
@@ -28,6 +31,8 @@ pub struct ModelledMachine {
     pub machine: Machine,
     /// By what caches and intervals are made smaller.
     pub scale: ScaleRule,
+    /// How windows are chosen that are simulated; none to simulate all of the measured time.
+    pub sampling: Option<Sampling>,
 }
 
 /// Runs one tree under one policy. `observe` is told the share of the run that is done.
@@ -41,15 +46,22 @@ pub fn run<S: KeySpace>(
     observe: impl FnMut(f64),
 ) -> Result<PlacedOutcome, PlacedError> {
     options.check()?;
+    let sampling = modelled.sampling.as_ref();
+    sampling.map_or(Ok(()), |sampling| sampling.check(options))?;
     modelled.machine.check_threads(options.threads + 1)?;
     let system = stand_in_system()?;
     let contestant = options.contestant;
-    let tree_bytes = tree_bytes((contestant, options.value_bytes), &**keys, &system)?;
+    let kind = (contestant, options.value_bytes);
+    let tree_bytes = match sampling {
+        None => tree_bytes(kind, &**keys, &system)?,
+        Some(_) => estimated_tree_bytes(kind, &**keys, &system)?,
+    };
     let near_bytes = options.near_bytes(tree_bytes);
     let run = Run {
         scale: Scale::new(modelled.scale, keys.count(), tree_bytes),
         options,
         machine: &modelled.machine,
+        sampling,
         keys,
         tree_bytes,
         near_bytes,
@@ -59,6 +71,10 @@ pub fn run<S: KeySpace>(
         near_bytes: Some(near_bytes),
         ..PolicyMemory::new(&system, options.policy, options.near_percent)
     };
+    let source = match sampling {
+        None => source,
+        Some(_) => source.with_room_for(tree_bytes),
+    };
     S::Key::open_placed(contestant, options.value_bytes, &source, run)?
 }
 
@@ -67,8 +83,10 @@ pub(super) struct Run<'r, S, O> {
     pub(super) options: &'r PlacedOptions,
     /// The machine, before it is scaled.
     pub(super) machine: &'r Machine,
+    sampling: Option<&'r Sampling>,
     pub(super) scale: Scale,
     pub(super) keys: &'r Rc<S>,
+    /// Bytes of the loaded tree, which are estimated until it is loaded where windows are simulated only.
     pub(super) tree_bytes: u64,
     near_bytes: u64,
     pub(super) observe: O,
@@ -76,6 +94,20 @@ pub(super) struct Run<'r, S, O> {
 
 /// Times that the framework is stepped after loading, before the run begins.
 const SETTLING_STEPS: u32 = 20;
+/// Keys that are loaded per second of the framework's time where windows are simulated only. Assumed: somewhat fewer than
+/// lookups that cores answer.
+const LOADED_PER_S: f64 = 60e6;
+/// Loaded keys for which the oracle of such a tree learns from one request.
+const LEARNED_PER_KEYS: u64 = 4;
+
+/// How a tree is loaded.
+#[derive(Debug, Clone, Copy)]
+enum Loading {
+    /// A session after the other, as often as placement looks.
+    InSessions,
+    /// Many keys together, in their order.
+    Sorted,
+}
 
 impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
     type Output = Result<PlacedOutcome, PlacedError>;
@@ -89,28 +121,9 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         let heaps = heaps.filter_map(|tier| memory.addresses(tier)).collect();
         let space = self.space(heaps, &*map, &mut migrator);
         let traffic = Rc::new(Traffic::default());
-        let board = Rc::new(Board::default());
-        let samples: Vec<Rc<RefCell<Vec<u32>>>> =
-            (0..self.options.threads).map(|_| Rc::default()).collect();
-        let mut programs: Vec<Box<dyn Program>> = Vec::new();
-        let costs = ComputeCosts::new(Counted::of(self.options.contestant)?, self.machine);
-        let requests = (0..self.options.threads).map(|thread| self.requests(thread));
-        let feeds: Vec<_> = requests
-            .map(|one| Rc::new(RefCell::new(Feed::new(one))))
-            .collect();
-        for (samples, feed) in samples.iter().zip(&feeds) {
-            programs.push(Box::new(Worker {
-                map: Rc::clone(&map),
-                keys: Rc::clone(self.keys),
-                board: Rc::clone(&board),
-                recorder: Recorder::new(Rc::clone(&space)),
-                costs,
-                feed: Rc::clone(feed),
-                batch: self.options.batch,
-                begun: 0,
-                samples: Rc::clone(samples),
-            }));
-        }
+        let cores = self.cores(&map, &space)?;
+        let board = Rc::clone(&cores.board);
+        let mut programs = cores.programs;
         programs.push(Box::new(Mover {
             traffic: Rc::clone(&traffic),
             board: Rc::clone(&board),
@@ -121,33 +134,48 @@ impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
         } else {
             machine
         };
-        let cores = programs.len().min(machine.cores as usize);
-        let machine = self.scale.machine(machine, cores);
+        let count = programs.len().min(machine.cores as usize);
+        let machine = self.scale.machine(machine, count);
         let address_map = space.map(&machine)?;
         let simulation = Simulation::new(&machine, address_map, programs, Caches::Simulated)?;
-        let mut untimed = Untimed {
+        let untimed = UntimedRequests {
             map: Rc::clone(&map),
             keys: Rc::clone(self.keys),
             board: Rc::clone(&board),
-            recorder: space.pages().map(|_| Recorder::new(Rc::clone(&space))),
-            feeds,
+            recorder: Recorder::new(Rc::clone(&space)),
+            counts_pages: space.pages().is_some(),
+            feeds: cores.feeds,
         };
+        let sampling = self.sampling;
         let live = LiveRun {
-            carry_out: Box::new(move |operations| untimed.carry_out(operations)),
+            untimed: Box::new(untimed),
             run: &mut self,
-            counter_bytes: counter_bytes(&**map.tree()),
+            leaves: leaves(&**map.tree()),
+            cache_lines: (machine.l3_bytes + machine.l2_bytes_of(count)) / CACHE_LINE_BYTES,
+            last_level_bytes: machine.l3_bytes,
             simulation,
             board,
             space,
             traffic,
             migrator,
             placed_for,
-            samples,
+            samples: cores.samples,
         };
-        let mut outcome = live.go(map.tree())?;
+        let mut outcome = match sampling {
+            None => live.go(map.tree())?,
+            Some(sampling) => live.sample(sampling, map.tree())?,
+        };
         outcome.took = began.elapsed();
         Ok(outcome)
     }
+}
+
+/// The cores that answer requests, and what they share with others.
+struct Cores {
+    board: Rc<Board>,
+    programs: Vec<Box<dyn Program>>,
+    feeds: Vec<Rc<RefCell<Feed>>>,
+    samples: Vec<Rc<RefCell<Vec<u32>>>>,
 }
 
 impl<S: KeySpace, O> Run<'_, S, O> {
@@ -155,6 +183,46 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         let ranks_per_key = self.scale.factor.round() as u64;
         let requests = self.options.requests(&**self.keys, thread);
         requests.standing_for(ranks_per_key)
+    }
+
+    /// Cores that answer requests on the map.
+    fn cores<M: PlacedMap<S::Key>>(
+        &self,
+        map: &Rc<M>,
+        space: &Rc<Space>,
+    ) -> Result<Cores, PlacedError> {
+        let mut cores = Cores {
+            board: Rc::default(),
+            programs: Vec::new(),
+            feeds: Vec::new(),
+            samples: Vec::new(),
+        };
+        let costs = ComputeCosts::new(Counted::of(self.options.contestant)?, self.machine);
+        for thread in 0..self.options.threads {
+            let feed = Rc::new(RefCell::new(Feed::new(self.requests(thread))));
+            let samples = Rc::default();
+            cores.programs.push(Box::new(Worker {
+                map: Rc::clone(map),
+                keys: Rc::clone(self.keys),
+                board: Rc::clone(&cores.board),
+                recorder: Recorder::new(Rc::clone(space)),
+                costs,
+                feed: Rc::clone(&feed),
+                batch: self.options.batch,
+                begun: 0,
+                samples: Rc::clone(&samples),
+            }));
+            cores.feeds.push(feed);
+            cores.samples.push(samples);
+        }
+        Ok(cores)
+    }
+
+    /// What the workload uses most of the loaded tree, beside the scaled machine's last level.
+    pub(super) fn hot_set(&self, leaves: u64, last_level_bytes: u64) -> Option<HotSet> {
+        let keys = (self.keys.count(), self.scale.factor.round() as u64);
+        let tree = (leaves, self.tree_bytes);
+        HotSet::new(&self.options.workload, keys, tree, last_level_bytes)
     }
 
     /// The most bytes that may be near, where the policy keeps to that.
@@ -165,14 +233,14 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     /// Loads the tree and lets placement settle. Gives what places it during the run, and how long
     /// it has been at it.
     fn prepare<M: PlacedMap<S::Key>>(
-        &self,
+        &mut self,
         map: &M,
     ) -> Result<(Migrator<M::Tree>, Duration), PlacedError> {
         let contestant = self.options.contestant;
         let failed = |error| PlacedError::Map { contestant, error };
         let policy = self.options.policy;
         let Some(mut framework) = policy.framework() else {
-            store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
+            self.load(map, |_, _| ()).map_err(failed)?;
             return Ok((Migrator::Nobody, Duration::ZERO));
         };
         let intervals = &mut framework.intervals;
@@ -186,8 +254,11 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         let step = framework.intervals.maintainer;
         let placer = Placer::new(Arc::clone(map.tree()), framework)?;
         let mut now = Duration::ZERO;
-        store_all::<S, M>(map, self.keys, |_| {
-            now += step / 16;
+        self.load(map, |loading, keys| {
+            now = match loading {
+                Loading::InSessions => now + step / 16,
+                Loading::Sorted => Duration::from_secs_f64(keys as f64 / LOADED_PER_S),
+            };
             placer.step(now);
         })
         .map_err(failed)?;
@@ -196,11 +267,36 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             placer.step(now);
         }
         if policy == Policy::Oracle {
-            oracle::learn::<S, M>(map, self.keys, self.requests(0)).map_err(failed)?;
+            let count = match self.sampling {
+                None => oracle::REQUESTS_MIN,
+                Some(_) => oracle::REQUESTS_MIN.max(self.keys.count() / LEARNED_PER_KEYS),
+            };
+            oracle::learn::<S, M>(map, self.keys, (self.requests(0), count)).map_err(failed)?;
             oracle::place(&placer);
             return Ok((Migrator::Nobody, now));
         }
         Ok((Migrator::framework(placer), now))
+    }
+
+    /// Loads the tree. `between` is told how, and how many keys are loaded.
+    fn load<M: PlacedMap<S::Key>>(
+        &mut self,
+        map: &M,
+        mut between: impl FnMut(Loading, u64),
+    ) -> Result<(), MapError> {
+        if self.sampling.is_none() {
+            return store_all::<S, M>(map, self.keys, |keys| between(Loading::InSessions, keys));
+        }
+        store_all_sorted::<S, M>(map, self.keys, |keys| between(Loading::Sorted, keys))?;
+        // Now it is known what the tree has, and with it what its share is.
+        let memory = map.tree().memory();
+        memory.quiesce();
+        self.tree_bytes = memory.used_bytes();
+        self.near_bytes = self.options.near_bytes(self.tree_bytes);
+        if let Some(near_bytes) = self.near_bytes_max() {
+            memory.set_budget(TierId::NEAR, near_bytes);
+        }
+        Ok(())
     }
 
     /// The modelled address space, with pages where a policy moves those.

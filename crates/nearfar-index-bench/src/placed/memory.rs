@@ -20,10 +20,15 @@ pub(crate) struct PolicyMemory {
     /// The most bytes of the tree that may be near; none for as many as there are.
     pub(crate) near_bytes: Option<u64>,
     pub(crate) huge_pages: bool,
+    /// Address space of each heap.
+    pub(crate) reserve_bytes: usize,
 }
 
-/// Address space of each heap.
+/// Address space of each heap, where it is not known how large the tree gets.
 const RESERVE_BYTES: usize = 8 << 30;
+/// Address space of each heap over the bytes of a tree of known size: all of it may come to lie on either tier,
+/// and inserts and moves take more.
+const RESERVE_RATIO: u64 = 2;
 
 impl PolicyMemory {
     /// Heaps of any size under a policy, on pages of the usual size.
@@ -34,6 +39,17 @@ impl PolicyMemory {
             near_percent,
             near_bytes: None,
             huge_pages: false,
+            reserve_bytes: RESERVE_BYTES,
+        }
+    }
+
+    /// Heaps with room for a tree of about so many bytes, on huge pages.
+    pub(crate) fn with_room_for(self, tree_bytes: u64) -> Self {
+        let reserve_bytes = (tree_bytes * RESERVE_RATIO).next_multiple_of(1 << 30) as usize;
+        Self {
+            huge_pages: true,
+            reserve_bytes: reserve_bytes.max(RESERVE_BYTES),
+            ..self
         }
     }
 
@@ -45,7 +61,8 @@ impl PolicyMemory {
 
 /// A system of two tiers, which stand for modelled ones and share this machine's first node.
 pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
-    let capacity_bytes = RESERVE_BYTES as u64;
+    // Address space is what limits heaps, not the size of a tier that stands for a modelled one.
+    let capacity_bytes = u64::MAX >> 1;
     let tier = |name, kind| TierSpec::new(name, kind, [0], capacity_bytes);
     let near = tier("near", TierKind::LocalDram);
     let tiers = vec![near, tier("far", TierKind::Modelled)];
@@ -55,7 +72,7 @@ pub(crate) fn stand_in_system() -> Result<Arc<MemorySystem>, SystemError> {
 impl MemorySource for PolicyMemory {
     fn make(&self) -> Result<(NodeMemory, Frontend), HeapError> {
         let options = HeapOptions {
-            reserve_bytes: Some(RESERVE_BYTES),
+            reserve_bytes: Some(self.reserve_bytes),
             huge_pages: self.huge_pages,
             ..HeapOptions::default()
         };

@@ -3,9 +3,10 @@
 //! * `options` says what is run, `outcome` what it gave.
 //! * `policy` has the policies by name, `oracle` what the best of them knows, `memory` the memory that
 //!   stands in for modelled tiers.
-//! * `loading` fills the trees, `scale` makes them and their machine smaller.
+//! * `loading` fills the trees, `scale` makes them and their machine smaller, `hot_set` says what of them is used most.
 
 mod error;
+mod hot_set;
 mod loading;
 mod memory;
 mod options;
@@ -15,10 +16,13 @@ mod policy;
 mod scale;
 
 pub use error::PlacedError;
-pub(crate) use loading::{counter_bytes, store_all, tree_bytes};
+pub use hot_set::{HOT_REQUESTS_SHARE, HotSet};
+pub(crate) use loading::{
+    counter_bytes, estimated_tree_bytes, leaves, store_all, store_all_sorted, tree_bytes,
+};
 pub(crate) use memory::{PolicyMemory, stand_in_system};
 pub use nearfar_model::emulation::Charged;
 pub use options::PlacedOptions;
-pub use outcome::{EmulatedFigures, Moment, PlacedOutcome, TierTraffic};
+pub use outcome::{EmulatedFigures, Moment, PlacedOutcome, SampledFigures, TierTraffic};
 pub use policy::{PageRule, Policy, PolicyError};
 pub use scale::{Scale, ScaleRule};

@@ -11,31 +11,36 @@ use nearfar_model::Native;
 use crate::map::{MapError, PlacedMap, Session};
 use crate::workload::{Action, KeySpace, Requests, Trace};
 
-/// Requests that are tried to learn what is hot.
-const REQUESTS: usize = 2_000_000;
+/// The fewest requests that are tried to learn what is hot.
+pub(crate) const REQUESTS_MIN: u64 = 2_000_000;
 const DRAWN: usize = 4096;
+/// Keys that are looked up together.
+const BATCH: usize = 64;
 
-/// Lets a copy of the requests run, so that leaves count their uses.
+/// Lets a copy of so many of the requests run, so that leaves count their uses.
 pub(crate) fn learn<S: KeySpace, M: PlacedMap<S::Key>>(
     map: &M,
     keys: &S,
-    mut requests: Requests,
+    (mut requests, count): (Requests, u64),
 ) -> Result<(), MapError> {
     map.tree().frontend().set_tracking(Tracking::Leaf);
     let mut trace = Trace::default();
-    for _ in 0..REQUESTS / DRAWN {
+    let mut found = Vec::new();
+    for _ in 0..count / DRAWN as u64 {
         trace.clear();
         requests.draw(keys, DRAWN, &mut trace);
         let mut session = map.session(&Native);
+        let mut looked_up = Vec::with_capacity(DRAWN);
         for request in &trace.requests {
             let key = S::resolve(&request.token, &trace.arena);
             match request.action {
                 Action::Insert => {}
                 Action::Scan(count) => drop(session.scan(key, usize::from(count))),
-                Action::Read | Action::Update | Action::ReadModifyWrite => {
-                    session.get(key);
-                }
+                Action::Read | Action::Update | Action::ReadModifyWrite => looked_up.push(key),
             }
+        }
+        for keys in looked_up.chunks(BATCH) {
+            session.get_batch(keys, &mut found);
         }
     }
     map.tree().frontend().set_tracking(Tracking::Off);

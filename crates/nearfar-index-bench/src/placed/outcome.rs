@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nearfar_model::emulation::Charged;
 
+use super::hot_set::HotSet;
 use super::scale::Scale;
 
 /// The state over one slice.
@@ -42,6 +43,34 @@ pub struct EmulatedFigures {
     pub waited_share: f64,
 }
 
+/// How sure a run is of whose measured time windows were simulated only.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampledFigures {
+    /// Windows that were simulated in the measured time.
+    pub windows: u64,
+    /// Slices in which they lie; the mean of each slice's windows is one observation.
+    pub slices: u32,
+    /// Simulated time of each window.
+    pub window: Duration,
+    /// Half of the confidence interval of the throughput, over the throughput.
+    pub error_share: f64,
+    /// The half that was asked for.
+    pub error_share_max: f64,
+    /// The share of the operations of warm-up and measured time that were carried out.
+    pub followed_share: f64,
+}
+
+impl SampledFigures {
+    /// The confidence of the interval, in percent.
+    pub const CONFIDENCE_PERCENT: u8 = 95;
+
+    /// Whether the interval is as small as was asked for.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.error_share <= self.error_share_max
+    }
+}
+
 /// What a run gave, in virtual time or emulated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOutcome {
@@ -70,6 +99,12 @@ pub struct PlacedOutcome {
     /// What near and far memory served over the measured time, in virtual time with placement's part;
     /// none where nobody counts it.
     pub traffic: [Option<TierTraffic>; 2],
+    /// The time in which that was counted: the measured time, or the windows with what leads in to them.
+    pub counted: Duration,
+    /// What the workload uses most, in virtual time; none of a trace.
+    pub hot_set: Option<HotSet>,
+    /// How sure the figures are, where windows were simulated only.
+    pub sampled: Option<SampledFigures>,
     /// What only emulated runs give.
     pub emulated: Option<EmulatedFigures>,
     /// Time that the run took on this machine.

@@ -1,5 +1,6 @@
 //! Smaller trees on smaller machines.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use nearfar_model::simulation::Machine;
@@ -8,11 +9,37 @@ use nearfar_model::simulation::Machine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ScaleRule {
     /// The number of keys.
-    #[default]
     Keys,
     /// The bytes of the tree: zhao-2026's has 4.9 GB for its 20 million keys (table 2), several
     /// times ours, so that its hot region is far larger than the last-level cache.
+    #[default]
     Bytes,
+    /// Nothing: the machine and its intervals are what they are, whatever the tree's size is.
+    None,
+}
+
+impl ScaleRule {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Keys, Self::Bytes, Self::None];
+
+    /// The word in arguments and results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::Bytes => "bytes",
+            Self::None => "none",
+        }
+    }
+}
+
+impl FromStr for ScaleRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|rule| rule.name() == text);
+        found.ok_or_else(|| format!("there are: {}", Self::ALL.map(Self::name).join(", ")))
+    }
 }
 
 /// How much smaller than the published experiment a run is.
@@ -47,6 +74,7 @@ impl Scale {
         let (published, simulated) = match rule {
             ScaleRule::Keys => (KEYS_ZHAO_2026, keys),
             ScaleRule::Bytes => (BYTES_ZHAO_2026, tree_bytes),
+            ScaleRule::None => return Self { factor: 1.0 },
         };
         Self {
             factor: (published as f64 / simulated.max(1) as f64).max(1.0),

@@ -43,6 +43,28 @@ pub enum Distribution {
     HotRegion(HotRegion),
 }
 
+impl Distribution {
+    /// The fewest of so many keys that at least this share of the requests goes to, where each key stands for so
+    /// many ranks of Zipf's law.
+    pub(crate) fn popular_keys(self, keys: u64, ranks_per_key: u64, share: f64) -> u64 {
+        let popular = match self {
+            Self::Uniform => keys as f64 * share,
+            Self::Zipf { coefficient } | Self::Latest { coefficient } => {
+                let ranks_per_key = ranks_per_key.max(1);
+                let zipf = Zipf::new(keys * ranks_per_key, coefficient);
+                zipf.ranks_of(share) as f64 / ranks_per_key as f64
+            }
+            Self::HotRegion(region) => {
+                let outside = (share - region.request_share).max(0.0)
+                    / (1.0 - region.request_share).max(f64::MIN_POSITIVE);
+                let inside = (share / region.request_share).min(1.0);
+                keys as f64 * (inside * region.key_share + outside * (1.0 - region.key_share))
+            }
+        };
+        (popular.round() as u64).clamp(1, keys)
+    }
+}
+
 /// A [`Distribution`] with what drawing from it needs.
 #[derive(Debug, Clone)]
 enum Law {

@@ -48,6 +48,15 @@ impl Zipf {
         }
     }
 
+    /// The fewest ranks that have this share of all draws, from the continuous curve.
+    pub(crate) fn ranks_of(&self, share: f64) -> u64 {
+        // The first rank is half of a step wide below the curve's beginning.
+        let area = self.area_first + share * (self.area_all - self.area_first);
+        (self.area_inverse(area) - 0.5)
+            .ceil()
+            .clamp(1.0, self.ranks as f64) as u64
+    }
+
     /// The curve `x^-coefficient`.
     fn height(&self, x: f64) -> f64 {
         (-self.coefficient * x.ln()).exp()
@@ -102,6 +111,18 @@ mod tests {
                     "{coefficient} {rank}: {found}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_most_popular_ranks_have_their_share() {
+        for coefficient in [0.0, 0.5, 0.99, 1.25] {
+            let zipf = Zipf::new(10_000, coefficient);
+            let weight = |rank: u64| (rank as f64).powf(-coefficient);
+            let all: f64 = (1..=10_000).map(weight).sum();
+            let popular: f64 = (1..=zipf.ranks_of(0.9)).map(weight).sum();
+            let share = popular / all;
+            assert!((share - 0.9).abs() < 0.01, "{coefficient}: {share}");
         }
     }
 

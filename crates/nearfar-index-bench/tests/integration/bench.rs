@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, Mode, execute, plan};
 use nearfar_index_bench::map::{Contestant, Rival};
+use nearfar_index_bench::modelled::Sampling;
 use nearfar_index_bench::placed::Policy;
 use nearfar_measure::Kind;
 use nearfar_measure::results::{Header, ResultsWriter, read};
@@ -106,6 +107,58 @@ fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
     assert_eq!(named("ratio_to_interleave"), 1);
     assert_eq!(named("throughput_mops_at"), 2 * 4);
     assert_eq!(named("near_bytes_share_at"), 2 * 4);
+}
+
+#[test]
+fn unscaled_results_say_how_sure_they_are_and_how_large_the_hot_set_is() {
+    let options = BenchOptions {
+        contestants: vec![Contestant::Art],
+        workloads: vec!["hotspot-read-only".to_owned()],
+        keys: 20_000,
+        threads: vec![count(2)],
+        policies: vec![Policy::Interleave, Policy::Oracle],
+        profile: Some(Profile::builtin("cxl-card").unwrap()),
+        warm_up: Duration::from_millis(1),
+        measured: Duration::from_millis(10),
+        slice: Duration::from_millis(1),
+        sampling: Sampling {
+            error_share_max: 0.05,
+            followed_per_slice_max: 1_000,
+            windows_per_slice: 1,
+            ..Sampling::default()
+        },
+        ..BenchOptions::unscaled()
+    };
+    let plan = plan(options).unwrap();
+    let outcome = execute(&plan, None, &mut |_| ()).unwrap();
+    let page = outcome.report().to_html();
+    for told in ["± 95 %", "placement has little to gain", "Over interleave"] {
+        assert!(page.contains(told), "{told}");
+    }
+    let metrics = outcome.metrics();
+    let all = |name: &str| {
+        metrics
+            .iter()
+            .filter(|one| one.metric == name)
+            .collect::<Vec<_>>()
+    };
+    let errors = all("throughput_error_percent");
+    assert_eq!(errors.len(), 2);
+    for error in errors {
+        assert!(
+            error
+                .value
+                .get()
+                .is_some_and(|percent| percent > 0.0 && percent < 10.0)
+        );
+        assert_eq!(error.dimensions["confidence_percent"], 95);
+        assert_eq!(error.dimensions["scale_factor"], 1.0);
+    }
+    assert_eq!(all("ratio_to_interleave_error_percent").len(), 1);
+    assert_eq!(all("hot_set_bytes").len(), 2);
+    let configuration = outcome.configuration();
+    assert_eq!(configuration["scale"], "none");
+    assert_eq!(configuration["sampling"]["error_share_max"], 0.05);
 }
 
 #[test]

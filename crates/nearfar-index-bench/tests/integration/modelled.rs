@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nearfar_index_bench::map::{Contestant, Rival};
-use nearfar_index_bench::modelled::{ModelledMachine, run};
+use nearfar_index_bench::modelled::{ModelledMachine, Sampling, run};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
@@ -33,6 +33,7 @@ fn try_run(options: &PlacedOptions) -> Result<PlacedOutcome, PlacedError> {
     let modelled = ModelledMachine {
         machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
         scale: ScaleRule::Bytes,
+        sampling: None,
     };
     run(options, &modelled, &Rc::new(Integers::new(KEYS)), |_| ())
 }
@@ -96,4 +97,131 @@ fn options_that_mean_nothing_are_named() {
     crowded.threads = 64;
     let error = try_run(&crowded).unwrap_err();
     assert!(matches!(error, PlacedError::Machine(_)), "{error}");
+}
+
+fn sampled(options: &PlacedOptions, sampling: Sampling) -> Result<PlacedOutcome, PlacedError> {
+    let modelled = ModelledMachine {
+        machine: Machine::new(&Profile::builtin("cxl-card").unwrap()).unwrap(),
+        scale: ScaleRule::Bytes,
+        sampling: Some(sampling),
+    };
+    run(options, &modelled, &Rc::new(Integers::new(KEYS)), |_| ())
+}
+
+/// Windows of a small tree, of which there are few.
+fn sampling() -> Sampling {
+    Sampling {
+        error_share_max: 0.03,
+        window: Duration::from_micros(20),
+        lead_in: Duration::from_micros(5),
+        windows_per_slice: 2,
+        followed_per_slice_max: 2_000,
+    }
+}
+
+fn long(workload: &str, policy: Policy) -> PlacedOptions {
+    PlacedOptions {
+        workload: Workload::named(workload).unwrap(),
+        warm_up: Duration::from_millis(1),
+        measured: Duration::from_millis(2),
+        ..options(Contestant::Masstree, policy)
+    }
+}
+
+/// Twice the standard error of the mean of the measured slices, over the mean: full detail is of some operations only,
+/// too.
+fn error_share(outcome: &PlacedOutcome, slices: usize) -> f64 {
+    let measured = &outcome.series[outcome.series.len() - slices..];
+    let rates = measured.iter().map(|moment| moment.operations_per_s);
+    let mean = rates.clone().sum::<f64>() / slices as f64;
+    let variance = rates.map(|rate| (rate - mean).powi(2)).sum::<f64>() / (slices - 1) as f64;
+    2.0 * (variance / slices as f64).sqrt() / mean
+}
+
+/// What windows tell is what the simulation of all of the measured time tells, within the errors of both.
+#[test]
+fn windows_tell_what_full_detail_tells_within_their_error() {
+    let cases = [
+        ("hotspot-read-only", Policy::Interleave),
+        ("ycsb-a", Policy::Oracle),
+        ("ycsb-c", Policy::AllFar),
+    ];
+    let compared = cases.map(|(workload, policy)| {
+        let options = long(workload, policy);
+        let all = try_run(&options).unwrap();
+        assert!(all.sampled.is_none());
+        let windows = sampled(&options, sampling()).unwrap();
+        let figures = windows.sampled.unwrap();
+        assert!(figures.is_reached() && figures.windows >= 40, "{figures:?}");
+        assert_eq!((all.lost, windows.lost), (0, 0));
+        let off = windows.operations_per_s / all.operations_per_s - 1.0;
+        (off, figures.error_share.hypot(error_share(&all, 20)))
+    });
+    let is_within = |(off, error): &(f64, f64)| off.abs() < *error && *error < 0.03;
+    assert!(compared.iter().all(is_within), "{compared:?}");
+}
+
+/// Placement that is followed ends where placement that is simulated does.
+#[test]
+fn placement_follows_operations_that_are_not_simulated() {
+    let options = long("hotspot-read-only", Policy::Sidle);
+    let all = try_run(&options).unwrap();
+    let windows = sampled(&options, sampling()).unwrap();
+    let accesses = |outcome: &PlacedOutcome| outcome.series.last().unwrap().near_accesses_share;
+    let interleaved = sampled(&long("hotspot-read-only", Policy::Interleave), sampling()).unwrap();
+    assert!(accesses(&windows) > accesses(&interleaved) + 0.2);
+    assert!((accesses(&windows) - accesses(&all)).abs() < 0.1);
+    assert!(windows.operations_per_s > interleaved.operations_per_s);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_windows() {
+    let options = long("ycsb-d", Policy::Sidle);
+    let runs = [1, 1, 2].map(|seed| {
+        let options = PlacedOptions {
+            seed,
+            ..options.clone()
+        };
+        let mut outcome = sampled(&options, sampling()).unwrap();
+        outcome.took = Duration::ZERO;
+        outcome
+    });
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0].operations_per_s, runs[2].operations_per_s);
+}
+
+/// A run goes on beyond its measured time until it is as sure as is asked for, and not for ever.
+#[test]
+fn more_windows_are_simulated_until_the_error_is_small() {
+    let options = long("hotspot-read-only", Policy::Interleave);
+    let slices = |error_share_max| {
+        let sampling = Sampling {
+            error_share_max,
+            ..sampling()
+        };
+        sampled(&options, sampling).unwrap().sampled.unwrap()
+    };
+    let (rough, never) = (slices(0.5), slices(1e-9));
+    assert!(rough.is_reached() && rough.slices == 20, "{rough:?}");
+    assert!(!never.is_reached() && never.slices == 80, "{never:?}");
+    assert!(never.error_share < rough.error_share);
+}
+
+#[test]
+fn what_cannot_be_sampled_is_refused_with_the_reason() {
+    let refused = |change: fn(&mut PlacedOptions, &mut Sampling)| {
+        let (mut options, mut sampling) = (long("ycsb-c", Policy::Sidle), sampling());
+        change(&mut options, &mut sampling);
+        sampled(&options, sampling).unwrap_err().to_string()
+    };
+    let pages = refused(|options, _| options.policy = "memtis-4k".parse().unwrap());
+    assert!(pages.starts_with("policy: memtis-4k"), "{pages}");
+    let shift = refused(|options, _| options.shift = Some((Duration::from_millis(1), 0.05)));
+    assert!(shift.starts_with("shift: throughput is a mean"), "{shift}");
+    let short = refused(|options, _| options.measured = Duration::from_micros(900));
+    assert!(short.contains("give at least 1 ms"), "{short}");
+    let sure = refused(|_, sampling| sampling.error_share_max = 0.0);
+    assert!(sure.starts_with("error: 0 %"), "{sure}");
+    let long = refused(|_, sampling| sampling.window = Duration::from_micros(50));
+    assert!(long.contains("fit a slice of 0.1 ms"), "{long}");
 }
