@@ -32,7 +32,8 @@ pub enum IndexAction {
 /// all allocate from huge pages. A ratio is one of our trees' throughput over that of the best other
 /// crate's: above 1, ours is faster. Emulated, our trees run on this machine, whose threads
 /// are delayed for the far memory of a profile. In virtual time, they run on the modelled cores of a
-/// profile, whose caches are made smaller by as much as the tree is (docs/index-benchmarks.md).
+/// profile, whose caches are made smaller by as much as the tree is or, with `--scale none`, are as large as they are:
+/// then short windows are simulated, and figures have an error (docs/index-benchmarks.md).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +41,9 @@ Examples:
   nearfar bench index --tree art,congee --workload ycsb-a,ycsb-c --zipf 0,0.99 --threads 1
   nearfar bench index --mode emulated --workload ycsb-c --policy all-near,interleave,sidle
   nearfar bench index --mode virtual --profile cxl-card --workload hotspot-read-only \\
-      --policy interleave,sidle,oracle --near-share 20 --report index.html")]
+      --policy interleave,sidle,oracle --near-share 20 --report index.html
+  nearfar bench index --mode virtual --scale none --tree masstree --workload hotspot-read-only \\
+      --policy interleave,sidle,oracle --error 1")]
 pub struct BenchIndexArgs {
     /// Run natively, emulated, or in virtual time [possible values: native, paced or emulated, virtual].
     #[arg(long, value_name = "MODE", default_value = "native")]
@@ -63,7 +66,8 @@ pub struct BenchIndexArgs {
         allow_negative_numbers = true
     )]
     pub zipf: Vec<f64>,
-    /// Loaded keys [default: 10000000, emulated 5000000, in virtual time 200000].
+    /// Loaded keys [default: 10000000, emulated 5000000, in virtual time 200000 or, with scale none,
+    /// 180000000].
     #[arg(long, value_name = "N")]
     pub keys: Option<u64>,
     /// What keys are: integers, urls, or a number of random bytes.
@@ -85,7 +89,7 @@ pub struct BenchIndexArgs {
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
     /// Placement policies, emulated or in virtual time, or placements near, far and interleave:N:F
-    /// [default: all-near,interleave,sidle].
+    /// [default: all-near,interleave,sidle or, with scale none, interleave,sidle,oracle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
     /// Percent of the tree's bytes that may be near, emulated or in virtual time.
@@ -95,12 +99,16 @@ pub struct BenchIndexArgs {
     #[arg(long, value_name = "NAME|FILE", default_value = "cxl-card")]
     pub profile: String,
     /// What is kept in proportion to the modelled machine's caches, in virtual time.
-    #[arg(long, value_enum, default_value_t = ScaleName::Keys)]
+    #[arg(long, value_enum, default_value_t = ScaleName::Bytes)]
     pub scale: ScaleName,
-    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20].
+    /// With scale none, the percentage of error, at 95 % confidence, at which no more windows are simulated [default: 1].
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
+    pub error: Option<f64>,
+    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20 or, with scale none, 6000].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
-    /// Milliseconds over which figures are taken [default: emulated 3000, in virtual time 10].
+    /// Milliseconds over which figures are taken [default: emulated 3000, in virtual time 10 or, with scale none,
+    /// 2000].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub measured: Option<f64>,
     /// Milliseconds after which the hot region moves by its own width, again and again.
@@ -123,6 +131,8 @@ pub enum ScaleName {
     Keys,
     /// The bytes of the tree.
     Bytes,
+    /// Nothing: tree and machine are as large as they are, and short windows are simulated.
+    None,
 }
 
 impl From<ScaleName> for ScaleRule {
@@ -130,6 +140,7 @@ impl From<ScaleName> for ScaleRule {
         match name {
             ScaleName::Keys => Self::Keys,
             ScaleName::Bytes => Self::Bytes,
+            ScaleName::None => Self::None,
         }
     }
 }

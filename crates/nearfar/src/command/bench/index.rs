@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use nearfar_index_bench::bench::{BenchOptions, Mode, Plan, execute, plan};
+use nearfar_index_bench::modelled::Sampling;
+use nearfar_index_bench::placed::ScaleRule;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};
@@ -70,7 +72,16 @@ fn huge_pages_for_all() -> anyhow::Result<Arc<MemorySystem>> {
 }
 
 fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
-    let defaults = BenchOptions::new(args.mode);
+    let defaults = match (args.mode, ScaleRule::from(args.scale)) {
+        (Mode::Virtual, ScaleRule::None) => BenchOptions::unscaled(),
+        _ => BenchOptions::new(args.mode),
+    };
+    let sampling = Sampling {
+        error_share_max: args
+            .error
+            .map_or(defaults.sampling.error_share_max, |percent| percent / 100.0),
+        ..defaults.sampling
+    };
     Ok(BenchOptions {
         contestants: or_usual(&args.tree, defaults.contestants),
         workloads: or_usual(&args.workload, defaults.workloads),
@@ -90,6 +101,7 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
             Mode::Emulated | Mode::Virtual => Some(Profile::resolve(&args.profile)?),
         },
         scale: args.scale.into(),
+        sampling,
         warm_up: milliseconds("warm-up", args.warm_up)?.unwrap_or(defaults.warm_up),
         measured: milliseconds("measured", args.measured)?.unwrap_or(defaults.measured),
         shift: milliseconds("shift", args.shift)?,
