@@ -86,25 +86,34 @@ impl<T: PlacedTree> Migrator<T> {
     /// The framework.
     pub(super) fn framework(placer: Placer<Arc<T>>) -> Self {
         let statistics = placer.statistics();
-        let moved = moved_bytes(&statistics);
+        let mut migrator = Self::Framework(Box::new(Framework {
+            inner_lines_per_leaf: 0.0,
+            leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),
+            scanned: statistics.leaves_scanned,
+            placer,
+            is_looking: false,
+            moved: moved_bytes(&statistics),
+            busy_until: Duration::ZERO,
+            pace: PACE_AT_FIRST,
+        }));
+        migrator.measure_tree();
+        migrator
+    }
+
+    /// Finds out how many inner nodes a walk over the leaves meets.
+    pub(super) fn measure_tree(&mut self) {
+        let Self::Framework(framework) = self else {
+            return;
+        };
         let (mut leaves, mut leaf_bytes) = (0_u64, 0_u64);
-        let tree = placer.tree();
+        let tree = framework.placer.tree();
         let _ = tree.visit_leaves(&mut |leaf| {
             leaves += 1;
             leaf_bytes += leaf.bytes as u64;
             ControlFlow::Continue(())
         });
         let inner_bytes = tree.memory().used_bytes().saturating_sub(leaf_bytes);
-        Self::Framework(Box::new(Framework {
-            inner_lines_per_leaf: inner_bytes as f64 / 64.0 / leaves.max(1) as f64,
-            leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),
-            scanned: statistics.leaves_scanned,
-            placer,
-            is_looking: false,
-            moved,
-            busy_until: Duration::ZERO,
-            pace: PACE_AT_FIRST,
-        }))
+        framework.inner_lines_per_leaf = inner_bytes as f64 / 64.0 / leaves.max(1) as f64;
     }
 
     /// A policy of pages over one heap: the first pages of the tree are near, as many as may be, as

@@ -100,15 +100,6 @@ const LOADED_PER_S: f64 = 60e6;
 /// Loaded keys for which the oracle of such a tree learns from one request.
 const LEARNED_PER_KEYS: u64 = 4;
 
-/// How a tree is loaded.
-#[derive(Debug, Clone, Copy)]
-enum Loading {
-    /// A session after the other, as often as placement looks.
-    InSessions,
-    /// Many keys together, in their order.
-    Sorted,
-}
-
 impl<S: KeySpace, O: FnMut(f64)> PlacedVisitor<S::Key> for Run<'_, S, O> {
     type Output = Result<PlacedOutcome, PlacedError>;
 
@@ -238,9 +229,12 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     ) -> Result<(Migrator<M::Tree>, Duration), PlacedError> {
         let contestant = self.options.contestant;
         let failed = |error| PlacedError::Map { contestant, error };
-        let policy = self.options.policy;
-        let Some(mut framework) = policy.framework() else {
-            self.load(map, |_, _| ()).map_err(failed)?;
+        let Some(mut framework) = self.options.policy.framework() else {
+            match self.sampling {
+                None => store_all::<S, M>(map, self.keys, |_| ()),
+                Some(_) => self.load_followed(map, |_| ()),
+            }
+            .map_err(failed)?;
             return Ok((Migrator::Nobody, Duration::ZERO));
         };
         let intervals = &mut framework.intervals;
@@ -253,12 +247,12 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         }
         let step = framework.intervals.maintainer;
         let placer = Placer::new(Arc::clone(map.tree()), framework)?;
+        if self.sampling.is_some() {
+            return self.prepare_followed(map, placer, step).map_err(failed);
+        }
         let mut now = Duration::ZERO;
-        self.load(map, |loading, keys| {
-            now = match loading {
-                Loading::InSessions => now + step / 16,
-                Loading::Sorted => Duration::from_secs_f64(keys as f64 / LOADED_PER_S),
-            };
+        store_all::<S, M>(map, self.keys, |_| {
+            now += step / 16;
             placer.step(now);
         })
         .map_err(failed)?;
@@ -266,29 +260,51 @@ impl<S: KeySpace, O> Run<'_, S, O> {
             now += step;
             placer.step(now);
         }
-        if policy == Policy::Oracle {
-            let count = match self.sampling {
-                None => oracle::REQUESTS_MIN,
-                Some(_) => oracle::REQUESTS_MIN.max(self.keys.count() / LEARNED_PER_KEYS),
-            };
-            oracle::learn::<S, M>(map, self.keys, (self.requests(0), count)).map_err(failed)?;
+        if self.options.policy == Policy::Oracle {
+            let requests = (self.requests(0), oracle::REQUESTS_MIN);
+            oracle::learn::<S, M>(map, self.keys, requests).map_err(failed)?;
             oracle::place(&placer);
             return Ok((Migrator::Nobody, now));
         }
         Ok((Migrator::framework(placer), now))
     }
 
-    /// Loads the tree. `between` is told how, and how many keys are loaded.
-    fn load<M: PlacedMap<S::Key>>(
+    /// As [`Self::prepare`], where placement is followed: its work takes time while the tree is loaded, too.
+    fn prepare_followed<M: PlacedMap<S::Key>>(
         &mut self,
         map: &M,
-        mut between: impl FnMut(Loading, u64),
-    ) -> Result<(), MapError> {
-        if self.sampling.is_none() {
-            return store_all::<S, M>(map, self.keys, |keys| between(Loading::InSessions, keys));
+        placer: Placer<Arc<M::Tree>>,
+        step: Duration,
+    ) -> Result<(Migrator<M::Tree>, Duration), MapError> {
+        if self.options.policy == Policy::Oracle {
+            self.load_followed(map, |_| ())?;
+            let count = oracle::REQUESTS_MIN.max(self.keys.count() / LEARNED_PER_KEYS);
+            oracle::learn::<S, M>(map, self.keys, (self.requests(0), count))?;
+            oracle::place(&placer);
+            return Ok((Migrator::Nobody, Duration::ZERO));
         }
-        store_all_sorted::<S, M>(map, self.keys, |keys| between(Loading::Sorted, keys))?;
-        // Now it is known what the tree has, and with it what its share is.
+        let mut migrator = Migrator::framework(placer);
+        let mut now = Duration::ZERO;
+        self.load_followed(map, |keys| {
+            now = Duration::from_secs_f64(keys as f64 / LOADED_PER_S);
+            migrator.follow(now);
+        })?;
+        migrator.measure_tree();
+        for _ in 0..SETTLING_STEPS {
+            now += step;
+            migrator.follow(now);
+        }
+        Ok((migrator, now))
+    }
+
+    /// Loads the tree, and finds out what it has and with it what its share is. `between` is told how many keys are
+    /// loaded.
+    fn load_followed<M: PlacedMap<S::Key>>(
+        &mut self,
+        map: &M,
+        between: impl FnMut(u64),
+    ) -> Result<(), MapError> {
+        store_all_sorted::<S, M>(map, self.keys, between)?;
         let memory = map.tree().memory();
         memory.quiesce();
         self.tree_bytes = memory.used_bytes();
