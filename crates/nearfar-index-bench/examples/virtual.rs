@@ -67,7 +67,7 @@ struct Arguments {
     /// Without a scale, the most operations that are followed per slice, in thousands.
     #[arg(long)]
     followed_thousands: Option<u64>,
-    /// Virtual milliseconds before figures are taken [default: 20, without a scale 6000].
+    /// Virtual milliseconds before figures are taken [default: 20, without a scale 20000].
     #[arg(long)]
     warm_up_ms: Option<f64>,
     /// Virtual milliseconds over which they are taken [default: 10, without a scale 2000].

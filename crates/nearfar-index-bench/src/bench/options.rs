@@ -211,7 +211,7 @@ impl BenchOptions {
             keys: 180_000_000,
             policies: vec![Policy::Interleave, Policy::Sidle, Policy::Oracle],
             scale: ScaleRule::None,
-            warm_up: Duration::from_secs(6),
+            warm_up: Duration::from_secs(20),
             measured: Duration::from_secs(2),
             slice: Duration::from_millis(100),
             ..Self::new(Mode::Virtual)

@@ -104,7 +104,7 @@ pub struct BenchIndexArgs {
     /// With scale none, the percentage of error, at 95 % confidence, at which no more windows are simulated [default: 1].
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     pub error: Option<f64>,
-    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20 or, with scale none, 6000].
+    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20 or, with scale none, 20000].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
     /// Milliseconds over which figures are taken [default: emulated 3000, in virtual time 10 or, with scale none,
