@@ -13,6 +13,7 @@ use nearfar_sql::sql::PG_CATALOG;
 use nearfar_table::table::{IdentityKind, IndexDefinition, TableId, TableRules};
 use pgwire::api::Type;
 
+use super::settings::Setting;
 use crate::columns::described;
 
 /// Who owns everything.
@@ -33,6 +34,7 @@ pub struct Contents {
     pub database: String,
     /// The names of the tiers, near to far.
     pub tiers: Vec<String>,
+    pub settings: Vec<Setting>,
     pub schemas: Vec<String>,
     pub relations: Vec<Arc<Relation>>,
 }
@@ -84,6 +86,7 @@ impl Contents {
             user: user.to_owned(),
             database: database.to_owned(),
             tiers: Vec::new(),
+            settings: Vec::new(),
             schemas: Vec::new(),
             relations: Vec::new(),
         }

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrow::array::builder::{ListBuilder, StringBuilder};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListArray, StringArray, StructArray,
 };
@@ -17,6 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 use nearfar_sql::engine::PUBLIC;
+use nearfar_sql::sql::PG_CATALOG;
 use pgwire::api::Type;
 use postgres_types::Kind;
 
@@ -68,6 +70,8 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
             signature: Signature::one_of(signature, Volatility::Stable),
         })
     });
+    let texts = DataType::new_list(DataType::Utf8, true);
+    let placed = DataType::new_list(DataType::Struct(placed_fields()), true);
     let computed = [
         (
             "pg_table_is_visible",
@@ -80,12 +84,8 @@ pub fn all(user: &str, database: &str) -> Vec<ScalarUDF> {
         ("pg_typeof", 1..=1, DataType::Utf8, type_of),
         ("to_regtype", 1..=1, DataType::Int64, type_of_name),
         ("pg_size_pretty", 1..=1, DataType::Utf8, pretty_size),
-        (
-            "_pg_expandarray",
-            1..=1,
-            DataType::new_list(DataType::Struct(placed_fields()), true),
-            placed_elements,
-        ),
+        ("current_schemas", 1..=1, texts, schemas_in_sight),
+        ("_pg_expandarray", 1..=1, placed, placed_elements),
     ];
     let computed = computed.map(|(name, arguments, gives, compute)| {
         let signatures = arguments.map(TypeSignature::Any).collect();
@@ -251,6 +251,20 @@ fn type_name(kind: &Type, modifier: i64) -> String {
         _ => kind.name(),
     };
     name.to_owned()
+}
+
+/// The schemas in which names are looked for, those of the system too where that is asked for.
+fn schemas_in_sight(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let with_system = cast(&arguments[0], &DataType::Boolean)?;
+    let mut schemas = ListBuilder::new(StringBuilder::new());
+    for with_system in with_system.as_boolean() {
+        if with_system == Some(true) {
+            schemas.values().append_value(PG_CATALOG);
+        }
+        schemas.values().append_value(PUBLIC);
+        schemas.append(with_system.is_some());
+    }
+    Ok(Arc::new(schemas.finish()))
 }
 
 /// The columns of an element of an array and its place, from 1.

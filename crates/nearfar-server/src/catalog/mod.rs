@@ -11,6 +11,7 @@ mod empty;
 mod functions;
 mod information;
 mod keys;
+mod settings;
 mod tables;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use nearfar_sql::sql::PG_CATALOG;
 
 use contents::Contents;
 use information::InformationSchema;
+use settings::Setting;
 use tables::{TABLES, Table};
 
 /// The version of PostgreSQL whose catalogs, protocol and manners are followed.
@@ -109,11 +111,25 @@ impl Catalog {
         let catalog = state.and_then(|state| state.catalog_list().catalog(CATALOG));
         let mut contents = Contents::new(&self.user, &self.database);
         contents.tiers.clone_from(&self.tiers);
+        contents.settings = state.map(settings_of).unwrap_or_default();
         if let Some(catalog) = catalog {
             contents.add(catalog.as_ref()).await?;
         }
         Ok((self.table.batch)(&contents)?)
     }
+}
+
+/// The settings of the store that sessions can set.
+fn settings_of(state: &SessionState) -> Vec<Setting> {
+    let all = state.config_options().entries().into_iter();
+    let own = all.filter(|entry| entry.key.starts_with("nearfar."));
+    own.map(|entry| Setting {
+        name: entry.key,
+        value: entry.value,
+        description: entry.description.to_owned(),
+        can_be_set: true,
+    })
+    .collect()
 }
 
 #[async_trait]

@@ -16,6 +16,7 @@ use super::contents::{
 };
 use super::empty;
 use super::keys::{self, Index};
+use super::settings::{self, SETTING};
 
 /// A catalog: its name, and how it is made.
 #[derive(Debug)]
@@ -49,6 +50,7 @@ pub const TABLES: &[Table] = &[
         .schemas
         .clone()),
     table!("pg_roles", ROLE, roles),
+    table!("pg_settings", SETTING, settings::all),
     table!("pg_tables", TABLE, tables_only),
     table!("pg_tablespace", TABLESPACE, tablespaces),
     table!("pg_type", TYPE, |_: &Contents| types()),

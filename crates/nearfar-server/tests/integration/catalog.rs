@@ -440,3 +440,25 @@ async fn keys_are_expanded_to_their_columns() {
     let found: Vec<(&str, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     assert_eq!(found, [("c", 1), ("a", 2)]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_and_schemas_are_told_as_drivers_ask() {
+    let server = start().await;
+    let client = server.client().await;
+    client
+        .batch_execute("SET merge_rows = 77")
+        .await
+        .expect("set");
+    let setting = "SELECT setting FROM pg_catalog.pg_settings WHERE name = $1";
+    for (name, expected) in [("max_index_keys", "32"), ("nearfar.merge_rows", "77")] {
+        let row = client.query_one(setting, &[&name]).await.expect(name);
+        assert_eq!(row.get::<_, &str>(0), expected, "{name}");
+    }
+    let schemas = "SELECT current_schemas(true), current_schemas(false)";
+    let row = client.query_one(schemas, &[]).await.expect("told");
+    assert_eq!(row.get::<_, Vec<&str>>(0), ["pg_catalog", "public"]);
+    assert_eq!(row.get::<_, Vec<&str>>(1), ["public"]);
+    let named = "SELECT count(*) FROM pg_namespace WHERE nspname = ANY(current_schemas(true))";
+    let row = client.query_one(named, &[]).await.expect("counted");
+    assert_eq!(row.get::<_, i64>(0), 2);
+}
