@@ -201,3 +201,16 @@ async fn merges_are_prepared_explained_and_undone() {
     let plan = run(&session, explained).await;
     assert!(plan.contains("Join"), "{plan}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conditions_are_evaluated_for_rows_of_their_clauses_only() {
+    each_gives(&[(
+        "MERGE INTO t USING (VALUES (1, 0), (2, 0), (9, 5)) AS v (k, d) ON t.k = v.k \
+         WHEN NOT MATCHED AND 10 / v.d > 1 THEN INSERT VALUES (v.k, v.d) \
+         WHEN MATCHED AND v.d = 0 THEN DELETE \
+         WHEN MATCHED AND 10 / v.d > 1 THEN DO NOTHING",
+        "MERGE 3",
+        "3:30:c 9:5:-",
+    )])
+    .await;
+}

@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     DmlStatement, Expr, Extension, LogicalPlan, LogicalPlanBuilder, Projection,
     UserDefinedLogicalNodeCore, lit,
 };
+use datafusion::scalar::ScalarValue;
 use futures::StreamExt;
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -330,26 +331,21 @@ fn rows_query(
     is_joined: bool,
 ) -> Result<LogicalPlan, EngineError> {
     let id = row_id(&rows)?;
-    let mut cases = Vec::new();
-    for (number, clause) in (0_i64..).zip(&merge.clauses) {
-        let kind = match (clause.when, is_joined) {
-            (MergeWhen::Matched, true) | (MergeWhen::NotMatchedBySource, false) => {
-                id.clone().is_not_null()
-            }
-            (MergeWhen::NotMatched, true) => id.clone().is_null(),
-            _ => continue,
-        };
-        let when = match &clause.condition {
-            Some(LogicalPlan::Projection(condition)) => {
-                let condition = condition.expr.first().ok_or_else(broken)?;
-                kind.and(condition.clone().unalias())
-            }
-            Some(_) => return Err(broken()),
-            None => kind,
-        };
-        cases.push((Box::new(when), Box::new(lit(number))));
-    }
-    let clause = Expr::Case(Case::new(None, cases, None)).alias(CLAUSE);
+    let clause = match is_joined {
+        // What a clause of other rows asks is not computed for a row.
+        true => choice(vec![
+            (
+                id.clone().is_not_null(),
+                number_of(merge, MergeWhen::Matched)?,
+            ),
+            (
+                id.clone().is_null(),
+                number_of(merge, MergeWhen::NotMatched)?,
+            ),
+        ]),
+        false => number_of(merge, MergeWhen::NotMatchedBySource)?,
+    };
+    let clause = clause.alias(CLAUSE);
     let columns = rows.schema().columns().into_iter();
     let columns = columns.filter(|column| Expr::Column(column.clone()) != id);
     // Several of them can have one name.
@@ -360,6 +356,34 @@ fn rows_query(
     let is_meant = Expr::Column(Column::new_unqualified(CLAUSE)).is_not_null();
     let rows = LogicalPlanBuilder::from(rows).project(columns)?;
     Ok(rows.filter(is_meant)?.build()?)
+}
+
+/// The number of the first of the clauses of some rows whose condition is true.
+fn number_of(merge: &MergeInto, when: MergeWhen) -> Result<Expr, EngineError> {
+    let mut cases = Vec::new();
+    let clauses = (0_i64..).zip(&merge.clauses);
+    for (number, clause) in clauses.filter(|(_, clause)| clause.when == when) {
+        let condition = match &clause.condition {
+            Some(LogicalPlan::Projection(condition)) => {
+                let condition = condition.expr.first().ok_or_else(broken)?;
+                condition.clone().unalias()
+            }
+            Some(_) => return Err(broken()),
+            None => lit(true),
+        };
+        cases.push((condition, lit(number)));
+    }
+    Ok(match cases.is_empty() {
+        true => lit(ScalarValue::Int64(None)),
+        false => choice(cases),
+    })
+}
+
+/// `CASE WHEN … THEN … END`.
+fn choice(cases: Vec<(Expr, Expr)>) -> Expr {
+    let boxed = |(when, then)| (Box::new(when), Box::new(then));
+    let cases = cases.into_iter().map(boxed).collect();
+    Expr::Case(Case::new(None, cases, None))
 }
 
 /// The query for what a clause writes, over the rows that it is for. None where it writes none.
