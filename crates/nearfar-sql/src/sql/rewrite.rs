@@ -259,7 +259,6 @@ mod tests {
     #[test]
     fn unsupported_statements_are_named() {
         for sql in [
-            "merge into t using u on t.a = u.a when matched then delete",
             "create table t (a int default 1) as select 2",
             "create table t (a int check (a > 1)) as select 2",
             "create table t (a int check (a > 1) not enforced)",
