@@ -1,34 +1,61 @@
 //! Counters of tier heaps, cheap enough for every allocation.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
-/// Cells that threads spread over, so that they seldom share a cache line.
-const SHARDS: usize = 32;
+/// Cells of one thread each. Threads beyond that count in a cell that they share.
+const OWNED: usize = 64;
+const SHARED: usize = OWNED;
+/// Of a thread that has no cell yet.
+const NONE: usize = usize::MAX;
 
 /// A number of its own cache line (two, since processors fetch lines in pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(AtomicI64);
+struct Cell(AtomicI64);
 
 /// What the heaps of one tier count.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HeapCounters {
-    live_bytes: [Shard; SHARDS],
+    live_bytes: [Cell; OWNED + 1],
     fallbacks: AtomicU64,
     fallback_bytes: AtomicU64,
 }
 
+impl Default for HeapCounters {
+    fn default() -> Self {
+        Self {
+            live_bytes: std::array::from_fn(|_| Cell::default()),
+            fallbacks: AtomicU64::new(0),
+            fallback_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
 impl HeapCounters {
-    /// Counts `bytes` allocated; one add to a line that is almost always this thread's own.
+    /// Counts `bytes` allocated.
     #[inline]
     pub(crate) fn allocated(&self, bytes: usize) {
-        self.live_bytes[shard()].0.fetch_add(bytes as i64, Relaxed);
+        let cell = CELL.get();
+        self.add(if cell == NONE { claim() } else { cell }, bytes as i64);
     }
 
     /// Counts `bytes` freed, by whichever thread.
     #[inline]
     pub(crate) fn freed(&self, bytes: usize) {
-        self.live_bytes[shard()].0.fetch_sub(bytes as i64, Relaxed);
+        // A thread that never allocates may end without giving its cell back.
+        self.add(CELL.get().min(SHARED), -(bytes as i64));
+    }
+
+    #[inline]
+    fn add(&self, cell: usize, bytes: i64) {
+        let live_bytes = &self.live_bytes[cell].0;
+        if cell == SHARED {
+            live_bytes.fetch_add(bytes, Relaxed);
+        } else {
+            // No other thread writes, so that no addition is lost, and the bus need not be locked.
+            live_bytes.store(live_bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
+        }
     }
 
     /// Counts an allocation that went elsewhere.
@@ -42,7 +69,7 @@ impl HeapCounters {
         let sum: i64 = self
             .live_bytes
             .iter()
-            .map(|shard| shard.0.load(Relaxed))
+            .map(|cell| cell.0.load(Relaxed))
             .sum();
         u64::try_from(sum).unwrap_or(0)
     }
@@ -56,19 +83,71 @@ impl HeapCounters {
     }
 }
 
-/// This thread's shard: dealt out at first use. Const-initialised and without a destructor, so that
-/// an allocator may use it at any time of a thread's life.
-#[inline]
-fn shard() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    std::thread_local! {
-        static SHARD: std::cell::Cell<usize> = const { std::cell::Cell::new(usize::MAX) };
+/// The cells that no thread has, a bit each.
+static FREE: AtomicU64 = AtomicU64::new(u64::MAX);
+
+std::thread_local! {
+    // Const-initialised and without a destructor, so that an allocator may use it at any time of a thread's life.
+    static CELL: std::cell::Cell<usize> = const { std::cell::Cell::new(NONE) };
+}
+
+/// Takes a free cell for this thread, or the shared one.
+#[cold]
+fn claim() -> usize {
+    // Pairs with the release of the thread that had the cell: what that has counted is seen.
+    let taken = FREE.fetch_update(Acquire, Relaxed, |free| {
+        (free != 0).then(|| free & (free - 1))
+    });
+    let cell = taken.map_or(SHARED, |free| free.trailing_zeros() as usize);
+    CELL.set(cell);
+    cell
+}
+
+/// Gives this thread's cell back. What it still counts goes to the shared one.
+pub(crate) fn give_back() {
+    let cell = CELL.replace(SHARED);
+    if cell < OWNED {
+        FREE.fetch_or(1 << cell, Release);
     }
-    let shard = SHARD.get();
-    if shard < SHARDS {
-        return shard;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_whatever_threads_there_are() {
+        let counters = HeapCounters::default();
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                for thread in 0..OWNED + 20 {
+                    let counters = &counters;
+                    scope.spawn(move || {
+                        for _ in 0..1_000 {
+                            counters.allocated(thread + 2);
+                            counters.freed(thread);
+                        }
+                        give_back();
+                        counters.freed(1_000);
+                    });
+                }
+            });
+        }
+        assert_eq!(counters.live_bytes(), 3 * (OWNED as u64 + 20) * 1_000);
     }
-    let dealt = NEXT.fetch_add(1, Relaxed) % SHARDS;
-    SHARD.set(dealt);
-    dealt
+
+    #[test]
+    fn cells_that_were_given_back_are_taken_again() {
+        let counters = HeapCounters::default();
+        for _ in 0..10 * OWNED {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    counters.allocated(1);
+                    give_back();
+                });
+            });
+        }
+        assert_eq!(counters.live_bytes(), 10 * OWNED as u64);
+        assert!(counters.live_bytes[SHARED].0.load(Relaxed) < OWNED as i64);
+    }
 }

@@ -19,6 +19,10 @@ use crate::collection;
 use crate::system::MemorySystem;
 use crate::tier::TierId;
 
+/// As which mimalloc aligns blocks of as many bytes and more, unasked; smaller ones as the largest power of two that
+/// they have room for, eight at least.
+const BLOCK_ALIGN: usize = 16;
+
 /// The heap behind a [`TierHeap`](super::TierHeap), or one of the global allocator's.
 pub(super) struct Heap {
     system: Arc<MemorySystem>,
@@ -131,12 +135,17 @@ impl Heap {
         if heap.is_null() {
             return std::ptr::null_mut();
         }
+        let (bytes, align) = (layout.size(), layout.align());
+        let is_aligned = align <= BLOCK_ALIGN && align <= bytes;
+        // A block of as many bytes is aligned as well, and no block with room for shifting it is needed.
+        let padded_bytes = bytes.max(align);
         // SAFETY: the heap is live as long as `self`; the layout's alignment is a power of two.
         let block = unsafe {
-            if zeroed {
-                mimalloc::mi_heap_zalloc_aligned(heap, layout.size(), layout.align())
-            } else {
-                mimalloc::mi_heap_malloc_aligned(heap, layout.size(), layout.align())
+            match (is_aligned, zeroed) {
+                (true, false) => mimalloc::mi_heap_malloc(heap, bytes),
+                (true, true) => mimalloc::mi_heap_zalloc(heap, bytes),
+                (false, false) => mimalloc::mi_heap_malloc_aligned(heap, padded_bytes, align),
+                (false, true) => mimalloc::mi_heap_zalloc_aligned(heap, padded_bytes, align),
             }
         };
         block.cast()

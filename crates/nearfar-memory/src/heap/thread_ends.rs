@@ -11,6 +11,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 
 use libmimalloc_sys as mimalloc;
 
+use crate::heap_counters;
+
 unsafe extern "C" {
     /// The key by which mimalloc 3.3 has the system call it at the end of a thread.
     static mut _mi_heap_default_key: libc::pthread_key_t;
@@ -55,6 +57,7 @@ fn replace_key() -> i32 {
 
 /// Called by the system at the end of a thread that has used mimalloc.
 unsafe extern "C" fn end_thread(default_heap_of_thread: *mut c_void) {
+    heap_counters::give_back();
     let _ends = ENDS.read().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the value is what mimalloc set for the key in this thread, and not null, for which the system
     // does not call.
