@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use super::definition::IndexColumn;
+use super::fixed::FixedKeys;
 use super::range::{KeyBound, KeyRange};
 use crate::error::TableError;
 use crate::segment::RowSet;
@@ -32,14 +33,25 @@ pub struct KeyEncoder {
 /// The keys of some rows, in their order.
 #[derive(Debug)]
 pub struct Keys {
-    rows: Rows,
+    bytes: KeyBytes,
     has_null: Vec<bool>,
+}
+
+#[derive(Debug)]
+enum KeyBytes {
+    Fixed(FixedKeys),
+    Rows(Rows),
 }
 
 impl Keys {
     /// The key of each row, and whether it has a null.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        let keys = self.rows.iter().map(|row| row.data());
+        let (fixed, rows) = match &self.bytes {
+            KeyBytes::Fixed(keys) => (Some(keys.iter()), None),
+            KeyBytes::Rows(rows) => (None, Some(rows.iter().map(|row| row.data()))),
+        };
+        let fixed = fixed.into_iter().flatten();
+        let keys = fixed.chain(rows.into_iter().flatten());
         keys.zip(self.has_null.iter().copied())
     }
 
@@ -87,13 +99,31 @@ impl KeyEncoder {
     /// # Errors
     /// Values of other types than the columns'.
     pub fn keys(&self, values: &[ArrayRef]) -> Result<Keys, TableError> {
-        let rows = self.converter.convert_columns(values)?;
-        let mut has_null = vec![false; rows.num_rows()];
+        let fixed = self
+            .fixed(values)
+            .filter(|_| values.len() == self.columns.len());
+        let bytes = match fixed {
+            Some(keys) => KeyBytes::Fixed(keys),
+            None => KeyBytes::Rows(self.converter.convert_columns(values)?),
+        };
+        let mut has_null = vec![false; values.first().map_or(0, |values| values.len())];
         for nulls in values.iter().filter_map(|values| values.logical_nulls()) {
             let flags = has_null.iter_mut().zip(nulls.iter());
             flags.for_each(|(flag, is_valid)| *flag |= !is_valid);
         }
-        Ok(Keys { rows, has_null })
+        Ok(Keys { bytes, has_null })
+    }
+
+    /// The keys of values of the first columns, if all of these have a fixed width.
+    fn fixed(&self, values: &[ArrayRef]) -> Option<FixedKeys> {
+        let fields = self.schema.fields();
+        let mut columns = values.iter().zip(&self.columns);
+        let are_of_columns = values.len() <= self.columns.len()
+            && columns
+                .all(|(values, column)| values.data_type() == fields[column.column].data_type());
+        are_of_columns
+            .then(|| FixedKeys::of(values, &self.columns))
+            .flatten()
     }
 
     /// The keys whose first columns have these values, one of each, and whose next column is between the
@@ -131,6 +161,9 @@ impl KeyEncoder {
     fn prefix(&self, values: &[ArrayRef]) -> Result<Box<[u8]>, TableError> {
         if values.is_empty() {
             return Ok(Box::default());
+        }
+        if let Some(keys) = self.fixed(values) {
+            return Ok(keys.iter().next().unwrap_or_default().into());
         }
         let converter = match values.len() == self.columns.len() {
             true => Some(&self.converter),

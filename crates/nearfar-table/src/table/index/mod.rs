@@ -10,6 +10,7 @@
 
 mod definition;
 mod entries;
+mod fixed;
 mod key;
 mod placed;
 mod range;
