@@ -11,7 +11,7 @@ use super::delete_vector::DeleteVector;
 use super::index::TableIndex;
 use super::row_ids::{RowId, RowIds};
 use super::segment::Segment;
-use super::statistics::{DistinctCount, TableSummary};
+use super::statistics::{CountedDistinct, DistinctCount, TableSummary};
 use crate::error::TableError;
 use crate::segment::RowSet;
 
@@ -111,6 +111,8 @@ struct Contents {
     indexes: Arc<[Arc<TableIndex>]>,
     /// Shared by all versions with this main storage.
     main_summary: Arc<OnceLock<Arc<TableSummary>>>,
+    /// Likewise.
+    counted: Arc<CountedDistinct>,
     summary: OnceLock<Arc<TableSummary>>,
 }
 
@@ -177,6 +179,7 @@ impl Snapshot {
             rows: 0,
             indexes: Arc::default(),
             main_summary: Arc::new(summary),
+            counted: Arc::default(),
             summary: OnceLock::new(),
         })
     }
@@ -211,9 +214,9 @@ impl Snapshot {
                 .iter()
                 .zip(self.main())
                 .all(|(new, old)| Arc::ptr_eq(&new.segment, &old.segment));
-        let main_summary = match same {
-            true => Arc::clone(&old.main_summary),
-            false => Arc::default(),
+        let (main_summary, counted) = match same {
+            true => (Arc::clone(&old.main_summary), Arc::clone(&old.counted)),
+            false => Default::default(),
         };
         Self::assemble(Contents {
             schema: Arc::clone(&old.schema),
@@ -224,6 +227,7 @@ impl Snapshot {
             rows: 0,
             indexes: Arc::clone(&old.indexes),
             main_summary,
+            counted,
             summary: OnceLock::new(),
         })
     }
@@ -281,6 +285,7 @@ impl Snapshot {
             rows: 0,
             indexes: indexes.into(),
             main_summary: Arc::clone(&old.main_summary),
+            counted: Arc::clone(&old.counted),
             summary: OnceLock::new(),
         })
     }
@@ -318,7 +323,12 @@ impl Snapshot {
                 Arc::clone(self.main_summary())
             } else {
                 let main = (&**self.main_summary(), self.main());
-                Arc::new(TableSummary::changed(main, self.delta(), contents.rows))
+                Arc::new(TableSummary::changed(
+                    main,
+                    self.delta(),
+                    contents.rows,
+                    &contents.counted,
+                ))
             }
         })
     }

@@ -1,6 +1,7 @@
 //! What is known of a table's values.
 
 use arrow::datatypes::SchemaRef;
+use parking_lot::Mutex;
 use std::sync::OnceLock;
 
 use super::facts::{ColumnFacts, Order};
@@ -12,8 +13,51 @@ use super::snapshot::Part;
 /// an estimate already, and looking at them takes as long as many a query.
 const DELTA_SHARE: usize = 8;
 
+/// Numbers of distinct values are counted anew once the delta has so many times its rows, as a fraction: a new row in a
+/// delta of many changes little, and counting takes as long as a query of a few rows.
+const GROWTH: (usize, usize) = (9, 8);
+
 /// A number of distinct values that are not null, 0 where it is unknown, and whether it is exact.
 pub type DistinctCount = (usize, bool);
+
+/// The numbers of distinct values of a table as they were counted last with its delta, shared by its versions with one
+/// main storage.
+#[derive(Debug, Default)]
+pub struct CountedDistinct(Mutex<Option<Counted>>);
+
+#[derive(Debug)]
+struct Counted {
+    delta_rows: usize,
+    columns: Vec<DistinctCount>,
+}
+
+impl CountedDistinct {
+    /// The numbers for a delta of so many rows: as they were counted for one of about as many, and so not exact, or
+    /// else as `count` gives them.
+    fn of(
+        &self,
+        delta_rows: usize,
+        count: impl FnOnce() -> Vec<DistinctCount>,
+    ) -> Vec<DistinctCount> {
+        let is_near = |counted: &&Counted| {
+            let within = |one: usize, other: usize| one * GROWTH.1 <= other * GROWTH.0;
+            within(delta_rows, counted.delta_rows) && within(counted.delta_rows, delta_rows)
+        };
+        if let Some(counted) = self.0.lock().as_ref().filter(is_near) {
+            return counted
+                .columns
+                .iter()
+                .map(|(count, _)| (*count, false))
+                .collect();
+        }
+        let columns = count();
+        *self.0.lock() = Some(Counted {
+            delta_rows,
+            columns: columns.clone(),
+        });
+        columns
+    }
+}
 
 /// Facts about all rows of a table.
 #[derive(Debug, Clone)]
@@ -83,14 +127,27 @@ impl TableSummary {
     }
 
     /// The summary of a table of `rows` rows: `main` is that of its main storage, of which rows may
-    /// be deleted, and `delta` is what was written since.
-    pub fn changed((main, parts): (&Self, &[Part]), delta: &[Part], rows: usize) -> Self {
-        let is_small = self::rows(delta).saturating_mul(DELTA_SHARE) <= main.rows;
-        let added = (!is_small).then(|| add_sketches(main.sketches(parts), delta).0);
+    /// be deleted, and `delta` is what was written since. `counted` is kept from one version to the next.
+    pub fn changed(
+        (main, parts): (&Self, &[Part]),
+        delta: &[Part],
+        rows: usize,
+        counted: &CountedDistinct,
+    ) -> Self {
+        let delta_rows = self::rows(delta);
+        let is_small = delta_rows.saturating_mul(DELTA_SHARE) <= main.rows;
+        let count_all = || {
+            let (sketches, _) = add_sketches(main.sketches(parts), delta);
+            sketches
+                .iter()
+                .map(|sketch| count(sketch.as_ref()))
+                .collect()
+        };
+        let all = (!is_small).then(|| counted.of(delta_rows, count_all));
         let of = |(index, column): (usize, &ColumnSummary)| {
             let main = (!parts.is_empty()).then_some(column);
-            let estimate = match &added {
-                Some(sketches) => count(sketches[index].as_ref()),
+            let estimate = match &all {
+                Some(counts) => counts[index],
                 None => (column.distinct, column.distinct_exact && delta.is_empty()),
             };
             ColumnSummary::changed((main, column.order), index, delta, (rows, estimate))
