@@ -35,6 +35,9 @@ struct Step {
     removed: Vec<Entry>,
 }
 
+/// Among so many rows a row is searched for one by one: putting them into a set takes longer.
+const SEARCHED_ROWS_MAX: usize = 16;
+
 /// The rows that a statement changes.
 #[derive(Debug)]
 pub(super) struct ChangedRows<'a> {
@@ -49,8 +52,16 @@ pub(super) struct ChangedRows<'a> {
 impl ChangedRows<'_> {
     /// Which of the rows that were there before the statement are there after it.
     fn left(&self) -> impl Fn(RowId) -> bool + '_ {
-        let deleted: HashSet<RowId> = self.deleted.iter().copied().collect();
-        move |row| !deleted.contains(&row) && self.before.locate(row).is_some()
+        let few = self.deleted.len() <= SEARCHED_ROWS_MAX;
+        let deleted: HashSet<RowId> = match few {
+            true => HashSet::new(),
+            false => self.deleted.iter().copied().collect(),
+        };
+        let is_deleted = move |row: &RowId| match few {
+            true => self.deleted.contains(row),
+            false => deleted.contains(row),
+        };
+        move |row| !is_deleted(&row) && self.before.locate(row).is_some()
     }
 }
 

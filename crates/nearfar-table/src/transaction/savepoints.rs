@@ -1,16 +1,13 @@
 //! Parts of a transaction that can be undone by themselves.
 
-use std::collections::BTreeMap;
-
 use super::change::Definitions;
-use super::table_change::Change;
+use super::table_change::Changes;
 use crate::error::TransactionError;
-use crate::table::TableId;
 
 /// What a transaction had changed, defined and locked by a moment.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    pub changes: Option<BTreeMap<TableId, Change>>,
+    pub changes: Option<Changes>,
     pub definitions: Option<Definitions>,
     /// How many locks of tables it had.
     pub tables: usize,

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::database::{Commits, DatabaseSnapshot};
 use super::keys::IndexEntries;
-use super::table_change::Change;
+use super::table_change::Changes;
 use crate::error::TransactionError;
 use crate::table::{KeyRange, TableId, TableIndex};
 
@@ -98,7 +98,7 @@ impl Reads {
 struct Writes(Vec<(TableId, TableWrites)>);
 
 impl Writes {
-    fn of(changes: &BTreeMap<TableId, Change>) -> Self {
+    fn of(changes: &Changes) -> Self {
         let writes = changes.iter().map(|(table, change)| {
             let writes = match change.is_truncated {
                 true => TableWrites::All,
@@ -232,7 +232,7 @@ impl Serializable {
     pub fn check(
         &self,
         own: Option<&Registration>,
-        changes: &BTreeMap<TableId, Change>,
+        changes: &Changes,
     ) -> Result<Option<Serialized>, TransactionError> {
         if !self.is_active.load(Ordering::Relaxed) {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! What a transaction does to one table.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::database::{Database, DatabaseSnapshot};
@@ -9,7 +10,8 @@ use super::rows::NewRows;
 use crate::error::{TableError, TransactionError};
 use crate::placement::ColumnPlacements;
 use crate::table::{
-    Part, RowId, RowIds, Segment, Snapshot, Table, TableRules, delta_segment, join_own, join_small,
+    Part, RowId, RowIds, Segment, Snapshot, Table, TableId, TableRules, delta_segment, join_own,
+    join_small,
 };
 
 /// Rows that are changed by a small transaction at most.
@@ -25,6 +27,10 @@ pub struct ReferenceStep {
     /// Those that it has added.
     pub added: Vec<Part>,
 }
+
+/// What a transaction has done, table by table. Boxed, since a map has room for several in its first node, and most
+/// transactions change one table.
+pub(super) type Changes = BTreeMap<TableId, Box<Change>>;
 
 /// What a transaction has done to one table.
 #[derive(Debug, Clone)]

@@ -1,6 +1,5 @@
 //! How a transaction is committed.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,13 +7,13 @@ use super::Transaction;
 use super::definitions::EnteredTable;
 use super::tables::may_change;
 use crate::error::{TableError, TransactionError};
-use crate::table::{CommitGate, Table, TableId};
+use crate::table::{CommitGate, Table};
 use crate::transaction::database::{Commits, Database};
 use crate::transaction::keys::AddedEntries;
 use crate::transaction::log::{CommitLog, CommitRecord};
 use crate::transaction::row_locks::HeldLocks;
 use crate::transaction::serializable::Registration;
-use crate::transaction::table_change::Change;
+use crate::transaction::table_change::{Change, Changes};
 
 /// How long whoever must not wait does wait for the lock for commits: longer than a small commit takes.
 const LOCK_PATIENCE: Duration = Duration::from_micros(500);
@@ -58,14 +57,13 @@ impl Transaction {
             return Ok(false);
         };
         let mut changes = self.changes.lock();
-        let is_settled =
-            |changes: &BTreeMap<TableId, Change>| changes.values().all(Change::is_settled);
+        let is_settled = |changes: &Changes| changes.values().all(|change| change.is_settled());
         if !changes.as_ref().is_none_or(is_settled) {
             return Ok(false);
         }
         let locks = self.locks.lock();
         let is_locked = |table| self.database.row_locks().has_table(table);
-        let all = changes.iter().flat_map(BTreeMap::values);
+        let all = changes.iter().flat_map(Changes::values).map(Box::as_ref);
         if self.meets_locked_tables() && !may_change(locks.as_ref(), is_locked, all) {
             return Ok(false);
         }
@@ -87,8 +85,8 @@ impl Transaction {
     /// Whether few rows of few statements are changed, so that the commit is soon done.
     pub fn is_small(&self) -> bool {
         let changes = self.changes.lock();
-        let mut changes = changes.iter().flat_map(BTreeMap::values);
-        changes.all(Change::is_small)
+        let mut changes = changes.iter().flat_map(Changes::values);
+        changes.all(|change| change.is_small())
     }
 
     /// The same without holding on to a thread of the runtime while the disk writes, and only if
@@ -165,13 +163,13 @@ impl Transaction {
                 change.settle(&self.database)?;
             }
             let commits = self.database.lock();
-            if pending.changes.values().all(Change::is_settled) {
+            if pending.changes.values().all(|change| change.is_settled()) {
                 return pending.install(commits, record, gate);
             }
         }
     }
 
-    fn pending(&self, changes: BTreeMap<TableId, Change>) -> PendingCommit {
+    fn pending(&self, changes: Changes) -> PendingCommit {
         PendingCommit {
             database: Arc::clone(&self.database),
             changes,
@@ -185,7 +183,7 @@ impl Transaction {
     /// What the log is told of `changes`; nothing where there is no log, or none of them are kept.
     fn record<'a>(
         &'a self,
-        changes: &BTreeMap<TableId, Change>,
+        changes: &Changes,
         gate: &'a CommitGate,
     ) -> Result<Option<Recorded<'a>>, TableError> {
         let Some(log) = self.database.log() else {
@@ -216,7 +214,7 @@ fn tell(record: &mut (dyn CommitRecord + '_), change: &Change) -> Result<(), Tab
 #[derive(Debug)]
 struct PendingCommit {
     database: Arc<Database>,
-    changes: BTreeMap<TableId, Change>,
+    changes: Changes,
     /// Tables that are new, or take the places of others.
     entered: Vec<EnteredTable>,
     /// Where the log must be on disk before it is seen.
@@ -275,7 +273,11 @@ impl PendingCommit {
         if let Some(serialized) = serialized {
             serializable.record(serialized, commits.snapshot().number());
         }
-        commits.bury(self.changes.values_mut().flat_map(Change::dead_keys));
+        commits.bury(
+            self.changes
+                .values_mut()
+                .flat_map(|change| change.dead_keys()),
+        );
         Ok(())
     }
 
@@ -287,7 +289,7 @@ impl PendingCommit {
         }
         let is_locked = |table| locks.has_table(table);
         for change in self.changes.values() {
-            if !may_change(self.locks.as_ref(), is_locked, std::iter::once(change)) {
+            if !may_change(self.locks.as_ref(), is_locked, std::iter::once(&**change)) {
                 let table = change.table.name().to_owned();
                 return Err(TransactionError::Conflict { table });
             }
@@ -306,7 +308,7 @@ impl PendingCommit {
             }
             database.publish(log.durable());
         }
-        let adds_main = |change: &Change| !change.main.is_empty() || change.is_truncated;
+        let adds_main = |change: &Box<Change>| !change.main.is_empty() || change.is_truncated;
         if self.changes.values().any(adds_main) {
             database.main_changed();
         }

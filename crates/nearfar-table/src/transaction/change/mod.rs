@@ -18,7 +18,7 @@ use super::row_locks::{HeldLocks, LockMode, RowWait};
 use super::rows::NewRows;
 use super::savepoints::{Savepoints, State};
 use super::serializable::Registration;
-use super::table_change::Change;
+use super::table_change::{Change, Changes};
 use crate::error::{TableError, TransactionError};
 use crate::table::{KeyRange, Keys, RowId, Snapshot, Table, TableId, TableIndex};
 
@@ -66,7 +66,7 @@ pub struct Transaction {
     is_read_only: bool,
     has_failed: AtomicBool,
     /// Nothing after the commit.
-    changes: Mutex<Option<BTreeMap<TableId, Change>>>,
+    changes: Mutex<Option<Changes>>,
     /// Tables that are no part of the database snapshot: what was read of them first.
     others: Mutex<BTreeMap<TableId, Snapshot>>,
     /// The rows that it has locked, if there are any.
@@ -572,7 +572,7 @@ impl Transaction {
             .or_insert_with(|| {
                 self.note_table(table);
                 let is_referenced_here = self.referenced.lock().contains(&table.id());
-                Change::new(table, base, is_referenced_here)
+                Box::new(Change::new(table, base, is_referenced_here))
             });
         make(change, &self.database)
     }
