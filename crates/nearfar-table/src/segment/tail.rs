@@ -372,12 +372,9 @@ impl TailColumn {
             }
         }
         let count = rows.len();
-        let validity: Vec<bool> = rows
-            .map(|row| self.validity.slice(row..row + 1) == [1])
-            .collect();
-        let nulls = validity
-            .contains(&false)
-            .then(|| NullBuffer::from(validity));
+        let is_valid = |row: usize| self.validity.slice(row..row + 1) == [1];
+        let has_nulls = !rows.clone().all(is_valid);
+        let nulls = has_nulls.then(|| NullBuffer::from_iter(rows.map(is_valid)));
         let texts = (!texts.is_empty()).then(|| Buffer::from_vec(texts));
         self.array(count, values.into(), texts, nulls)
     }
