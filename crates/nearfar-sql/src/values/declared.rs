@@ -91,6 +91,20 @@ impl Declared {
         }
     }
 
+    /// Whether all texts are surely as a column of this declaration keeps them. Bytes are at least as many as characters.
+    fn keeps_all(self, texts: &ArrayRef) -> bool {
+        let is_kept = |text: &str| {
+            let is_short = text.len() <= self.length() as usize;
+            is_short && !(matches!(self, Self::Char(_)) && text.ends_with(' '))
+        };
+        match texts.data_type() {
+            DataType::Utf8 => texts.as_string::<i32>().iter().flatten().all(is_kept),
+            DataType::LargeUtf8 => texts.as_string::<i64>().iter().flatten().all(is_kept),
+            DataType::Utf8View => texts.as_string_view().iter().flatten().all(is_kept),
+            _ => false,
+        }
+    }
+
     /// As much of a text as it may have.
     fn cut(self, text: &str) -> &str {
         let length = self.length() as usize;
@@ -121,6 +135,9 @@ pub fn assigned(field: &Field, array: &ArrayRef) -> Result<Option<ArrayRef>> {
     let Some(declared) = Declared::of(field).filter(|_| array.data_type().is_string()) else {
         return Ok(None);
     };
+    if declared.keeps_all(array) {
+        return Ok(None);
+    }
     let texts = arrow::compute::cast(array, &DataType::Utf8View)?;
     let texts = texts.as_string_view();
     let mut has_changed = false;
