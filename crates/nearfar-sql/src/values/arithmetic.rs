@@ -120,9 +120,22 @@ impl ScalarUDFImpl for Checked {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let (left, right) = (&arguments.args[0], &arguments.args[1]);
+        self.compute(&arguments.args[0], &arguments.args[1])
+    }
+}
+
+impl Checked {
+    /// The values of the operation, which are of the type of its operands.
+    ///
+    /// # Errors
+    /// [`ValueError`], and those of Arrow's kernels.
+    pub(super) fn compute(
+        &self,
+        left: &ColumnarValue,
+        right: &ColumnarValue,
+    ) -> Result<ColumnarValue> {
         let value = apply(left, right, self.kernel())?;
-        if is_float(arguments.return_type()) {
+        if is_float(&value.data_type()) {
             let arrays =
                 ColumnarValue::values_to_arrays(&[left.clone(), right.clone(), value.clone()]);
             if let Some(error) = self.fault(&value, arrays)? {
@@ -131,9 +144,7 @@ impl ScalarUDFImpl for Checked {
         }
         Ok(value)
     }
-}
 
-impl Checked {
     /// What is wrong with a result of floats, which have no errors of their own.
     fn fault(
         &self,

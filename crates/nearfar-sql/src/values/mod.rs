@@ -9,6 +9,7 @@ mod arithmetic;
 mod bytes;
 mod calendar;
 mod cast;
+mod checked_expr;
 mod decimal;
 pub mod declared;
 mod error;
@@ -32,6 +33,7 @@ mod to_char;
 mod typed;
 mod unnamed;
 
+pub use checked_expr::without_calls;
 pub use declared::Declared;
 pub use error::ValueError;
 pub use integers::with_small_integers;

@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::values::without_calls;
+
 /// The function that gives the time at which a statement began.
 const NOW: &str = "now";
 
@@ -177,8 +179,10 @@ impl RowValues {
         let schema = taken.schema(schema)?;
         let (properties, context) = (state.execution_props(), PhysicalPlanningContext::default());
         let exprs = exprs.iter();
-        let exprs =
-            exprs.map(|expr| create_physical_expr(expr, &schema, properties, &context).ok());
+        let exprs = exprs.map(|expr| {
+            let expr = create_physical_expr(expr, &schema, properties, &context).ok()?;
+            without_calls(expr).ok()
+        });
         Some(Self {
             exprs: exprs.collect::<Option<_>>()?,
             schema: Arc::clone(schema.inner()),

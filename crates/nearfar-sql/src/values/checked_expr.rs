@@ -1,0 +1,95 @@
+//! Arithmetic with checks as an expression of its own, in place of a call.
+//!
+//! A call finds the fields of its arguments and results each time, with their names. Statements that are not planned
+//! again evaluate expressions for single rows, of which that takes the larger part.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use std::fmt;
+use std::sync::Arc;
+
+use super::arithmetic::Checked;
+
+/// `expr` with all calls of checked operators as expressions of their own.
+///
+/// # Errors
+/// Those of DataFusion, for an expression that was made wrong.
+pub fn without_calls(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
+    let replaced = expr.transform_up(|expr| {
+        let is_checked = operation_of(&expr).is_some();
+        Ok(match is_checked {
+            true => Transformed::yes(Arc::new(CheckedExpr { call: expr }) as _),
+            false => Transformed::no(expr),
+        })
+    });
+    Ok(replaced?.data)
+}
+
+/// The operator that `expr` calls, and what it calls it with.
+fn operation_of(
+    expr: &Arc<dyn PhysicalExpr>,
+) -> Option<(&Checked, &Arc<dyn PhysicalExpr>, &Arc<dyn PhysicalExpr>)> {
+    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let checked = call.fun().inner().downcast_ref::<Checked>()?;
+    match call.args() {
+        [left, right] => Some((checked, left, right)),
+        _ => None,
+    }
+}
+
+/// An operation on the values of two expressions of one type.
+#[derive(Debug, Eq, Hash)]
+struct CheckedExpr {
+    /// The call that it stands for.
+    call: Arc<dyn PhysicalExpr>,
+}
+
+impl PartialEq for CheckedExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.call.eq(&other.call)
+    }
+}
+
+impl fmt::Display for CheckedExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt(f)
+    }
+}
+
+impl PhysicalExpr for CheckedExpr {
+    fn data_type(&self, schema: &Schema) -> Result<DataType> {
+        self.call.data_type(schema)
+    }
+
+    fn nullable(&self, schema: &Schema) -> Result<bool> {
+        self.call.nullable(schema)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        match operation_of(&self.call) {
+            Some((checked, left, right)) => {
+                checked.compute(&left.evaluate(batch)?, &right.evaluate(batch)?)
+            }
+            None => self.call.evaluate(batch),
+        }
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.call.children()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        Arc::clone(&self.call).with_new_children(children)
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.call.fmt_sql(f)
+    }
+}
