@@ -134,7 +134,11 @@ impl Parameter {
     fn read_text(&self, bytes: &Bytes, target: Option<&DataType>) -> Result<ScalarValue, Failure> {
         let wrong = |why: &str| self.refuse(state::INVALID_TEXT_REPRESENTATION, &why);
         let text = std::str::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8"))?;
+        if let Some(integer) = target.and_then(|target| plain_integer(text, target)) {
+            return Ok(integer);
+        }
         match target {
+            None | Some(DataType::Utf8) => Ok(text.into()),
             Some(DataType::Boolean) => match text.trim().to_ascii_lowercase().as_str() {
                 "t" | "true" | "y" | "yes" | "on" | "1" => Ok(true.into()),
                 "f" | "false" | "n" | "no" | "off" | "0" => Ok(false.into()),
@@ -157,7 +161,6 @@ impl Parameter {
             }
             Some(target) => ScalarValue::try_from_string(text.to_owned(), target)
                 .map_err(|error| wrong(&error.to_string())),
-            None => Ok(text.into()),
         }
     }
 
@@ -206,6 +209,20 @@ impl Parameter {
             _ => return Err(wrong()),
         })
     }
+}
+
+/// The integer that a text of nothing but a sign and digits is, without the kernels that read columns of texts.
+fn plain_integer(text: &str, target: &DataType) -> Option<ScalarValue> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    Some(match target {
+        DataType::Int16 => ScalarValue::Int16(Some(text.parse().ok()?)),
+        DataType::Int32 => ScalarValue::Int32(Some(text.parse().ok()?)),
+        DataType::Int64 => ScalarValue::Int64(Some(text.parse().ok()?)),
+        _ => return None,
+    })
 }
 
 /// The digits behind the point of a decimal number.
