@@ -22,7 +22,7 @@ use super::interrupt::Ended;
 use super::rows::Columns;
 use super::session::already_prepared;
 use super::settings::Command;
-use super::statement::{Kind, Outcome, Output, Read};
+use super::statement::{Kind, Outcome, Output, Read, TEXT};
 use super::values::{Parameter, sql_type};
 use crate::wire::{Bind, Parse, Target};
 
@@ -36,7 +36,24 @@ pub struct Prepared {
     read: Option<Read>,
     parameters: Vec<Parameter>,
     /// The columns of its rows, if it gives rows.
-    columns: Option<SchemaRef>,
+    columns: Option<Told>,
+}
+
+/// The columns of a statement's rows.
+#[derive(Debug)]
+struct Told {
+    schema: SchemaRef,
+    /// As the client is told of them where it wants texts.
+    as_texts: Columns,
+}
+
+impl Told {
+    /// # Errors
+    /// A type that can't be sent.
+    fn new(schema: SchemaRef) -> Result<Self, Failure> {
+        let as_texts = Columns::new(&schema, &[])?;
+        Ok(Self { schema, as_texts })
+    }
 }
 
 impl Prepared {
@@ -124,14 +141,11 @@ impl Connection {
                 described
             }
         };
-        if let Some(schema) = &described.columns {
-            // What can't be sent is an error now, not when rows come.
-            Columns::new(schema, &[])?;
-        }
         Ok(Prepared {
             read: Some(read),
             parameters: Parameter::all(types, &described.parameters),
-            columns: described.columns,
+            // What can't be sent is an error now, not when rows come.
+            columns: described.columns.map(Told::new).transpose()?,
         })
     }
 
@@ -297,8 +311,8 @@ impl Connection {
                 let parameters = ParameterDescription::new(types);
                 self.writer
                     .add(&PgWireBackendMessage::ParameterDescription(parameters))?;
-                let schema = prepared.columns.as_ref();
-                schema.map(|schema| Columns::new(schema, &[])).transpose()?
+                let told = prepared.columns.as_ref();
+                told.map(|told| told.as_texts.clone())
             }
             Target::Portal(name) => {
                 match (self.portals.get(name), self.session.cursor_columns(name)) {
@@ -401,10 +415,12 @@ impl Connection {
 
 impl Portal {
     fn columns(&self) -> Result<Option<Columns>, Failure> {
-        let schema = self.prepared.columns.as_ref();
-        schema
-            .map(|schema| Columns::new(schema, &self.formats))
-            .transpose()
+        let told = self.prepared.columns.as_ref();
+        let columns = told.map(|told| match self.formats[..] {
+            [] | [TEXT] => Ok(told.as_texts.clone()),
+            _ => Columns::new(&told.schema, &self.formats),
+        });
+        columns.transpose()
     }
 
     /// Makes sure that rows are what the client was told they are.

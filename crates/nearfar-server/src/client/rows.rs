@@ -27,7 +27,7 @@ use crate::columns::{info, is_nested_list, sent_as};
 pub struct Columns {
     fields: Arc<Vec<FieldInfo>>,
     /// As they are encoded, which is not always as they come.
-    sent: Vec<FieldRef>,
+    sent: Arc<[FieldRef]>,
 }
 
 impl Columns {
@@ -60,7 +60,7 @@ impl Columns {
         }
         Ok(Self {
             fields: Arc::new(infos),
-            sent,
+            sent: sent.into(),
         })
     }
 
@@ -82,11 +82,9 @@ impl Columns {
 
     /// Whether others look the same to a client.
     pub fn are_like(&self, other: &Self) -> bool {
-        let types = |columns: &Self| -> Vec<Type> {
-            let fields = columns.fields.iter();
-            fields.map(|field| field.datatype().clone()).collect()
-        };
-        types(self) == types(other)
+        let (own, others) = (self.fields.iter(), other.fields.iter());
+        own.map(FieldInfo::datatype)
+            .eq(others.map(FieldInfo::datatype))
     }
 
     /// The rows of a batch.
@@ -94,7 +92,7 @@ impl Columns {
     /// # Errors
     /// A value that can't be sent as its column is.
     pub fn rows(&self, batch: &RecordBatch) -> Result<Rows, Failure> {
-        let columns = batch.columns().iter().zip(&self.sent);
+        let columns = batch.columns().iter().zip(self.sent.iter());
         let arrays = columns.map(
             |(array, field)| match array.data_type() == field.data_type() {
                 true => Ok(Arc::clone(array)),
@@ -106,7 +104,10 @@ impl Columns {
         let arrays: Result<Vec<ArrayRef>, _> = arrays.collect();
         let arrays =
             arrays.map_err(|error| Failure::new(state::DATA_EXCEPTION, error.to_string()))?;
-        let columns = arrays.into_iter().zip(&self.sent).zip(self.fields.iter());
+        let columns = arrays
+            .into_iter()
+            .zip(self.sent.iter())
+            .zip(self.fields.iter());
         let arrays = columns.map(|((array, field), info)| match info.format() {
             FieldFormat::Text => match texts(&array) {
                 Some(texts) => Arc::new(texts),
