@@ -125,13 +125,6 @@ impl ServerOptions {
     /// For how long connections look for messages, where nothing else is said: about as long as a thread
     /// takes to be woken.
     pub const BUSY_POLL: Duration = Duration::from_micros(50);
-
-    /// The threads that serve clients beside so many that queries run on: half as many, so that processors are left
-    /// for those, and for clients on the same machine.
-    #[must_use]
-    pub fn client_threads_beside(threads: usize) -> usize {
-        (threads / 2).max(1)
-    }
 }
 
 /// Loopback only, no encryption, no users, no health.
@@ -144,9 +137,7 @@ impl Default for ServerOptions {
             users: None,
             may_use_files: false,
             admin: None,
-            client_threads: Self::client_threads_beside(
-                std::thread::available_parallelism().map_or(1, usize::from),
-            ),
+            client_threads: std::thread::available_parallelism().map_or(1, usize::from),
             max_connections: 500,
             max_unauthenticated: 256,
             max_message_bytes: 16 << 20,

@@ -106,6 +106,10 @@ pub struct ServeArgs {
     /// Within which a client must have said who it is.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "30", help_heading = "Limits")]
     pub authentication_timeout: Duration,
+    /// Threads that clients are served on, and statements run on that are not planned again
+    /// [default: as many as --threads]
+    #[arg(long, value_name = "N")]
+    pub client_threads: Option<std::num::NonZeroU16>,
     /// For how long a connection looks for the next message of its client before its thread sleeps, while no
     /// statement needs the processor; 0 for not at all.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "0.00005")]

@@ -61,9 +61,10 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         users,
         may_use_files: args.allow_files,
         admin: admin(args)?,
-        client_threads: match args.machine.threads {
-            Some(threads) => ServerOptions::client_threads_beside(threads.get() as usize),
-            None => ServerOptions::default().client_threads,
+        client_threads: match (args.client_threads, args.machine.threads) {
+            (Some(threads), _) => threads.get().into(),
+            (None, Some(threads)) => threads.get() as usize,
+            (None, None) => ServerOptions::default().client_threads,
         },
         max_connections: args.max_connections,
         max_unauthenticated: args.max_unauthenticated,
