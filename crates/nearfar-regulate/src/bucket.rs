@@ -17,8 +17,14 @@ pub struct TokenBucket {
     burst_bytes: f64,
     /// What may be taken; below zero what was granted before its time.
     level_bytes: f64,
+    /// What was taken so far.
+    taken_bytes: f64,
     at_s: f64,
 }
+
+/// A place in the queue of a [`TokenBucket`]: what had been taken when it was given, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Place(f64);
 
 impl TokenBucket {
     /// A full bucket.
@@ -27,25 +33,42 @@ impl TokenBucket {
             bytes_per_s,
             burst_bytes,
             level_bytes: burst_bytes,
+            taken_bytes: 0.0,
             at_s: 0.0,
         }
     }
 
-    /// Changes the rate from `now_s` on.
-    pub fn set_rate(&mut self, now_s: f64, bytes_per_s: f64) {
+    /// Changes the rate, and the size of bursts, from `now_s` on.
+    pub fn set_rate(&mut self, now_s: f64, bytes_per_s: f64, burst_bytes: f64) {
         self.fill(now_s);
         self.bytes_per_s = bytes_per_s;
+        self.burst_bytes = burst_bytes;
+        self.level_bytes = self.level_bytes.min(burst_bytes);
     }
 
     /// Takes `bytes`, and returns for how many seconds the caller waits before it uses them: turns are
     /// granted in the order of asking. A rate of zero is never, which is infinite.
     pub fn take(&mut self, now_s: f64, bytes: u64) -> f64 {
+        let place = self.queue(now_s, bytes);
+        self.wait_s(now_s, place)
+    }
+
+    /// Takes `bytes`, of which [`Self::wait_s`] says when they are there, whatever the rate is by then.
+    pub fn queue(&mut self, now_s: f64, bytes: u64) -> Place {
         self.fill(now_s);
         self.level_bytes -= bytes as f64;
-        if self.level_bytes >= 0.0 {
+        self.taken_bytes += bytes as f64;
+        Place(self.taken_bytes)
+    }
+
+    /// Seconds from `now_s` until everything is there that was taken up to `place`, at the present rate.
+    pub fn wait_s(&mut self, now_s: f64, place: Place) -> f64 {
+        self.fill(now_s);
+        let missing_bytes = place.0 - (self.taken_bytes + self.level_bytes);
+        if missing_bytes <= 0.0 {
             return 0.0;
         }
-        -self.level_bytes / self.bytes_per_s
+        missing_bytes / self.bytes_per_s
     }
 
     /// A clock that jumps back fills nothing.
@@ -79,5 +102,20 @@ mod tests {
         assert_eq!(bucket.take(5.0, 1_000), 0.0);
         assert_eq!(bucket.take(1.0, 1_000), 1.0);
         assert_eq!(bucket.take(5.0, 1_000), 2.0);
+    }
+
+    #[test]
+    fn who_waits_is_told_of_another_rate() {
+        let mut bucket = TokenBucket::new(1e3, 0.0);
+        let first = bucket.queue(0.0, 1_000);
+        let second = bucket.queue(0.0, 1_000);
+        assert_eq!(bucket.wait_s(0.0, first), 1.0);
+        assert_eq!(bucket.wait_s(0.5, second), 1.5);
+        bucket.set_rate(0.5, 1e4, 0.0);
+        assert_eq!(bucket.wait_s(0.5, second), 0.15);
+        // Later ones come behind, and those whose time has come wait no longer.
+        let third = bucket.queue(0.5, 1_000);
+        assert_eq!(bucket.wait_s(0.5, third), 0.25);
+        assert_eq!(bucket.wait_s(0.65, second), 0.0);
     }
 }

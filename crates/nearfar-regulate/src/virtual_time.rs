@@ -229,7 +229,8 @@ pub fn replay(
             _ if share == 0.0 => 0.0,
             Slowing::Quota => share.min(1.0) * granted * plant.full_gb_per_s * TICK_MS * 1e6,
             Slowing::Bandwidth => {
-                bucket.set_rate(now_ms * 1e-3, granted * plant.full_gb_per_s * 1e9);
+                let bytes_per_s = granted * plant.full_gb_per_s * 1e9;
+                bucket.set_rate(now_ms * 1e-3, bytes_per_s, CHUNK_BYTES as f64);
                 let speed = share * plant.full_gb_per_s * 1e9;
                 take(
                     &mut bucket,
