@@ -8,8 +8,10 @@ use crate::error::RegulateError;
 
 /// Entries of the chain, 64 bytes each: larger than the last level of most machines.
 const ENTRIES: usize = 1 << 20;
-/// Reads of one look.
-const READS: usize = 20_000;
+/// Parts of one look, of which the median counts: a thread that has to wait for a processor loses one or two.
+const PARTS: usize = 11;
+/// Reads of one part.
+const READS: usize = 2_000;
 /// Looks of which the fastest is what is undisturbed.
 const IDLE_LOOKS: usize = 9;
 
@@ -51,6 +53,12 @@ impl NearProbe {
     }
 
     fn look_ns(&mut self) -> f64 {
+        let mut parts_ns = [(); PARTS].map(|()| self.part_ns());
+        parts_ns.sort_unstable_by(f64::total_cmp);
+        parts_ns[PARTS / 2]
+    }
+
+    fn part_ns(&mut self) -> f64 {
         let start = Instant::now();
         let mut at = self.at;
         for _ in 0..READS {
