@@ -38,6 +38,7 @@
 //!     shelf: Arc::default(),
 //!     models: TierModels::default(),
 //!     index_workers: Arc::default(),
+//!     traffic: Arc::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
 //! let batch = RecordBatch::try_from_iter([("n", numbers)])?;

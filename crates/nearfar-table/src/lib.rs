@@ -33,6 +33,7 @@
 //!     shelf: Arc::default(),
 //!     models: TierModels::default(),
 //!     index_workers: Arc::default(),
+//!     traffic: Arc::default(),
 //! };
 //! let numbers = Arc::new(Int64Array::from_iter_values(0..10)) as ArrayRef;
 //! let batch = RecordBatch::try_from_iter([("n", numbers)])?;
@@ -61,4 +62,5 @@ pub mod segment;
 pub mod sequence;
 pub mod table;
 pub mod tier_models;
+pub mod traffic;
 pub mod transaction;

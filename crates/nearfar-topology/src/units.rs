@@ -37,6 +37,11 @@ pub fn parse_bytes_with_unit(text: &str) -> Option<u64> {
     scale(number, bytes_of(unit)?)
 }
 
+/// Bytes per second: bytes with their unit, and `/s` behind it, such as `2GB/s`.
+pub fn parse_bytes_per_s(text: &str) -> Option<u64> {
+    parse_bytes_with_unit(text.trim().strip_suffix("/s")?)
+}
+
 /// Splits a number from the unit behind it, both without blanks around them. The number consists of
 /// digits, points and underscores; whether it is one is not checked.
 pub fn split_number(text: &str) -> Option<(&str, &str)> {

@@ -48,6 +48,7 @@ fn storage() -> Storage {
         shelf: Arc::default(),
         models: TierModels::default(),
         index_workers: Arc::default(),
+        traffic: Arc::default(),
     }
 }
 

@@ -77,6 +77,7 @@ use nearfar_durable::log::{DataOptions, Definitions, Durability, Log};
 use nearfar_table::placement::{Storage, TemporaryBudget};
 use nearfar_table::table::Table;
 use nearfar_table::tier_models::TierModels;
+use nearfar_table::traffic::{TierTraffic, TrafficAccount};
 use nearfar_table::transaction::{CommitGate, Database};
 use preload::Preloader;
 use references::References;
@@ -141,7 +142,8 @@ impl Engine {
             Some(profile) => tier_models(&system, &topology, profile, share)?,
             None => TierModels::default(),
         };
-        let costs = ScanCosts::new(&system, &models);
+        let traffic = TierTraffic::new(options.far_bandwidth_bytes_per_s);
+        let costs = ScanCosts::new(&system, &models, &traffic);
         operator_memory::inherit_tiers();
         let query_memory = EngineMemory::new(Arc::clone(&system), options.memory_limit_bytes);
         let region_options = RegionOptions {
@@ -156,6 +158,7 @@ impl Engine {
             shelf: Arc::default(),
             models,
             index_workers: Arc::default(),
+            traffic,
         };
         let opened = Opened::new(storage, options.data.as_ref(), options.pool.as_ref())?;
         let engine = Arc::new(Self {
@@ -262,6 +265,11 @@ impl Engine {
     /// The models of those tiers that are emulated.
     pub fn models(&self) -> &TierModels {
         &self.storage.models
+    }
+
+    /// What is moved to and from the tiers, and its limit.
+    pub fn traffic(&self) -> &Arc<TierTraffic> {
+        &self.storage.traffic
     }
 
     /// Threads that run queries.
@@ -372,12 +380,19 @@ impl Engine {
         let limits = self.database.merges().limits().clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let temporary = TemporaryBudget::new(session, self.temp_limit_bytes);
+        let traffic = TrafficAccount::of_session(self.traffic(), session);
         let log = self.log().cloned();
         let memory_limit_bytes = options.memory_limit_bytes;
         let memory = SessionMemory::new(memory_limit_bytes.unwrap_or(SessionMemory::UNLIMITED));
         let memory = (Arc::clone(&self.query_memory), memory);
         let shared = (limits, Arc::clone(&self.storage.index_workers));
-        Settings::new(self.tablespaces(), shared, log, temporary, memory)
+        Settings::new(
+            self.tablespaces(),
+            shared,
+            log,
+            (temporary, traffic),
+            memory,
+        )
     }
 }
 

@@ -29,6 +29,9 @@ pub struct EngineOptions {
     /// What the temporary tables of every session may take; the tiers' budgets where it is not
     /// given.
     pub temp_limit_bytes: Option<u64>,
+    /// What may be moved to and from each tier that is not near, in bytes per second, where nothing else
+    /// is set; unlimited where it is not given.
+    pub far_bandwidth_bytes_per_s: Option<u64>,
     /// Where tables are kept; without it everything is in memory only.
     pub data: Option<DataOptions>,
     /// The pool that main storage is in, so that the next process has it immediately.
@@ -50,6 +53,7 @@ impl EngineOptions {
             memory_limit_bytes: None,
             data: None,
             temp_limit_bytes: None,
+            far_bandwidth_bytes_per_s: None,
             pool: None,
         }
     }

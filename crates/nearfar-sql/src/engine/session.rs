@@ -50,6 +50,7 @@ use crate::settings::Settings;
 use crate::sql::{SqlError, Statement, statements};
 use crate::values::{self, ValuePlanner};
 use nearfar_table::table::Table;
+use nearfar_table::traffic::TrafficAccount;
 use nearfar_table::transaction::{CommitGate, Transaction};
 
 /// A connection to an [`Engine`]: settings, temporary tables, and statements that run.
@@ -84,6 +85,8 @@ pub struct Session {
     tables: Arc<SessionTables>,
     /// What the client keeps of it.
     kept: Arc<QueryMemory>,
+    /// What it moves to and from the tiers.
+    traffic: Arc<TrafficAccount>,
     pub(super) loading: Arc<Mutex<Option<Loading>>>,
     /// The cluster that statements run in.
     pub(super) distribution: Option<Arc<dyn Distribution>>,
@@ -180,6 +183,7 @@ impl Session {
             .query(settings.memory(), TierId::NEAR, None);
         Self {
             kept,
+            traffic: Arc::clone(settings.traffic()),
             engine,
             options,
             context,
@@ -317,6 +321,11 @@ impl Session {
         Arc::clone(self.context.state_ref().read().config().options())
     }
 
+    /// Where what it moves to and from the tiers is counted.
+    pub(super) fn traffic(&self) -> &Arc<TrafficAccount> {
+        &self.traffic
+    }
+
     /// Whether reads of columns are counted.
     pub(super) fn counts_accesses(&self) -> bool {
         let state = self.context.state_ref();
@@ -405,6 +414,7 @@ impl Session {
             system: Arc::clone(self.engine.system()),
             tier,
             model: self.engine.models().of(tier).cloned(),
+            account: Arc::clone(settings.traffic()),
         });
         let disk = Arc::clone(&runtime.disk_manager);
         let store = SpillStore::new(tier, disk, Arc::clone(memory.spilled()));

@@ -5,6 +5,7 @@
 
 mod files;
 mod generated;
+mod pace;
 mod progress;
 mod sink;
 pub mod tpcds;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 use crate::error::EngineError;
 use nearfar_table::placement::{ColumnPlacements, Storage, TemporaryBudget};
 use nearfar_table::table::{Segment, Table, TableBuilder, stored_schema};
+use pace::Pace;
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
@@ -90,13 +92,17 @@ impl Load {
             let mut builder = self.builder(&schema, temporary.as_ref());
             let progress = Arc::clone(&self.progress);
             tokio::spawn(async move {
+                let mut pace = Pace::of(&context);
                 let mut batches = plan.execute(partition, context)?;
                 while let Some(batch) = batches.next().await {
                     let batch = batch?;
                     progress.add(&batch);
                     builder.push(&batch)?;
+                    pace.wrote(builder.take_written()).await;
                 }
-                Ok(builder.finish()?)
+                let segments = builder.finish()?;
+                pace.wrote_all(&segments).await;
+                Ok(segments)
             })
         });
         let tasks = AbortOnDrop(tasks.collect());

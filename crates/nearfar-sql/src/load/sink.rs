@@ -9,9 +9,11 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 use futures::StreamExt;
+use nearfar_memory::TierBytes;
 use std::fmt;
 use std::sync::Arc;
 
+use super::pace::Pace;
 use super::progress::Progress;
 use crate::error::EngineError;
 use crate::error::SqlError;
@@ -113,6 +115,11 @@ impl RowWriter {
         }
     }
 
+    /// Bytes of segments per tier that were written since this was last asked.
+    pub fn take_written(&mut self) -> TierBytes {
+        self.rows.take_written()
+    }
+
     /// All rows that were added, and how many they are.
     ///
     /// # Errors
@@ -203,14 +210,17 @@ impl DataSink for TableSink {
     ) -> Result<u64> {
         let mut writer = RowWriter::new(Arc::clone(&self.table), &self.storage);
         let progress = context.session_config().get_extension::<Progress>();
+        let mut pace = Pace::of(context);
         while let Some(batch) = data.next().await {
             let batch = batch?;
             if let Some(progress) = &progress {
                 progress.add(&batch);
             }
             writer.push(batch)?;
+            pace.wrote(writer.take_written()).await;
         }
         let (rows, count) = writer.finish()?;
+        pace.wrote_all(&rows.segments).await;
         self.transaction
             .insert(&self.table, rows)
             .map_err(EngineError::from)?;

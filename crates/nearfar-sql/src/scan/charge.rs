@@ -1,14 +1,14 @@
-//! What a scan's reads cost: bytes per tier, access counts, and time on emulated tiers.
+//! What a scan's reads cost: bytes per tier, access counts, time on emulated tiers, and turns where traffic is limited.
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
 use nearfar_model::{EmulatedTier, Pattern, StreamedRun};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::ColumnSlot;
 use nearfar_table::tier_models::TierModels;
+use nearfar_table::traffic::{Task, TierTraffic, TrafficAccount, Turn};
 
 /// The metric of the bytes read from a tier, followed by the tier's name.
 pub const BYTES_READ_METRIC: &str = "bytes_read_";
@@ -16,10 +16,11 @@ pub const BYTES_READ_METRIC: &str = "bytes_read_";
 /// The metric of the time for which an emulated tier delayed the scan's threads, followed by the tier's name.
 pub const WAIT_METRIC: &str = "modelled_wait_";
 
-/// The tiers of a system, which of them are emulated, and the bytes scans have read from each.
+/// The tiers of a system, which of them are emulated, and where the bytes are counted that scans read.
 #[derive(Debug)]
 pub struct ScanCosts {
     tiers: Vec<TierCost>,
+    traffic: Arc<TierTraffic>,
 }
 
 #[derive(Debug)]
@@ -27,32 +28,48 @@ struct TierCost {
     id: TierId,
     name: String,
     model: Option<Arc<EmulatedTier>>,
-    bytes_read: AtomicU64,
 }
 
 impl ScanCosts {
-    /// Costs for the tiers of `system`, of which those are emulated that have one of `models`.
-    pub fn new(system: &MemorySystem, models: &TierModels) -> Arc<Self> {
+    /// Costs for the tiers of `system`, of which those are emulated that have one of `models`, and whose
+    /// traffic is `traffic`.
+    pub fn new(
+        system: &MemorySystem,
+        models: &TierModels,
+        traffic: &Arc<TierTraffic>,
+    ) -> Arc<Self> {
         let tiers = system
             .tiers()
             .map(|(id, info)| TierCost {
                 id,
                 name: info.name.clone(),
                 model: models.of(id).cloned(),
-                bytes_read: AtomicU64::new(0),
             })
             .collect();
-        Arc::new(Self { tiers })
+        Arc::new(Self {
+            tiers,
+            traffic: Arc::clone(traffic),
+        })
     }
 
-    /// Bytes that scans have read from `tier` so far.
+    /// Bytes that statements have read of the tables on `tier` so far.
     pub fn bytes_read(&self, tier: TierId) -> u64 {
-        self.tiers
-            .iter()
-            .filter(|t| t.id == tier)
-            .map(|t| t.bytes_read.load(Ordering::Relaxed))
-            .sum()
+        self.traffic.bytes_read(tier)
     }
+
+    /// What is moved to and from the tiers.
+    pub fn traffic(&self) -> &Arc<TierTraffic> {
+        &self.traffic
+    }
+}
+
+/// Whose reads they are, and what for.
+#[derive(Debug, Clone)]
+pub struct Reader {
+    /// Where they are counted.
+    pub account: Arc<TrafficAccount>,
+    /// What for.
+    pub task: Task,
 }
 
 /// What one partition of a scan has read from one tier.
@@ -80,13 +97,18 @@ pub struct PartitionCosts {
     count_accesses: bool,
     /// Tiers that are emulated or whose bytes are counted.
     tiers: Vec<TierCharge>,
+    reader: Reader,
+    /// What was read since it was settled.
+    unsettled: TierBytes,
+    /// Whether bytes are of interest.
+    is_charged: bool,
 }
 
 impl PartitionCosts {
     /// Costs that are charged to `costs`; emulated tiers delay also where nothing is counted.
     pub fn new(
         costs: &Arc<ScanCosts>,
-        count_accesses: bool,
+        (count_accesses, reader): (bool, Reader),
         metrics: &ExecutionPlanMetricsSet,
         partition: usize,
     ) -> Self {
@@ -110,28 +132,68 @@ impl PartitionCosts {
             }
         };
         let charges = costs.tiers.iter().enumerate().map(charge);
+        let tiers: Vec<TierCharge> = charges
+            .filter(|charge| charge.bytes_read.is_some() || charge.emulated.is_some())
+            .collect();
         Self {
             costs: Arc::clone(costs),
             count_accesses,
-            tiers: charges
-                .filter(|charge| charge.bytes_read.is_some() || charge.emulated.is_some())
-                .collect(),
+            is_charged: !tiers.is_empty() || costs.traffic.limit().is_some(),
+            tiers,
+            reader,
+            unsettled: TierBytes::ZERO,
         }
     }
 
     /// Costs of looking at a sample while planning: neither counted nor charged.
     pub fn uncounted() -> Self {
+        let traffic = Arc::default();
         Self {
-            costs: Arc::new(ScanCosts { tiers: Vec::new() }),
             count_accesses: false,
             tiers: Vec::new(),
+            reader: Reader {
+                account: TrafficAccount::of_engine(&traffic),
+                task: Task::Point,
+            },
+            costs: Arc::new(ScanCosts {
+                tiers: Vec::new(),
+                traffic,
+            }),
+            unsettled: TierBytes::ZERO,
+            is_charged: false,
+        }
+    }
+
+    /// The turn of a scan that has read nothing yet and begins with what `tiers` gives.
+    pub fn begin(&self, tiers: impl FnOnce() -> TierBytes) -> Option<Turn> {
+        let Reader { account, task } = &self.reader;
+        match task {
+            Task::Point => None,
+            _ if account.traffic().limit().is_none() => None,
+            task => account.turn_behind_others(*task, &tiers()),
+        }
+    }
+
+    /// Counts what was read since this was last called, and returns the turn that is to be waited for
+    /// before more is read, if there is one.
+    pub fn settle(&mut self) -> Option<Turn> {
+        let bytes = std::mem::take(&mut self.unsettled);
+        let Reader { account, task } = &self.reader;
+        let is_limited = account.traffic().limit().is_some();
+        self.is_charged |= is_limited;
+        if self.count_accesses || is_limited {
+            account.read(*task, &bytes);
+        }
+        match task {
+            Task::Point => None,
+            task => account.turn(*task, &bytes),
         }
     }
 
     /// Charges the reading of `rows` of a column.
     pub fn read(&mut self, slot: &ColumnSlot, segment: &ColumnSegment, rows: RowSet<'_>) {
         self.count(slot, rows);
-        if !self.tiers.is_empty() {
+        if self.is_charged {
             self.charge(segment.bytes_read(rows));
         }
     }
@@ -145,7 +207,7 @@ impl PartitionCosts {
         probe: &StreamedRun,
     ) {
         self.count(slot, rows);
-        if !self.tiers.is_empty() {
+        if self.is_charged {
             self.charge(segment.tier_bytes_at(probe.take()));
         }
     }
@@ -158,6 +220,7 @@ impl PartitionCosts {
     }
 
     fn charge(&mut self, bytes: TierBytes) {
+        self.unsettled += bytes;
         for charge in &mut self.tiers {
             let tier = &self.costs.tiers[charge.index];
             let bytes = bytes[tier.id];
@@ -166,7 +229,6 @@ impl PartitionCosts {
             }
             if let Some(bytes_read) = &charge.bytes_read {
                 bytes_read.add(bytes as usize);
-                tier.bytes_read.fetch_add(bytes, Ordering::Relaxed);
             }
             if let Some(emulated) = &mut charge.emulated {
                 let _waiting = emulated.wait.timer();

@@ -24,8 +24,8 @@ mod steps;
 mod stream;
 
 pub use by_index::{best_index, is_read};
-pub(crate) use charge::PartitionCosts;
 pub use charge::{BYTES_READ_METRIC, ScanCosts, WAIT_METRIC};
+pub(crate) use charge::{PartitionCosts, Reader};
 pub use costly::is_costly;
 pub use filter::{Filter, has_subquery};
 pub use provider::{NearfarTable, provider_of, table_of};

@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::by_index::FoundRows;
-use super::charge::{PartitionCosts, ScanCosts};
+use super::charge::{PartitionCosts, Reader, ScanCosts};
 use super::filter::Filter;
 use super::literals::scalar;
 use super::partitions::Partitions;
@@ -30,7 +30,9 @@ use super::selectivity::selectivity;
 use super::statistics::statistics;
 use super::stream::{DynamicFilter, Lookup, PartitionScan, ScanStream};
 use crate::error::EngineError;
+use crate::settings::Settings;
 use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::traffic::{Task, TrafficAccount};
 use nearfar_table::transaction::Transaction;
 
 /// The column of a row's identity, which no table has and statements that change rows read.
@@ -263,6 +265,22 @@ impl TableScan {
             .map(Partitioning::Range)
     }
 
+    /// Who reads, as the context of a query says.
+    fn reader(&self, context: &TaskContext) -> Reader {
+        let extensions = &context.session_config().options().extensions;
+        let of_session = extensions.get::<Settings>().map(Settings::traffic);
+        Reader {
+            account: match of_session {
+                Some(account) => Arc::clone(account),
+                None => TrafficAccount::of_engine(self.costs.traffic()),
+            },
+            task: match self.rows {
+                ScannedRows::All { .. } => Task::Scan,
+                ScannedRows::Found(_) => Task::Point,
+            },
+        }
+    }
+
     fn projected(&self, projection: Vec<usize>) -> Result<Self> {
         Ok(Self {
             schema: Arc::new(self.table_schema.project(&projection)?),
@@ -304,7 +322,12 @@ impl DataSource for TableScan {
                 .map(DynamicFilter::new)
                 .collect(),
             fetch: self.fetch,
-            costs: PartitionCosts::new(&self.costs, self.count_accesses, &self.metrics, partition),
+            costs: PartitionCosts::new(
+                &self.costs,
+                (self.count_accesses, self.reader(&context)),
+                &self.metrics,
+                partition,
+            ),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         })))
     }

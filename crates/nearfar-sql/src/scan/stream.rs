@@ -7,12 +7,14 @@ use datafusion::execution::RecordBatchStream;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count};
-use futures::Stream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream};
+use nearfar_memory::TierBytes;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use super::by_index::{NamedValues, found_rows};
@@ -24,6 +26,7 @@ use super::steps::Steps;
 use crate::error::EngineError;
 use nearfar_table::segment::{RowSet, ZONE_ROWS};
 use nearfar_table::table::{Snapshot, Table};
+use nearfar_table::traffic::Turn;
 use nearfar_table::transaction::Transaction;
 
 /// Steps in one poll when none yields rows, so that a query can be cancelled.
@@ -96,6 +99,8 @@ pub struct ScanStream {
     pending: Vec<u32>,
     rows_left: usize,
     steps: Steps,
+    /// Its turn, where traffic is limited.
+    turn: Option<BoxFuture<'static, ()>>,
 }
 
 struct OpenPiece {
@@ -130,9 +135,12 @@ impl ScanStream {
         let active = filters
             .into_iter()
             .map(|filter| ActiveFilter::new(filter, false));
+        let active: Vec<ActiveFilter> = active.collect();
+        let turn = scan.costs.begin(|| first_tiers(&scan, &active));
         Self {
-            active: active.collect(),
+            active,
             static_filters,
+            turn: turn.map(waited_for),
             rows_of_scan: scan.pieces.iter().map(|piece| piece.rows.len()).sum(),
             open: None,
             pending: Vec::new(),
@@ -331,17 +339,47 @@ impl ScanStream {
     }
 }
 
+/// What the first piece of a scan has on each tier of the columns that are read.
+fn first_tiers(scan: &PartitionScan, filters: &[ActiveFilter]) -> TierBytes {
+    let mut bytes = TierBytes::ZERO;
+    let Some(piece) = scan.pieces.front() else {
+        return bytes;
+    };
+    let segment = &scan.snapshot.parts()[piece.part].segment;
+    if segment.written().is_some() {
+        return bytes;
+    }
+    let filtered = filters.iter().flat_map(|active| active.filter.columns());
+    for column in scan.projection.iter().chain(filtered) {
+        // The column behind the last is made of nothing.
+        if let Some(slot) = segment.columns().get(*column) {
+            bytes += slot.tier_bytes();
+        }
+    }
+    bytes
+}
+
+fn waited_for(turn: Turn) -> BoxFuture<'static, ()> {
+    turn.wait().boxed()
+}
+
 impl Stream for ScanStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(turn) = &mut self.turn {
+            ready!(turn.poll_unpin(cx));
+            self.turn = None;
+        }
         let elapsed = self.scan.metrics.elapsed_compute().clone();
         let _timer = elapsed.timer();
         for _ in 0..STEPS_PER_POLL {
-            if self.steps.is_over() {
+            if self.steps.is_over() || self.turn.is_some() {
                 break;
             }
-            match self.step() {
+            let step = self.step();
+            self.turn = self.scan.costs.settle().map(waited_for);
+            match step {
                 Ok(Step::Nothing) => {}
                 Ok(Step::Done) => return Poll::Ready(None),
                 Ok(Step::Batch(batch)) => {

@@ -22,6 +22,7 @@ use library::LIBRARY;
 pub use library::{LibrarySetting, values as library_values};
 use nearfar_durable::log::Log;
 use nearfar_table::placement::{IndexWorkers, TemporaryBudget};
+use nearfar_table::traffic::TrafficAccount;
 use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
@@ -127,6 +128,7 @@ pub struct Settings {
     /// None for as long as it takes.
     lock_timeout: Option<Duration>,
     temporary: Arc<TemporaryBudget>,
+    traffic: Arc<TrafficAccount>,
     memory: Arc<SessionMemory>,
     /// What all queries of the engine draw on.
     queries: Arc<EngineMemory>,
@@ -151,7 +153,7 @@ impl Settings {
         tablespaces: Tablespaces,
         (merge_limits, index_workers): (MergeLimits, Arc<IndexWorkers>),
         log: Option<Arc<Log>>,
-        temporary: Arc<TemporaryBudget>,
+        (temporary, traffic): (Arc<TemporaryBudget>, Arc<TrafficAccount>),
         (queries, memory): (Arc<EngineMemory>, Arc<SessionMemory>),
     ) -> Self {
         Self {
@@ -161,6 +163,7 @@ impl Settings {
             statement: None,
             temp_limit_bytes: temporary.limit_bytes(),
             temporary,
+            traffic,
             spill_tablespace: tablespaces.tier(FAR).ok(),
             tablespaces,
             default_tablespace: Placement::Bind(TierId::NEAR),
@@ -258,6 +261,11 @@ impl Settings {
     /// The memory of the session's temporary tables.
     pub fn temporary(&self) -> &Arc<TemporaryBudget> {
         &self.temporary
+    }
+
+    /// Where what the session moves is counted, and limited.
+    pub fn traffic(&self) -> &Arc<TrafficAccount> {
+        &self.traffic
     }
 
     /// The tier that operators spill to before they spill to disk: one farther than their heap's.

@@ -11,6 +11,7 @@ use crate::memory::SessionMemory;
 use nearfar_durable::error::DurabilityError;
 use nearfar_durable::log::LogSync;
 use nearfar_table::placement::{IndexWorkers, TemporaryBudget};
+use nearfar_table::traffic::TrafficAccount;
 use nearfar_table::transaction::{Isolation, MergeLimits};
 
 /// What `spill_tablespace` is where operators spill to disk alone.
@@ -19,6 +20,8 @@ const DISK: &str = "disk";
 const ENGINE: &str = "engine";
 /// What limits are that nothing reaches.
 const NEVER: &str = "never";
+/// What a bandwidth is that nobody is held to.
+const UNLIMITED: &str = "unlimited";
 
 /// A setting of Nearfar.
 pub struct OwnSetting {
@@ -37,7 +40,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 18] = [
+pub const OWN: [OwnSetting; 20] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -256,6 +259,41 @@ pub const OWN: [OwnSetting; 18] = [
         show: |settings| match settings.lock_timeout {
             Some(timeout) => format!("{}ms", timeout.as_millis()),
             None => "0".to_owned(),
+        },
+    },
+    OwnSetting {
+        name: "far_bandwidth_percent",
+        description: "The most of far_bandwidth that the session takes, from 1 to 100.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            let most = u64::from(TrafficAccount::PERCENT);
+            settings.traffic.set_percent(given.count(1, most)? as u8);
+            Ok(())
+        },
+        reset: |settings| {
+            settings.traffic.set_percent(TrafficAccount::PERCENT);
+            Ok(())
+        },
+        show: |settings| settings.traffic.percent().to_string(),
+    },
+    OwnSetting {
+        name: "far_bandwidth",
+        description: "What scans, loads, merges, moves and spills may move to and from each tier that \
+                      is not near, such as 2GB/s, or unlimited; for all sessions.",
+        scope: Scope::Shared,
+        assign: |settings, given| {
+            let limit = given.word_or(UNLIMITED, None, |given| given.bandwidth().map(Some))?;
+            settings.traffic.traffic().set_limit(limit);
+            Ok(())
+        },
+        reset: |settings| {
+            let traffic = settings.traffic.traffic();
+            traffic.set_limit(traffic.limit_at_first());
+            Ok(())
+        },
+        show: |settings| match settings.traffic.traffic().limit_set() {
+            Some(bytes_per_s) => format!("{bytes_per_s}B/s"),
+            None => UNLIMITED.to_owned(),
         },
     },
     OwnSetting {

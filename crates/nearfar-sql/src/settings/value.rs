@@ -8,8 +8,9 @@ use super::isolation::isolation_of;
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
 use nearfar_durable::log::LogSync;
+use nearfar_table::traffic::TierTraffic;
 use nearfar_table::transaction::Isolation;
-use nearfar_topology::units::parse_bytes_with_unit;
+use nearfar_topology::units::{parse_bytes_per_s, parse_bytes_with_unit};
 
 /// A time in milliseconds, which it is where no unit is written behind it: ms, s, min or h. None for what is no
 /// such number.
@@ -97,6 +98,13 @@ impl Given<'_> {
             .ok_or_else(|| {
                 self.refused("use a number of bytes with its unit, such as 512MiB or 2GiB")
             })
+    }
+
+    /// Bytes with their unit, in a second.
+    pub fn bandwidth(&self) -> Result<u64, SqlError> {
+        parse_bytes_per_s(self.text)
+            .filter(|bytes| *bytes >= TierTraffic::LIMIT_MIN)
+            .ok_or_else(|| self.refused("use 1MiB/s or more, with its unit, such as 2GB/s"))
     }
 
     /// A number of rows.

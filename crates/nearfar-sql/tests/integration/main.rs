@@ -45,6 +45,7 @@ mod support;
 mod table_locks;
 mod tablespaces;
 mod temporary;
+mod traffic;
 mod transactions;
 mod upserts;
 

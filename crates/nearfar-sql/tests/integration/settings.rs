@@ -26,6 +26,10 @@ async fn values_out_of_range_are_refused_in_every_spelling_and_change_nothing() 
         ("timezone", "'nowhere'"),
         ("memory_limit", "'soon'"),
         ("merge_rows", "-1"),
+        ("far_bandwidth", "'2GB'"),
+        ("far_bandwidth", "'1kB/s'"),
+        ("far_bandwidth_percent", "0"),
+        ("far_bandwidth_percent", "101"),
         ("count_accesses", "maybe"),
     ] {
         let shown = if name == "timezone" {
@@ -41,7 +45,7 @@ async fn values_out_of_range_are_refused_in_every_spelling_and_change_nothing() 
             format!("SET LOCAL {name} = {wrong}"),
             format!("SET {} = {wrong}", name.to_uppercase()),
         ] {
-            if name == "merge_rows" && sql.contains("LOCAL") {
+            if ["merge_rows", "far_bandwidth"].contains(&name) && sql.contains("LOCAL") {
                 continue;
             }
             let error = try_run(&session, &sql).await.expect_err(&sql);
@@ -107,6 +111,7 @@ async fn reset_all_is_for_what_is_the_sessions_own() {
             run(
                 &session,
                 "SET memory_limit = '64MiB'; SET session_memory_limit = '1GiB';
+                 SET far_bandwidth_percent = 7;
                  SET temp_limit = '1MiB'; SET count_accesses = off; SET spill_tablespace = disk;
                  SET datafusion.execution.batch_size = 10; SET TIME ZONE '+02:00';
                  SET datafusion.execution.target_partitions = 1;

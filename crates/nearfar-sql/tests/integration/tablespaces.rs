@@ -475,6 +475,6 @@ async fn system_tables_are_live() {
     assert_eq!(value(&session, encodings).await, "narrow");
     let listed = "SELECT count(*) FROM information_schema.tables
                   WHERE table_schema = 'nearfar' AND table_type = 'VIEW'";
-    assert_eq!(value(&session, listed).await, "7");
+    assert_eq!(value(&session, listed).await, "8");
     assert!(run(&session, "SHOW TABLESPACES").await.contains("modelled"));
 }

@@ -6,7 +6,7 @@ mod temporary;
 
 pub use index_workers::IndexWorkers;
 pub use strategy::{ColumnAccess, NearBudget, Strategy, StrategyError};
-pub use temporary::{SessionId, TemporaryBudget, TemporaryBytes};
+pub use temporary::{TemporaryBudget, TemporaryBytes};
 
 pub(crate) use index_workers::{Call, Turns};
 
@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use crate::segment::{ColumnPool, Target};
 use crate::tier_models::TierModels;
+use crate::traffic::TierTraffic;
 
 /// The memory that segments are put into.
 #[derive(Debug, Clone)]
@@ -34,6 +35,8 @@ pub struct Storage {
     pub models: TierModels,
     /// Who moves nodes of indexes.
     pub index_workers: Arc<IndexWorkers>,
+    /// What is moved to and from the tiers.
+    pub traffic: Arc<TierTraffic>,
 }
 
 impl Storage {

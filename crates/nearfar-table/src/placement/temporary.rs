@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::error::TemporaryLimit;
-
-/// The number of a session, unlike that of any other of its engine.
-pub type SessionId = u64;
+use crate::traffic::SessionId;
 
 /// The memory of one session's temporary tables: their segments on all tiers, deltas and versions
 /// that a query still reads included.

@@ -3,6 +3,7 @@
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use nearfar_memory::TierBytes;
 use std::sync::Arc;
 
 use super::batch::batch_bytes;
@@ -53,6 +54,8 @@ pub struct TableBuilder {
     pending_rows: usize,
     pending_bytes: u64,
     segments: Vec<Arc<Segment>>,
+    /// Since that was last taken.
+    written: TierBytes,
     /// Whether the segments take the place of others of the same table.
     replaces: bool,
 }
@@ -68,6 +71,7 @@ impl TableBuilder {
             pending_rows: 0,
             pending_bytes: 0,
             segments: Vec::new(),
+            written: TierBytes::ZERO,
             replaces: false,
         }
     }
@@ -101,6 +105,11 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Bytes of segments per tier that were written since this was last asked.
+    pub fn take_written(&mut self) -> TierBytes {
+        std::mem::take(&mut self.written)
+    }
+
     /// The segments of all rows added.
     ///
     /// # Errors
@@ -126,6 +135,9 @@ impl TableBuilder {
             true => segment.charged_anyway(budget),
             false => segment.charged_to(budget)?,
         };
+        for column in segment.columns() {
+            self.written += column.tier_bytes();
+        }
         self.segments.push(Arc::new(segment));
         Ok(())
     }

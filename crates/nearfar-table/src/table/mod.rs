@@ -70,6 +70,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::TableError;
 use crate::placement::{ColumnAccess, ColumnPlacements, Storage, TemporaryBudget};
+use crate::traffic::{Pace, Task};
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -373,7 +374,7 @@ impl Table {
         placements: &ColumnPlacements,
         storage: &Storage,
     ) -> Result<(), TableError> {
-        self.move_segments(parts, placements, storage, &|| true)
+        self.move_segments(parts, placements, storage, None)
     }
 
     /// Moves every column whose placement differs to where `placements` says, while queries run:
@@ -408,7 +409,7 @@ impl Table {
         let _alone = self.moving.lock();
         loop {
             let moved = self.snapshot();
-            self.move_segments(moved.main(), placements, storage, &go_on)?;
+            self.move_segments(moved.main(), placements, storage, Some(&go_on))?;
             let owner = self.owner();
             let _no_commits = owner.as_ref().map(|owner| owner.hold_commits());
             let now = self.snapshot();
@@ -424,17 +425,19 @@ impl Table {
         }
     }
 
+    /// With `go_on`, it waits for its turn before every column segment, and ends when that says so.
     fn move_segments(
         &self,
         parts: &[Part],
         placements: &ColumnPlacements,
         storage: &Storage,
-        go_on: &dyn Fn() -> bool,
+        go_on: Option<&dyn Fn() -> bool>,
     ) -> Result<(), TableError> {
+        let mut pace = Pace::new(&storage.traffic, Task::Move, go_on);
         for part in parts {
             for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
-                if !go_on() {
+                if !pace.next() {
                     return Err(TableError::Cancelled {
                         what: format!("moving {}", self.name),
                     });
@@ -442,7 +445,9 @@ impl Table {
                 if column.placement() == *placement || column.redirect(placement) {
                     continue;
                 }
-                let moved = column.current()?.copy_to(storage.target(placement))?;
+                let before = column.current()?;
+                let moved = before.copy_to(storage.target(placement))?;
+                pace.moved(before.tier_bytes(), moved.tier_bytes());
                 column.replace(moved);
             }
         }

@@ -17,6 +17,7 @@ use crate::table::{
     ColumnSlot, DeleteVector, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
     TableBuilder,
 };
+use crate::traffic::{Pace, Task};
 
 /// What a merge is to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,8 +169,9 @@ impl Table {
         };
         let mut rows = 0;
         let mut result = Ok(());
+        let mut pace = Pace::new(&storage.traffic, Task::Merge, Some(go_on));
         while let Some(step) = work.step(&self.snapshot()) {
-            match self.rewrite(database, storage, &step, go_on) {
+            match self.rewrite(database, storage, &step, (go_on, &mut pace)) {
                 Ok(written) => rows += written,
                 Err(error) => {
                     result = Err(error);
@@ -193,7 +195,7 @@ impl Table {
         database: &Database,
         storage: &Storage,
         sources: &[Part],
-        go_on: &dyn Fn() -> bool,
+        (go_on, pace): (&dyn Fn() -> bool, &mut Pace<'_>),
     ) -> Result<u64, TableError> {
         let schema = Arc::clone(self.schema());
         let mut builder =
@@ -201,9 +203,15 @@ impl Table {
         let mut ids = RowIdsBuilder::default();
         for part in sources {
             self.delay_for_reading(part, storage, go_on)?;
-            self.read_part(part, &mut builder, &mut ids, go_on)?;
+            self.read_part(part, &mut builder, &mut ids, pace)?;
         }
         let segments = builder.finish()?;
+        let columns = segments.iter().flat_map(|segment| segment.columns());
+        let written = columns.fold(TierBytes::ZERO, |mut sum, column| {
+            sum += column.tier_bytes();
+            sum
+        });
+        pace.moved(TierBytes::ZERO, written);
         let parts = segments.into_iter().map(|segment| {
             let ids = ids.take(segment.rows());
             Part::whole(segment, ids)
@@ -263,14 +271,20 @@ impl Table {
         part: &Part,
         builder: &mut TableBuilder,
         ids: &mut RowIdsBuilder,
-        go_on: &dyn Fn() -> bool,
+        pace: &mut Pace<'_>,
     ) -> Result<(), TableError> {
         let columns = part.segment.columns().iter().map(ColumnSlot::current);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        for zone in 0..part.segment.rows().div_ceil(ZONE_ROWS) {
-            if !go_on() {
+        let mut bytes = TierBytes::ZERO;
+        for column in &columns {
+            bytes += column.tier_bytes();
+        }
+        let zones = part.segment.rows().div_ceil(ZONE_ROWS);
+        for zone in 0..zones {
+            if !pace.next() {
                 return Err(self.merge_cancelled());
             }
+            pace.moved(share(&bytes, zone, zones), TierBytes::ZERO);
             let start = zone * ZONE_ROWS;
             let end = (start + ZONE_ROWS).min(part.segment.rows());
             let left: Vec<u32>;
@@ -309,6 +323,17 @@ impl Table {
             ..part
         }
     }
+}
+
+/// The part of `bytes` that is one zone's.
+fn share(bytes: &TierBytes, zone: usize, zones: usize) -> TierBytes {
+    let before =
+        |bytes: u64, zone: usize| (u128::from(bytes) * zone as u128 / zones as u128) as u64;
+    let mut share = TierBytes::ZERO;
+    for (tier, bytes) in bytes.iter() {
+        share[tier] = before(bytes, zone + 1) - before(bytes, zone);
+    }
+    share
 }
 
 /// Which of the rows that `sources` have left, counted over all, are deleted in `now`.

@@ -1,6 +1,7 @@
 //! Rows on their way into a table.
 
 use arrow::array::RecordBatch;
+use nearfar_memory::TierBytes;
 use std::sync::Arc;
 
 use crate::error::TableError;
@@ -90,6 +91,12 @@ impl NewRowsBuilder {
             self.builder = Some(builder);
         }
         Ok(())
+    }
+
+    /// Bytes of segments per tier that were written since this was last asked.
+    pub fn take_written(&mut self) -> TierBytes {
+        let builder = self.builder.as_mut();
+        builder.map_or(TierBytes::ZERO, TableBuilder::take_written)
     }
 
     /// All rows that were added, and how many they are.

@@ -26,6 +26,7 @@ pub fn storage() -> Storage {
         shelf: Arc::default(),
         models: TierModels::default(),
         index_workers: Arc::default(),
+        traffic: Arc::default(),
     }
 }
 

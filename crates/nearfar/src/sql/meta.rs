@@ -151,7 +151,7 @@ fn help() {
     }
     message::print(
         "Statements end with a semicolon; Ctrl-C ends a running one. The engine tells of itself in \
-         nearfar.tiers,\nnearfar.tables, nearfar.segments, nearfar.column_access, nearfar.loading and \
+         nearfar.tiers,\nnearfar.tables, nearfar.segments, nearfar.column_access, nearfar.traffic,\nnearfar.loading and \
          nearfar.log.",
     );
 }

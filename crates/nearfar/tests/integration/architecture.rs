@@ -52,6 +52,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "nearfar-model",
             "nearfar-kernels",
             "nearfar-index",
+            "nearfar-regulate",
         ],
     ),
     (
@@ -91,6 +92,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "nearfar-table",
             "nearfar-durable",
             "nearfar-sql",
+            "nearfar-regulate",
         ],
     ),
     ("nearfar-cluster", &["nearfar-table", "nearfar-sql"]),

@@ -69,6 +69,7 @@ fn table(system: &Arc<MemorySystem>, tier: TierId) -> Arc<Table> {
         shelf: Arc::default(),
         models: TierModels::default(),
         index_workers: Arc::default(),
+        traffic: Arc::default(),
     };
     let mut builder = TableBuilder::new(Arc::clone(&schema), placements.clone(), storage);
     builder.push(&batch).expect("pushed");
@@ -103,7 +104,7 @@ async fn beyond_one_core(table_on: usize, memory_on: usize) -> f64 {
         EmulatedTier::with_clock(parameters(core_bytes_per_ns), share, clock).expect("a model")
     });
     let models = TierModels::new(tiers.into_iter().zip(models));
-    let costs = ScanCosts::new(&system, &models);
+    let costs = ScanCosts::new(&system, &models, &Arc::default());
     let table = table(&system, tiers[table_on]);
     let provider = NearfarTable::new(table, Arc::clone(&costs));
 

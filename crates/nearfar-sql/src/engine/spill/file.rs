@@ -4,7 +4,9 @@ use bytes::Bytes;
 use datafusion::error::Result;
 use datafusion::execution::spill_file::{SpillFile, SpillWriter};
 use futures::{Stream, StreamExt};
-use nearfar_memory::{OverBudget, PageSize, Placement, Region, RegionError, RegionOptions};
+use nearfar_memory::{
+    OverBudget, PageSize, Placement, Region, RegionError, RegionOptions, TierBytes,
+};
 use nearfar_model::{Direction, Pattern};
 use parking_lot::Mutex;
 use std::io;
@@ -14,6 +16,7 @@ use std::time::Instant;
 
 use super::store::SpillStore;
 use crate::error::is_disk_full;
+use nearfar_table::traffic::{Task, Turn};
 
 /// Bytes of a region, and of what a writer holds before it makes one.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -53,14 +56,22 @@ impl StoredFile {
 }
 
 impl Shared {
-    /// Delays the thread for the transfer of `bytes`, where the tier is emulated.
-    fn transfer(&self, direction: Direction, pattern: Pattern, bytes: usize) {
-        let tier = self.store.tier.as_ref();
-        if let Some(model) = tier.and_then(|tier| tier.model.as_ref()) {
+    /// Counts the transfer of `bytes`, for which it delays the thread where the tier is emulated, and
+    /// returns the turn that is to be waited for before more is transferred.
+    fn transfer(&self, direction: Direction, pattern: Pattern, bytes: usize) -> Option<Turn> {
+        let tier = self.store.tier.as_ref()?;
+        if let Some(model) = &tier.model {
             let began = Instant::now();
             model.transfer(direction, pattern, bytes as u64);
             self.store.account.add_wait(began.elapsed());
         }
+        let mut moved = TierBytes::ZERO;
+        moved[tier.tier] = bytes as u64;
+        match direction {
+            Direction::Read => tier.account.read(Task::Spill, &moved),
+            Direction::Write => tier.account.wrote(Task::Spill, &moved),
+        }
+        tier.account.turn(Task::Spill, &moved)
     }
 
     /// What is wrong with the disk, where that is, and what to do if it is full.
@@ -107,6 +118,7 @@ impl SpillFile for StoredFile {
             shared: Arc::clone(&self.shared),
             chunk: 0,
             offset: 0,
+            turn: None,
             disk: None,
         };
         let next = |mut reader: Reader| async move {
@@ -135,11 +147,16 @@ struct Reader {
     pattern: Pattern,
     chunk: usize,
     offset: usize,
+    /// Of what was read from memory, where that is limited.
+    turn: Option<Turn>,
     disk: Option<Bytestream>,
 }
 
 impl Reader {
     async fn next(&mut self) -> Option<Result<Bytes>> {
+        if let Some(turn) = self.turn.take() {
+            turn.wait().await;
+        }
         if let Some(bytes) = self.next_in_memory() {
             return Some(Ok(bytes));
         }
@@ -165,7 +182,7 @@ impl Reader {
             (self.chunk, self.offset) = (self.chunk + 1, 0);
         }
         let pattern = self.pattern.advance();
-        self.shared.transfer(Direction::Read, pattern, bytes.len());
+        self.turn = self.shared.transfer(Direction::Read, pattern, bytes.len());
         Some(bytes)
     }
 }
@@ -192,8 +209,11 @@ impl Writer {
                 self.shared.contents.lock().chunks.push(Arc::new(region));
                 self.shared.store.account.add_memory(pending.len() as u64);
                 let pattern = self.pattern.advance();
-                self.shared
-                    .transfer(Direction::Write, pattern, pending.len());
+                // Operators write without a place to wait at: who reads it again comes behind this.
+                drop(
+                    self.shared
+                        .transfer(Direction::Write, pattern, pending.len()),
+                );
                 return Ok(());
             }
             Ok(None) => {}
@@ -263,6 +283,7 @@ mod tests {
     use datafusion::execution::disk_manager::{DiskManager, DiskManagerMode};
     use futures::executor::block_on;
     use nearfar_memory::{Budgets, MachineRoots, MemorySystem, TierKind, TierSpec};
+    use nearfar_table::traffic::TrafficAccount;
     use std::io::Write as _;
 
     const MIB: usize = 1 << 20;
@@ -281,6 +302,7 @@ mod tests {
             tier: system.tier("far").expect("the tier"),
             system,
             model: None,
+            account: TrafficAccount::of_engine(&Arc::default()),
         };
         let disk = DiskManager::builder().with_mode(mode).build();
         let disk = Arc::new(disk.expect("a disk manager"));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::file::StoredFile;
 use crate::memory::SpillAccount;
+use nearfar_table::traffic::TrafficAccount;
 
 /// The tier whose memory is tried before disk.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct SpillTier {
     pub tier: TierId,
     /// Its model, where it is emulated.
     pub model: Option<Arc<EmulatedTier>>,
+    /// Where what is spilled to it is counted.
+    pub account: Arc<TrafficAccount>,
 }
 
 /// Makes the files that the operators of one query spill to.

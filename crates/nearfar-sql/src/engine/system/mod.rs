@@ -8,6 +8,7 @@
 //! | `nearfar.segments` | column of a segment or part of the delta: encoding, bytes per tier, placement |
 //! | `nearfar.log` | one, where there is a data directory: its folder and how long the log is |
 //! | `nearfar.loading` | column: how much of it is in memory, and its priority of preloading |
+//! | `nearfar.traffic` | tier, task and session: what was moved to and from the tier, and waited for |
 //! | `nearfar.column_access` | column: how often it was read, in which pattern |
 //!
 //! They are made anew for every query.
@@ -17,6 +18,7 @@ mod loading;
 mod log;
 mod rows;
 mod tiers;
+mod traffic;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -55,9 +57,10 @@ enum Kind {
     ColumnAccess,
     Log,
     Loading,
+    Traffic,
 }
 
-const KINDS: [(&str, Kind); 7] = [
+const KINDS: [(&str, Kind); 8] = [
     ("tiers", Kind::Tiers),
     ("tables", Kind::Tables),
     ("indexes", Kind::Indexes),
@@ -65,6 +68,7 @@ const KINDS: [(&str, Kind); 7] = [
     ("column_access", Kind::ColumnAccess),
     ("log", Kind::Log),
     ("loading", Kind::Loading),
+    ("traffic", Kind::Traffic),
 ];
 
 impl SystemTables {
@@ -118,6 +122,7 @@ impl SystemTable {
             Kind::Segments => rows::segments(engine, tables),
             Kind::Log => log::log(engine),
             Kind::Loading => loading::loading(engine, tables),
+            Kind::Traffic => traffic::traffic(engine),
             Kind::ColumnAccess => rows::column_access(engine, tables),
         }?)
     }
@@ -134,6 +139,7 @@ impl TableProvider for SystemTable {
             Kind::ColumnAccess => rows::column_access_schema(),
             Kind::Log => log::schema(),
             Kind::Loading => loading::schema(),
+            Kind::Traffic => traffic::schema(),
         }
     }
 

@@ -17,11 +17,12 @@ use crate::engine::execute::modify::target;
 use crate::engine::session::Session;
 use crate::error::EngineError;
 use crate::load::RowWriter;
-use crate::scan::PartitionCosts;
+use crate::scan::{PartitionCosts, Reader};
 use crate::sql::{KeyTarget, SqlError};
 use nearfar_table::error::{TableError, TransactionError};
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{Keys, RowId, Snapshot, Table, TableIndex, batch_bytes};
+use nearfar_table::traffic::Task;
 use nearfar_table::transaction::{Isolation, LockMode, RowLock, Transaction};
 
 /// The column that says which of the proposed rows a row stands for; nobody can type its name.
@@ -147,7 +148,11 @@ impl Session {
     fn pairs(&self, table: &Table, proposed: &Proposed) -> Result<RecordBatch, EngineError> {
         let metrics = ExecutionPlanMetricsSet::new();
         let counts = self.settings().count_accesses();
-        let mut costs = PartitionCosts::new(self.engine().costs(), counts, &metrics, 0);
+        let reader = Reader {
+            account: Arc::clone(self.traffic()),
+            task: Task::Point,
+        };
+        let mut costs = PartitionCosts::new(self.engine().costs(), (counts, reader), &metrics, 0);
         let mut others = proposed.others.clone();
         others.sort_unstable();
         let mut columns: Vec<Vec<ArrayRef>> = vec![Vec::new(); table.schema().fields().len()];
@@ -174,6 +179,7 @@ impl Session {
                 values.push(take(&read, &each, None)?);
             }
         }
+        let _counted = costs.settle();
         let positions = others.iter().map(|(_, _, at)| *at).collect::<UInt64Array>();
         let rows = take_record_batch(&proposed.rows, &positions)?;
         let known = columns.iter().map(|values| {

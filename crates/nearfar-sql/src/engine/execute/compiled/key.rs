@@ -17,6 +17,7 @@ use crate::scan::{best_index, is_read, provider_of, table_of};
 use crate::values::Declared;
 use nearfar_table::segment::RowSet;
 use nearfar_table::table::{IndexDefinition, KeyBound, RowId, Snapshot, Table, TableRules};
+use nearfar_table::traffic::Task;
 use nearfar_table::transaction::Transaction;
 
 /// A table, by the name that a statement has for it.
@@ -154,6 +155,8 @@ impl Places {
         // Nothing is emulated where statements are carried out so, and there is nobody to delay.
         if session.counts_accesses() {
             slot.record(rows);
+            let read = in_memory.bytes_read(rows);
+            session.traffic().read(Task::Point, &read);
         }
         let data_type = self.snapshot.schema().field(column).data_type();
         Ok(Some(in_memory.read(rows, data_type)?))
