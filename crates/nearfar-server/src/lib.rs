@@ -21,6 +21,7 @@ mod halt;
 mod http;
 mod metrics;
 mod options;
+mod regulation;
 mod server;
 mod shared;
 mod state;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use nearfar_memory::TierInfo;
 use nearfar_sql::engine::Engine;
 use nearfar_table::table::{AccessCounts, Table};
+use nearfar_table::traffic::{Moved, Task};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -18,7 +19,8 @@ use prometheus_client::registry::Registry;
 
 use crate::state::StateHandle;
 
-type Label = [(&'static str, String); 1];
+type Labels<const COUNT: usize> = [(&'static str, String); COUNT];
+type Label = Labels<1>;
 
 /// What is counted.
 pub struct Metrics {
@@ -212,9 +214,10 @@ fn encode_tiers(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result
     family(
         encoder,
         "tier_read_bytes",
-        "Bytes that scans have read from it",
+        "Bytes that statements have read of tables on it",
         read,
     )?;
+    encode_traffic(encoder, engine)?;
     let held = clamp(engine.query_memory().used_bytes());
     gauge(
         encoder,
@@ -222,6 +225,55 @@ fn encode_tiers(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result
         "What operators of queries hold",
         held,
     )
+}
+
+/// What is moved to and from the tiers for each task, and how it is limited.
+fn encode_traffic(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result {
+    let traffic = engine.traffic();
+    let all: Vec<(String, Task, Moved)> = engine
+        .system()
+        .tiers()
+        .flat_map(|(tier, info)| Task::ALL.map(|task| (tier, info.name.clone(), task)))
+        .map(|(tier, name, task)| (name, task, traffic.moved(tier, task)))
+        .collect();
+    let mut of_tasks = |name: &str, help: &str, value: fn(&Moved) -> f64| {
+        let values = all.iter().map(|(tier, task, moved)| {
+            let labels = [("tier", tier.clone()), ("task", task.name().to_owned())];
+            (labels, ConstCounter::new(value(moved)))
+        });
+        family(encoder, name, help, values)
+    };
+    of_tasks("traffic_read_bytes", "Bytes read from it", |moved| {
+        moved.read_bytes as f64
+    })?;
+    of_tasks("traffic_written_bytes", "Bytes written to it", |moved| {
+        moved.written_bytes as f64
+    })?;
+    let help = "How often a turn was waited for since traffic is limited";
+    of_tasks("traffic_waits", help, |moved| moved.waits as f64)?;
+    let help = "For how long, all waits together";
+    of_tasks("traffic_wait_seconds", help, |moved| {
+        moved.wait.as_secs_f64()
+    })?;
+    let waiting = clamp(traffic.waiting() as u64);
+    gauge(
+        encoder,
+        "traffic_waiting",
+        "Turns that are waited for",
+        waiting,
+    )?;
+    match traffic.limit() {
+        Some(limit) => {
+            let help = "The limit of each tier that is not near, where there is one";
+            gauge(
+                encoder,
+                "traffic_limit_bytes_per_second",
+                help,
+                clamp(limit),
+            )
+        }
+        None => Ok(()),
+    }
 }
 
 fn encode_tables(encoder: &mut DescriptorEncoder, engine: &Engine) -> fmt::Result {
@@ -288,11 +340,11 @@ fn counter(encoder: &mut DescriptorEncoder, name: &str, help: &str, value: u64) 
     value.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)
 }
 
-fn family<M: EncodeMetric>(
+fn family<M: EncodeMetric, const LABELS: usize>(
     encoder: &mut DescriptorEncoder,
     name: &str,
     help: &str,
-    values: impl Iterator<Item = (Label, M)>,
+    values: impl Iterator<Item = (Labels<LABELS>, M)>,
 ) -> fmt::Result {
     let mut values = values.peekable();
     let Some((_, first)) = values.peek() else {

@@ -48,6 +48,9 @@ pub struct ServerOptions {
     /// For how long a connection looks for its client's next message before its thread sleeps, where
     /// processors are free.
     pub busy_poll: Duration,
+    /// How many times as slow as at the start near memory may be while the engine moves bytes to and from
+    /// other tiers, above 1: more, and these are limited. Nothing is watched without.
+    pub near_latency_max: Option<f64>,
     /// What running statements get to end by themselves when the server stops.
     pub grace: Duration,
 }
@@ -147,6 +150,7 @@ impl Default for ServerOptions {
             idle_in_transaction_timeout: None,
             authentication_timeout: Duration::from_secs(30),
             busy_poll: Self::BUSY_POLL,
+            near_latency_max: None,
             grace: Duration::from_secs(30),
         }
     }

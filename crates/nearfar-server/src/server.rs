@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use nearfar_regulate::observe::NearProbe;
 use nearfar_sql::engine::{Engine, Lanes};
+use parking_lot::Mutex;
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -19,6 +21,7 @@ use crate::halt::Halt;
 use crate::http;
 use crate::metrics::Metrics;
 use crate::options::ServerOptions;
+use crate::regulation;
 use crate::shared::Shared;
 use crate::state::{ServerState, StateHandle};
 use crate::threads::{ClientThreads, StatementThreads};
@@ -107,6 +110,7 @@ impl Server {
             engine,
             lanes,
             watch: Watch::new(options.busy_poll),
+            near_probe: Mutex::new(options.near_latency_max.map(|_| NearProbe::new())),
             throttle: Throttle::default(),
             strangers: Strangers::new(options.max_unauthenticated),
             sessions: Sessions::new(options.max_connections),
@@ -209,7 +213,13 @@ impl ServerHandle {
     /// Gives the server what it serves. Once.
     pub fn set_engine(&self, engine: Arc<Engine>) {
         engine.set_lanes(self.0.lanes.clone());
-        self.0.engine.get_or_init(|| engine);
+        let engine = self.0.engine.get_or_init(|| engine);
+        let probe = self.0.near_probe.lock().take();
+        if let Some((probe, latency_max)) = probe.zip(self.0.options.near_latency_max)
+            && let Err(error) = regulation::start(&self.0, engine, probe, latency_max)
+        {
+            tracing::warn!(%error, "no thread to regulate traffic with far tiers");
+        }
     }
 
     /// Waits until somebody asks the standby to take over.

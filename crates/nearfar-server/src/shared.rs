@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
+use nearfar_regulate::observe::NearProbe;
 use nearfar_sql::engine::{Engine, Lanes};
+use parking_lot::Mutex;
 use pgwire::tokio::TlsAcceptor;
 use tokio::sync::Notify;
 
@@ -41,6 +43,8 @@ pub struct Shared {
     /// Connections that have not said who they are.
     pub strangers: Arc<Strangers>,
     pub sessions: Arc<Sessions>,
+    /// What has seen near memory undisturbed, until the engine is there that it is watched for.
+    pub near_probe: Mutex<Option<NearProbe>>,
     /// Where commands are taken, if they are.
     pub admin: Option<SocketAddr>,
 }

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use nearfar_topology::units::{ThreeDigits, parse_bytes};
+use nearfar_table::traffic::TierTraffic;
+use nearfar_topology::units::{ThreeDigits, parse_bytes, parse_bytes_per_s};
 
 /// A number of bytes as written on the command line: `4096`, `512MB`, `2GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +18,20 @@ impl FromStr for ByteSize {
         parse_bytes(text).map(Self).ok_or_else(|| {
             "give bytes as a number with or without a unit, such as 512MB or 2GiB".to_owned()
         })
+    }
+}
+
+/// Bytes per second as written on the command line: `500MB/s`, `2GiB/s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bandwidth(pub u64);
+
+impl FromStr for Bandwidth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes_per_s = parse_bytes_per_s(text).filter(|limit| *limit >= TierTraffic::LIMIT_MIN);
+        let bad = || "give 1MiB/s or more, with its unit, such as 2GB/s".to_owned();
+        bytes_per_s.map(Self).ok_or_else(bad)
     }
 }
 

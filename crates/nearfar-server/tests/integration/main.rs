@@ -16,5 +16,6 @@ mod rights;
 mod statements;
 mod support;
 mod tpch;
+mod traffic;
 mod transport;
 mod values;

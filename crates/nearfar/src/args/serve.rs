@@ -114,6 +114,14 @@ pub struct ServeArgs {
     /// statement needs the processor; 0 for not at all.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "0.00005")]
     pub busy_poll: Duration,
+    /// What scans, loads, merges, moves and spills may move to and from each tier that is not near, such as
+    /// 2GB/s, where `SET far_bandwidth` says nothing else.
+    #[arg(long, value_name = "BYTES/S", help_heading = "Limits")]
+    pub far_bandwidth: Option<crate::human::Bandwidth>,
+    /// Limit that further while near memory is more than so many times as slow as when the server was
+    /// started, such as 1.2; watched by a thread that reads near memory.
+    #[arg(long, value_name = "RATIO", value_parser = latency_max, help_heading = "Limits")]
+    pub near_latency_max: Option<f64>,
     /// What running statements get to end by themselves when the server stops.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "30", help_heading = "Limits")]
     pub grace: Duration,
@@ -179,6 +187,13 @@ pub struct ServeArgs {
     pub data: DataArgs,
     #[command(flatten)]
     pub pool: PoolArgs,
+}
+
+/// Reads how many times as slow something may be.
+fn latency_max(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok();
+    let ratio = ratio.filter(|ratio| (1.01..=100.0).contains(ratio));
+    ratio.ok_or_else(|| "give a number from 1.01 to 100, such as 1.2".to_owned())
 }
 
 /// What else there is to do for a server.

@@ -10,7 +10,7 @@ use nearfar_cluster::{ClusterFile, Node, TlsFiles};
 use nearfar_server::{
     AdminOptions, Role, Server, ServerOptions, ServerState, Stopped, TlsOptions, Token, User, Users,
 };
-use nearfar_sql::engine::{Engine, Lanes};
+use nearfar_sql::engine::{Engine, EngineOptions, Lanes};
 use nearfar_topology::Profile;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -75,6 +75,7 @@ fn options(args: &ServeArgs) -> anyhow::Result<ServerOptions> {
         idle_in_transaction_timeout: limit(args.idle_in_transaction_timeout),
         authentication_timeout: args.authentication_timeout,
         busy_poll: args.busy_poll,
+        near_latency_max: args.near_latency_max,
         grace: args.grace,
     })
 }
@@ -112,6 +113,16 @@ fn admin(args: &ServeArgs) -> anyhow::Result<Option<AdminOptions>> {
     Ok(Some(AdminOptions { listen, token }))
 }
 
+fn engine_options(
+    args: &ServeArgs,
+    profile: Option<Profile>,
+    kept: Kept,
+) -> anyhow::Result<EngineOptions> {
+    let mut options = machine::engine_options(&args.machine, profile, kept)?;
+    options.far_bandwidth_bytes_per_s = args.far_bandwidth.map(|limit| limit.0);
+    Ok(options)
+}
+
 fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     let sources = sql::sources(&args.files)?;
@@ -124,7 +135,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         return standby::serve(args, options, profile, &kept);
     }
     let is_kept = kept.data.is_some() || kept.pool.is_some();
-    let engine = machine::engine_options(&args.machine, profile, kept)?;
+    let engine = engine_options(args, profile, kept)?;
     let engine = machine::start(engine, SERVER_HEAPS)?;
     // Apart from each other, so that clients are heard while statements keep all threads busy.
     let lanes = Threads::start(engine.threads())?;

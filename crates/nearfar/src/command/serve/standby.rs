@@ -75,7 +75,7 @@ pub fn serve(
     profile: Option<Profile>,
     kept: &Kept,
 ) -> anyhow::Result<()> {
-    let engine_options = || machine::engine_options(&args.machine, profile.clone(), kept.clone());
+    let engine_options = || super::engine_options(args, profile.clone(), kept.clone());
     let lanes = Threads::start(engine_options()?.threads)?;
     let front = machine::named_threads(1, "nearfar-front")?;
     let (is_open, grace) = (options.users.is_none(), options.grace);
