@@ -73,6 +73,7 @@ const fn tests(
 
 const TOPOLOGY: &str = "nearfar-topology";
 const MEMORY: &str = "nearfar-memory";
+const REGULATE: &str = "nearfar-regulate";
 const PROGRAM: &str = "nearfar";
 
 /// Rows of the table that several topologies have.
@@ -129,6 +130,15 @@ wait",
         "limits of control groups",
         MEMORY,
         &["the_limit_of_a_control_group_is_kept_and_kills_nobody"],
+    ),
+    tests(
+        "one-node",
+        "quotas of a regulator, undone after kills",
+        REGULATE,
+        &[
+            "a_quota_slows_its_group_until_the_regulator_ends",
+            "a_regulator_that_is_killed_leaves_no_quota",
+        ],
     ),
     tests(
         "far-node",

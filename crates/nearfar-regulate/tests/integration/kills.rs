@@ -15,6 +15,8 @@ use crate::machines::{captured, content};
 const KILLS: u64 = 200;
 /// Names the tree to the process that is killed.
 const VICTIM: &str = "NEARFAR_REGULATE_TREE";
+/// Names the group to it.
+const GROUP: &str = "NEARFAR_REGULATE_GROUP";
 
 /// What is killed: it changes three knobs again and again, and ends now and then.
 #[test]
@@ -68,4 +70,38 @@ fn killed_at_random_points_it_leaves_the_machine_as_it_was() {
     }
     // Most must have met it in the midst of its changes.
     assert!(restored > 20, "{restored} of {KILLS}");
+}
+
+/// What is killed on a real kernel: it changes a group's quota again and again.
+#[test]
+#[ignore = "started by the tests of the testbed"]
+fn changes_a_quota_until_it_is_killed() {
+    let Ok(group) = env::var(GROUP) else { return };
+    let folder = env::var(VICTIM).unwrap();
+    let machine = MachineFiles::below(Path::new("/"));
+    let (mut journal, _) = Journal::recover(&Path::new(&folder).join("journal")).unwrap();
+    let knob = Quota::find(&machine, &group, 1).unwrap();
+    for granted in [0.5, 0.25, 0.75, 0.1].into_iter().cycle() {
+        for (path, content) in knob.changes(&machine, granted).unwrap() {
+            journal.change(&path, &content).unwrap();
+        }
+    }
+}
+
+/// Kills a regulator of the group's quota, whose journal is in `folder`, after a while.
+pub fn killed_while_it_changes_a_quota(group: &str, folder: &Path, after: Duration) {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "kills::changes_a_quota_until_it_is_killed",
+            "--ignored",
+        ])
+        .env(VICTIM, folder)
+        .env(GROUP, group)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

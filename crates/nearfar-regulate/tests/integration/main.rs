@@ -2,3 +2,4 @@
 
 mod kills;
 mod machines;
+mod testbed;
