@@ -1,5 +1,6 @@
 //! What can go wrong with copies.
 
+use super::fetch::FetchError;
 use super::method::MethodUnavailable;
 
 /// Errors of copies between tiers.
@@ -45,6 +46,9 @@ pub enum CopyError {
     /// The machine cannot copy in this way.
     #[error(transparent)]
     Method(#[from] MethodUnavailable),
+    /// A source gave no bytes; what was fetched of it is not used.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
     /// A copier ended in the middle of its work; what it copied is not used.
     #[error("copier {copier} died: what is not copied yet will not be")]
     CopierDied {

@@ -7,15 +7,18 @@
 //!   the other wait only for what is not there yet, and data that they share is copied once. It goes in
 //!   both directions.
 //!
+//! Sources are slices, or whatever a [`Fetch`] reads: [`streamed_from`] and [`staged_from`].
+//!
 //! Memory is the caller's, and so are its budgets: regions that were refused are no buffers. Five copiers
 //! copy by default, as in geyer-2023, section 5; [`Copiers::Adaptive`] lets as many of them work as
 //! consumers wait for.
 //!
 //! Nobody waits for ever: copiers that die, and callers that cancel ([`CopyCancel`]), end all waits within
-//! 100 ms, copies of large chunks included.
+//! 100 ms, copies of large chunks included; a fetch that is under way is waited for.
 
 mod bytes;
 mod error;
+mod fetch;
 mod method;
 mod options;
 mod ring;
@@ -24,7 +27,8 @@ mod stream;
 mod sync;
 
 pub use self::error::CopyError;
+pub use self::fetch::{Fetch, FetchError};
 pub use self::method::{CopyMethod, MethodUnavailable};
 pub use self::options::{Copier, Copiers, CopyCancel, CopyOptions, MethodCopier};
-pub use self::stage::{StagePart, Staged, staged};
-pub use self::stream::{Chunk, Chunks, streamed};
+pub use self::stage::{StagePart, Staged, staged, staged_from};
+pub use self::stream::{Chunk, Chunks, streamed, streamed_from};

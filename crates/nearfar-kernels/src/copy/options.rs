@@ -119,22 +119,3 @@ impl CopyCancel {
         self.0.load(Ordering::Relaxed)
     }
 }
-
-/// Bytes that are copied between two looks at whether to go on: below a millisecond.
-const PIECE_BYTES: usize = 256 << 10;
-
-/// Copies piece by piece, as long as nobody has cancelled; whether all was copied.
-pub(super) fn copy_pieces(
-    copier: &mut impl Copier,
-    from: &[u8],
-    to: &mut [u8],
-    cancel: &CopyCancel,
-) -> bool {
-    for (from, to) in from.chunks(PIECE_BYTES).zip(to.chunks_mut(PIECE_BYTES)) {
-        if cancel.is_cancelled() {
-            return false;
-        }
-        copier.copy(from, to);
-    }
-    true
-}

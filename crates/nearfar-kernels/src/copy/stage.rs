@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::thread;
 
 use super::error::CopyError;
-use super::options::{Copier, CopyCancel, CopyOptions, copy_pieces};
+use super::fetch::{Fetch, Slices, fetch_pieces};
+use super::options::{Copier, CopyCancel, CopyOptions};
 use super::sync::{Condvar, Mutex, lock, wait};
 
 /// What is copied, and to where: as many bytes.
@@ -19,8 +20,8 @@ pub struct StagePart<'a> {
 
 /// A part whose destination is handed out in pieces.
 struct Part<'a> {
-    from: &'a [u8],
     to: *mut u8,
+    bytes: usize,
     of: PhantomData<&'a mut [u8]>,
 }
 
@@ -66,7 +67,7 @@ impl Staged<'_> {
                 let part = &self.parts[part];
                 // SAFETY: all chunks of the part were written, by threads that have locked `progress` after
                 // that, and none is handed out again.
-                return Ok(unsafe { std::slice::from_raw_parts(part.to, part.from.len()) });
+                return Ok(unsafe { std::slice::from_raw_parts(part.to, part.bytes) });
             }
             if self.cancel.is_cancelled() {
                 progress.stopped.get_or_insert(CopyError::Cancelled);
@@ -98,8 +99,7 @@ impl Staged<'_> {
                 self.changed.notify_all();
             }
             let (mut part, mut chunk) = progress.next;
-            while part < self.parts.len() && chunk * self.chunk_bytes >= self.parts[part].from.len()
-            {
+            while part < self.parts.len() && chunk * self.chunk_bytes >= self.parts[part].bytes {
                 (part, chunk) = (part + 1, 0);
             }
             if progress.stopped.is_some() || part == self.parts.len() {
@@ -113,16 +113,16 @@ impl Staged<'_> {
         }
     }
 
-    fn copy(&self, index: usize, copier: &mut impl Copier) {
+    fn copy(&self, index: usize, fetch: &mut impl Fetch) {
         while let Some((part, chunk)) = self.claim(index) {
-            let Part { from, to, .. } = &self.parts[part];
+            let Part { to, bytes, .. } = &self.parts[part];
             let begin = chunk * self.chunk_bytes;
-            let from = &from[begin..from.len().min(begin + self.chunk_bytes)];
-            // SAFETY: within the destination, which is as long as the source, and `claim` gives every chunk
-            // once, so that nobody else has these bytes before they are counted as copied.
-            let to = unsafe { std::slice::from_raw_parts_mut(to.add(begin), from.len()) };
-            if !copy_pieces(copier, from, to, self.cancel) {
-                return self.stop(CopyError::Cancelled);
+            let length = self.chunk_bytes.min(bytes - begin);
+            // SAFETY: within the destination, since `claim` gives no chunk behind its end, and it gives every
+            // chunk once, so that nobody else has these bytes before they are counted as copied.
+            let to = unsafe { std::slice::from_raw_parts_mut(to.add(begin), length) };
+            if let Err(reason) = fetch_pieces(fetch, part, begin, to, self.cancel) {
+                return self.stop(reason);
             }
             let mut progress = lock(&self.progress);
             progress.left[part] -= 1;
@@ -191,14 +191,37 @@ pub fn staged<C: Copier, R>(
             to_bytes,
         });
     }
+    let (from, to): (Vec<&[u8]>, Vec<&mut [u8]>) =
+        parts.into_iter().map(|part| (part.from, part.to)).unzip();
+    let slices = |index| Slices {
+        parts: &from,
+        copier: copier(index),
+    };
+    staged_from(to, options, cancel, slices, work)
+}
+
+/// As [`staged`], of a source that is no slice, with as many parts as there are destinations `to`, each as long as
+/// its own: `fetch` makes what the copier with this number reads them by, on its thread.
+///
+/// # Errors
+/// [`CopyError`] about options, before anything is fetched. What goes wrong later, sources that are lost included,
+/// is told to those who wait.
+///
+/// # Panics
+/// With the panic of `work`.
+pub fn staged_from<S: Fetch, R>(
+    to: Vec<&mut [u8]>,
+    options: CopyOptions,
+    cancel: &CopyCancel,
+    fetch: impl Fn(usize) -> S + Sync,
+    work: impl FnOnce(&Staged<'_>) -> R,
+) -> Result<R, CopyError> {
+    options.check()?;
     let chunk_bytes = options.chunk_bytes;
-    let left = parts
-        .iter()
-        .map(|part| part.from.len().div_ceil(chunk_bytes))
-        .collect();
-    let parts = parts.into_iter().map(|part| Part {
-        from: part.from,
-        to: part.to.as_mut_ptr(),
+    let left = to.iter().map(|to| to.len().div_ceil(chunk_bytes)).collect();
+    let parts = to.into_iter().map(|to| Part {
+        bytes: to.len(),
+        to: to.as_mut_ptr(),
         of: PhantomData,
     });
     let staged = Staged {
@@ -214,7 +237,7 @@ pub fn staged<C: Copier, R>(
         chunk_bytes,
         cancel,
     };
-    let (staged, copier) = (&staged, &copier);
+    let (staged, fetch) = (&staged, &fetch);
     Ok(thread::scope(|scope| {
         let copiers: Vec<_> = (0..options.copiers.threads())
             .map(|index| {
@@ -223,7 +246,7 @@ pub fn staged<C: Copier, R>(
                         staged,
                         died: Some(index),
                     };
-                    staged.copy(index, &mut copier(index));
+                    staged.copy(index, &mut fetch(index));
                     drop(stops);
                 })
             })

@@ -5,7 +5,8 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use super::error::CopyError;
-use super::options::{Copier, CopyCancel, CopyOptions, copy_pieces};
+use super::fetch::{Fetch, Slices, fetch_pieces};
+use super::options::{Copier, CopyCancel, CopyOptions};
 use super::ring::Ring;
 use super::sync::Arc;
 
@@ -132,23 +133,54 @@ where
     F: FnOnce(&mut Chunks<'_, B>) -> R + Send,
     R: Send,
 {
+    let far_bytes = far.len();
+    let parts = [far];
+    let slices = |index| Slices {
+        parts: &parts,
+        copier: copier(index),
+    };
+    streamed_from(far_bytes, buffers, options, cancel, slices, consumers)
+}
+
+/// As [`streamed`], of a source of `far_bytes` bytes that is no slice: `fetch` makes what the copier with this
+/// number reads it by, on its thread.
+///
+/// # Errors
+/// [`CopyError`] about options and buffers, before anything is fetched. What goes wrong later, sources that
+/// are lost included, is told to the consumers.
+///
+/// # Panics
+/// With the panic of a consumer.
+pub fn streamed_from<B, S, F, R>(
+    far_bytes: usize,
+    buffers: Vec<B>,
+    options: CopyOptions,
+    cancel: &CopyCancel,
+    fetch: impl Fn(usize) -> S + Sync,
+    consumers: Vec<F>,
+) -> Result<Vec<R>, CopyError>
+where
+    B: AsRef<[u8]> + AsMut<[u8]> + Send + Sync,
+    S: Fetch,
+    F: FnOnce(&mut Chunks<'_, B>) -> R + Send,
+    R: Send,
+{
     check(&buffers, &options, consumers.len())?;
     let chunk_bytes = options.chunk_bytes;
-    let chunks = far.len().div_ceil(chunk_bytes);
+    let chunks = far_bytes.div_ceil(chunk_bytes);
     let ring = Ring::new(buffers, chunks, consumers.len(), options.copiers);
-    let (ring, copier) = (&ring, &copier);
+    let (ring, fetch) = (&ring, &fetch);
     let copy = move |index: usize| {
         let claimed = Claimed {
             ring,
             copier: index,
         };
-        let mut copier = copier(index);
+        let mut fetch = fetch(index);
         while let Some((chunk, mut buffer)) = ring.claim(index, || cancel.is_cancelled()) {
             let begin = chunk * chunk_bytes;
-            let from = &far[begin..far.len().min(begin + chunk_bytes)];
-            let to = &mut buffer.as_mut()[..from.len()];
-            if !copy_pieces(&mut copier, from, to, cancel) {
-                ring.stop(CopyError::Cancelled);
+            let to = &mut buffer.as_mut()[..chunk_bytes.min(far_bytes - begin)];
+            if let Err(reason) = fetch_pieces(&mut fetch, 0, begin, to, cancel) {
+                ring.stop(reason);
             }
             ring.fill(chunk, buffer);
         }
@@ -161,7 +193,7 @@ where
         let consume = move |consumer: F| {
             let mut chunks = Chunks {
                 ring,
-                far: far.len(),
+                far: far_bytes,
                 chunk_bytes,
                 next: 0,
                 cancel,

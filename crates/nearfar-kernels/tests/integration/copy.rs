@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_kernels::copy::{
-    Chunks, Copier, Copiers, CopyCancel, CopyError, CopyMethod, CopyOptions, MethodCopier,
-    StagePart, staged, streamed,
+    Chunks, Copier, Copiers, CopyCancel, CopyError, CopyMethod, CopyOptions, Fetch, FetchError,
+    MethodCopier, StagePart, staged, staged_from, streamed, streamed_from,
 };
 use proptest::prelude::*;
 
@@ -298,4 +298,97 @@ proptest! {
     ) {
         assert_streamed(length, options(lines * 64, copiers), depth, consumers);
     }
+}
+
+/// A source whose bytes are computed, and which is lost from an offset on.
+struct Computed {
+    lost_at: usize,
+}
+
+fn computed(part: usize, offset: usize) -> u8 {
+    (part * 31 + offset * 7) as u8
+}
+
+impl Fetch for Computed {
+    fn fetch(&mut self, part: usize, offset: usize, to: &mut [u8]) -> Result<(), FetchError> {
+        if offset + to.len() > self.lost_at {
+            return Err(FetchError::new("host b, region 1: lost"));
+        }
+        for (index, byte) in to.iter_mut().enumerate() {
+            *byte = computed(part, offset + index);
+        }
+        Ok(())
+    }
+}
+
+fn whole(_: usize) -> Computed {
+    let lost_at = usize::MAX;
+    Computed { lost_at }
+}
+
+#[test]
+fn sources_that_are_no_slices_are_streamed_and_staged() {
+    let cancel = CopyCancel::default();
+    let consume = |chunks: &mut Chunks<'_, Vec<u8>>| {
+        let mut all = Vec::new();
+        while let Some(chunk) = chunks.next_chunk().unwrap() {
+            all.extend_from_slice(&chunk);
+        }
+        all
+    };
+    for length in [0, 1, 63, 64, 65, 1000] {
+        let expected: Vec<u8> = (0..length).map(|at| computed(0, at)).collect();
+        let buffers = vec![vec![0; 64]; 3];
+        let found = streamed_from(
+            length,
+            buffers,
+            options(64, 2),
+            &cancel,
+            whole,
+            vec![consume; 2],
+        );
+        assert_eq!(found.unwrap(), [expected.clone(), expected]);
+        let (mut one, mut two) = (vec![0; length], vec![0; 77]);
+        let to = vec![&mut one[..], &mut two[..]];
+        staged_from(to, options(64, 2), &cancel, whole, |staged| {
+            let second = staged.wait(1).unwrap();
+            assert!((0..77).all(|at| second[at] == computed(1, at)));
+            let first = staged.wait(0).unwrap();
+            assert!((0..length).all(|at| first[at] == computed(0, at)));
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn a_source_that_is_lost_is_told_by_its_name() {
+    let cancel = CopyCancel::default();
+    let lost = |_| Computed { lost_at: 300 };
+    let consume = |chunks: &mut Chunks<'_, Vec<u8>>| loop {
+        match chunks.next_chunk() {
+            Ok(Some(_)) => {}
+            Ok(None) => return None,
+            Err(error) => return Some(error.to_string()),
+        }
+    };
+    let buffers = vec![vec![0; 64]; 3];
+    let told = streamed_from(
+        1000,
+        buffers,
+        options(64, 2),
+        &cancel,
+        lost,
+        vec![consume; 2],
+    );
+    let expected = Some("host b, region 1: lost".to_owned());
+    assert_eq!(told.unwrap(), [expected.clone(), expected]);
+    let mut to = vec![0; 1000];
+    let told = staged_from(vec![&mut to[..]], options(64, 2), &cancel, lost, |staged| {
+        staged.wait(0).map(<[u8]>::len)
+    });
+    let error = told.unwrap().unwrap_err();
+    assert_eq!(
+        error,
+        CopyError::Fetch(FetchError::new("host b, region 1: lost"))
+    );
 }
