@@ -10,6 +10,7 @@
 //! - [`TierHeap`] is a general-purpose heap on a tier; [`NearfarAllocator`] is a global allocator
 //!   that follows the tier of the thread ([`ThreadTier`]).
 //! - [`SlabHeap`] is small blocks of one owner in regions that end with it.
+//! - [`rdma`] is memory of another host.
 //! - [`sys`] is the thin layer over the kernel's calls.
 //!
 //! It needs Linux 5.14 or later (`MADV_POPULATE_WRITE`).
@@ -26,6 +27,7 @@ mod ledger;
 mod machine;
 mod placement;
 pub mod pool;
+pub mod rdma;
 mod region;
 mod spec;
 pub mod sys;

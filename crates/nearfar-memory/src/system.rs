@@ -225,6 +225,7 @@ impl MemorySystem {
                 kind: tier.kind,
                 nodes,
                 device: device.map(|device| Path::new("/dev").join(&device.name)),
+                host: None,
                 capacity_bytes,
             }
         });
@@ -273,6 +274,10 @@ impl MemorySystem {
         let mut allowed: Vec<u64> = tiers
             .iter()
             .map(|tier| {
+                // Memory of another host is in no address space of this one.
+                if tier.backend.host().is_some() {
+                    return tier.capacity_bytes;
+                }
                 // Memory of devices is not the control group's.
                 let limit_bytes = match tier.backend.device() {
                     Some(_) => u64::MAX,

@@ -94,6 +94,8 @@ pub struct TierSpec {
     pub nodes: Vec<u32>,
     /// The DAX device to map where there are no nodes, such as `/dev/dax0.0`.
     pub device: Option<PathBuf>,
+    /// The host that the memory is of, where it is another one.
+    pub host: Option<String>,
     /// The most bytes that can ever be placed there.
     pub capacity_bytes: u64,
 }
@@ -111,6 +113,7 @@ impl TierSpec {
             kind,
             nodes: nodes.into(),
             device: None,
+            host: None,
             capacity_bytes,
         }
     }
@@ -121,6 +124,14 @@ impl TierSpec {
         Self {
             device: Some(device.into()),
             ..Self::new(name, TierKind::Dax, [], capacity_bytes)
+        }
+    }
+
+    /// A tier of the memory that `host` offers, which is read and written by RDMA.
+    pub fn rdma(name: impl Into<String>, host: impl Into<String>, capacity_bytes: u64) -> Self {
+        Self {
+            host: Some(host.into()),
+            ..Self::new(name, TierKind::Rdma, [], capacity_bytes)
         }
     }
 }
@@ -137,13 +148,18 @@ pub enum TierBackend {
     /// Extents of this DAX device are mapped, which the process then has for itself alone. What is on
     /// the device is overwritten, so that nothing goes there but by the tier's name.
     Dax(PathBuf),
+    /// Memory of this host is read and written by RDMA, so that nothing of this process lies there but what is
+    /// copied there and back. Its bytes are counted when they are taken
+    /// ([`MemorySystem::take_remote`](crate::MemorySystem::take_remote)).
+    Remote(String),
     /// Nothing can be allocated: memory that is not online, or a device that cannot be mapped.
     Offline,
 }
 
 impl TierBackend {
-    fn new(kind: TierKind, nodes: Vec<u32>, device: Option<PathBuf>) -> Self {
+    fn new(kind: TierKind, nodes: Vec<u32>, device: Option<PathBuf>, host: Option<String>) -> Self {
         match kind {
+            TierKind::Rdma => host.map_or(Self::Offline, Self::Remote),
             _ if nodes.is_empty() => device.map_or(Self::Offline, Self::Dax),
             TierKind::Modelled => Self::Modelled(nodes),
             TierKind::LocalDram
@@ -159,7 +175,7 @@ impl TierBackend {
     pub fn nodes(&self) -> &[u32] {
         match self {
             Self::Nodes(nodes) | Self::Modelled(nodes) => nodes,
-            Self::Dax(_) | Self::Offline => &[],
+            Self::Dax(_) | Self::Remote(_) | Self::Offline => &[],
         }
     }
 
@@ -168,7 +184,16 @@ impl TierBackend {
     pub fn device(&self) -> Option<&Path> {
         match self {
             Self::Dax(device) => Some(device),
-            Self::Nodes(_) | Self::Modelled(_) | Self::Offline => None,
+            Self::Nodes(_) | Self::Modelled(_) | Self::Remote(_) | Self::Offline => None,
+        }
+    }
+
+    /// The other host whose memory it is, if it is one's.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Remote(host) => Some(host),
+            Self::Nodes(_) | Self::Modelled(_) | Self::Dax(_) | Self::Offline => None,
         }
     }
 
@@ -177,7 +202,7 @@ impl TierBackend {
     fn own_nodes(&self) -> &[u32] {
         match self {
             Self::Nodes(nodes) => nodes,
-            Self::Modelled(_) | Self::Dax(_) | Self::Offline => &[],
+            Self::Modelled(_) | Self::Dax(_) | Self::Remote(_) | Self::Offline => &[],
         }
     }
 }
@@ -203,7 +228,7 @@ impl TierInfo {
     pub fn is_allocatable(&self) -> bool {
         match self.backend {
             TierBackend::Nodes(_) | TierBackend::Modelled(_) | TierBackend::Dax(_) => true,
-            TierBackend::Offline => false,
+            TierBackend::Remote(_) | TierBackend::Offline => false,
         }
     }
 
@@ -213,7 +238,7 @@ impl TierInfo {
     pub fn has_nodes(&self) -> bool {
         match self.backend {
             TierBackend::Nodes(_) | TierBackend::Modelled(_) => true,
-            TierBackend::Dax(_) | TierBackend::Offline => false,
+            TierBackend::Dax(_) | TierBackend::Remote(_) | TierBackend::Offline => false,
         }
     }
 
@@ -222,7 +247,10 @@ impl TierInfo {
     pub fn is_modelled(&self) -> bool {
         match self.backend {
             TierBackend::Modelled(_) => true,
-            TierBackend::Nodes(_) | TierBackend::Dax(_) | TierBackend::Offline => false,
+            TierBackend::Nodes(_)
+            | TierBackend::Dax(_)
+            | TierBackend::Remote(_)
+            | TierBackend::Offline => false,
         }
     }
 
@@ -250,7 +278,7 @@ impl From<TierSpec> for TierInfo {
         Self {
             name: spec.name,
             kind: spec.kind,
-            backend: TierBackend::new(spec.kind, spec.nodes, spec.device),
+            backend: TierBackend::new(spec.kind, spec.nodes, spec.device, spec.host),
             capacity_bytes: spec.capacity_bytes,
             node_set,
         }
@@ -330,6 +358,12 @@ mod tests {
         let dax = TierInfo::from(TierSpec::dax("t", "/dev/dax0.0", 1));
         assert_eq!(dax.backend.device(), Some(Path::new("/dev/dax0.0")));
         assert!(dax.is_allocatable() && !dax.has_nodes() && !dax.named().is_allocatable);
+        let remote = TierInfo::from(TierSpec::rdma("t", "b", 1));
+        assert_eq!(
+            (remote.kind, remote.backend.host()),
+            (TierKind::Rdma, Some("b"))
+        );
+        assert!(!remote.is_allocatable() && !remote.has_nodes() && !remote.named().is_allocatable);
     }
 
     #[test]

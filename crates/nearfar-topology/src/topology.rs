@@ -27,6 +27,9 @@ pub enum TierKind {
     /// A DAX device that is not system RAM: memory that the kernel does not allocate, and a program can
     /// map.
     Dax,
+    /// Memory of another host that is read and written by RDMA verbs, never by loads and stores. No machine's sysfs
+    /// tells of it: whoever connects to the host adds it.
+    Rdma,
     /// A tier of a [`Profile`](crate::Profile), backed by the near tier's nodes.
     Modelled,
 }
@@ -39,6 +42,7 @@ impl fmt::Display for TierKind {
             Self::CpulessNode => "cpuless-node",
             Self::Cxl => "cxl",
             Self::Dax => "dax",
+            Self::Rdma => "rdma",
             Self::Modelled => "modelled",
         })
     }

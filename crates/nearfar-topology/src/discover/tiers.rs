@@ -309,7 +309,9 @@ fn name(tiers: &mut [Tier]) {
             TierKind::RemoteSocket => "remote",
             TierKind::Cxl => "cxl",
             TierKind::CpulessNode => "cpuless",
-            TierKind::Dax | TierKind::Modelled => unreachable!("not built from a node"),
+            TierKind::Dax | TierKind::Rdma | TierKind::Modelled => {
+                unreachable!("not built from a node")
+            }
         };
         let taken = |name: &str| tiers[..index].iter().any(|tier| tier.name == name);
         tiers[index].name = free_name(base, taken);
