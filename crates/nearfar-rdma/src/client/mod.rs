@@ -1,0 +1,14 @@
+//! The client: a host's memory as a tier.
+
+mod buffer;
+mod control;
+mod fetch;
+mod host;
+mod links;
+mod region;
+mod state;
+
+pub use self::buffer::RemoteBuffer;
+pub use self::fetch::{NearRing, RemoteFetch};
+pub use self::host::{HostOptions, RemoteHost};
+pub use self::region::RemoteRegion;

@@ -1,0 +1,32 @@
+//! Memory of other hosts over RDMA.
+//!
+//! - [`Server`] offers memory of this host: to whoever knows a [`Secret`], up to a size, and as long as a client renews
+//!   its lease.
+//! - [`RemoteHost`] is a client's connection to such a server, and [`RemoteRegion`] memory there: a tier of kind `rdma`,
+//!   with a budget and an account as any other. It is read and written by one-sided verbs, never by loads and stores.
+//! - [`RemoteBuffer`] is a column there: bytes that do not change, with checksums of theirs kept near.
+//! - [`RemoteFetch`] is how the copiers of [`nearfar_kernels::copy`] read such columns into near memory, while operators
+//!   work on what is there already.
+//!
+//! Hosts agree over a TCP connection, in small messages of one version ([`protocol`] has them) that are authenticated
+//! in both directions; bytes of regions go over reliable connections of the device and are not encrypted. A host that
+//! is gone makes those fail who need it, by its name, and nobody else: calls wait for [`HostOptions::timeout`] at most.
+//!
+//! The device is reached through [`nearfar_memory::rdma`], which has the unsafe code and loads the library. Without it,
+//! or without a device, RDMA is *unavailable* with the reason.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod client;
+mod error;
+pub mod protocol;
+mod secret;
+mod server;
+
+pub use client::{HostOptions, NearRing, RemoteBuffer, RemoteFetch, RemoteHost, RemoteRegion};
+pub use error::{RemoteError, SecretError, ServeError};
+pub use secret::Secret;
+pub use server::{Server, ServerOptions, ServerUsage};
+
+/// The port that servers listen on by default.
+pub const DEFAULT_PORT: u16 = 7475;

@@ -1,0 +1,224 @@
+//! How both ends prove that they know the secret.
+
+use std::time::Duration;
+
+use super::channel::{Channel, ChannelError};
+use super::message::{Message, Refusal, VERSION};
+use crate::error::RemoteError;
+use crate::secret::{Nonce, Secret, nonce};
+
+/// Within which each message of the introduction must come.
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a wrong secret is let wait, so that many are not tried.
+const WRONG_DELAY: Duration = Duration::from_millis(500);
+
+/// What a server offers to a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) lease_ms: u32,
+    pub(crate) offered_bytes: u64,
+}
+
+const CLIENT: &[u8] = b"nearfar rdma client";
+const SERVER: &[u8] = b"nearfar rdma server";
+
+/// What the server's code is of.
+fn welcome<'a>(
+    client: &'a Nonce,
+    server: &'a Nonce,
+    lease: &'a [u8; 4],
+    offered: &'a [u8; 8],
+) -> [&'a [u8]; 5] {
+    [SERVER, client, server, lease, offered]
+}
+
+/// The server's part. `None` for a client that was refused.
+///
+/// # Errors
+/// What is wrong with the connection, or with what the client said.
+pub(crate) fn answer(
+    channel: &mut Channel,
+    secret: &Secret,
+    terms: Terms,
+) -> Result<Option<()>, ChannelError> {
+    let Message::Hello { version, nonce: c } = channel.expect(STEP_TIMEOUT)? else {
+        return Err(ChannelError::Unexpected);
+    };
+    let s = nonce().map_err(|error| std::io::Error::other(error.to_string()))?;
+    let (nonce, ours) = (s, VERSION);
+    channel.send(&Message::Challenge {
+        version: ours,
+        nonce,
+    })?;
+    if version != VERSION {
+        return Ok(None);
+    }
+    let Message::Proof { code } = channel.expect(STEP_TIMEOUT)? else {
+        return Err(ChannelError::Unexpected);
+    };
+    if !secret.is_signed(&[CLIENT, &c, &s], &code) {
+        std::thread::sleep(WRONG_DELAY);
+        channel.send(&Message::Refused(Refusal::WrongSecret))?;
+        return Ok(None);
+    }
+    let (lease, offered) = (
+        terms.lease_ms.to_le_bytes(),
+        terms.offered_bytes.to_le_bytes(),
+    );
+    channel.send(&Message::Welcome {
+        code: secret.sign(&welcome(&c, &s, &lease, &offered)),
+        lease_ms: terms.lease_ms,
+        offered_bytes: terms.offered_bytes,
+    })?;
+    channel.protect(secret.session(&c, &s));
+    Ok(Some(()))
+}
+
+/// The client's part: the server's terms.
+///
+/// # Errors
+/// [`RemoteError`], with the host's name.
+pub(crate) fn introduce(
+    channel: &mut Channel,
+    secret: &Secret,
+    host: &str,
+) -> Result<Terms, RemoteError> {
+    let failed = |source| RemoteError::Channel {
+        host: host.to_owned(),
+        source,
+    };
+    let c = nonce()?;
+    let hello = Message::Hello {
+        version: VERSION,
+        nonce: c,
+    };
+    channel.send(&hello).map_err(failed)?;
+    let theirs = channel.expect(STEP_TIMEOUT).map_err(failed)?;
+    let Message::Challenge { version, nonce: s } = theirs else {
+        return Err(failed(ChannelError::Unexpected));
+    };
+    if version != VERSION {
+        return Err(RemoteError::Version {
+            host: host.to_owned(),
+            theirs: version,
+            ours: VERSION,
+        });
+    }
+    let code = secret.sign(&[CLIENT, &c, &s]);
+    channel.send(&Message::Proof { code }).map_err(failed)?;
+    match channel.expect(STEP_TIMEOUT).map_err(failed)? {
+        Message::Welcome {
+            code,
+            lease_ms,
+            offered_bytes,
+        } => {
+            let (lease, offered) = (lease_ms.to_le_bytes(), offered_bytes.to_le_bytes());
+            if !secret.is_signed(&welcome(&c, &s, &lease, &offered), &code) {
+                let host = host.to_owned();
+                return Err(RemoteError::Impostor { host });
+            }
+            channel.protect(secret.session(&c, &s));
+            Ok(Terms {
+                lease_ms,
+                offered_bytes,
+            })
+        }
+        Message::Refused(Refusal::WrongSecret) => {
+            let host = host.to_owned();
+            Err(RemoteError::WrongSecret { host })
+        }
+        _ => Err(failed(ChannelError::Unexpected)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::channel::tests::ends;
+    use super::*;
+
+    const TERMS: Terms = Terms {
+        lease_ms: 1500,
+        offered_bytes: 1 << 30,
+    };
+
+    fn secret(byte: u8) -> Secret {
+        Secret::new(&[byte; 20]).unwrap()
+    }
+
+    type Both = (Result<Terms, RemoteError>, Result<Option<()>, ChannelError>);
+
+    fn introduced(client: &Secret, server: &Secret) -> Both {
+        let (mut ours, mut theirs) = ends();
+        std::thread::scope(|scope| {
+            let answered = scope.spawn(|| answer(&mut theirs, server, TERMS));
+            let terms = introduce(&mut ours, client, "b");
+            (terms, answered.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn who_knows_the_secret_gets_the_terms() {
+        let (terms, answered) = introduced(&secret(1), &secret(1));
+        assert_eq!(terms.unwrap(), TERMS);
+        assert!(answered.unwrap().is_some());
+    }
+
+    #[test]
+    fn a_wrong_secret_is_refused_and_named() {
+        let (terms, answered) = introduced(&secret(1), &secret(2));
+        assert_eq!(terms.unwrap_err().to_string(), "host b refuses this secret");
+        assert!(answered.unwrap().is_none());
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_the_secret_is_an_impostor() {
+        let (mut ours, mut theirs) = ends();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                theirs.expect(STEP_TIMEOUT).unwrap();
+                let (version, nonce) = (VERSION, [3; 32]);
+                theirs.send(&Message::Challenge { version, nonce }).unwrap();
+                theirs.expect(STEP_TIMEOUT).unwrap();
+                let welcome = Message::Welcome {
+                    code: [0; 32],
+                    lease_ms: 1000,
+                    offered_bytes: 1,
+                };
+                theirs.send(&welcome).unwrap();
+            });
+            let error = introduce(&mut ours, &secret(1), "b").unwrap_err();
+            assert!(matches!(error, RemoteError::Impostor { .. }), "{error}");
+        });
+    }
+
+    #[test]
+    fn another_version_is_told_by_both_numbers() {
+        let (mut ours, mut theirs) = ends();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                theirs.expect(STEP_TIMEOUT).unwrap();
+                let (version, nonce) = (9, [3; 32]);
+                theirs.send(&Message::Challenge { version, nonce }).unwrap();
+            });
+            let error = introduce(&mut ours, &secret(1), "b").unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "host b speaks version 9 of the protocol, this program version 1"
+            );
+        });
+        let (mut ours, mut theirs) = ends();
+        let (version, nonce) = (2, [3; 32]);
+        ours.send(&Message::Hello { version, nonce }).unwrap();
+        assert!(answer(&mut theirs, &secret(1), TERMS).unwrap().is_none());
+    }
+
+    #[test]
+    fn whoever_begins_with_something_else_is_not_answered() {
+        for message in [Message::Renew, Message::Allocate { bytes: 1 }] {
+            let (mut ours, mut theirs) = ends();
+            ours.send(&message).unwrap();
+            let found = answer(&mut theirs, &secret(1), TERMS);
+            assert!(matches!(found, Err(ChannelError::Unexpected)));
+        }
+    }
+}
