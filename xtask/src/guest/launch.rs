@@ -19,6 +19,7 @@ use crate::topology::{Files, Topology, arguments};
 pub struct Place {
     own: PathBuf,
     common: PathBuf,
+    host: u8,
     /// Removed with the machine, unless it is kept.
     _temporary: Option<TempDir>,
 }
@@ -39,13 +40,15 @@ impl Place {
         Self {
             own: folder.to_owned(),
             common: folder.to_owned(),
+            host: 1,
             _temporary: None,
         }
     }
 
-    /// The same, with what two machines have in common in another folder.
-    pub fn with_common(mut self, common: &Path) -> Self {
+    /// The same for the first or the second of two machines, with what they have in common in another folder.
+    pub fn of_host(mut self, host: u8, common: &Path) -> Self {
         self.common = common.to_owned();
+        self.host = host;
         self
     }
 
@@ -108,6 +111,7 @@ impl Launcher {
         let files = Files {
             own: &place.own,
             common: &place.common,
+            host: place.host,
         };
         qemu.args(arguments(topology, files));
         for (tag, folder, access) in self.shares(topology, &place, &exchange)? {

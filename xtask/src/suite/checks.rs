@@ -31,7 +31,7 @@ pub enum Work {
         command: &'static str,
         expected: &'static str,
     },
-    /// A writer and a standby, tests of the package: the machine of the first is killed.
+    /// Two tests of the package, each on a machine of its own: that of the first is killed once one of them has said so.
     Failover {
         package: &'static str,
         tests: [&'static str; 2],
@@ -74,6 +74,7 @@ const fn tests(
 const TOPOLOGY: &str = "nearfar-topology";
 const MEMORY: &str = "nearfar-memory";
 const REGULATE: &str = "nearfar-regulate";
+const RDMA: &str = "nearfar-rdma";
 const PROGRAM: &str = "nearfar";
 
 /// Rows of the table that several topologies have.
@@ -83,6 +84,7 @@ const MIGRATION: &str = "online migration";
 const HEAPS: &str = "heaps and the thread-following allocator";
 const EXHAUSTION: &str = "budgets against real exhaustion";
 const DAX: &str = "DAX devices and files in memory";
+const REMOTE: &str = "memory of another host over RDMA";
 
 /// Everything that runs in guests.
 pub const CHECKS: &[Check] = &[
@@ -125,6 +127,18 @@ wait",
         limit_seconds: 60,
         ci: true,
     },
+    tests(
+        "one-node",
+        REMOTE,
+        RDMA,
+        &[
+            "operators_over_remote_columns_give_the_same_answers",
+            "what_was_not_offered_is_refused",
+            "leases_end_and_memory_comes_back",
+            "a_server_that_stops_is_lost_by_its_name",
+            "damaged_columns_are_noticed",
+        ],
+    ),
     tests(
         "one-node",
         "limits of control groups",
@@ -307,6 +321,19 @@ wait",
             tests: [
                 "a_host_publishes_until_it_is_killed",
                 "the_other_host_finds_all_that_was_published",
+            ],
+        },
+        limit_seconds: 120,
+        ci: true,
+    },
+    Check {
+        topology: "rdma-hosts",
+        feature: REMOTE,
+        work: Work::Failover {
+            package: RDMA,
+            tests: [
+                "a_host_offers_memory_until_it_is_killed",
+                "operators_use_the_other_host_and_fail_by_its_name",
             ],
         },
         limit_seconds: 120,

@@ -1,4 +1,5 @@
-//! Two hosts over one memory: one is killed, the other takes over what it had published.
+//! Two hosts: one is killed, the other has to cope with that. Over one memory, it takes over what the first had
+//! published; over RDMA, it finds out what it has lost.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::build::Built;
 use crate::guest::{Job, Launcher, Machine, Place};
 use crate::topology::Topology;
 
-/// Tells the host whether the writer has published enough to be killed.
+/// Tells the host whether enough has happened for the first machine to be killed; either machine says so.
 const PUBLISHED: &str = "published";
 /// Tells the standby that the writer is dead.
 const TAKE_OVER: &str = "take-over";
@@ -35,7 +36,7 @@ pub fn run(
     let common = place.own().join("common");
     let shared = common.join("shared");
     fs::create_dir_all(&shared)?;
-    let start = |test: &str, name: &str| -> Result<Machine> {
+    let start = |test: &str, host: u8, name: &str| -> Result<Machine> {
         let own = place.own().join(name);
         fs::create_dir_all(&own)?;
         let job = Job {
@@ -43,10 +44,10 @@ pub fn run(
             steps: vec![test_step(package, &[test.to_owned()], limit)],
             shell: false,
         };
-        launcher.start(topology, &job, Place::at(&own).with_common(&common))
+        launcher.start(topology, &job, Place::at(&own).of_host(host, &common))
     };
-    let mut writing = start(&writer, "writer")?;
-    let mut waiting = start(&standby, "standby")?;
+    let mut writing = start(&writer, 1, "writer")?;
+    let mut waiting = start(&standby, 2, "standby")?;
     let published =
         || fs::read_to_string(shared.join(PUBLISHED)).is_ok_and(|text| !text.is_empty());
     let has_written = writing.wait_until(limit, |exchange| {
@@ -67,18 +68,6 @@ pub fn run(
         check_seconds: seconds(started.elapsed()),
         reason: (!passed).then(|| reason.to_owned()),
     };
-    let said = |machine: &Machine, passed: bool| {
-        let exchange = machine.exchange();
-        let output = ["stdout", "stderr"]
-            .map(|name| exchange.output(0, name))
-            .concat();
-        let last_words = if passed {
-            String::new()
-        } else {
-            exchange.last_words()
-        };
-        format!("{output}{last_words}")
-    };
     let machines = [&writing, &waiting];
     Ok(Found {
         emulator_failed: machines
@@ -86,13 +75,28 @@ pub fn run(
             .any(|machine| machine.exchange().died_of_the_emulator()),
         outcomes: vec![
             (
-                outcome(writer, has_written, "it published nothing"),
+                outcome(
+                    writer,
+                    has_written,
+                    "it was not used before it was to be killed",
+                ),
                 said(&writing, has_written),
             ),
             (
-                outcome(standby, took_over, "it did not find all that was published"),
+                outcome(standby, took_over, "it failed"),
                 said(&waiting, took_over),
             ),
         ],
     })
+}
+
+/// What a machine printed, with its last words where it failed.
+fn said(machine: &Machine, passed: bool) -> String {
+    let exchange = machine.exchange();
+    let output = ["stdout", "stderr"].map(|name| exchange.output(0, name));
+    let last_words = match passed {
+        true => String::new(),
+        false => exchange.last_words(),
+    };
+    output.concat() + &last_words
 }

@@ -57,7 +57,7 @@ const fn declared(
 }
 
 /// Every topology, from simple to odd.
-pub const ALL: [Topology; 8] = [
+pub const ALL: [Topology; 9] = [
     Topology {
         name: "one-node",
         summary: "one node, as in every laptop; with an NVMe disk and a network card",
@@ -133,6 +133,15 @@ pub const ALL: [Topology; 8] = [
             include_str!("setup/cxl-dax.sh"),
             include_str!("setup/disk.sh")
         ),
+        ..PLAIN
+    },
+    Topology {
+        name: "rdma-hosts",
+        summary: "two machines on one network, with SoftRoCE over it, and a folder /shared",
+        nodes: &[dram(1024, 2, 0)],
+        network: true,
+        hosts: 2,
+        setup: include_str!("setup/rdma.sh"),
         ..PLAIN
     },
     Topology {

@@ -21,10 +21,10 @@ pub struct Topology {
     pub module: Option<MemoryModule>,
     /// Size in MiB of an NVMe disk.
     pub disk_mib: Option<u32>,
-    /// Whether there is a network card; it reaches nothing.
+    /// Whether there is a network card. It reaches the other host where there are two, else nothing.
     pub network: bool,
-    /// How many such machines there are. Two have the memory of their CXL devices in common, and a
-    /// folder, `/shared`.
+    /// How many such machines there are. Two have the memory of their CXL devices in common, a network if they have
+    /// cards, and a folder, `/shared`.
     pub hosts: u8,
     /// More arguments of the kernel.
     pub kernel_arguments: &'static str,

@@ -11,6 +11,8 @@ pub struct Files<'a> {
     pub own: &'a Path,
     /// Where devices are that two machines have in common.
     pub common: &'a Path,
+    /// Which of two machines it is, from 1 on.
+    pub host: u8,
 }
 
 /// Arguments for memory, CPUs and devices.
@@ -66,13 +68,28 @@ pub fn arguments(topology: &Topology, files: Files) -> Vec<String> {
         );
     }
     if topology.network {
-        arguments.add("-netdev", "user,id=net,restrict=on".to_owned());
-        arguments.add(
-            "-device",
-            "virtio-net-pci,bus=pcie.0,netdev=net,romfile=".to_owned(),
-        );
+        let (host, of_two) = (files.host, topology.hosts > 1);
+        let netdev = match of_two {
+            true => wire(files),
+            false => "user,id=net,restrict=on".to_owned(),
+        };
+        arguments.add("-netdev", netdev);
+        let card =
+            format!("virtio-net-pci,bus=pcie.0,netdev=net,mac=52:54:00:00:00:{host:02x},romfile=");
+        arguments.add("-device", card);
     }
     arguments.0
+}
+
+/// A network of two machines: datagrams between sockets of theirs, which need not exist yet when they are sent to.
+fn wire(files: Files) -> String {
+    let socket = |host: u8| files.common.join(format!("net{host}"));
+    let (own, other) = (socket(files.host), socket(3 - files.host));
+    format!(
+        "dgram,id=net,local.type=unix,local.path={},remote.type=unix,remote.path={}",
+        own.display(),
+        other.display()
+    )
 }
 
 #[derive(Default)]
@@ -226,6 +243,7 @@ mod tests {
         let files = Files {
             own: Path::new("/own"),
             common: Path::new("/common"),
+            host: 1,
         };
         arguments(find(name).unwrap(), files).join(" ")
     }
@@ -305,6 +323,17 @@ mod tests {
     }
 
     #[test]
+    fn two_hosts_are_on_one_network() {
+        has(
+            "rdma-hosts",
+            &[
+                "dgram,id=net,local.type=unix,local.path=/common/net1,remote.type=unix,remote.path=/common/net2",
+                "netdev=net,mac=52:54:00:00:00:01",
+            ],
+        );
+    }
+
+    #[test]
     fn persistent_memory_is_in_files() {
         has(
             "pmem",
@@ -334,6 +363,7 @@ mod tests {
             let files = Files {
                 own: Path::new("/own"),
                 common: Path::new("/common"),
+                host: 2,
             };
             let all = arguments(topology, files);
             let names = all.iter().step_by(2);

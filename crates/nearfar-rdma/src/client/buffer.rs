@@ -45,7 +45,7 @@ impl RemoteBuffer {
         self.len == 0
     }
 
-    /// Its region.
+    /// Its region. What is written to that is noticed as damage when it is read.
     pub fn region(&self) -> &RemoteRegion {
         &self.region
     }

@@ -1,0 +1,4 @@
+//! Tests of memory of other hosts.
+
+mod testbed;
+mod unavailable;

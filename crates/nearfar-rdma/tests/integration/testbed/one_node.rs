@@ -1,0 +1,180 @@
+//! One machine whose device is its own peer.
+
+use std::time::{Duration, Instant};
+
+use nearfar_memory::rdma::RdmaError;
+use nearfar_memory::{TierId, TierKind};
+use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteError, RemoteHost, Secret};
+
+use super::support::{
+    BUDGET, MIB, bytes, column, connect, operators, secret, server, soft_roce, system, until,
+};
+
+const LISTEN: &str = "10.0.0.1:0";
+const LEASE: Duration = Duration::from_secs(5);
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn operators_over_remote_columns_give_the_same_answers() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    assert_eq!(server.device(), "rxe0");
+    let system = system(server.address());
+    let tier = system.tier("remote").unwrap();
+    assert_eq!(system.info(tier).kind, TierKind::Rdma);
+    let near_before = system.usage(TierId::NEAR).used_bytes();
+    let options = HostOptions::default();
+    let host = RemoteHost::connect(&system, tier, server.address(), &secret(), options).unwrap();
+    operators(&host);
+    assert_eq!(system.usage(tier).used_bytes(), 0, "all is given back");
+    assert!(system.usage(tier).peak_bytes > MIB, "and was counted");
+
+    let region = host.allocate(MIB + 1).unwrap();
+    assert_eq!(system.usage(tier).used_bytes(), MIB + 4096);
+    assert_eq!(server.usage().used_bytes, MIB + 4096);
+    let mut found = vec![1; 1001];
+    region.read(MIB - 1000, &mut found).unwrap();
+    assert!(found.iter().all(|byte| *byte == 0), "what is given is zero");
+    let sent: Vec<u8> = (0..=MIB).map(|at| (at * 7 / 8) as u8).collect();
+    region.write(0, &sent).unwrap();
+    region.read(MIB - 1000, &mut found).unwrap();
+    assert_eq!(found, sent[MIB as usize - 1000..]);
+    drop(region);
+    drop(host);
+    until("the client's place", || server.usage().clients == 0);
+    assert_eq!(server.usage().used_bytes, 0);
+    assert_eq!(system.usage(TierId::NEAR).used_bytes(), near_before);
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn what_was_not_offered_is_refused() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let system = system(server.address());
+    let tier = system.tier("remote").unwrap();
+    let wrong = Secret::new(b"the secret of somebody else").unwrap();
+    let options = HostOptions::default();
+    let refused = RemoteHost::connect(&system, tier, server.address(), &wrong, options);
+    let error = refused.unwrap_err();
+    assert!(matches!(error, RemoteError::WrongSecret { .. }), "{error}");
+    assert!(error.to_string().contains(&server.address().to_string()));
+
+    let options = HostOptions::default();
+    let host = RemoteHost::connect(&system, tier, server.address(), &secret(), options).unwrap();
+    let kept = host.allocate(10 * MIB).unwrap();
+    let error = host.allocate(7 * MIB).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "host {} refuses: 7340032 bytes were asked for, but 6291456 bytes are left of what is offered",
+            server.address()
+        )
+    );
+    let error = host.allocate(BUDGET).unwrap_err();
+    let RemoteError::Rdma { source, .. } = &error else {
+        panic!("{error}");
+    };
+    assert!(matches!(source, RdmaError::OverBudget { .. }), "{error}");
+    assert_eq!(system.usage(tier).used_bytes(), 10 * MIB);
+    let error = kept.read(10 * MIB - 1, &mut [0; 2]).unwrap_err();
+    assert!(matches!(error, RemoteError::OutOfRange { .. }), "{error}");
+    // Refusals cost nothing: the rest can be had.
+    drop(host.allocate(6 * MIB).unwrap());
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn leases_end_and_memory_comes_back() {
+    soft_roce();
+    let server = server(LISTEN, Duration::from_secs(1));
+    let silent = HostOptions {
+        renews: false,
+        ..HostOptions::default()
+    };
+    let silent = connect(server.address(), silent).unwrap();
+    let renewing = connect(server.address(), HostOptions::default()).unwrap();
+    let lost = silent.allocate(MIB).unwrap();
+    let kept = renewing.allocate(2 * MIB).unwrap();
+    kept.write(5, b"here").unwrap();
+    // Whoever renews by hand keeps it too.
+    for _ in 0..4 {
+        std::thread::sleep(Duration::from_millis(400));
+        silent.renew().unwrap();
+    }
+    lost.write(0, b"still mine").unwrap();
+    until("the end of the lease", || {
+        server.usage().used_bytes == 2 * MIB
+    });
+    until("the news of it", || silent.lost().is_some());
+    let error = lost.read(0, &mut [0; 8]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "host {}, region {}, is lost: the lease was not renewed in time",
+            server.address(),
+            lost.number()
+        )
+    );
+    assert!(silent.allocate(1).is_err() && silent.renew().is_err());
+    let mut found = [0; 4];
+    kept.read(5, &mut found).unwrap();
+    assert_eq!(&found, b"here", "the other client has lost nothing");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn a_server_that_stops_is_lost_by_its_name() {
+    soft_roce();
+    let (one, two) = (server(LISTEN, LEASE), server(LISTEN, LEASE));
+    let hosts = [&one, &two].map(|server| {
+        let host = connect(server.address(), HostOptions::default()).unwrap();
+        let region = host.allocate(MIB).unwrap();
+        region.write(0, &[7; 100]).unwrap();
+        (host, region)
+    });
+    let gone = one.address().to_string();
+    drop(one);
+    let started = Instant::now();
+    let mut found = vec![0; 100];
+    let error = loop {
+        if let Err(error) = hosts[0].1.read(0, &mut found) {
+            break error;
+        }
+        assert!(started.elapsed() < LEASE, "nothing was noticed");
+    };
+    let RemoteError::Lost { host, region, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!((host, *region), (&gone, Some(hosts[0].1.number())));
+    assert!(hosts[0].0.allocate(1).is_err());
+    hosts[1].1.read(0, &mut found).unwrap();
+    assert_eq!(found, [7; 100], "the other host is as it was");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn damaged_columns_are_noticed() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let host = connect(server.address(), HostOptions::default()).unwrap();
+    let content = bytes(&column(1, 5001, 100));
+    let remote = RemoteBuffer::put(&host, &content).unwrap();
+    let mut found = vec![0; content.len()];
+    remote.read(0, &mut found).unwrap();
+    assert_eq!(found, content);
+    for (offset, length) in [(0, 1), (4095, 2), (4096, 4096), (100, 9000), (20_000, 4)] {
+        remote.read(offset, &mut found[..length]).unwrap();
+        assert_eq!(found[..length], content[offset..][..length]);
+    }
+    remote.region().write(8200, &[content[8200] ^ 1]).unwrap();
+    remote.read(0, &mut found[..8192]).unwrap();
+    for (offset, length) in [(8192, 4096), (0, content.len()), (8191, 2)] {
+        let error = remote.read(offset, &mut found[..length]).unwrap_err();
+        let RemoteError::Damaged { offset_bytes, .. } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(offset_bytes, 8192);
+    }
+    assert!(remote.read(20_000, &mut [0; 5]).is_err(), "behind its end");
+}

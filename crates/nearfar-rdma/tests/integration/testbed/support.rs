@@ -1,0 +1,232 @@
+//! What the tests of all machines need.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearfar_kernels::copy::{
+    Chunks, Copiers, CopyCancel, CopyError, CopyOptions, staged_from, streamed_from,
+};
+use nearfar_kernels::{
+    Aggregate, HashJoin, JoinKind, JoinPlan, JoinTier, Matches, Scan, Selection, Summary,
+    signed_words,
+};
+use nearfar_memory::{Budgets, MemorySystem, Placement, TierId, TierKind, TierSpec};
+use nearfar_model::Native;
+use nearfar_rdma::{
+    HostOptions, NearRing, RemoteBuffer, RemoteError, RemoteFetch, RemoteHost, Secret, Server,
+    ServerOptions,
+};
+
+pub const MIB: u64 = 1 << 20;
+/// What the tier of the other host may be used for.
+pub const BUDGET: u64 = 24 * MIB;
+
+pub fn secret() -> Secret {
+    Secret::new(b"the secret of the testbed").unwrap()
+}
+
+/// Sees to a SoftRoCE device over the network card.
+pub fn soft_roce() {
+    if Path::new("/sys/class/infiniband/rxe0").exists() {
+        return;
+    }
+    let script = "set -e
+for module in virtio_net crc32_generic rdma_rxe ib_uverbs; do modprobe $module; done
+ip link set eth0 up
+ip addr add 10.0.0.1/24 dev eth0
+rdma link add rxe0 type rxe netdev eth0
+until [ -c /dev/infiniband/uverbs0 ]; do sleep 0.1; done";
+    let done = Command::new("sh").args(["-c", script]).status().unwrap();
+    assert!(done.success());
+}
+
+/// Near memory, and a tier `remote` of this host's.
+pub fn system(host: SocketAddr) -> Arc<MemorySystem> {
+    let near = TierSpec::new("near", TierKind::LocalDram, [0], 256 * MIB);
+    let remote = TierSpec::rdma("remote", host.to_string(), 1 << 40);
+    let budgets = Budgets::new().with("remote", BUDGET);
+    MemorySystem::from_specs(vec![near, remote], &budgets).unwrap()
+}
+
+/// A server at this address that offers 16 MiB for so long.
+pub fn server(listen: &str, lease: Duration) -> Server {
+    let near = TierSpec::new("near", TierKind::LocalDram, [0], 256 * MIB);
+    let system = MemorySystem::from_specs(vec![near], &Budgets::new()).unwrap();
+    let near = Placement::Bind(TierId::NEAR);
+    let mut options = ServerOptions::new(listen.parse().unwrap(), 16 * MIB, near);
+    options.lease = lease;
+    Server::start(&system, secret(), options).unwrap()
+}
+
+pub fn connect(host: SocketAddr, options: HostOptions) -> Result<RemoteHost, RemoteError> {
+    let system = system(host);
+    let tier = system.tier("remote").unwrap();
+    RemoteHost::connect(&system, tier, host, &secret(), options)
+}
+
+/// Waits until it is so.
+#[track_caller]
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(
+            started.elapsed() < Duration::from_secs(30),
+            "{what}: waited in vain"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// So many numbers that follow from `seed`, below `limit`.
+pub fn column(seed: u64, rows: usize, limit: u64) -> Vec<i32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) % limit) as i32 - (limit / 3) as i32
+    };
+    (0..rows).map(|_| next()).collect()
+}
+
+pub fn bytes(column: &[i32]) -> Vec<u8> {
+    column
+        .iter()
+        .flat_map(|value| value.to_ne_bytes())
+        .collect()
+}
+
+fn options(chunk_bytes: usize) -> CopyOptions {
+    CopyOptions {
+        chunk_bytes,
+        copiers: Copiers::PUBLISHED,
+    }
+}
+
+/// The range that filters look for.
+const RANGE: std::ops::RangeInclusive<i32> = -5..=40;
+
+fn filtered(column: &[i32]) -> usize {
+    let mut selection = Selection::all(column.len());
+    let (scan, keep) = (Scan::new(), Matches::Keep);
+    scan.within_signed(column, RANGE, keep, &mut selection, &Native);
+    selection.rows().count()
+}
+
+/// What two pipelines over the same column find, which are grouped: each chunk is fetched once for both.
+#[derive(Debug, Clone, PartialEq)]
+enum Found {
+    Summary(Summary<i32>),
+    Rows(usize),
+}
+
+/// Aggregate and filter over a column of another host, in near buffers that its device writes to, or in others.
+pub fn grouped(
+    host: &RemoteHost,
+    column: &RemoteBuffer,
+    chunk_bytes: usize,
+    is_registered: bool,
+) -> Result<(), CopyError> {
+    let columns = [column];
+    let fetch = |_| RemoteFetch::new(&columns);
+    let (options, cancel) = (options(chunk_bytes), CopyCancel::default());
+    let len = column.len();
+    let found = match is_registered {
+        true => {
+            let ring = NearRing::new(host, 4, chunk_bytes).unwrap().into_buffers();
+            streamed_from(len, ring, options, &cancel, fetch, pipelines())?
+        }
+        false => {
+            let ring = vec![vec![0; chunk_bytes]; 4];
+            streamed_from(len, ring, options, &cancel, fetch, pipelines())?
+        }
+    };
+    let found: Vec<Found> = found.into_iter().collect::<Result<_, _>>()?;
+    let mut near = vec![0; len];
+    column.read(0, &mut near).unwrap();
+    let mut aligned = vec![0_i32; len / 4];
+    for (value, bytes) in aligned.iter_mut().zip(near.chunks_exact(4)) {
+        *value = i32::from_ne_bytes(bytes.try_into().unwrap());
+    }
+    let summary = Aggregate::new().summary(&aligned, &Native);
+    let expected = [Found::Summary(summary), Found::Rows(filtered(&aligned))];
+    assert_eq!(found, expected, "{chunk_bytes}");
+    Ok(())
+}
+
+type Pipeline<B> = Box<dyn FnOnce(&mut Chunks<'_, B>) -> Result<Found, CopyError> + Send>;
+
+fn pipelines<B: AsRef<[u8]> + 'static>() -> Vec<Pipeline<B>> {
+    vec![
+        Box::new(|chunks| {
+            let mut all: Option<Summary<i32>> = None;
+            while let Some(chunk) = chunks.next_chunk()? {
+                let found = Aggregate::new().summary(signed_words(&chunk).unwrap(), &Native);
+                all = Some(all.map_or(found, |all| all.merged(found)));
+            }
+            Ok(Found::Summary(all.unwrap_or_default()))
+        }),
+        Box::new(|chunks| {
+            let mut rows = 0;
+            while let Some(chunk) = chunks.next_chunk()? {
+                rows += filtered(signed_words(&chunk).unwrap());
+            }
+            Ok(Found::Rows(rows))
+        }),
+    ]
+}
+
+/// Pairs of rows with equal keys, sorted.
+fn joined(build: &[i32], probe: &[i32]) -> Vec<(u32, u32)> {
+    let join = HashJoin::new(
+        JoinKind::Inner,
+        JoinPlan::choose(build.len(), JoinTier::NEAR),
+    );
+    let mut pairs = Vec::new();
+    join.run((build, None), (probe, None), &Native, |found| {
+        let rows = found.probe_rows.iter().zip(&found.build_rows);
+        pairs.extend(rows.map(|(probe, build)| (*probe, *build)));
+    })
+    .unwrap();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// Joins one after the other, whose columns are staged while the join before runs: the same pairs as near.
+pub fn joins(host: &RemoteHost) {
+    let probe = column(3, 60_001, 9000);
+    let builds = [column(4, 5000, 9000), column(5, 777, 9000)];
+    let put = |column: &[i32]| RemoteBuffer::put(host, &bytes(column)).unwrap();
+    let remote = [put(&probe), put(&builds[0]), put(&builds[1])];
+    let columns: Vec<&RemoteBuffer> = remote.iter().collect();
+    let mut near: Vec<_> = columns
+        .iter()
+        .map(|column| host.near_buffer(column.len()).unwrap())
+        .collect();
+    let to = near.iter_mut().map(AsMut::as_mut).collect();
+    let (options, cancel) = (options(64 << 10), CopyCancel::default());
+    let fetch = |_| RemoteFetch::new(&columns);
+    staged_from(to, options, &cancel, fetch, |staged| {
+        let fetched = |part| signed_words(staged.wait(part).unwrap()).unwrap();
+        for (index, build) in builds.iter().enumerate() {
+            let found = joined(fetched(index + 1), fetched(0));
+            assert!(!found.is_empty());
+            assert_eq!(found, joined(build, &probe), "join {index}");
+        }
+    })
+    .unwrap();
+}
+
+/// All operators over columns of this host.
+pub fn operators(host: &RemoteHost) {
+    for (rows, chunk_bytes) in [(300_007, 64 << 10), (5000, 192), (0, 4096), (1, 64)] {
+        let column = RemoteBuffer::put(host, &bytes(&column(rows as u64, rows, 100))).unwrap();
+        for is_registered in [true, false] {
+            grouped(host, &column, chunk_bytes, is_registered).unwrap();
+        }
+    }
+    joins(host);
+}
