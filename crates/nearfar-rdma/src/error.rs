@@ -93,6 +93,12 @@ pub enum RemoteError {
         /// What was noticed.
         reason: String,
     },
+    /// The caller needs the bytes no more.
+    #[error("a transfer with host {host} was cancelled")]
+    Cancelled {
+        /// The host.
+        host: String,
+    },
     /// Bytes came back that are not those that were written.
     #[error(
         "host {host}, region {region}: bytes {offset_bytes} to {end_bytes} have another checksum than when \

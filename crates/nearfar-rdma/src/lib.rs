@@ -23,7 +23,9 @@ pub mod protocol;
 mod secret;
 mod server;
 
-pub use client::{HostOptions, NearRing, RemoteBuffer, RemoteFetch, RemoteHost, RemoteRegion};
+pub use client::{
+    HostCheck, HostOptions, NearRing, RemoteBuffer, RemoteFetch, RemoteHost, RemoteRegion,
+};
 pub use error::{RemoteError, SecretError, ServeError};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions, ServerUsage};

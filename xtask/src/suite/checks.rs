@@ -135,8 +135,18 @@ wait",
             "operators_over_remote_columns_give_the_same_answers",
             "what_was_not_offered_is_refused",
             "leases_end_and_memory_comes_back",
+            "hostile_peers_harm_nobody_else",
             "a_server_that_stops_is_lost_by_its_name",
             "damaged_columns_are_noticed",
+        ],
+    ),
+    tests(
+        "one-node",
+        "nearfar memory",
+        PROGRAM,
+        &[
+            "memory_is_served_tried_and_taken_back",
+            "a_server_that_is_killed_is_told_by_its_name",
         ],
     ),
     tests(

@@ -62,7 +62,12 @@ pub(super) fn fetch_pieces(
         if cancel.is_cancelled() {
             return Err(CopyError::Cancelled);
         }
-        fetch.fetch(part, offset_bytes + index * PIECE_BYTES, to)?;
+        let fetched = fetch.fetch(part, offset_bytes + index * PIECE_BYTES, to);
+        // A source that heard of it has no other reason.
+        fetched.map_err(|error| match cancel.is_cancelled() {
+            true => CopyError::Cancelled,
+            false => error.into(),
+        })?;
     }
     Ok(())
 }

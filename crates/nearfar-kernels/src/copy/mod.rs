@@ -14,7 +14,7 @@
 //! consumers wait for.
 //!
 //! Nobody waits for ever: copiers that die, and callers that cancel ([`CopyCancel`]), end all waits within
-//! 100 ms, copies of large chunks included; a fetch that is under way is waited for.
+//! 100 ms, copies of large chunks included, if what a [`Fetch`] does ends in that time.
 
 mod bytes;
 mod error;

@@ -56,10 +56,24 @@ impl RemoteBuffer {
     /// # Errors
     /// [`RemoteError::Damaged`] for bytes that are not those that were written; as [`RemoteRegion::read`].
     pub fn read(&self, offset_bytes: usize, to: &mut [u8]) -> Result<(), RemoteError> {
+        self.read_unless(offset_bytes, to, &|| false)
+    }
+
+    /// As [`Self::read`], unless `is_cancelled`: within 50 ms of that, [`RemoteError::Cancelled`].
+    ///
+    /// # Errors
+    /// As [`Self::read`], and [`RemoteError::Cancelled`].
+    pub fn read_unless(
+        &self,
+        offset_bytes: usize,
+        to: &mut [u8],
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), RemoteError> {
         let end = offset_bytes.saturating_add(to.len());
         let is_whole = |at: usize| at.is_multiple_of(BLOCK_BYTES) || at == self.len;
         if is_whole(offset_bytes) && is_whole(end) || end > self.len {
-            self.region.read(offset_bytes as u64, to)?;
+            let at = offset_bytes as u64;
+            self.region.read_unless(at, to, is_cancelled)?;
             return self.check(offset_bytes, to);
         }
         let mut scratch = vec![0; SCRATCH_BYTES.min(self.len)];
@@ -68,7 +82,7 @@ impl RemoteBuffer {
             let block = at / BLOCK_BYTES * BLOCK_BYTES;
             let blocks_end = (block + SCRATCH_BYTES).min(end.next_multiple_of(BLOCK_BYTES));
             let read = &mut scratch[..blocks_end.min(self.len) - block];
-            self.region.read(block as u64, read)?;
+            self.region.read_unless(block as u64, read, is_cancelled)?;
             self.check(block, read)?;
             let wanted_end = end.min(block + read.len());
             let found = &read[at - block..wanted_end - block];

@@ -1,6 +1,6 @@
 //! What copiers read columns of other hosts by.
 
-use nearfar_kernels::copy::{Fetch, FetchError};
+use nearfar_kernels::copy::{CopyCancel, Fetch, FetchError};
 use nearfar_memory::rdma::NearBuffer;
 
 use super::buffer::RemoteBuffer;
@@ -19,12 +19,13 @@ use crate::error::RemoteError;
 /// let options = CopyOptions::default();
 /// let ring = NearRing::new(host, 8, options.chunk_bytes)?;
 /// let columns = [column];
+/// let cancel = CopyCancel::default();
 /// let sums = streamed_from(
 ///     column.len(),
 ///     ring.into_buffers(),
 ///     options,
-///     &CopyCancel::default(),
-///     |_| RemoteFetch::new(&columns),
+///     &cancel,
+///     |_| RemoteFetch::new(&columns, &cancel),
 ///     vec![|chunks: &mut Chunks<'_, _>| {
 ///         let mut sum = 0;
 ///         while let Some(chunk) = chunks.next_chunk()? {
@@ -39,12 +40,13 @@ use crate::error::RemoteError;
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteFetch<'a> {
     columns: &'a [&'a RemoteBuffer],
+    cancel: &'a CopyCancel,
 }
 
 impl<'a> RemoteFetch<'a> {
-    /// A source of these columns.
-    pub fn new(columns: &'a [&'a RemoteBuffer]) -> Self {
-        Self { columns }
+    /// A source of these columns. Cancelling ends transfers too, by giving their connections up where they take long.
+    pub fn new(columns: &'a [&'a RemoteBuffer], cancel: &'a CopyCancel) -> Self {
+        Self { columns, cancel }
     }
 }
 
@@ -52,7 +54,8 @@ impl Fetch for RemoteFetch<'_> {
     fn fetch(&mut self, part: usize, offset_bytes: usize, to: &mut [u8]) -> Result<(), FetchError> {
         let column = self.columns.get(part);
         let column = column.ok_or_else(|| FetchError::new("there is no such column"))?;
-        let read = column.read(offset_bytes, to);
+        let is_cancelled = || self.cancel.is_cancelled();
+        let read = column.read_unless(offset_bytes, to, &is_cancelled);
         read.map_err(|error| FetchError::new(error.to_string()))
     }
 }

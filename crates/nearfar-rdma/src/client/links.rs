@@ -1,9 +1,10 @@
 //! The connections of a client, which its threads take in turns.
 
+use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nearfar_memory::rdma::{Domain, Link, TransferLimits};
+use nearfar_memory::rdma::{Domain, Link, RdmaError, TransferLimits};
 use nearfar_memory::{MemorySystem, Placement, Region, RegionOptions, TierId};
 
 use super::control::Control;
@@ -13,6 +14,9 @@ use crate::protocol::Message;
 
 /// Bytes of the near buffer of a connection, which what is in no near buffer goes through.
 const STAGING_BYTES: usize = 256 << 10;
+
+/// What a transfer gets to end by itself when it is cancelled: a connection that is given up has to be made again.
+const CANCEL_GRACE: Duration = Duration::from_millis(50);
 
 struct Entries {
     idle: Vec<Link>,
@@ -65,23 +69,41 @@ impl Links {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a transfer over a connection that is free, or will be: other transfers end within their time.
+    /// Runs a transfer over a connection that is free, or will be: other transfers end within their time. Where the
+    /// caller has cancelled and the transfer does not end soon, the connection is given up, and the host is not.
     pub(super) fn run(
         &self,
         region: u64,
-        transfer: impl FnOnce(
-            &mut Link,
-            &TransferLimits<'_>,
-        ) -> Result<(), nearfar_memory::rdma::RdmaError>,
+        is_cancelled: &dyn Fn() -> bool,
+        transfer: impl FnOnce(&mut Link, &TransferLimits<'_>) -> Result<(), RdmaError>,
     ) -> Result<(), RemoteError> {
         self.state.check(Some(region))?;
         let mut taken = self.take()?;
         let link = taken.link.as_mut().expect("until it is returned");
+        let cancelled = Cell::new(None);
+        let is_late = || match cancelled.get() {
+            None => {
+                cancelled.set(is_cancelled().then(Instant::now));
+                false
+            }
+            Some(since) => since.elapsed() > CANCEL_GRACE,
+        };
+        let gave_up = Cell::new(false);
+        let is_lost = || {
+            let lost = self.state.lost();
+            gave_up.set(lost.is_none() && is_late());
+            lost.or_else(|| gave_up.get().then(String::new))
+        };
         let limits = TransferLimits {
             timeout: self.timeout,
-            is_lost: &|| self.state.lost(),
+            is_lost: &is_lost,
         };
-        transfer(link, &limits).map_err(|error| self.state.failed(Some(region), &error))
+        transfer(link, &limits).map_err(|error| match gave_up.get() {
+            true => RemoteError::Cancelled {
+                host: self.state.name().to_owned(),
+            },
+            false => self.state.failed(Some(region), &error),
+        })
     }
 
     fn take(&self) -> Result<Taken<'_>, RemoteError> {

@@ -1,6 +1,7 @@
 //! The client: a host's memory as a tier.
 
 mod buffer;
+mod check;
 mod control;
 mod fetch;
 mod host;
@@ -9,6 +10,7 @@ mod region;
 mod state;
 
 pub use self::buffer::RemoteBuffer;
+pub use self::check::HostCheck;
 pub use self::fetch::{NearRing, RemoteFetch};
 pub use self::host::{HostOptions, RemoteHost};
 pub use self::region::RemoteRegion;

@@ -91,9 +91,21 @@ impl RemoteRegion {
     /// # Errors
     /// [`RemoteError::OutOfRange`]; [`RemoteError::Lost`] when the host is, and then what is in `to` means nothing.
     pub fn read(&self, offset_bytes: u64, to: &mut [u8]) -> Result<(), RemoteError> {
+        self.read_unless(offset_bytes, to, &|| false)
+    }
+
+    /// As [`Self::read`], unless `is_cancelled`.
+    pub(super) fn read_unless(
+        &self,
+        offset_bytes: u64,
+        to: &mut [u8],
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), RemoteError> {
         let span = self.span(offset_bytes, to.len())?;
         let links = &self.inner.links;
-        links.run(self.number, |link, limits| link.read(span, to, limits))
+        links.run(self.number, is_cancelled, |link, limits| {
+            link.read(span, to, limits)
+        })
     }
 
     /// Writes all of `from` to the bytes from `offset_bytes` on. Returns when the host's memory has them.
@@ -103,7 +115,9 @@ impl RemoteRegion {
     pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), RemoteError> {
         let span = self.span(offset_bytes, from.len())?;
         let links = &self.inner.links;
-        links.run(self.number, |link, limits| link.write(span, from, limits))
+        links.run(self.number, &|| false, |link, limits| {
+            link.write(span, from, limits)
+        })
     }
 }
 

@@ -31,7 +31,7 @@ impl HostState {
     /// The host is lost. The first reason counts.
     pub(super) fn lose(&self, reason: String) {
         if self.reason.set(reason.clone()).is_ok() {
-            tracing::warn!(host = %self.name, %reason, "a host is lost");
+            tracing::info!(host = %self.name, %reason, "a host is lost");
         }
         // Release: whoever sees it finds the reason, see `lost`.
         self.is_lost.store(true, Ordering::Release);

@@ -4,6 +4,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use socket2::{SockRef, TcpKeepalive};
+
 use super::message::{Malformed, Message};
 use crate::secret::{Code, Secret};
 
@@ -14,6 +16,10 @@ const LENGTH_BYTES: usize = 4;
 const CODE_BYTES: usize = size_of::<Code>();
 /// Within which a peer takes what is sent to it.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// After so much silence the peer's kernel is asked whether it is there, and again so often.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// For how long a host that does not acknowledge counts as there, in the middle of a request too.
+const GONE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is wrong with a connection, or with what came over it.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +99,10 @@ impl Channel {
     pub(crate) fn new(stream: TcpStream, side: Side) -> Result<Self, ChannelError> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(SEND_TIMEOUT))?;
+        let socket = SockRef::from(&stream);
+        let probes = TcpKeepalive::new().with_time(PROBE_INTERVAL);
+        socket.set_tcp_keepalive(&probes.with_interval(PROBE_INTERVAL))?;
+        socket.set_tcp_user_timeout(Some(GONE_TIMEOUT))?;
         Ok(Self {
             stream,
             side,
@@ -184,8 +194,9 @@ impl Channel {
 }
 
 fn is_no_answer(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
+    // A peer that is gone is `TimedOut`, a wait that ended `WouldBlock`.
+    use io::ErrorKind::{Interrupted, WouldBlock};
+    matches!(error.kind(), Interrupted | WouldBlock)
 }
 
 #[cfg(test)]

@@ -69,6 +69,8 @@ pub enum End {
     Stopping,
     /// The client sent what no client sends.
     Misunderstood,
+    /// There are as many clients as the server takes.
+    Full,
 }
 
 impl fmt::Display for End {
@@ -77,6 +79,7 @@ impl fmt::Display for End {
             Self::LeaseExpired => "the lease was not renewed in time",
             Self::Stopping => "the server is stopping",
             Self::Misunderstood => "the server did not understand this client",
+            Self::Full => "the server has as many clients as it takes",
         })
     }
 }
@@ -253,6 +256,7 @@ impl Message {
                 End::LeaseExpired => 1,
                 End::Stopping => 2,
                 End::Misunderstood => 3,
+                End::Full => 4,
             }]),
         };
         to.0
@@ -321,6 +325,7 @@ impl Message {
                 1 => End::LeaseExpired,
                 2 => End::Stopping,
                 3 => End::Misunderstood,
+                4 => End::Full,
                 _ => return Err(Malformed::Number),
             }),
             kind => return Err(Malformed::Kind { kind }),
@@ -494,8 +499,14 @@ mod tests {
             Just(Message::Renewed),
             Just(Message::Bye),
             refusal().prop_map(Message::Refused),
-            (0..3_usize).prop_map(|end| {
-                Message::Ended([End::LeaseExpired, End::Stopping, End::Misunderstood][end])
+            (0..4_usize).prop_map(|end| {
+                let ends = [
+                    End::LeaseExpired,
+                    End::Stopping,
+                    End::Misunderstood,
+                    End::Full,
+                ];
+                Message::Ended(ends[end])
             }),
         ]
     }

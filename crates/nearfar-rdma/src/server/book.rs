@@ -10,9 +10,14 @@ pub struct ServerUsage {
     pub offered_bytes: u64,
     /// Bytes that clients have, in whole pages.
     pub used_bytes: u64,
-    /// Connections of clients, those included that have not said who they are.
+    /// Clients that have proven that they know the secret.
     pub clients: usize,
+    /// Connections whose peers have not.
+    pub strangers: usize,
 }
+
+/// The most connections whose peers have not proven anything, so that they take no client's place.
+const STRANGERS_MAX: usize = 64;
 
 #[derive(Debug)]
 struct Entries {
@@ -35,12 +40,17 @@ pub(super) struct Share {
 #[derive(Debug)]
 pub(super) struct Seat(Book);
 
+/// The place of a connection whose peer has not proven anything yet.
+#[derive(Debug)]
+pub(super) struct Door(Book);
+
 impl Book {
     pub(super) fn new(offered_bytes: u64, clients_max: usize) -> Self {
         let usage = ServerUsage {
             offered_bytes,
             used_bytes: 0,
             clients: 0,
+            strangers: 0,
         };
         Self(Arc::new(Mutex::new(Entries { usage, clients_max })))
     }
@@ -51,6 +61,14 @@ impl Book {
 
     pub(super) fn usage(&self) -> ServerUsage {
         self.entries().usage
+    }
+
+    /// A place for one more stranger.
+    pub(super) fn door(&self) -> Option<Door> {
+        let mut entries = self.entries();
+        let is_free = entries.usage.strangers < STRANGERS_MAX;
+        entries.usage.strangers += usize::from(is_free);
+        is_free.then(|| Door(self.clone()))
     }
 
     /// A place for one more client.
@@ -77,6 +95,12 @@ impl Book {
 impl Drop for Share {
     fn drop(&mut self) {
         self.book.entries().usage.used_bytes -= self.bytes;
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.0.entries().usage.strangers -= 1;
     }
 }
 
@@ -112,5 +136,9 @@ mod tests {
         drop(seats);
         assert!(book.seat().is_some());
         assert_eq!(book.usage().clients, 0);
+        let doors: Vec<Door> = (0..STRANGERS_MAX).map(|_| book.door().unwrap()).collect();
+        assert!(book.door().is_none() && book.seat().is_some());
+        drop(doors);
+        assert_eq!(book.usage().strangers, 0);
     }
 }

@@ -181,20 +181,17 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
     }
 }
 
-/// A session's thread, unless there are too many clients.
+/// A session's thread, unless too many others have not said who they are.
 fn begin(shared: &Arc<Shared>, stream: TcpStream, client: SocketAddr) -> Option<JoinHandle<()>> {
-    let Some(seat) = shared.book.seat() else {
-        tracing::warn!(%client, "too many clients");
+    let Some(door) = shared.book.door() else {
+        tracing::warn!(%client, "too many connections of nobody");
         return None;
     };
     let shared = Arc::clone(shared);
     let builder = thread::Builder::new().name("nearfar-rdma-client".to_owned());
-    let session = builder.spawn(move || {
-        match serve_client(&shared, stream) {
-            Ok(end) => tracing::info!(%client, ?end, "a client has left"),
-            Err(error) => tracing::warn!(%client, %error, "a client was given up"),
-        }
-        drop(seat);
+    let session = builder.spawn(move || match serve_client(&shared, stream, door) {
+        Ok(end) => tracing::info!(%client, ?end, "a client has left"),
+        Err(error) => tracing::warn!(%client, %error, "a client was given up"),
     });
     session
         .inspect_err(|error| tracing::warn!(%client, %error, "no thread for a client"))

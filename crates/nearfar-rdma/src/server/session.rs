@@ -9,7 +9,7 @@ use nearfar_memory::rdma::{DeviceChoice, Domain, Endpoint, OfferedMemory, Served
 use nearfar_memory::{Region, RegionOptions};
 
 use super::Shared;
-use super::book::Share;
+use super::book::{Door, Share};
 use crate::protocol::{Channel, ChannelError, End, Message, Refusal, Side, Terms, answer};
 
 /// How often a session that hears nothing looks whether it is to end.
@@ -30,7 +30,11 @@ pub(super) enum Left {
 
 /// Serves a client until it leaves, does not renew its lease, or the server stops. Then its connections end, and only
 /// after that its memory is given back.
-pub(super) fn serve_client(shared: &Shared, stream: TcpStream) -> Result<Left, ChannelError> {
+pub(super) fn serve_client(
+    shared: &Shared,
+    stream: TcpStream,
+    door: Door,
+) -> Result<Left, ChannelError> {
     stream.set_nonblocking(false)?;
     let local = stream.local_addr()?.ip();
     let mut channel = Channel::new(stream, Side::Server)?;
@@ -41,6 +45,11 @@ pub(super) fn serve_client(shared: &Shared, stream: TcpStream) -> Result<Left, C
     if answer(&mut channel, &shared.secret, terms)?.is_none() {
         return Ok(Left::Refused);
     }
+    let Some(_seat) = shared.book.seat() else {
+        channel.send(&Message::Ended(End::Full))?;
+        return Ok(Left::Ended(End::Full));
+    };
+    drop(door);
     let mut holdings = Holdings {
         shared,
         choice: DeviceChoice {

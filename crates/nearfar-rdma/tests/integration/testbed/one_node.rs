@@ -1,5 +1,7 @@
 //! One machine whose device is its own peer.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use nearfar_memory::rdma::RdmaError;
@@ -26,6 +28,9 @@ fn operators_over_remote_columns_give_the_same_answers() {
     let options = HostOptions::default();
     let host = RemoteHost::connect(&system, tier, server.address(), &secret(), options).unwrap();
     operators(&host);
+    let checked = host.check(MIB as usize + 2).unwrap();
+    assert_eq!(checked.verified_bytes, MIB + 4);
+    assert_eq!(checked.charged_bytes, MIB + 4096);
     assert_eq!(system.usage(tier).used_bytes(), 0, "all is given back");
     assert!(system.usage(tier).peak_bytes > MIB, "and was counted");
 
@@ -120,6 +125,45 @@ fn leases_end_and_memory_comes_back() {
     let mut found = [0; 4];
     kept.read(5, &mut found).unwrap();
     assert_eq!(&found, b"here", "the other client has lost nothing");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn hostile_peers_harm_nobody_else() {
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let host = connect(server.address(), HostOptions::default()).unwrap();
+    let region = host.allocate(MIB).unwrap();
+    region.write(0, b"mine").unwrap();
+    let hello = [&[41, 0, 0, 0, 1][..], b"nfrdma", &[1, 0], &[9; 32]].concat();
+    let spoken: [&[u8]; 6] = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0; 64],
+        &[0xFF; 4096],
+        &hello,
+        &[&hello[..], &[33, 0, 0, 0, 3], &[7; 32]].concat(),
+    ];
+    let peers: Vec<TcpStream> = spoken
+        .iter()
+        .cycle()
+        .take(60)
+        .map(|bytes| {
+            let mut peer = TcpStream::connect(server.address()).unwrap();
+            peer.write_all(bytes).unwrap();
+            peer
+        })
+        .collect();
+    let mut found = [0; 4];
+    region.read(0, &mut found).unwrap();
+    assert_eq!(&found, b"mine");
+    let usage = server.usage();
+    assert_eq!((usage.clients, usage.used_bytes), (1, MIB));
+    until("the end of all of them", || server.usage().strangers == 0);
+    drop(peers);
+    drop(connect(server.address(), HostOptions::default()).unwrap());
+    region.read(0, &mut found).unwrap();
+    assert_eq!(&found, b"mine");
 }
 
 #[test]

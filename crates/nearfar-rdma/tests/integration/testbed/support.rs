@@ -123,36 +123,32 @@ enum Found {
     Rows(usize),
 }
 
-/// Aggregate and filter over a column of another host, in near buffers that its device writes to, or in others.
+/// Aggregate and filter over a column of another host, whose values are `values`, in near buffers that its device writes
+/// to, or in others: the same as near, unless the host is lost.
 pub fn grouped(
     host: &RemoteHost,
-    column: &RemoteBuffer,
+    (column, values): (&RemoteBuffer, &[i32]),
     chunk_bytes: usize,
     is_registered: bool,
+    cancel: &CopyCancel,
 ) -> Result<(), CopyError> {
     let columns = [column];
-    let fetch = |_| RemoteFetch::new(&columns);
-    let (options, cancel) = (options(chunk_bytes), CopyCancel::default());
+    let fetch = |_| RemoteFetch::new(&columns, cancel);
+    let options = options(chunk_bytes);
     let len = column.len();
     let found = match is_registered {
         true => {
             let ring = NearRing::new(host, 4, chunk_bytes).unwrap().into_buffers();
-            streamed_from(len, ring, options, &cancel, fetch, pipelines())?
+            streamed_from(len, ring, options, cancel, fetch, pipelines())?
         }
         false => {
             let ring = vec![vec![0; chunk_bytes]; 4];
-            streamed_from(len, ring, options, &cancel, fetch, pipelines())?
+            streamed_from(len, ring, options, cancel, fetch, pipelines())?
         }
     };
     let found: Vec<Found> = found.into_iter().collect::<Result<_, _>>()?;
-    let mut near = vec![0; len];
-    column.read(0, &mut near).unwrap();
-    let mut aligned = vec![0_i32; len / 4];
-    for (value, bytes) in aligned.iter_mut().zip(near.chunks_exact(4)) {
-        *value = i32::from_ne_bytes(bytes.try_into().unwrap());
-    }
-    let summary = Aggregate::new().summary(&aligned, &Native);
-    let expected = [Found::Summary(summary), Found::Rows(filtered(&aligned))];
+    let summary = Aggregate::new().summary(values, &Native);
+    let expected = [Found::Summary(summary), Found::Rows(filtered(values))];
     assert_eq!(found, expected, "{chunk_bytes}");
     Ok(())
 }
@@ -208,7 +204,7 @@ pub fn joins(host: &RemoteHost) {
         .collect();
     let to = near.iter_mut().map(AsMut::as_mut).collect();
     let (options, cancel) = (options(64 << 10), CopyCancel::default());
-    let fetch = |_| RemoteFetch::new(&columns);
+    let fetch = |_| RemoteFetch::new(&columns, &cancel);
     staged_from(to, options, &cancel, fetch, |staged| {
         let fetched = |part| signed_words(staged.wait(part).unwrap()).unwrap();
         for (index, build) in builds.iter().enumerate() {
@@ -223,9 +219,11 @@ pub fn joins(host: &RemoteHost) {
 /// All operators over columns of this host.
 pub fn operators(host: &RemoteHost) {
     for (rows, chunk_bytes) in [(300_007, 64 << 10), (5000, 192), (0, 4096), (1, 64)] {
-        let column = RemoteBuffer::put(host, &bytes(&column(rows as u64, rows, 100))).unwrap();
+        let values = column(rows as u64, rows, 100);
+        let remote = RemoteBuffer::put(host, &bytes(&values)).unwrap();
         for is_registered in [true, false] {
-            grouped(host, &column, chunk_bytes, is_registered).unwrap();
+            let never = CopyCancel::default();
+            grouped(host, (&remote, &values), chunk_bytes, is_registered, &never).unwrap();
         }
     }
     joins(host);
