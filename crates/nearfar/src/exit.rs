@@ -26,9 +26,11 @@ use nearfar_measure::operators::native::ReadColumnError;
 use nearfar_measure::probe::ProbeError;
 use nearfar_measure::reproduce::{PointsError, ReproduceError};
 use nearfar_measure::results::{ReadError, WriteError};
+use nearfar_memory::rdma::RdmaError;
 use nearfar_memory::{HeapError, PlaceError, RegionError, SystemError};
 use nearfar_model::ParameterError;
 use nearfar_plan::{CostError, PricesError};
+use nearfar_rdma::{RemoteError, SecretError, ServeError};
 use nearfar_regulate::error::RegulateError;
 use nearfar_server::{ServerError, UserError};
 use nearfar_sql::error::{EngineError, is_disk_full};
@@ -210,6 +212,37 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
         .or_else(|| is(error.is::<ReadError>(), Exit::Input))
         .or_else(|| error.downcast_ref::<ServerError>().and_then(of_server))
         .or_else(|| error.downcast_ref::<UserError>().map(of_users))
+        .or_else(|| of_remote_memory(error))
+}
+
+/// The codes of memory of other hosts.
+fn of_remote_memory(error: &(dyn Error + 'static)) -> Option<Exit> {
+    let of_rdma = |error: &RdmaError| match error {
+        RdmaError::OverBudget { .. } | RdmaError::Register { .. } => Exit::Memory,
+        _ => Exit::Unavailable,
+    };
+    if error.is::<SecretError>() {
+        return Some(Exit::Input);
+    }
+    if let Some(error) = error.downcast_ref::<RdmaError>() {
+        return Some(of_rdma(error));
+    }
+    if let Some(error) = error.downcast_ref::<ServeError>() {
+        return match error {
+            ServeError::Bind { .. } => Some(Exit::Unavailable),
+            ServeError::Lease { .. } => Some(Exit::Usage),
+            ServeError::Rdma(error) => Some(of_rdma(error)),
+            _ => None,
+        };
+    }
+    match error.downcast_ref::<RemoteError>()? {
+        RemoteError::Unreachable { .. } | RemoteError::Lost { .. } => Some(Exit::Unavailable),
+        RemoteError::Refused { .. } => Some(Exit::Memory),
+        RemoteError::WrongSecret { .. } | RemoteError::Impostor { .. } => Some(Exit::Input),
+        RemoteError::Damaged { .. } => Some(Exit::WrongResult),
+        RemoteError::Rdma { source, .. } => Some(of_rdma(source)),
+        _ => None,
+    }
 }
 
 /// The codes of benchmarks.

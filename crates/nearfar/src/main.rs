@@ -69,6 +69,7 @@ fn run(command: &Command) -> anyhow::Result<()> {
         Command::Reproduce(args) => command::reproduce::run(args),
         Command::Calibrate(args) => command::calibrate::run(args),
         Command::Plan(args) => command::plan::run(args),
+        Command::Memory(args) => command::memory::run(args),
     }
 }
 

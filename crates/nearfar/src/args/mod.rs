@@ -9,6 +9,7 @@ mod inference;
 mod interference;
 mod machine;
 mod measure;
+mod memory;
 mod pagerank;
 mod plan;
 mod pool;
@@ -41,6 +42,7 @@ pub use self::inference::InferenceArgs;
 pub use self::interference::{ApplicationArgs, InterferenceArgs, StorageArgs};
 pub use self::machine::MachineArgs;
 pub use self::measure::{MeasureAction, MeasureArgs, MeasureRunArgs};
+pub use self::memory::{MemoryAction, MemoryArgs, MemoryCheckArgs, MemoryServeArgs};
 pub use self::pagerank::PagerankArgs;
 pub use self::plan::{PlanAction, PlanArgs, PlanCostArgs};
 pub use self::pool::PoolArgs;
@@ -95,6 +97,7 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     Calibrate(CalibrateArgs),
     Plan(PlanArgs),
+    Memory(MemoryArgs),
 }
 
 /// How a command that prints figures prints them.

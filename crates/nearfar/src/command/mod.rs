@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod calibrate;
 pub mod measure;
+pub mod memory;
 pub mod plan;
 pub mod profiles;
 pub mod regulate;

@@ -12,7 +12,7 @@ mod modules;
 mod words;
 
 /// Each crate with the crates of this workspace that it may depend on.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("xtask", &[]),
     ("nearfar-topology", &[]),
     ("nearfar-plan", &[]),
@@ -41,6 +41,15 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "nearfar-model",
             "nearfar-index",
             "nearfar-measure",
+        ],
+    ),
+    (
+        "nearfar-rdma",
+        &[
+            "nearfar-topology",
+            "nearfar-memory",
+            "nearfar-model",
+            "nearfar-kernels",
         ],
     ),
     ("nearfar-regulate", &["nearfar-topology", "nearfar-model"]),
@@ -135,6 +144,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
             "nearfar-bench",
             "nearfar-index",
             "nearfar-index-bench",
+            "nearfar-rdma",
             "nearfar-regulate",
             "nearfar-server",
             "nearfar-cluster",

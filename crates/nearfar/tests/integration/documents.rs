@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::support::{run, workspace};
 
-const COMMANDS: [&[&str]; 33] = [
+const COMMANDS: [&[&str]; 35] = [
     &["tiers"],
     &["profiles"],
     &["sql"],
@@ -39,6 +39,8 @@ const COMMANDS: [&[&str]; 33] = [
     &["reproduce"],
     &["plan", "cost"],
     &["calibrate"],
+    &["memory", "serve"],
+    &["memory", "check"],
 ];
 
 fn document(name: &str) -> String {

@@ -2,3 +2,4 @@
 //! name (`cargo xtask testbed NAME`).
 
 mod far_node;
+mod one_node;
