@@ -2,43 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use nearfar_memory::RegionError;
 use nearfar_memory::rdma::RdmaError;
 
-use crate::protocol::{ChannelError, Refusal};
-use crate::secret::SECRET_BYTES_MIN;
-
-/// What is wrong with a secret.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SecretError {
-    /// Its file cannot be read.
-    #[error("the secret {} cannot be read", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// Everybody may read its file.
-    #[error("everybody can read the secret {}: chmod it to 600", path.display())]
-    OpenToAll {
-        /// The file.
-        path: PathBuf,
-    },
-    /// It can be guessed.
-    #[error("a secret of {bytes} bytes can be guessed: give {SECRET_BYTES_MIN} at least")]
-    Short {
-        /// Its bytes.
-        bytes: usize,
-    },
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
-    Random,
-}
+use crate::protocol::{ChannelError, IntroductionError, Refusal};
+use crate::secret::SecretError;
 
 /// What goes wrong with memory of another host. Texts name the host and, where there is one, the region.
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +123,20 @@ pub enum RemoteError {
         #[source]
         source: ChannelError,
     },
+}
+
+impl RemoteError {
+    /// Why `host` and this client do not trust each other.
+    pub(crate) fn of_introduction(host: &str, error: IntroductionError) -> Self {
+        let host = host.to_owned();
+        match error {
+            IntroductionError::WrongSecret => Self::WrongSecret { host },
+            IntroductionError::Impostor => Self::Impostor { host },
+            IntroductionError::Version { theirs, ours } => Self::Version { host, theirs, ours },
+            IntroductionError::Channel(source) => Self::Channel { host, source },
+            IntroductionError::Secret(error) => Self::Secret(error),
+        }
+    }
 }
 
 fn named(region: Option<u64>) -> String {

@@ -26,8 +26,8 @@ mod server;
 pub use client::{
     HostCheck, HostOptions, NearRing, RemoteBuffer, RemoteFetch, RemoteHost, RemoteRegion,
 };
-pub use error::{RemoteError, SecretError, ServeError};
-pub use secret::Secret;
+pub use error::{RemoteError, ServeError};
+pub use secret::{Secret, SecretError};
 pub use server::{Server, ServerOptions, ServerUsage};
 
 /// The port that servers listen on by default.

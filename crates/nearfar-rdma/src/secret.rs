@@ -2,21 +2,50 @@
 
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use crate::error::SecretError;
-
 /// The fewest bytes of a secret: what is sent lets whoever hears it try short ones.
-pub(crate) const SECRET_BYTES_MIN: usize = 16;
+const SECRET_BYTES_MIN: usize = 16;
 
 /// Random bytes that are used once.
 pub(crate) type Nonce = [u8; 32];
 /// An authentication code.
 pub(crate) type Code = [u8; 32];
+
+/// What is wrong with a secret.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// Its file cannot be read.
+    #[error("the secret {} cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Everybody may read its file.
+    #[error("everybody can read the secret {}: chmod it to 600", path.display())]
+    OpenToAll {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It can be guessed.
+    #[error("a secret of {bytes} bytes can be guessed: give {SECRET_BYTES_MIN} at least")]
+    Short {
+        /// Its bytes.
+        bytes: usize,
+    },
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    Random,
+}
 
 /// The secret that a server and its clients share. It is never sent.
 #[derive(Clone)]

@@ -95,7 +95,8 @@ impl RemoteHost {
             source,
         };
         let mut channel = Channel::new(stream, Side::Client).map_err(failed)?;
-        let terms = introduce(&mut channel, secret, state.name())?;
+        let terms = introduce(&mut channel, secret);
+        let terms = terms.map_err(|error| RemoteError::of_introduction(state.name(), error))?;
         let choice = DeviceChoice {
             name: options.device,
             local: Some(local),

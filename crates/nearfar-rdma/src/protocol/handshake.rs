@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::channel::{Channel, ChannelError};
 use super::message::{Message, Refusal, VERSION};
-use crate::error::RemoteError;
-use crate::secret::{Nonce, Secret, nonce};
+use crate::secret::{Nonce, Secret, SecretError, nonce};
 
 /// Within which each message of the introduction must come.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,39 +73,44 @@ pub(crate) fn answer(
     Ok(Some(()))
 }
 
+/// Why a client does not get to know a server's terms.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum IntroductionError {
+    #[error("the server refuses this secret")]
+    WrongSecret,
+    #[error("the server does not know the secret")]
+    Impostor,
+    #[error("the server speaks version {theirs} of the protocol, this program version {ours}")]
+    Version { theirs: u16, ours: u16 },
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+}
+
 /// The client's part: the server's terms.
 ///
 /// # Errors
-/// [`RemoteError`], with the host's name.
+/// [`IntroductionError`].
 pub(crate) fn introduce(
     channel: &mut Channel,
     secret: &Secret,
-    host: &str,
-) -> Result<Terms, RemoteError> {
-    let failed = |source| RemoteError::Channel {
-        host: host.to_owned(),
-        source,
-    };
+) -> Result<Terms, IntroductionError> {
     let c = nonce()?;
-    let hello = Message::Hello {
+    channel.send(&Message::Hello {
         version: VERSION,
         nonce: c,
-    };
-    channel.send(&hello).map_err(failed)?;
-    let theirs = channel.expect(STEP_TIMEOUT).map_err(failed)?;
-    let Message::Challenge { version, nonce: s } = theirs else {
-        return Err(failed(ChannelError::Unexpected));
+    })?;
+    let Message::Challenge { version, nonce: s } = channel.expect(STEP_TIMEOUT)? else {
+        return Err(ChannelError::Unexpected.into());
     };
     if version != VERSION {
-        return Err(RemoteError::Version {
-            host: host.to_owned(),
-            theirs: version,
-            ours: VERSION,
-        });
+        let (theirs, ours) = (version, VERSION);
+        return Err(IntroductionError::Version { theirs, ours });
     }
     let code = secret.sign(&[CLIENT, &c, &s]);
-    channel.send(&Message::Proof { code }).map_err(failed)?;
-    match channel.expect(STEP_TIMEOUT).map_err(failed)? {
+    channel.send(&Message::Proof { code })?;
+    match channel.expect(STEP_TIMEOUT)? {
         Message::Welcome {
             code,
             lease_ms,
@@ -114,8 +118,7 @@ pub(crate) fn introduce(
         } => {
             let (lease, offered) = (lease_ms.to_le_bytes(), offered_bytes.to_le_bytes());
             if !secret.is_signed(&welcome(&c, &s, &lease, &offered), &code) {
-                let host = host.to_owned();
-                return Err(RemoteError::Impostor { host });
+                return Err(IntroductionError::Impostor);
             }
             channel.protect(secret.session(&c, &s));
             Ok(Terms {
@@ -123,11 +126,8 @@ pub(crate) fn introduce(
                 offered_bytes,
             })
         }
-        Message::Refused(Refusal::WrongSecret) => {
-            let host = host.to_owned();
-            Err(RemoteError::WrongSecret { host })
-        }
-        _ => Err(failed(ChannelError::Unexpected)),
+        Message::Refused(Refusal::WrongSecret) => Err(IntroductionError::WrongSecret),
+        _ => Err(ChannelError::Unexpected.into()),
     }
 }
 
@@ -145,13 +145,16 @@ mod tests {
         Secret::new(&[byte; 20]).unwrap()
     }
 
-    type Both = (Result<Terms, RemoteError>, Result<Option<()>, ChannelError>);
+    type Both = (
+        Result<Terms, IntroductionError>,
+        Result<Option<()>, ChannelError>,
+    );
 
     fn introduced(client: &Secret, server: &Secret) -> Both {
         let (mut ours, mut theirs) = ends();
         std::thread::scope(|scope| {
             let answered = scope.spawn(|| answer(&mut theirs, server, TERMS));
-            let terms = introduce(&mut ours, client, "b");
+            let terms = introduce(&mut ours, client);
             (terms, answered.join().unwrap())
         })
     }
@@ -166,7 +169,8 @@ mod tests {
     #[test]
     fn a_wrong_secret_is_refused_and_named() {
         let (terms, answered) = introduced(&secret(1), &secret(2));
-        assert_eq!(terms.unwrap_err().to_string(), "host b refuses this secret");
+        let error = terms.unwrap_err();
+        assert!(matches!(error, IntroductionError::WrongSecret), "{error}");
         assert!(answered.unwrap().is_none());
     }
 
@@ -186,8 +190,8 @@ mod tests {
                 };
                 theirs.send(&welcome).unwrap();
             });
-            let error = introduce(&mut ours, &secret(1), "b").unwrap_err();
-            assert!(matches!(error, RemoteError::Impostor { .. }), "{error}");
+            let error = introduce(&mut ours, &secret(1)).unwrap_err();
+            assert!(matches!(error, IntroductionError::Impostor), "{error}");
         });
     }
 
@@ -200,10 +204,10 @@ mod tests {
                 let (version, nonce) = (9, [3; 32]);
                 theirs.send(&Message::Challenge { version, nonce }).unwrap();
             });
-            let error = introduce(&mut ours, &secret(1), "b").unwrap_err();
+            let error = introduce(&mut ours, &secret(1)).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "host b speaks version 9 of the protocol, this program version 1"
+                "the server speaks version 9 of the protocol, this program version 1"
             );
         });
         let (mut ours, mut theirs) = ends();
