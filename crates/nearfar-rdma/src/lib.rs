@@ -8,6 +8,23 @@
 //! - [`RemoteFetch`] is how the copiers of [`nearfar_kernels::copy`] read such columns into near memory, while operators
 //!   work on what is there already.
 //!
+//! ```no_run
+//! use nearfar_memory::{Budgets, MemorySystem, TierKind, TierSpec};
+//! use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteHost, Secret};
+//!
+//! let near = TierSpec::new("near", TierKind::LocalDram, [0], 8 << 30);
+//! let remote = TierSpec::rdma("remote", "10.0.0.1:7475", 64 << 30);
+//! let system = MemorySystem::from_specs(vec![near, remote], &Budgets::new())?;
+//! let (tier, address) = (system.tier("remote")?, "10.0.0.1:7475".parse()?);
+//! let secret = Secret::read("secret".as_ref())?;
+//! let host = RemoteHost::connect(&system, tier, address, &secret, HostOptions::default())?;
+//! let column = RemoteBuffer::put(&host, &[7; 100_000])?;
+//! let mut found = [0; 100];
+//! column.read(5000, &mut found)?;
+//! assert_eq!(found, [7; 100]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Hosts agree over a TCP connection, in small messages of one version ([`protocol`] has them) that are authenticated
 //! in both directions; bytes of regions go over reliable connections of the device and are not encrypted. A host that
 //! is gone makes those fail who need it, by its name, and nobody else: calls wait for [`HostOptions::timeout`] at most.
