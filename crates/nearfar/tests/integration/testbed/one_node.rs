@@ -34,19 +34,18 @@ fn secret(folder: &Path, name: &str) -> String {
     file.to_str().expect("UTF-8").to_owned()
 }
 
-/// A server of 8 MiB and its address.
-fn serve(secret: &str) -> (Child, String) {
+/// A server of so many bytes and its address.
+fn serve(secret: &str, bytes: u64) -> (Child, String) {
     let mut command = program();
-    command.args(["memory", "serve", "--size", "8MiB", "--lease", "2"]);
+    let size = bytes.to_string();
+    command.args(["memory", "serve", "--size", &size, "--lease", "2"]);
     command.args(["--listen", "10.0.0.1:0", "--secret-file", secret]);
     let mut server = command.stderr(Stdio::piped()).spawn().expect("started");
     let stderr = server.stderr.take().expect("a pipe");
     let mut line = String::new();
     BufReader::new(stderr).read_line(&mut line).expect("a line");
-    assert!(
-        line.starts_with("offering 8388608 bytes at 10.0.0.1:"),
-        "{line}"
-    );
+    let told = format!("offering {size} bytes at 10.0.0.1:");
+    assert!(line.starts_with(&told), "{line}");
     assert!(line.trim_end().ends_with("over rxe0"), "{line}");
     let address = line.split_whitespace().nth(4).expect("an address");
     (server, address.to_owned())
@@ -67,7 +66,7 @@ fn memory_is_served_tried_and_taken_back() {
         secret(folder.path(), "right"),
         secret(folder.path(), "wrong"),
     );
-    let (mut server, address) = serve(&right);
+    let (mut server, address) = serve(&right, 8 << 20);
     let check = |more: &[&str]| {
         let check = ["memory", "check", &address, "--secret-file"];
         run([&check[..], more].concat())
@@ -105,35 +104,49 @@ fn a_server_that_is_killed_is_told_by_its_name() {
     soft_roce();
     let folder = temp();
     let secret = secret(folder.path(), "right");
-    let (mut server, address) = serve(&secret);
-    let started = Instant::now();
-    let check = [
-        "memory",
-        "check",
-        &address,
-        "--size",
-        "8MiB",
-        "--secret-file",
-        &secret,
-    ];
+    let (mut server, address) = serve(&secret, 64 << 20);
+    let check = ["memory", "check", &address, "--size", "32MiB"];
     let mut command = program();
-    let checking = command
-        .args(check)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(check).args(["--secret-file", &secret]);
+    let checking = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let checking = checking.spawn().expect("started");
-    // It has the memory, or is about to: killed in whatever it does.
-    std::thread::sleep(Duration::from_millis(600));
+    until_connected(&address);
+    std::thread::sleep(Duration::from_millis(500));
     server.kill().expect("killed");
+    let killed = Instant::now();
     server.wait().expect("ended");
     let ended = checking.wait_with_output().expect("ended");
     let told = String::from_utf8_lossy(&ended.stderr);
-    if ended.status.code() != Some(0) {
-        assert_eq!(ended.status.code(), Some(9), "{told}");
+    assert_eq!(ended.status.code(), Some(9), "{told}");
+    let named = format!("error: host {address}");
+    assert!(
+        told.starts_with(&named) && told.contains("is lost"),
+        "{told}"
+    );
+    assert!(killed.elapsed() < Duration::from_secs(60), "a hang");
+}
+
+/// Waits until somebody is connected to this address (proc(5), `/proc/net/tcp`: 01 is established).
+fn until_connected(address: &str) {
+    let port: u16 = address
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.parse().ok())
+        .expect("a port");
+    let local = format!("0100000A:{port:04X}");
+    let started = Instant::now();
+    loop {
+        let table = fs::read_to_string("/proc/net/tcp").expect("read");
+        let mut rows = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        if rows.any(|row| row.len() > 3 && row[1] == local && row[3] == "01") {
+            return;
+        }
         assert!(
-            told.contains(&address) && !told.contains("panicked"),
-            "{told}"
+            started.elapsed() < Duration::from_secs(60),
+            "nobody connects"
         );
+        std::thread::sleep(Duration::from_millis(20));
     }
-    assert!(started.elapsed() < Duration::from_secs(30), "a hang");
 }
