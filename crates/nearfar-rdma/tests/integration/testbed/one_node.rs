@@ -129,6 +129,49 @@ fn leases_end_and_memory_comes_back() {
 
 #[test]
 #[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn threads_share_connections_and_regions() {
+    const THREADS: u64 = 6;
+    const PART: usize = 70_001;
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let few = HostOptions {
+        links: 2,
+        ..HostOptions::default()
+    };
+    let host = connect(server.address(), few).unwrap();
+    let region = host.allocate(THREADS * PART as u64).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (host, region) = (&host, &region);
+            scope.spawn(move || {
+                let begin = thread * PART as u64;
+                let mut registered = host.near_buffer(PART).unwrap();
+                for round in 0..5_u64 {
+                    let byte = |at: usize| (at as u64 * (thread + 3) + round) as u8;
+                    let sent: Vec<u8> = (0..PART).map(byte).collect();
+                    // From plain memory into a registered buffer, and the other way round.
+                    region.write(begin, &sent).unwrap();
+                    region.read(begin, registered.as_mut()).unwrap();
+                    assert_eq!(registered.as_ref(), sent, "{thread} {round}");
+                    registered.as_mut().reverse();
+                    region.write(begin, registered.as_ref()).unwrap();
+                    let mut found = vec![0; PART];
+                    region.read(begin, &mut found).unwrap();
+                    assert!(found.iter().rev().eq(&sent), "{thread} {round}");
+                }
+            });
+        }
+    });
+    // A region outlives the host's handle, and gives its memory back by itself.
+    drop(host);
+    region.write(0, b"still there").unwrap();
+    drop(region);
+    until("the client's end", || server.usage().clients == 0);
+    assert_eq!(server.usage().used_bytes, 0);
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
 fn hostile_peers_harm_nobody_else() {
     soft_roce();
     let server = server(LISTEN, LEASE);
