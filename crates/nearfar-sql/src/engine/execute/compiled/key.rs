@@ -7,6 +7,7 @@ use datafusion::common::{ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use nearfar_memory::TierBytes;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -118,15 +119,20 @@ impl Places {
             return Ok(Some(none.collect()));
         }
         let mut values: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns.len()];
+        // Nothing is emulated where statements are carried out so, and there is nobody to delay.
+        let mut counted = session.counts_accesses().then_some(TierBytes::ZERO);
         for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
             let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
             let rows = RowSet::Positions(&rows);
             for (column, values) in columns.iter().zip(&mut values) {
-                match self.column(session, (of_part[0].0, rows), *column)? {
+                match self.column((of_part[0].0, rows), *column, counted.as_mut())? {
                     Some(some) => values.push(some),
                     None => return Ok(None),
                 }
             }
+        }
+        if let Some(read) = counted {
+            session.traffic().read(Task::Point, &read);
         }
         let values = values.into_iter().map(|mut parts| match parts.len() {
             1 => Ok(parts.swap_remove(0)),
@@ -138,11 +144,12 @@ impl Places {
         values.collect::<Result<_, EngineError>>().map(Some)
     }
 
+    /// The values of one column in rows of one part, which `counted` is told of.
     fn column(
         &self,
-        session: &Session,
         (part, rows): (usize, RowSet<'_>),
         column: usize,
+        counted: Option<&mut TierBytes>,
     ) -> Result<Option<ArrayRef>, EngineError> {
         let segment = &self.snapshot.parts()[part].segment;
         if let Some(written) = segment.written() {
@@ -152,11 +159,9 @@ impl Places {
         let Some(in_memory) = slot.in_memory() else {
             return Ok(None);
         };
-        // Nothing is emulated where statements are carried out so, and there is nobody to delay.
-        if session.counts_accesses() {
+        if let Some(counted) = counted {
             slot.record(rows);
-            let read = in_memory.bytes_read(rows);
-            session.traffic().read(Task::Point, &read);
+            *counted += in_memory.bytes_read(rows);
         }
         let data_type = self.snapshot.schema().field(column).data_type();
         Ok(Some(in_memory.read(rows, data_type)?))
