@@ -120,18 +120,21 @@ impl Places {
         }
         let mut values: Vec<Vec<ArrayRef>> = vec![Vec::new(); columns.len()];
         // Nothing is emulated where statements are carried out so, and there is nobody to delay.
-        let mut counted = session.counts_accesses().then_some(TierBytes::ZERO);
+        let is_counted = session.counts_accesses();
+        // To say which tiers values are on takes a lock of each column's region.
+        let is_limited = session.traffic().traffic().limit().is_some();
+        let mut read = is_limited.then_some(TierBytes::ZERO);
         for of_part in self.at.chunk_by(|one, next| one.0 == next.0) {
             let rows: Vec<u32> = of_part.iter().map(|(_, row)| *row as u32).collect();
             let rows = RowSet::Positions(&rows);
             for (column, values) in columns.iter().zip(&mut values) {
-                match self.column((of_part[0].0, rows), *column, counted.as_mut())? {
+                match self.column((of_part[0].0, rows), *column, (is_counted, read.as_mut()))? {
                     Some(some) => values.push(some),
                     None => return Ok(None),
                 }
             }
         }
-        if let Some(read) = counted {
+        if let Some(read) = read {
             session.traffic().read(Task::Point, &read);
         }
         let values = values.into_iter().map(|mut parts| match parts.len() {
@@ -144,12 +147,12 @@ impl Places {
         values.collect::<Result<_, EngineError>>().map(Some)
     }
 
-    /// The values of one column in rows of one part, which `counted` is told of.
+    /// The values of one column in rows of one part, which its slot counts if `is_counted`, and `read` their bytes.
     fn column(
         &self,
         (part, rows): (usize, RowSet<'_>),
         column: usize,
-        counted: Option<&mut TierBytes>,
+        (is_counted, read): (bool, Option<&mut TierBytes>),
     ) -> Result<Option<ArrayRef>, EngineError> {
         let segment = &self.snapshot.parts()[part].segment;
         if let Some(written) = segment.written() {
@@ -159,9 +162,11 @@ impl Places {
         let Some(in_memory) = slot.in_memory() else {
             return Ok(None);
         };
-        if let Some(counted) = counted {
+        if is_counted {
             slot.record(rows);
-            *counted += in_memory.bytes_read(rows);
+        }
+        if let Some(read) = read {
+            *read += in_memory.bytes_read(rows);
         }
         let data_type = self.snapshot.schema().field(column).data_type();
         Ok(Some(in_memory.read(rows, data_type)?))
