@@ -117,17 +117,21 @@ impl<C: Controller> FarLimit<C> {
             self.is_limited = false;
             return None;
         }
-        if began {
-            // In the midst of a period: what all of the speed is, the next one says.
-            return None;
-        }
         if !self.is_limited {
             let passed_s = ((now_ms - at_ms) * 1e-3).max(1e-3);
             let rates = &mut self.unlimited_bytes_per_s;
             rates.push_back(most_bytes as f64 / passed_s);
             rates.drain(..rates.len().saturating_sub(PERIODS));
         }
-        let granted = self.controller.decide(now_ms, seen.victim);
+        let victim = match most_bytes > 0 {
+            // In the midst of a period: what all of the speed is, the next one says.
+            true if began => f64::NAN,
+            true => seen.victim,
+            // What disturbs near memory meanwhile is something else, and who waits may have more.
+            false if seen.is_waited_for => 1.0,
+            false => f64::NAN,
+        };
+        let granted = self.controller.decide(now_ms, victim);
         self.is_limited = granted < 1.0;
         let rates = self.unlimited_bytes_per_s.iter().copied();
         let full_bytes_per_s = rates.fold(0.0, f64::max);
@@ -193,6 +197,15 @@ mod tests {
         let limits = regulated(&mut limit, 3..4, 50 * MIB, |_| 0.3);
         let limit = limits[0].expect("a limit");
         assert!(limit.abs_diff(600 * MIB) < MIB, "{limit}");
+    }
+
+    #[test]
+    fn a_burst_is_not_what_disturbs_later() {
+        let mut limit = FarLimit::new(TierAware::new(Goal::default()));
+        regulated(&mut limit, 0..2, 0, |_| 1.0);
+        regulated(&mut limit, 2..4, 50 * MIB, |_| 1.0);
+        let limits = regulated(&mut limit, 4..14, 0, |_| 0.3);
+        assert!(limits.iter().all(Option::is_none), "{limits:?}");
     }
 
     #[test]
