@@ -308,8 +308,8 @@ impl PendingCommit {
             }
             database.publish(log.durable());
         }
-        let adds_main = |change: &Box<Change>| !change.main.is_empty() || change.is_truncated;
-        if self.changes.values().any(adds_main) {
+        let adds_main = |change: &Change| !change.main.is_empty() || change.is_truncated;
+        if self.changes.values().map(Box::as_ref).any(adds_main) {
             database.main_changed();
         }
         for change in self.changes.values() {
