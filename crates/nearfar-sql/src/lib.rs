@@ -41,6 +41,7 @@ pub mod load;
 mod memory;
 mod optimize;
 mod plan_rule;
+pub mod remote;
 pub mod scan;
 pub mod scratch;
 mod settings;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use super::execute::{ClientRows, table_reference};
 use super::session::Session;
 use crate::error::EngineError;
+use crate::remote::{RemoteScan, RemoteTable};
 use crate::sql::{SqlError, Statement, StatementKind};
 use nearfar_table::transaction::CommitGate;
 
@@ -65,25 +66,49 @@ impl Session {
         batches: &[RecordBatch],
     ) -> Result<(), EngineError> {
         let partitions = partitions(batches, self.engine().threads());
-        let table = AttachedTable(MemTable::try_new(schema, partitions)?);
+        self.attach_provider(
+            name,
+            Arc::new(AttachedTable(MemTable::try_new(schema, partitions)?)),
+        )
+    }
+
+    /// Makes a table on another host known to this session under `name`, as [`Self::attach`] does with rows of the
+    /// program. A query that scans it fails by the host's name when the host is lost, and no other one does. What
+    /// is fetched of it is charged to the query.
+    ///
+    /// # Errors
+    /// The name of a temporary table.
+    pub fn attach_remote(&self, name: &str, table: Arc<RemoteTable>) -> Result<(), EngineError> {
+        let scan = RemoteScan::new(table, self.engine().threads());
+        self.attach_provider(name, Arc::new(scan))
+    }
+
+    fn attach_provider(
+        &self,
+        name: &str,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<(), EngineError> {
         if self.temporary().get(name).is_some() && !self.is_attached(name) {
             return Err(SqlError::TableExists {
                 table: name.to_owned(),
             }
             .into());
         }
-        self.temporary().replace(name.to_owned(), Arc::new(table));
+        self.temporary().replace(name.to_owned(), table);
         Ok(())
     }
 
-    /// Takes rows away that [`Self::attach`] made known; whether there were some of that name.
+    /// Takes rows away that [`Self::attach`] or [`Self::attach_remote`] made known; whether there were some of that name.
     pub fn detach(&self, name: &str) -> bool {
         self.is_attached(name) && self.temporary().remove(name).is_some()
     }
 
     fn is_attached(&self, name: &str) -> bool {
         let table = self.temporary().get(name);
-        table.is_some_and(|table| (table.as_ref() as &dyn Any).is::<AttachedTable>())
+        table.is_some_and(|table| {
+            let table = table.as_ref() as &dyn Any;
+            table.is::<AttachedTable>() || table.is::<RemoteScan>()
+        })
     }
 
     /// The names of tables in a statement that there are not: as they are written, and as they are looked

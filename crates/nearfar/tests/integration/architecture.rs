@@ -78,6 +78,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
             "nearfar-index",
             "nearfar-table",
             "nearfar-durable",
+            "nearfar-rdma",
         ],
     ),
     (
