@@ -350,6 +350,19 @@ wait",
         limit_seconds: 120,
         ci: true,
     },
+    Check {
+        topology: "rdma-hosts",
+        feature: "SQL over columns of another host",
+        work: Work::Failover {
+            package: PROGRAM,
+            tests: [
+                "the_program_serves_memory_until_its_host_is_killed",
+                "queries_scan_the_other_host_and_fail_by_its_name",
+            ],
+        },
+        limit_seconds: 180,
+        ci: true,
+    },
     tests(
         "odd-nodes",
         DISCOVERY,

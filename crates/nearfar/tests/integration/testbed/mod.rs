@@ -3,3 +3,4 @@
 
 mod far_node;
 mod one_node;
+mod rdma_hosts;
