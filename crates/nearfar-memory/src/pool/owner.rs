@@ -241,10 +241,10 @@ impl Owner {
     /// from a process that had the lock of the file gets the lock here, once that process has ended.
     ///
     /// # Errors
-    /// [`PoolError::Fenced`]: somebody has taken over.
+    /// As [`Self::check`].
     pub fn renew(&self) -> Result<(), PoolError> {
         let ownership = self.core.pool.ownership();
-        ownership.check(self.core.record.epoch)?;
+        ownership.check_owner(&self.core.record)?;
         ownership.beat()?;
         self.core.lock_file()?;
         *self
@@ -298,12 +298,13 @@ impl Owner {
     /// Whether this owner still is the owner; renews the lease where half of it is over.
     ///
     /// # Errors
-    /// [`PoolError::Fenced`].
+    /// [`PoolError::Fenced`]; [`PoolError::Owned`] by a host whose claim this one has not seen, and whose record took the
+    /// place of its own.
     pub fn check(&self) -> Result<(), PoolError> {
         if self.silent_for() > self.core.record.lease / 2 {
             return self.renew();
         }
-        self.core.pool.ownership().check(self.core.record.epoch)
+        self.core.pool.ownership().check_owner(&self.core.record)
     }
 }
 

@@ -250,6 +250,24 @@ impl Ownership<'_> {
         }
     }
 
+    /// Whether the last claim is that of `owner`, which has written its record. On memory without coherent caches another
+    /// host may have raised the claim word to the same number and written its record over this one, however late: it is the
+    /// owner then.
+    ///
+    /// # Errors
+    /// [`PoolError::Fenced`]; [`PoolError::Owned`] by that host.
+    pub(super) fn check_owner(&self, owner: &OwnerRecord) -> Result<(), PoolError> {
+        self.check(owner.epoch)?;
+        if !self.memory.is_shared_by_lines() {
+            return Ok(());
+        }
+        let found = self.record(owner.epoch);
+        match found.name == owner.name {
+            true => Ok(()),
+            false => Err(PoolError::Owned { record: found }),
+        }
+    }
+
     /// The last epoch whose owner gave the pool back.
     fn released(&self) -> u64 {
         self.memory.drop_cached(bytes_of(RELEASED_WORD, 1));
@@ -390,10 +408,7 @@ impl Ownership<'_> {
             .map_err(|source| super::attach::system_error(source, "claimed"))?;
         if self.memory.is_shared_by_lines() {
             std::thread::sleep(SETTLE);
-            let found = self.record(record.epoch);
-            if found.name != record.name {
-                return Err(PoolError::Owned { record: found });
-            }
+            self.check_owner(record)?;
         }
         self.beat()
     }
