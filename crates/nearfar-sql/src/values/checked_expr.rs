@@ -10,6 +10,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::arithmetic::Checked;
@@ -20,7 +21,7 @@ use super::arithmetic::Checked;
 /// Those of DataFusion, for an expression that was made wrong.
 pub fn without_calls(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     let replaced = expr.transform_up(|expr| {
-        let is_checked = operation_of(&expr).is_some();
+        let is_checked = Operation::of(&expr).is_some();
         Ok(match is_checked {
             true => Transformed::yes(Arc::new(CheckedExpr { call: expr }) as _),
             false => Transformed::no(expr),
@@ -29,20 +30,35 @@ pub fn without_calls(expr: Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr
     Ok(replaced?.data)
 }
 
-/// The operator that `expr` calls, and what it calls it with.
-fn operation_of(
-    expr: &Arc<dyn PhysicalExpr>,
-) -> Option<(&Checked, &Arc<dyn PhysicalExpr>, &Arc<dyn PhysicalExpr>)> {
-    let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
-    let checked = call.fun().inner().downcast_ref::<Checked>()?;
-    match call.args() {
-        [left, right] => Some((checked, left, right)),
-        _ => None,
+/// The operator that an expression calls, and what it calls it with.
+struct Operation<'a> {
+    checked: &'a Checked,
+    left: &'a dyn PhysicalExpr,
+    right: &'a dyn PhysicalExpr,
+}
+
+impl<'a> Operation<'a> {
+    fn of(expr: &'a Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>()?;
+        let checked = call.fun().inner().downcast_ref::<Checked>()?;
+        match call.args() {
+            [left, right] => Some(Self {
+                checked,
+                left: left.as_ref(),
+                right: right.as_ref(),
+            }),
+            _ => None,
+        }
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let (left, right) = (self.left.evaluate(batch)?, self.right.evaluate(batch)?);
+        self.checked.compute(&left, &right)
     }
 }
 
 /// An operation on the values of two expressions of one type.
-#[derive(Debug, Eq, Hash)]
+#[derive(Debug, Eq)]
 struct CheckedExpr {
     /// The call that it stands for.
     call: Arc<dyn PhysicalExpr>,
@@ -51,6 +67,12 @@ struct CheckedExpr {
 impl PartialEq for CheckedExpr {
     fn eq(&self, other: &Self) -> bool {
         self.call.eq(&other.call)
+    }
+}
+
+impl Hash for CheckedExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.call.hash(state);
     }
 }
 
@@ -70,10 +92,8 @@ impl PhysicalExpr for CheckedExpr {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        match operation_of(&self.call) {
-            Some((checked, left, right)) => {
-                checked.compute(&left.evaluate(batch)?, &right.evaluate(batch)?)
-            }
+        match Operation::of(&self.call) {
+            Some(operation) => operation.evaluate(batch),
             None => self.call.evaluate(batch),
         }
     }
