@@ -18,6 +18,23 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::WORKER_STACK_BYTES;
 
+/// So many clients each have half of the threads before the other half serves any. On a machine that runs its clients
+/// too, threads that few clients keep busy take its processors and are woken for every message.
+const CLIENTS_OF_FIRST: usize = 4;
+
+/// The thread for one more client, where each has so many.
+fn place(clients: &[usize]) -> Option<usize> {
+    let idlest = |threads: usize| {
+        let counted = clients.iter().take(threads).enumerate();
+        counted.min_by_key(|(_, clients)| **clients)
+    };
+    let first = idlest(clients.len().div_ceil(2));
+    let (place, _) = first
+        .filter(|(_, clients)| **clients < CLIENTS_OF_FIRST)
+        .or_else(|| idlest(clients.len()))?;
+    Some(place)
+}
+
 /// Threads that serve clients.
 pub struct ClientThreads(Vec<ClientThread>);
 
@@ -51,7 +68,8 @@ impl ClientThreads {
             .map(Self)
     }
 
-    /// Has the thread with the fewest clients `serve` one more, as one of `tasks`.
+    /// Has the thread with the fewest clients `serve` one more, as one of `tasks`: of half of them while those have
+    /// few, and else of all.
     ///
     /// # Errors
     /// Those of the system.
@@ -65,10 +83,11 @@ impl ClientThreads {
         F: Future<Output = ()> + Send + 'static,
     {
         let stream = stream.into_std()?;
-        let clients = |thread: &&ClientThread| Arc::strong_count(&thread.clients);
-        let idlest = self.0.iter().min_by_key(clients);
+        let clients = |thread: &ClientThread| Arc::strong_count(&thread.clients) - 1;
+        let clients: Vec<usize> = self.0.iter().map(clients).collect();
+        let thread = place(&clients).map(|at| &self.0[at]);
         let Some((place, runtime)) =
-            idlest.and_then(|thread| Some((Arc::clone(&thread.clients), thread.runtime.as_ref()?)))
+            thread.and_then(|thread| Some((Arc::clone(&thread.clients), thread.runtime.as_ref()?)))
         else {
             return Ok(());
         };
@@ -158,5 +177,34 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The clients of each of so many threads, once as many have come.
+    fn placed(threads: usize, clients: usize) -> Vec<usize> {
+        let mut all = vec![0; threads];
+        for _ in 0..clients {
+            let at = place(&all).expect("a thread");
+            all[at] += 1;
+        }
+        all
+    }
+
+    #[test]
+    fn few_clients_have_half_of_the_threads_and_many_all() {
+        assert_eq!(placed(2, 4), [4, 0]);
+        assert_eq!(placed(2, 5), [4, 1]);
+        assert_eq!(placed(2, 16), [8, 8]);
+        assert_eq!(placed(4, 3), [2, 1, 0, 0]);
+        assert_eq!(placed(4, 100), [25, 25, 25, 25]);
+        assert_eq!(placed(1, 7), [7]);
+        assert_eq!(place(&[]), None);
+        // Those that go leave room where others come.
+        assert_eq!(place(&[1, 4, 3, 4]), Some(0));
+        assert_eq!(place(&[4, 4, 3, 4]), Some(2));
     }
 }
