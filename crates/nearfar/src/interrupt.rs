@@ -15,6 +15,18 @@ use crate::exit::{Exit, Failed};
 use crate::machine;
 use crate::progress::Live;
 
+/// Ends when the process is told to end, by Ctrl-C or by the system. For a server, which ends in an orderly way. Needs a runtime.
+pub fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
 /// Ctrl-C of the user, from the moment this is made.
 pub struct Interrupts {
     signal: Signal,

@@ -1,19 +1,16 @@
 //! `nearfar memory`: offers memory to other hosts, and tries what they offer.
 
-use std::future::Future;
 use std::io::{self, Write};
 
-use anyhow::Context;
 use nearfar_measure::Kind;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, MemorySystem, TierKind, TierSpec};
 use nearfar_rdma::{HostCheck, HostOptions, RemoteHost, Secret, Server, ServerOptions};
 use nearfar_topology::Topology;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{MemoryAction, MemoryArgs, MemoryCheckArgs, MemoryServeArgs};
-use crate::interrupt::run_until_interrupted;
+use crate::interrupt::{asked_to_end, run_until_interrupted};
 use crate::machine;
 use crate::message;
 use crate::output::figures;
@@ -51,17 +48,6 @@ fn serve(args: &MemoryServeArgs) -> anyhow::Result<()> {
         }
         drop(server);
         Ok(())
-    })
-}
-
-fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
     })
 }
 

@@ -13,12 +13,12 @@ use nearfar_server::{
 use nearfar_sql::engine::{Engine, EngineOptions, Lanes};
 use nearfar_topology::Profile;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
 
 mod standby;
 
 use crate::args::{ServeAction, ServeArgs, UserAction, UserRole};
 use crate::exit::{Exit, Failed};
+use crate::interrupt::asked_to_end;
 use crate::machine::{self, Kept, SERVER_HEAPS};
 use crate::message;
 use crate::sql;
@@ -255,16 +255,4 @@ fn announce(server: &Server, is_open: bool, is_kept: bool) {
     if !is_kept {
         message::print("warning: tables are in memory only and end with the server");
     }
-}
-
-/// Ends when the process is told to end.
-fn asked_to_end() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    })
 }

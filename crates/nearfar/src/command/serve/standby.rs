@@ -19,9 +19,10 @@ use nearfar_sql::error::EngineError;
 use nearfar_topology::Profile;
 use tokio::time::sleep;
 
-use super::{Threads, announce, asked_to_end, end};
+use super::{Threads, announce, end};
 use crate::args::{PromoteArgs, ServeArgs, TakeOverArg};
 use crate::exit::{Exit, Failed};
+use crate::interrupt::asked_to_end;
 use crate::machine::{self, Kept, SERVER_HEAPS};
 use crate::message;
 
