@@ -126,6 +126,22 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
+    /// The error of whoever needed a region, where it does not say so yet.
+    pub(crate) fn needing(self, number: u64) -> Self {
+        match self {
+            Self::Lost {
+                host,
+                region: None,
+                reason,
+            } => Self::Lost {
+                host,
+                region: Some(number),
+                reason,
+            },
+            other => other,
+        }
+    }
+
     /// Why `host` and this client do not trust each other.
     pub(crate) fn of_introduction(host: &str, error: IntroductionError) -> Self {
         let host = host.to_owned();

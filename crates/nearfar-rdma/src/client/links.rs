@@ -78,7 +78,8 @@ impl Links {
         transfer: impl FnOnce(&mut Link, &TransferLimits<'_>) -> Result<(), RdmaError>,
     ) -> Result<(), RemoteError> {
         self.state.check(Some(region))?;
-        let mut taken = self.take()?;
+        // A connection may have to be made first, for which the host is asked that may be lost.
+        let mut taken = self.take().map_err(|error| error.needing(region))?;
         let link = taken.link.as_mut().expect("until it is returned");
         let cancelled = Cell::new(None);
         let is_late = || match cancelled.get() {

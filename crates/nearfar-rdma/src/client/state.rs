@@ -93,5 +93,10 @@ mod tests {
             state.check(None).unwrap_err().to_string(),
             "host b:7475 is lost: the lease was not renewed in time"
         );
+        // Where the host was asked for something else first, such as a connection.
+        assert_eq!(
+            state.check(None).unwrap_err().needing(4).to_string(),
+            "host b:7475, region 4, is lost: the lease was not renewed in time"
+        );
     }
 }
