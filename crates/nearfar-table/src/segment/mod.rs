@@ -38,7 +38,7 @@ pub use encode::{Target, encode_column};
 pub use few::FewRows;
 pub use form::{ArrayForm, BufferForm, ColumnForm, DEPTH_MAX, FormError, ValuesForm};
 pub use memory::{PoolBytes, SegmentMemory};
-pub(crate) use narrow::for_each_integer;
+pub(crate) use narrow::{for_each_integer, with_integer_type};
 pub use narrow::{integers, is_integer_like};
 pub use plain::encode_together;
 pub use pool::ColumnPool;

@@ -79,6 +79,7 @@ macro_rules! with_integer_type {
         }
     }};
 }
+pub(crate) use with_integer_type;
 
 /// Whether columns of this type are stored as narrow codes.
 pub fn is_integer_like(data_type: &DataType) -> bool {

@@ -3,20 +3,12 @@
 //! Statements that read or change a row make keys of single rows. Arrow's converter allocates several times for
 //! each call, which such a statement notices. Here are the same bytes with one allocation.
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
-};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::DataType;
+use nearfar_index::Key;
 
 use super::definition::IndexColumn;
-
-/// Bytes that compare as signed integers do: the highest byte first, with the sign turned round.
-macro_rules! ordered {
-    ($integer:ty) => {
-        |value: $integer| (value ^ <$integer>::MIN).to_be_bytes()
-    };
-}
+use crate::segment::with_integer_type;
 
 /// Keys of one width, one after another.
 #[derive(Debug)]
@@ -26,8 +18,9 @@ pub struct FixedKeys {
 }
 
 impl FixedKeys {
-    /// The keys of rows with these values of `columns`, as arrow's row format has them; the values are of the columns'
-    /// types. None where a column has values of different widths.
+    /// The keys of rows with these values of `columns`, as arrow's row format has them: of each column a byte that
+    /// tells whether it is null, and its integer's [bytes](Key), turned round where it is descending. The values are of
+    /// the columns' types. None where a column has values of other widths.
     pub fn of(values: &[ArrayRef], columns: &[IndexColumn]) -> Option<Self> {
         let widths = values.iter().map(|values| width(values.data_type()));
         let width = widths.sum::<Option<usize>>()?;
@@ -38,7 +31,8 @@ impl FixedKeys {
         };
         let mut from = 0;
         for (values, column) in values.iter().zip(columns) {
-            from += keys.write(from, values, *column)?;
+            let kind = values.data_type();
+            from = with_integer_type!(kind, T => keys.write::<T>(from, values.as_primitive(), *column), _ => return None);
         }
         Some(keys)
     }
@@ -48,66 +42,35 @@ impl FixedKeys {
         self.bytes.chunks_exact(self.width)
     }
 
-    /// Writes a column's part of all keys, which begins at `from`, and gives its width.
-    fn write(&mut self, from: usize, values: &ArrayRef, column: IndexColumn) -> Option<usize> {
-        let to = (from, column);
-        match values.data_type() {
-            DataType::Int8 => self.write_as::<Int8Type, 1>(to, values, ordered!(i8)),
-            DataType::Int16 => self.write_as::<Int16Type, 2>(to, values, ordered!(i16)),
-            DataType::Int32 => self.write_as::<Int32Type, 4>(to, values, ordered!(i32)),
-            DataType::Int64 => self.write_as::<Int64Type, 8>(to, values, ordered!(i64)),
-            DataType::Date32 => self.write_as::<Date32Type, 4>(to, values, ordered!(i32)),
-            DataType::Time64(_) => {
-                self.write_as::<Time64MicrosecondType, 8>(to, values, ordered!(i64));
-            }
-            DataType::Timestamp(..) => {
-                self.write_as::<TimestampMicrosecondType, 8>(to, values, ordered!(i64));
-            }
-            DataType::Decimal128(..) => {
-                self.write_as::<Decimal128Type, 16>(to, values, ordered!(i128));
-            }
-            _ => return None,
-        }
-        width(values.data_type())
-    }
-
-    fn write_as<T: ArrowPrimitiveType, const BYTES: usize>(
-        &mut self,
-        (from, column): (usize, IndexColumn),
-        values: &ArrayRef,
-        ordered: impl Fn(T::Native) -> [u8; BYTES],
-    ) {
-        let values: &PrimitiveArray<T> = values.as_primitive();
-        let keys = self.bytes.chunks_exact_mut(self.width);
-        for (key, value) in keys.zip(values) {
-            match value {
+    /// Writes a column's part of all keys from `from` on, and gives where it ends.
+    fn write<T>(&mut self, from: usize, values: &PrimitiveArray<T>, column: IndexColumn) -> usize
+    where
+        T: ArrowPrimitiveType,
+        T::Native: Key,
+    {
+        let end = from + 1 + size_of::<T::Native>();
+        for (key, value) in self.bytes.chunks_exact_mut(self.width).zip(values) {
+            let bytes = &mut key[from + 1..end];
+            let tells_null = match value {
                 Some(value) => {
-                    let mut bytes = ordered(value);
+                    bytes.copy_from_slice(value.key_bytes().as_ref());
                     if column.is_descending {
                         bytes.iter_mut().for_each(|byte| *byte = !*byte);
                     }
-                    key[from] = 1;
-                    key[from + 1..from + 1 + BYTES].copy_from_slice(&bytes);
+                    1
                 }
-                None => key[from] = if column.nulls_first { 0 } else { u8::MAX },
-            }
+                None if column.nulls_first => 0,
+                None => u8::MAX,
+            };
+            key[from] = tells_null;
         }
+        end
     }
 }
 
 /// The bytes that a value of a type takes in a key, with the one that tells whether it is null.
 fn width(kind: &DataType) -> Option<usize> {
-    let bytes = match kind {
-        DataType::Int8 => 1,
-        DataType::Int16 => 2,
-        DataType::Int32 | DataType::Date32 => 4,
-        DataType::Int64
-        | DataType::Time64(TimeUnit::Microsecond)
-        | DataType::Timestamp(TimeUnit::Microsecond, _) => 8,
-        DataType::Decimal128(..) => 16,
-        _ => return None,
-    };
-    Some(1 + bytes)
+    with_integer_type!(kind, T => Some(1 + size_of::<<T as ArrowPrimitiveType>::Native>()), _ => None)
 }
 
 #[cfg(test)]
@@ -115,7 +78,7 @@ mod tests {
     use super::*;
     use arrow::array::{
         Date32Array, Decimal128Array, Int8Array, Int16Array, Int32Array, Int64Array,
-        TimestampMicrosecondArray,
+        TimestampMicrosecondArray, UInt64Array,
     };
     use arrow::compute::SortOptions;
     use arrow::row::{RowConverter, SortField};
@@ -138,6 +101,7 @@ mod tests {
             5 => Arc::new(TimestampMicrosecondArray::from_iter(
                 values.map(|v| v.map(|v| v as i64)),
             )),
+            6 => Arc::new(UInt64Array::from_iter(values.map(|v| v.map(|v| v as u64)))),
             _ => Arc::new(Decimal128Array::from_iter(values)),
         }
     }
@@ -145,7 +109,7 @@ mod tests {
     proptest! {
         #[test]
         fn keys_are_those_of_arrow(
-            kinds in prop::collection::vec((0..7_usize, any::<bool>(), any::<bool>()), 1..4),
+            kinds in prop::collection::vec((0..8_usize, any::<bool>(), any::<bool>()), 1..4),
             rows in prop::collection::vec((any::<i128>(), any::<bool>()), 1..20),
         ) {
             let values: Vec<_> = kinds.iter().map(|(kind, ..)| column(*kind, &rows)).collect();
