@@ -13,9 +13,9 @@ use super::snapshot::Part;
 /// an estimate already, and looking at them takes as long as many a query.
 const DELTA_SHARE: usize = 8;
 
-/// Numbers of distinct values are counted anew once the delta has so many times its rows, as a fraction: a new row in a
-/// delta of many changes little, and counting takes as long as a query of a few rows.
-const GROWTH: (usize, usize) = (9, 8);
+/// Numbers of distinct values are counted anew once the delta has changed by one row of so many: one more among many
+/// changes little, and counting takes as long as a query of a few rows.
+const GROWTH_SHARE: usize = 8;
 
 /// A number of distinct values that are not null, 0 where it is unknown, and whether it is exact.
 pub type DistinctCount = (usize, bool);
@@ -40,15 +40,12 @@ impl CountedDistinct {
         count: impl FnOnce() -> Vec<DistinctCount>,
     ) -> Vec<DistinctCount> {
         let is_near = |counted: &&Counted| {
-            let within = |one: usize, other: usize| one * GROWTH.1 <= other * GROWTH.0;
-            within(delta_rows, counted.delta_rows) && within(counted.delta_rows, delta_rows)
+            let change_rows = delta_rows.abs_diff(counted.delta_rows);
+            change_rows.saturating_mul(GROWTH_SHARE) <= counted.delta_rows
         };
         if let Some(counted) = self.0.lock().as_ref().filter(is_near) {
-            return counted
-                .columns
-                .iter()
-                .map(|(count, _)| (*count, false))
-                .collect();
+            let counts = counted.columns.iter();
+            return counts.map(|(count, _)| (*count, false)).collect();
         }
         let columns = count();
         *self.0.lock() = Some(Counted {
@@ -309,4 +306,24 @@ fn merge<T: Ord + Clone>(bounds: impl Iterator<Item = Option<(T, T)>>) -> Option
     let all: Option<Vec<_>> = bounds.collect();
     all?.into_iter()
         .reduce(|(low, high), (l, h)| (low.min(l), high.max(h)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distinct_values_are_counted_again_when_the_delta_has_grown_by_an_eighth() {
+        let counted = CountedDistinct::default();
+        let exactly = |count: usize| move || vec![(count, true)];
+        let unasked = || -> Vec<DistinctCount> { panic!("counted again") };
+        assert_eq!(counted.of(80, exactly(7)), [(7, true)]);
+        // Those of about as many rows, which may be other ones.
+        assert_eq!(counted.of(80, unasked), [(7, false)]);
+        assert_eq!(counted.of(90, unasked), [(7, false)]);
+        assert_eq!(counted.of(70, unasked), [(7, false)]);
+        assert_eq!(counted.of(91, exactly(8)), [(8, true)]);
+        assert_eq!(counted.of(1, exactly(1)), [(1, true)]);
+        assert_eq!(counted.of(2, exactly(2)), [(2, true)]);
+    }
 }
