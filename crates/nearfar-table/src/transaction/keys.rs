@@ -52,14 +52,11 @@ pub(super) struct ChangedRows<'a> {
 impl ChangedRows<'_> {
     /// Which of the rows that were there before the statement are there after it.
     fn left(&self) -> impl Fn(RowId) -> bool + '_ {
-        let few = self.deleted.len() <= SEARCHED_ROWS_MAX;
-        let deleted: HashSet<RowId> = match few {
-            true => HashSet::new(),
-            false => self.deleted.iter().copied().collect(),
-        };
-        let is_deleted = move |row: &RowId| match few {
-            true => self.deleted.contains(row),
-            false => deleted.contains(row),
+        let are_many = self.deleted.len() > SEARCHED_ROWS_MAX;
+        let set: Option<HashSet<RowId>> = are_many.then(|| self.deleted.iter().copied().collect());
+        let is_deleted = move |row: &RowId| match &set {
+            Some(set) => set.contains(row),
+            None => self.deleted.contains(row),
         };
         move |row| !is_deleted(&row) && self.before.locate(row).is_some()
     }
