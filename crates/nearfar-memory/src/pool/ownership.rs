@@ -508,6 +508,31 @@ mod tests {
     }
 
     #[test]
+    fn of_two_hosts_with_one_epoch_the_one_whose_record_is_there_is_the_owner() {
+        let pool = pool();
+        let owner = claim(&pool);
+        let other_memory = pool.memory.of_another_host().expect("simulated memory");
+        owner.check().expect("nobody else's record is there");
+        // It had raised the claim word to the same number, unseen, and was held up until now.
+        let mut late = owner.record().clone();
+        late.name.pid += 1;
+        late.write(pool.id(), &other_memory).expect("written");
+        for refused in [
+            owner.check(),
+            owner.renew(),
+            owner.publish(&[], b"late").map(drop),
+        ] {
+            let refused = refused.expect_err("another owner");
+            assert_eq!(
+                refused,
+                PoolError::Owned {
+                    record: late.clone()
+                }
+            );
+        }
+    }
+
+    #[test]
     fn an_owner_gets_the_lock_once_the_one_before_has_ended() {
         let (pool, name) = (pool(), OwnerName::of_this_process());
         let first = claim(&pool);
