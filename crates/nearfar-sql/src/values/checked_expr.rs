@@ -106,7 +106,8 @@ impl PhysicalExpr for CheckedExpr {
         self: Arc<Self>,
         children: Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        Arc::clone(&self.call).with_new_children(children)
+        let call = Arc::clone(&self.call).with_new_children(children)?;
+        Ok(Arc::new(Self { call }))
     }
 
     fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
