@@ -5,7 +5,7 @@
 
 mod files;
 mod generated;
-mod pace;
+mod load_turns;
 mod progress;
 mod sink;
 pub mod tpcds;
@@ -25,9 +25,9 @@ use futures::StreamExt;
 use std::sync::Arc;
 
 use crate::error::EngineError;
+use load_turns::LoadTurns;
 use nearfar_table::placement::{ColumnPlacements, Storage, TemporaryBudget};
 use nearfar_table::table::{Segment, Table, TableBuilder, stored_schema};
-use pace::Pace;
 
 /// A table that is being loaded: its name, where its columns go, and whom to tell.
 #[derive(Debug, Clone)]
@@ -92,16 +92,16 @@ impl Load {
             let mut builder = self.builder(&schema, temporary.as_ref());
             let progress = Arc::clone(&self.progress);
             tokio::spawn(async move {
-                let mut pace = Pace::of(&context);
+                let mut turns = LoadTurns::of(&context);
                 let mut batches = plan.execute(partition, context)?;
                 while let Some(batch) = batches.next().await {
                     let batch = batch?;
                     progress.add(&batch);
                     builder.push(&batch)?;
-                    pace.wrote(builder.take_written()).await;
+                    turns.wrote(builder.take_written()).await;
                 }
                 let segments = builder.finish()?;
-                pace.wrote_all(&segments).await;
+                turns.wrote_all(&segments).await;
                 Ok(segments)
             })
         });

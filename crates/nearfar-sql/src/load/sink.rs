@@ -13,7 +13,7 @@ use nearfar_memory::TierBytes;
 use std::fmt;
 use std::sync::Arc;
 
-use super::pace::Pace;
+use super::load_turns::LoadTurns;
 use super::progress::Progress;
 use crate::error::EngineError;
 use crate::error::SqlError;
@@ -210,17 +210,17 @@ impl DataSink for TableSink {
     ) -> Result<u64> {
         let mut writer = RowWriter::new(Arc::clone(&self.table), &self.storage);
         let progress = context.session_config().get_extension::<Progress>();
-        let mut pace = Pace::of(context);
+        let mut turns = LoadTurns::of(context);
         while let Some(batch) = data.next().await {
             let batch = batch?;
             if let Some(progress) = &progress {
                 progress.add(&batch);
             }
             writer.push(batch)?;
-            pace.wrote(writer.take_written()).await;
+            turns.wrote(writer.take_written()).await;
         }
         let (rows, count) = writer.finish()?;
-        pace.wrote_all(&rows.segments).await;
+        turns.wrote_all(&rows.segments).await;
         self.transaction
             .insert(&self.table, rows)
             .map_err(EngineError::from)?;

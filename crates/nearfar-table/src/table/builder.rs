@@ -135,9 +135,7 @@ impl TableBuilder {
             true => segment.charged_anyway(budget),
             false => segment.charged_to(budget)?,
         };
-        for column in segment.columns() {
-            self.written += column.tier_bytes();
-        }
+        self.written += segment.tier_bytes();
         self.segments.push(Arc::new(segment));
         Ok(())
     }

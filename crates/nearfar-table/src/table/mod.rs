@@ -70,7 +70,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use crate::error::TableError;
 use crate::placement::{ColumnAccess, ColumnPlacements, Storage, TemporaryBudget};
-use crate::traffic::{Pace, Task};
+use crate::traffic::{StepTurns, Task};
 
 /// The identity of a table within its database, whatever its name. One that is kept in a data
 /// directory keeps it.
@@ -433,11 +433,11 @@ impl Table {
         storage: &Storage,
         go_on: Option<&dyn Fn() -> bool>,
     ) -> Result<(), TableError> {
-        let mut pace = Pace::new(&storage.traffic, Task::Move, go_on);
+        let mut turns = StepTurns::new(&storage.traffic, Task::Move, go_on);
         for part in parts {
             for (column, field) in part.segment.columns().iter().zip(self.schema.fields()) {
                 let placement = placements.of(field.name());
-                if !pace.next() {
+                if !turns.next() {
                     return Err(TableError::Cancelled {
                         what: format!("moving {}", self.name),
                     });
@@ -447,7 +447,7 @@ impl Table {
                 }
                 let before = column.current()?;
                 let moved = before.copy_to(storage.target(placement))?;
-                pace.moved(before.tier_bytes(), moved.tier_bytes());
+                turns.moved(before.tier_bytes(), moved.tier_bytes());
                 column.replace(moved);
             }
         }
@@ -458,9 +458,7 @@ impl Table {
     pub fn tier_bytes(&self) -> TierBytes {
         let mut total = TierBytes::default();
         for part in self.snapshot().parts() {
-            for column in part.segment.columns() {
-                total += column.tier_bytes();
-            }
+            total += part.segment.tier_bytes();
         }
         total
     }

@@ -155,6 +155,15 @@ impl Segment {
         }
     }
 
+    /// The same by tier.
+    pub fn tier_bytes(&self) -> TierBytes {
+        let mut bytes = TierBytes::ZERO;
+        for column in self.columns() {
+            bytes += column.tier_bytes();
+        }
+        bytes
+    }
+
     /// The same of a part of the delta, which is not counted again.
     pub(crate) fn delta_bytes(&self) -> u64 {
         *self.delta_bytes.get_or_init(|| self.bytes())

@@ -14,8 +14,8 @@
 mod account;
 mod buckets;
 mod counters;
-mod pace;
 mod rates;
+mod step_turns;
 mod turn;
 
 use nearfar_memory::{TierBytes, TierId};
@@ -29,8 +29,8 @@ pub use account::TrafficAccount;
 use buckets::Buckets;
 use counters::Counters;
 pub use counters::{Moved, Task};
-pub(crate) use pace::Pace;
 use rates::{Key, Rates};
+pub(crate) use step_turns::StepTurns;
 pub use turn::Turn;
 
 /// The number of a session, unlike that of any other of its engine.
@@ -66,7 +66,8 @@ struct Limits {
 
 impl Limits {
     fn lowest(&self) -> Option<u64> {
-        self.set.into_iter().chain(self.regulated).min()
+        let lowest = self.set.into_iter().chain(self.regulated).min();
+        lowest.map(|limit| limit.max(TierTraffic::LIMIT_MIN))
     }
 }
 
@@ -144,7 +145,6 @@ impl TierTraffic {
 
     /// Sets the limit of a controller, beside the one that was set.
     pub fn regulate(&self, bytes_per_s: Option<u64>) {
-        let bytes_per_s = bytes_per_s.map(|limit| limit.max(Self::LIMIT_MIN));
         self.change(|limits| limits.regulated = bytes_per_s);
     }
 

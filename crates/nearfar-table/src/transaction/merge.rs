@@ -17,7 +17,7 @@ use crate::table::{
     ColumnSlot, DeleteVector, Part, RowIds, RowIdsBuilder, SEGMENT_ROWS, Segment, Snapshot, Table,
     TableBuilder,
 };
-use crate::traffic::{Pace, Task};
+use crate::traffic::{StepTurns, Task};
 
 /// What a merge is to rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,9 +169,9 @@ impl Table {
         };
         let mut rows = 0;
         let mut result = Ok(());
-        let mut pace = Pace::new(&storage.traffic, Task::Merge, Some(go_on));
+        let mut turns = StepTurns::new(&storage.traffic, Task::Merge, Some(go_on));
         while let Some(step) = work.step(&self.snapshot()) {
-            match self.rewrite(database, storage, &step, (go_on, &mut pace)) {
+            match self.rewrite(database, storage, &step, (go_on, &mut turns)) {
                 Ok(written) => rows += written,
                 Err(error) => {
                     result = Err(error);
@@ -195,7 +195,7 @@ impl Table {
         database: &Database,
         storage: &Storage,
         sources: &[Part],
-        (go_on, pace): (&dyn Fn() -> bool, &mut Pace<'_>),
+        (go_on, turns): (&dyn Fn() -> bool, &mut StepTurns<'_>),
     ) -> Result<u64, TableError> {
         let schema = Arc::clone(self.schema());
         let mut builder =
@@ -203,15 +203,14 @@ impl Table {
         let mut ids = RowIdsBuilder::default();
         for part in sources {
             self.delay_for_reading(part, storage, go_on)?;
-            self.read_part(part, &mut builder, &mut ids, pace)?;
+            self.read_part(part, &mut builder, &mut ids, turns)?;
         }
         let segments = builder.finish()?;
-        let columns = segments.iter().flat_map(|segment| segment.columns());
-        let written = columns.fold(TierBytes::ZERO, |mut sum, column| {
-            sum += column.tier_bytes();
-            sum
-        });
-        pace.moved(TierBytes::ZERO, written);
+        let mut written = TierBytes::ZERO;
+        for segment in &segments {
+            written += segment.tier_bytes();
+        }
+        turns.moved(TierBytes::ZERO, written);
         let parts = segments.into_iter().map(|segment| {
             let ids = ids.take(segment.rows());
             Part::whole(segment, ids)
@@ -271,7 +270,7 @@ impl Table {
         part: &Part,
         builder: &mut TableBuilder,
         ids: &mut RowIdsBuilder,
-        pace: &mut Pace<'_>,
+        turns: &mut StepTurns<'_>,
     ) -> Result<(), TableError> {
         let columns = part.segment.columns().iter().map(ColumnSlot::current);
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -281,10 +280,10 @@ impl Table {
         }
         let zones = part.segment.rows().div_ceil(ZONE_ROWS);
         for zone in 0..zones {
-            if !pace.next() {
+            if !turns.next() {
                 return Err(self.merge_cancelled());
             }
-            pace.moved(share(&bytes, zone, zones), TierBytes::ZERO);
+            turns.moved(share(&bytes, zone, zones), TierBytes::ZERO);
             let start = zone * ZONE_ROWS;
             let end = (start + ZONE_ROWS).min(part.segment.rows());
             let left: Vec<u32>;

@@ -9,7 +9,7 @@ use super::counters::Task;
 use super::turn::Turn;
 
 /// Counts what a move or merge moves, and has it wait for its turns.
-pub(crate) struct Pace<'a> {
+pub(crate) struct StepTurns<'a> {
     account: Arc<TrafficAccount>,
     task: Task,
     /// None for who must not wait.
@@ -17,7 +17,7 @@ pub(crate) struct Pace<'a> {
     turn: Option<Turn>,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> StepTurns<'a> {
     /// That of `task`, which the engine does by itself, waits for its turns, and ends when `go_on` says so.
     pub(crate) fn new(
         traffic: &Arc<TierTraffic>,

@@ -10,13 +10,13 @@ use nearfar_table::traffic::{Task, TrafficAccount};
 
 /// Counts the segments that a statement writes, and has it wait for its turns.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct LoadTurns {
     /// None for who has no session.
     account: Option<Arc<TrafficAccount>>,
     counted: TierBytes,
 }
 
-impl Pace {
+impl LoadTurns {
     /// That of the statement which runs in this context.
     pub(super) fn of(context: &TaskContext) -> Self {
         let extensions = &context.session_config().options().extensions;
@@ -43,8 +43,8 @@ impl Pace {
     /// The same for those of all `segments` that were not counted yet.
     pub(super) async fn wrote_all(&mut self, segments: &[Arc<Segment>]) {
         let mut all = TierBytes::ZERO;
-        for column in segments.iter().flat_map(|segment| segment.columns()) {
-            all += column.tier_bytes();
+        for segment in segments {
+            all += segment.tier_bytes();
         }
         self.wrote(all.saturating_sub(&self.counted)).await;
     }
