@@ -71,6 +71,13 @@ impl TokenBucket {
         missing_bytes / self.bytes_per_s
     }
 
+    /// Forgets what was taken at `now_s` beyond what is there after so many seconds.
+    pub fn forgive(&mut self, now_s: f64, debt_max_s: f64) {
+        self.fill(now_s);
+        let least = -self.bytes_per_s * debt_max_s;
+        self.level_bytes = self.level_bytes.max(least);
+    }
+
     /// A clock that jumps back fills nothing.
     fn fill(&mut self, now_s: f64) {
         let passed_s = (now_s - self.at_s).max(0.0);
@@ -94,6 +101,20 @@ mod tests {
             taken += 4_096.0;
         }
         assert!((taken - (10.0 * 1e6 + 1e5)).abs() < 1e4, "{taken}");
+    }
+
+    #[test]
+    fn what_is_forgiven_is_waited_for_by_nobody() {
+        let mut bucket = TokenBucket::new(1e3, 0.0);
+        let first = bucket.queue(0.0, 5_000);
+        let second = bucket.queue(0.0, 95_000);
+        bucket.forgive(0.0, 200.0);
+        assert_eq!(bucket.wait_s(0.0, second), 100.0);
+        bucket.forgive(0.0, 60.0);
+        assert_eq!(bucket.wait_s(0.0, second), 60.0);
+        assert_eq!(bucket.wait_s(0.0, first), 0.0);
+        let third = bucket.queue(0.0, 1_000);
+        assert_eq!(bucket.wait_s(0.0, third), 61.0);
     }
 
     #[test]

@@ -7,6 +7,10 @@ use nearfar_regulate::bucket::TokenBucket;
 /// what comes meanwhile is not lost.
 const BURST_S: f64 = 0.02;
 
+/// What can be owed at most, as a time at the full rate. Statements that are given up leave what they have moved to
+/// others to wait for, and those that spill never wait for what they write.
+const DEBT_MAX_S: f64 = 60.0;
+
 /// A bucket for each tier, once it is asked for.
 #[derive(Debug, Default)]
 pub(super) struct Buckets([Option<TokenBucket>; MAX_TIERS]);
@@ -18,6 +22,7 @@ impl Buckets {
         let new = || TokenBucket::new(bytes_per_s, burst_bytes);
         let bucket = self.0[tier.index()].get_or_insert_with(new);
         bucket.set_rate(now_s, bytes_per_s, burst_bytes);
+        bucket.forgive(now_s, DEBT_MAX_S);
         bucket
     }
 }

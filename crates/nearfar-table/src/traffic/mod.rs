@@ -193,13 +193,16 @@ impl TierTraffic {
             .sum()
     }
 
-    /// Bytes that all have read from and written to each tier that is not near.
+    /// Bytes that all who can be made to wait have read from and written to each tier that is not near.
     pub fn far_bytes(&self) -> TierBytes {
         let accounts = self.accounts.lock();
         let all = accounts.open.values().map(Arc::as_ref);
         let mut sum = TierBytes::ZERO;
         for counters in all.chain([&*self.own, &accounts.ended]) {
-            for (tier, _, moved) in counters.iter().filter(|(tier, ..)| *tier != TierId::NEAR) {
+            let waits = |(tier, task, _): &(TierId, Task, Moved)| {
+                *tier != TierId::NEAR && *task != Task::Point
+            };
+            for (tier, _, moved) in counters.iter().filter(waits) {
                 sum[tier] += moved.read_bytes + moved.written_bytes;
             }
         }

@@ -187,3 +187,43 @@ fn nothing_is_lost_of_sessions_that_end() {
     assert_eq!(sum(&traffic.rows()), (30, 5));
     assert_eq!(traffic.bytes_read(far()), 30);
 }
+
+#[test]
+fn nobody_waits_longer_than_a_minute_for_what_was_moved_at_once() {
+    let (traffic, clock) = limited(1);
+    let one = TrafficAccount::of_session(&traffic, 1);
+    // As of a statement that was given up, or that spills.
+    drop(one.turn(Task::Spill, &on_far(10_000 * MIB)));
+    let other = TrafficAccount::of_session(&traffic, 2);
+    let waiting = other.turn_behind_others(Task::Scan, &on_far(MIB));
+    assert!(is_about(left(waiting.as_ref()), 60.0));
+    pass(&clock, Duration::from_secs(60));
+    assert!(is_about(left(waiting.as_ref()), 0.0));
+    // Nor is what was owed under a limit that is gone.
+    drop(one.turn(Task::Spill, &on_far(10_000 * MIB)));
+    traffic.set_limit(None);
+    traffic.set_limit(Some(100 * MIB));
+    let waiting = other.turn_behind_others(Task::Scan, &on_far(MIB));
+    assert!(left(waiting.as_ref()) <= Duration::from_secs(61));
+}
+
+#[test]
+fn no_limit_is_so_low_that_a_step_takes_for_ever() {
+    for limit in [0, 1, TierTraffic::LIMIT_MIN] {
+        let traffic = TierTraffic::new(Some(limit));
+        assert_eq!(traffic.limit(), Some(TierTraffic::LIMIT_MIN));
+        traffic.regulate(Some(0));
+        assert_eq!(traffic.limit(), Some(TierTraffic::LIMIT_MIN));
+    }
+}
+
+#[test]
+fn what_never_waits_is_nothing_to_regulate_by() {
+    let traffic = TierTraffic::new(None);
+    let account = TrafficAccount::of_session(&traffic, 1);
+    account.read(Task::Point, &on_far(5));
+    assert_eq!(traffic.far_bytes(), TierBytes::ZERO);
+    account.read(Task::Scan, &on_far(3));
+    account.wrote(Task::Load, &on_far(4));
+    assert_eq!(traffic.far_bytes(), on_far(7));
+}
