@@ -3,13 +3,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nearfar_memory::TierBytes;
 use nearfar_regulate::control::{Controller, Goal, TierAware};
 use nearfar_regulate::observe::{NearProbe, Observer};
-use nearfar_sql::engine::Engine;
+use nearfar_table::traffic::TierTraffic;
 
 use crate::shared::Shared;
 
@@ -17,18 +17,18 @@ use crate::shared::Shared;
 /// the fastest says what full speed is.
 const PERIODS: usize = 20;
 
-/// Regulates what `engine` moves, on a thread of its own, until the server or the engine is gone. `probe`
+/// Regulates what an engine moves, its `traffic`, on a thread of its own, until the server is gone. `probe`
 /// has seen near memory undisturbed, and `latency_max` is how many times as slow as then it may be.
 ///
 /// # Errors
 /// No thread.
 pub fn start(
     shared: &Arc<Shared>,
-    engine: &Arc<Engine>,
+    traffic: &Arc<TierTraffic>,
     mut probe: NearProbe,
     latency_max: f64,
 ) -> io::Result<()> {
-    let (shared, engine) = (Arc::downgrade(shared), Arc::downgrade(engine));
+    let (shared, traffic) = (Arc::downgrade(shared), Arc::clone(traffic));
     let goal = Goal {
         victim: 1.0 / latency_max,
         ..Goal::default()
@@ -36,33 +36,23 @@ pub fn start(
     let mut limit = FarLimit::new(TierAware::new(goal));
     let regulate = move || {
         let begun = Instant::now();
-        while let Some(engine) = alive(&shared, &engine) {
+        while shared.strong_count() > 0 {
             let now_ms = begun.elapsed().as_secs_f64() * 1e3;
             let Ok(victim) = probe.victim(now_ms) else {
                 break;
             };
-            let traffic = engine.traffic();
             let seen = Seen {
                 victim,
-                far: engine.traffic().far_bytes(),
+                far: traffic.far_bytes(),
                 is_waited_for: traffic.waiting() > 0,
             };
             traffic.regulate(limit.decide(now_ms, seen));
-            drop(engine);
             std::thread::sleep(limit.period());
         }
-        if let Some(engine) = engine.upgrade() {
-            engine.traffic().regulate(None);
-        }
+        traffic.regulate(None);
     };
     let thread = std::thread::Builder::new().name("nearfar-regulate".to_owned());
     thread.spawn(regulate).map(drop)
-}
-
-fn alive(shared: &Weak<Shared>, engine: &Weak<Engine>) -> Option<Arc<Engine>> {
-    (shared.strong_count() > 0)
-        .then(|| engine.upgrade())
-        .flatten()
 }
 
 /// What there is to decide by.

@@ -216,7 +216,7 @@ impl ServerHandle {
         let engine = self.0.engine.get_or_init(|| engine);
         let probe = self.0.near_probe.lock().take();
         if let Some((probe, latency_max)) = probe.zip(self.0.options.near_latency_max)
-            && let Err(error) = regulation::start(&self.0, engine, probe, latency_max)
+            && let Err(error) = regulation::start(&self.0, engine.traffic(), probe, latency_max)
         {
             tracing::warn!(%error, "no thread to regulate traffic with far tiers");
         }
