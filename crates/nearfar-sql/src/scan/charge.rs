@@ -3,7 +3,7 @@
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use nearfar_memory::{MemorySystem, TierBytes, TierId};
 use nearfar_model::{EmulatedTier, Pattern, StreamedRun};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use nearfar_table::segment::{ColumnSegment, RowSet};
 use nearfar_table::table::ColumnSlot;
@@ -97,7 +97,8 @@ pub struct PartitionCosts {
     count_accesses: bool,
     /// Tiers that are emulated or whose bytes are counted.
     tiers: Vec<TierCharge>,
-    reader: Reader,
+    /// Nobody where nothing is counted.
+    reader: Option<Reader>,
     /// What was read since it was settled.
     unsettled: TierBytes,
     /// Whether bytes are of interest.
@@ -140,25 +141,24 @@ impl PartitionCosts {
             count_accesses,
             is_charged: !tiers.is_empty() || costs.traffic.limit().is_some(),
             tiers,
-            reader,
+            reader: Some(reader),
             unsettled: TierBytes::ZERO,
         }
     }
 
     /// Costs of looking at a sample while planning: neither counted nor charged.
     pub fn uncounted() -> Self {
-        let traffic = Arc::default();
+        static NONE: LazyLock<Arc<ScanCosts>> = LazyLock::new(|| {
+            Arc::new(ScanCosts {
+                tiers: Vec::new(),
+                traffic: Arc::default(),
+            })
+        });
         Self {
             count_accesses: false,
             tiers: Vec::new(),
-            reader: Reader {
-                account: TrafficAccount::of_engine(&traffic),
-                task: Task::Point,
-            },
-            costs: Arc::new(ScanCosts {
-                tiers: Vec::new(),
-                traffic,
-            }),
+            reader: None,
+            costs: Arc::clone(&NONE),
             unsettled: TierBytes::ZERO,
             is_charged: false,
         }
@@ -166,7 +166,7 @@ impl PartitionCosts {
 
     /// The turn of a scan that has read nothing yet and begins with what `tiers` gives.
     pub fn begin(&self, tiers: impl FnOnce() -> TierBytes) -> Option<Turn> {
-        let Reader { account, task } = &self.reader;
+        let Reader { account, task } = self.reader.as_ref()?;
         match task {
             Task::Point => None,
             _ if account.traffic().limit().is_none() => None,
@@ -177,10 +177,13 @@ impl PartitionCosts {
     /// Counts what was read since this was last called, and returns the turn that is to be waited for
     /// before more is read, if there is one.
     pub fn settle(&mut self) -> Option<Turn> {
-        let bytes = std::mem::take(&mut self.unsettled);
-        let Reader { account, task } = &self.reader;
+        let Reader { account, task } = self.reader.as_ref()?;
         let is_limited = account.traffic().limit().is_some();
+        if !self.is_charged && !is_limited {
+            return None;
+        }
         self.is_charged |= is_limited;
+        let bytes = std::mem::take(&mut self.unsettled);
         if self.count_accesses || is_limited {
             account.read(*task, &bytes);
         }

@@ -378,7 +378,9 @@ impl Stream for ScanStream {
                 break;
             }
             let step = self.step();
-            self.turn = self.scan.costs.settle().map(waited_for);
+            // Who has all of its rows reads no more.
+            let turn = self.scan.costs.settle().filter(|_| self.rows_left > 0);
+            self.turn = turn.map(waited_for);
             match step {
                 Ok(Step::Nothing) => {}
                 Ok(Step::Done) => return Poll::Ready(None),

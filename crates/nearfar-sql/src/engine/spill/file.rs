@@ -40,6 +40,8 @@ struct Contents {
     chunks: Vec<Arc<Region>>,
     /// What follows the chunks.
     disk: Option<Arc<dyn SpillFile>>,
+    /// Of the chunk that was written last, where that is limited.
+    turn: Option<Turn>,
 }
 
 impl StoredFile {
@@ -118,7 +120,7 @@ impl SpillFile for StoredFile {
             shared: Arc::clone(&self.shared),
             chunk: 0,
             offset: 0,
-            turn: None,
+            turn: self.shared.contents.lock().turn.take(),
             disk: None,
         };
         let next = |mut reader: Reader| async move {
@@ -147,7 +149,7 @@ struct Reader {
     pattern: Pattern,
     chunk: usize,
     offset: usize,
-    /// Of what was read from memory, where that is limited.
+    /// Of what was read from memory, or at first of what was written to it, where that is limited.
     turn: Option<Turn>,
     disk: Option<Bytestream>,
 }
@@ -206,14 +208,15 @@ impl Writer {
         let pending = std::mem::take(&mut self.pending);
         match self.shared.region(&pending) {
             Ok(Some(region)) => {
-                self.shared.contents.lock().chunks.push(Arc::new(region));
                 self.shared.store.account.add_memory(pending.len() as u64);
                 let pattern = self.pattern.advance();
-                // Operators write without a place to wait at: who reads it again comes behind this.
-                drop(
-                    self.shared
-                        .transfer(Direction::Write, pattern, pending.len()),
-                );
+                // Operators write without a place to wait at: who reads it again waits first.
+                let turn = self
+                    .shared
+                    .transfer(Direction::Write, pattern, pending.len());
+                let mut contents = self.shared.contents.lock();
+                contents.chunks.push(Arc::new(region));
+                contents.turn = turn;
                 return Ok(());
             }
             Ok(None) => {}
