@@ -45,6 +45,7 @@ pub mod remote;
 pub mod scan;
 pub mod scratch;
 mod settings;
+mod slices;
 pub mod sql;
 mod stack;
 mod transparent;

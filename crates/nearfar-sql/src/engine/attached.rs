@@ -21,11 +21,9 @@ use super::execute::{ClientRows, table_reference};
 use super::session::Session;
 use crate::error::EngineError;
 use crate::remote::{RemoteScan, RemoteTable};
+use crate::slices::{SLICE_ROWS, slices};
 use crate::sql::{SqlError, Statement, StatementKind};
 use nearfar_table::transaction::CommitGate;
-
-/// Rows of a batch that operators get together.
-const SLICE_ROWS: usize = 8192;
 
 /// Rows of the program's, which nothing is inserted into.
 #[derive(Debug)]
@@ -213,10 +211,7 @@ pub fn parameters_of_row(rows: &RecordBatch, row: usize) -> Result<Vec<ScalarVal
 fn partitions(batches: &[RecordBatch], threads: usize) -> Vec<Vec<RecordBatch>> {
     let slices: Vec<RecordBatch> = batches
         .iter()
-        .flat_map(|batch| {
-            let starts = (0..batch.num_rows()).step_by(SLICE_ROWS);
-            starts.map(|start| batch.slice(start, SLICE_ROWS.min(batch.num_rows() - start)))
-        })
+        .flat_map(|batch| slices(batch, SLICE_ROWS))
         .collect();
     let each = slices.len().div_ceil(threads.max(1)).max(1);
     let partitions: Vec<Vec<RecordBatch>> = slices.chunks(each).map(<[_]>::to_vec).collect();

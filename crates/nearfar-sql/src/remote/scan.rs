@@ -20,9 +20,7 @@ use nearfar_kernels::copy::CopyCancel;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::table::{RemoteTable, RemoteTableError};
-
-/// Rows of a batch that operators get together.
-const SLICE_ROWS: usize = 8192;
+use crate::slices::{SLICE_ROWS, slices};
 
 /// A remote table as a source of queries.
 #[derive(Debug)]
@@ -181,14 +179,8 @@ impl PartitionStream for RemoteParts {
             memory: MemoryConsumer::new("RemoteScan").register(context.memory_pool()),
         };
         let parts = try_unfold(progress, Progress::next);
-        let slices =
-            parts.map_ok(|rows| {
-                let starts = (0..rows.num_rows()).step_by(SLICE_ROWS);
-                iter(starts.map(move |start| {
-                    Ok(rows.slice(start, SLICE_ROWS.min(rows.num_rows() - start)))
-                }))
-            });
+        let parts = parts.map_ok(|rows| iter(slices(&rows, SLICE_ROWS).map(Ok)));
         let schema = Arc::clone(&self.schema);
-        Box::pin(RecordBatchStreamAdapter::new(schema, slices.try_flatten()))
+        Box::pin(RecordBatchStreamAdapter::new(schema, parts.try_flatten()))
     }
 }

@@ -14,6 +14,8 @@ use arrow::ipc::writer::StreamWriter;
 use nearfar_kernels::copy::{CopyCancel, CopyError, CopyOptions, Fetch, FetchError, staged_from};
 use nearfar_rdma::{RemoteBuffer, RemoteError, RemoteHost};
 
+use crate::slices::slices;
+
 /// The most rows of a part, all columns of which that a scan needs are near together.
 const PART_ROWS: usize = 65_536;
 /// Parts of a column begin with a block that has a checksum of its own.
@@ -73,13 +75,17 @@ impl RemoteTable {
         schema: SchemaRef,
         batches: &[RecordBatch],
     ) -> Result<Self, RemoteTableError> {
-        let parts: Vec<RecordBatch> = batches
-            .iter()
-            .flat_map(|batch| {
-                let starts = (0..batch.num_rows()).step_by(PART_ROWS);
-                starts.map(|start| batch.slice(start, PART_ROWS.min(batch.num_rows() - start)))
-            })
-            .collect();
+        let names = |schema: &Schema| -> Vec<String> {
+            let fields = schema.fields().iter();
+            fields.map(|field| field.name().clone()).collect()
+        };
+        let has_columns = |batch: &RecordBatch| names(&batch.schema()) == names(&schema);
+        if !batches.iter().all(has_columns) {
+            let message = "a batch has other columns than the table".to_owned();
+            return Err(ArrowError::SchemaError(message).into());
+        }
+        let parts = batches.iter().flat_map(|batch| slices(batch, PART_ROWS));
+        let parts: Vec<RecordBatch> = parts.collect();
         let columns = (0..schema.fields().len()).map(|column| put(host, &schema, &parts, column));
         Ok(Self {
             columns: columns.collect::<Result<_, _>>()?,
