@@ -63,22 +63,20 @@ impl Drop for UnderWay<'_> {
 }
 
 impl Link {
-    /// An end whose peer is not known yet. Bytes outside of near buffers go through `staging`.
+    /// An end whose peer is not known yet, and what the peer has to know. Bytes outside of near buffers go through
+    /// `staging`.
     ///
     /// # Errors
     /// [`RdmaError`] where the device has no room.
-    pub fn new(domain: &Arc<Domain>, staging: Region) -> Result<Self, RdmaError> {
-        Ok(Self {
-            pair: Some(QueuePair::new(domain, false)?),
+    pub fn new(domain: &Arc<Domain>, staging: Region) -> Result<(Self, Endpoint), RdmaError> {
+        let pair = QueuePair::new(domain, false)?;
+        let endpoint = pair.endpoint();
+        let link = Self {
+            pair: Some(pair),
             staging: NearBuffer::new(domain, staging)?,
             domain: Arc::clone(domain),
-        })
-    }
-
-    /// What the peer has to know; `None` when the connection has ended.
-    #[must_use]
-    pub fn endpoint(&self) -> Option<Endpoint> {
-        self.pair.as_ref().map(QueuePair::endpoint)
+        };
+        Ok((link, endpoint))
     }
 
     /// Connects to the peer's end.

@@ -18,9 +18,56 @@ const STAGING_BYTES: usize = 256 << 10;
 /// What a transfer gets to end by itself when it is cancelled: a connection that is given up has to be made again.
 const CANCEL_GRACE: Duration = Duration::from_millis(50);
 
-struct Entries {
-    idle: Vec<Link>,
-    made: usize,
+/// A connection, and the number of the queue of its end at the server.
+struct Connection<L> {
+    link: L,
+    queue: u32,
+}
+
+/// Which connections there are.
+struct Pool<L> {
+    idle: Vec<Connection<L>>,
+    /// Places of connections that threads have, or are about to make.
+    taken: usize,
+    /// Queues of the server's ends of connections that have ended here: it does not know that yet.
+    ended: Vec<u32>,
+}
+
+/// What a thread gets that needs a connection.
+enum Got<L> {
+    Idle(Connection<L>),
+    /// The place of one that is to be made.
+    Place,
+    Nothing,
+}
+
+impl<L> Pool<L> {
+    const fn new() -> Self {
+        Self {
+            idle: Vec::new(),
+            taken: 0,
+            ended: Vec::new(),
+        }
+    }
+
+    /// A connection or a place for one, where there are `max` at most. It is taken until [`Self::give_back`].
+    fn take(&mut self, max: usize) -> Got<L> {
+        let got = match self.idle.pop() {
+            Some(connection) => Got::Idle(connection),
+            None if self.taken < max => Got::Place,
+            None => return Got::Nothing,
+        };
+        self.taken += 1;
+        got
+    }
+
+    /// A thread is done: with a connection that can be used again, or with one that has ended, of which the queue is
+    /// left, or it has made none.
+    fn give_back(&mut self, connection: Option<Connection<L>>, ended: Option<u32>) {
+        self.taken -= 1;
+        self.idle.extend(connection);
+        self.ended.extend(ended);
+    }
 }
 
 /// Connections to one host, made when they are first needed.
@@ -31,14 +78,16 @@ pub(super) struct Links {
     pub(super) control: Arc<Control>,
     pub(super) links_max: usize,
     pub(super) timeout: Duration,
-    entries: Mutex<Entries>,
+    pool: Mutex<Pool<Link>>,
     returned: Condvar,
 }
 
-/// A connection that one thread has; dropping it lets another have it.
-struct Taken<'a> {
+/// The place of a connection that one thread has; dropping it lets another thread make one.
+struct Place<'a> {
     links: &'a Links,
-    link: Option<Link>,
+    /// The queue of the server's end, where there is a connection.
+    queue: Option<u32>,
+    kept: Option<Connection<Link>>,
 }
 
 impl Links {
@@ -49,10 +98,6 @@ impl Links {
         links_max: usize,
         timeout: Duration,
     ) -> Self {
-        let entries = Entries {
-            idle: Vec::new(),
-            made: 0,
-        };
         Self {
             system,
             domain,
@@ -60,13 +105,13 @@ impl Links {
             control,
             links_max,
             timeout,
-            entries: Mutex::new(entries),
+            pool: Mutex::new(Pool::new()),
             returned: Condvar::new(),
         }
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pool(&self) -> MutexGuard<'_, Pool<Link>> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs a transfer over a connection that is free, or will be: other transfers end within their time. Where the
@@ -79,8 +124,7 @@ impl Links {
     ) -> Result<(), RemoteError> {
         self.state.check(Some(region))?;
         // A connection may have to be made first, for which the host is asked that may be lost.
-        let mut taken = self.take().map_err(|error| error.needing(region))?;
-        let link = taken.link.as_mut().expect("until it is returned");
+        let (place, mut link) = self.take().map_err(|error| error.needing(region))?;
         let cancelled = Cell::new(None);
         let is_late = || match cancelled.get() {
             None => {
@@ -99,7 +143,9 @@ impl Links {
             timeout: self.timeout,
             is_lost: &is_lost,
         };
-        transfer(link, &limits).map_err(|error| match gave_up.get() {
+        let transferred = transfer(&mut link, &limits);
+        place.done(link);
+        transferred.map_err(|error| match gave_up.get() {
             true => RemoteError::Cancelled {
                 host: self.state.name().to_owned(),
             },
@@ -107,53 +153,115 @@ impl Links {
         })
     }
 
-    fn take(&self) -> Result<Taken<'_>, RemoteError> {
-        let mut entries = self.entries();
-        loop {
-            if let Some(link) = entries.idle.pop() {
-                let link = Some(link);
-                return Ok(Taken { links: self, link });
+    fn take(&self) -> Result<(Place<'_>, Link), RemoteError> {
+        let mut pool = self.pool();
+        let got = loop {
+            match pool.take(self.links_max) {
+                Got::Idle(connection) => break Some(connection),
+                Got::Place => break None,
+                Got::Nothing => {}
             }
-            if entries.made < self.links_max {
-                entries.made += 1;
-                break;
-            }
-            let waited = self.returned.wait(entries);
-            entries = waited.unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(entries);
-        // Dropped without a connection, it lets another thread make one.
-        let mut taken = Taken {
-            links: self,
-            link: None,
+            let waited = self.returned.wait(pool);
+            pool = waited.unwrap_or_else(PoisonError::into_inner);
         };
-        taken.link = Some(self.make()?);
-        Ok(taken)
+        drop(pool);
+        let mut place = Place {
+            links: self,
+            queue: None,
+            kept: None,
+        };
+        let link = match got {
+            Some(Connection { link, queue }) => {
+                place.queue = Some(queue);
+                link
+            }
+            None => self.make(&mut place)?,
+        };
+        Ok((place, link))
     }
 
-    fn make(&self) -> Result<Link, RemoteError> {
+    /// Makes the connection of a place.
+    fn make(&self, place: &mut Place<'_>) -> Result<Link, RemoteError> {
+        self.disconnect_ended()?;
         let near = Placement::Bind(TierId::NEAR);
         let staging =
             Region::allocate(&self.system, STAGING_BYTES, &near, RegionOptions::default())?;
         let refused = |error| self.state.refused(error);
-        let mut link = Link::new(&self.domain, staging).map_err(refused)?;
-        let endpoint = link.endpoint().expect("it was just made");
-        let Message::Connected { endpoint } = self.control.ask(&Message::Connect { endpoint })?
-        else {
+        let (mut link, endpoint) = Link::new(&self.domain, staging).map_err(refused)?;
+        let request = Message::Connect { endpoint };
+        let Message::Connected { endpoint } = self.control.ask(&request)? else {
             return Err(self.control.unexpected());
         };
+        place.queue = Some(endpoint.queue);
         link.connect(&endpoint).map_err(refused)?;
         Ok(link)
     }
+
+    /// Has the server end its ends of the connections that have ended here, of which it allows only so many.
+    fn disconnect_ended(&self) -> Result<(), RemoteError> {
+        loop {
+            let Some(queue) = self.pool().ended.pop() else {
+                return Ok(());
+            };
+            match self.control.ask(&Message::Disconnect { queue }) {
+                Ok(Message::Disconnected) => {}
+                Ok(_) => return Err(self.control.unexpected()),
+                Err(error) => {
+                    self.pool().ended.push(queue);
+                    return Err(error);
+                }
+            }
+        }
+    }
 }
 
-impl Drop for Taken<'_> {
-    fn drop(&mut self) {
-        let mut entries = self.links.entries();
-        match self.link.take().filter(Link::is_open) {
-            Some(link) => entries.idle.push(link),
-            None => entries.made -= 1,
+impl Place<'_> {
+    /// The thread is done with its connection: others may have it, unless it has ended.
+    fn done(mut self, link: Link) {
+        if link.is_open()
+            && let Some(queue) = self.queue.take()
+        {
+            self.kept = Some(Connection { link, queue });
         }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let (kept, ended) = (self.kept.take(), self.queue.take());
+        self.links.pool().give_back(kept, ended);
         self.links.returned.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn connections_that_have_ended_are_remembered_until_the_server_knows() {
+        let mut pool = Pool::<()>::new();
+        let mut at_server = BTreeSet::new();
+        for queue in 0..300 {
+            assert!(matches!(pool.take(1), Got::Place), "{queue}");
+            assert!(matches!(pool.take(1), Got::Nothing), "{queue}");
+            for ended in pool.ended.drain(..) {
+                assert!(at_server.remove(&ended), "{ended}");
+            }
+            at_server.insert(queue);
+            assert_eq!(at_server.len(), 1);
+            // It is used twice and then given up.
+            pool.give_back(Some(Connection { link: (), queue }), None);
+            let Got::Idle(used) = pool.take(1) else {
+                panic!("{queue} is idle");
+            };
+            pool.give_back(None, Some(used.queue));
+        }
+        // Whoever fails to make one leaves nothing.
+        assert!(matches!(pool.take(1), Got::Place));
+        pool.give_back(None, None);
+        assert_eq!((pool.taken, pool.ended), (0, vec![299]));
     }
 }

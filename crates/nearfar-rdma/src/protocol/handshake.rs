@@ -207,11 +207,11 @@ mod tests {
             let error = introduce(&mut ours, &secret(1)).unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "the server speaks version 9 of the protocol, this program version 1"
+                "the server speaks version 9 of the protocol, this program version 2"
             );
         });
         let (mut ours, mut theirs) = ends();
-        let (version, nonce) = (2, [3; 32]);
+        let (version, nonce) = (1, [3; 32]);
         ours.send(&Message::Hello { version, nonce }).unwrap();
         assert!(answer(&mut theirs, &secret(1), TERMS).unwrap().is_none());
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use nearfar_memory::rdma::Endpoint;
 
 /// The version of the messages. Another one is refused.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// What a client's first message begins with.
 const MAGIC: [u8; 6] = *b"nfrdma";
@@ -151,6 +151,13 @@ pub enum Message {
         /// The server's end.
         endpoint: Endpoint,
     },
+    /// A connection has ended at the client.
+    Disconnect {
+        /// The queue of the server's end.
+        queue: u32,
+    },
+    /// It has ended at the server too.
+    Disconnected,
     /// The client is still there.
     Renew,
     /// The lease begins anew.
@@ -208,6 +215,8 @@ mod kind {
     pub(super) const BYE: u8 = 13;
     pub(super) const REFUSED: u8 = 14;
     pub(super) const ENDED: u8 = 15;
+    pub(super) const DISCONNECT: u8 = 16;
+    pub(super) const DISCONNECTED: u8 = 17;
 }
 
 impl Message {
@@ -248,6 +257,11 @@ impl Message {
             Self::Freed { region } => to.kind(kind::FREED).number(region),
             Self::Connect { endpoint } => to.kind(kind::CONNECT).endpoint(&endpoint),
             Self::Connected { endpoint } => to.kind(kind::CONNECTED).endpoint(&endpoint),
+            Self::Disconnect { queue } => {
+                let to = to.kind(kind::DISCONNECT);
+                to.put(&queue.to_le_bytes())
+            }
+            Self::Disconnected => to.kind(kind::DISCONNECTED),
             Self::Renew => to.kind(kind::RENEW),
             Self::Renewed => to.kind(kind::RENEWED),
             Self::Bye => to.kind(kind::BYE),
@@ -317,6 +331,10 @@ impl Message {
             kind::CONNECTED => Self::Connected {
                 endpoint: from.endpoint()?,
             },
+            kind::DISCONNECT => Self::Disconnect {
+                queue: u32::from_le_bytes(from.take()?),
+            },
+            kind::DISCONNECTED => Self::Disconnected,
             kind::RENEW => Self::Renew,
             kind::RENEWED => Self::Renewed,
             kind::BYE => Self::Bye,
@@ -495,6 +513,8 @@ mod tests {
             any::<u64>().prop_map(|region| Message::Freed { region }),
             endpoint().prop_map(|endpoint| Message::Connect { endpoint }),
             endpoint().prop_map(|endpoint| Message::Connected { endpoint }),
+            any::<u32>().prop_map(|queue| Message::Disconnect { queue }),
+            Just(Message::Disconnected),
             Just(Message::Renew),
             Just(Message::Renewed),
             Just(Message::Bye),
@@ -527,7 +547,7 @@ mod tests {
         /// Whatever is read is written as it was: there is one spelling of each message.
         #[test]
         fn any_bytes_are_a_message_or_refused(
-            kind in 0..18_u8,
+            kind in 0..20_u8,
             rest in prop::collection::vec(any::<u8>(), 0..100),
         ) {
             let bytes = [&[kind][..], &rest].concat();

@@ -1,6 +1,7 @@
 //! The server: memory of this host for clients that know the secret.
 
 mod book;
+mod links;
 mod session;
 
 use std::io;

@@ -10,6 +10,7 @@ use nearfar_memory::{Region, RegionOptions};
 
 use super::Shared;
 use super::book::{Door, Share};
+use super::links::Links;
 use crate::protocol::{Channel, ChannelError, End, Message, Refusal, Side, Terms, answer};
 
 /// How often a session that hears nothing looks whether it is to end.
@@ -56,7 +57,7 @@ pub(super) fn serve_client(
             name: shared.options.device.clone(),
             local: Some(local),
         },
-        links: Vec::new(),
+        links: Links::new(),
         regions: BTreeMap::new(),
         domain: None,
         next: 1,
@@ -98,6 +99,7 @@ fn converse(
             Message::Allocate { bytes } => holdings.allocate(bytes),
             Message::Free { region } => holdings.free(region),
             Message::Connect { endpoint } => holdings.connect(&endpoint),
+            Message::Disconnect { queue } => holdings.links.disconnect(queue),
             Message::Bye => return Ok(Left::Gone),
             _ => return Ok(Left::Ended(End::Misunderstood)),
         };
@@ -111,7 +113,7 @@ fn converse(
 struct Holdings<'a> {
     shared: &'a Shared,
     choice: DeviceChoice,
-    links: Vec<ServedLink>,
+    links: Links<ServedLink>,
     regions: BTreeMap<u64, (OfferedMemory, Share)>,
     /// Of this client alone: no other's connections reach what is registered in it.
     domain: Option<Arc<Domain>>,
@@ -170,21 +172,15 @@ impl Holdings<'_> {
     }
 
     fn connect(&mut self, peer: &Endpoint) -> Message {
-        let max = self.shared.options.links_max;
-        if self.links.len() >= max {
-            return Message::Refused(Refusal::TooManyLinks { max: max as u64 });
-        }
-        let connected = self.domain().and_then(|domain| {
-            ServedLink::connect(&domain, peer).map_err(|error| unavailable(&error))
-        });
-        match connected {
-            Ok(link) => {
-                let endpoint = link.endpoint();
-                self.links.push(link);
-                Message::Connected { endpoint }
-            }
-            Err(refusal) => Message::Refused(refusal),
-        }
+        let domain = match self.domain() {
+            Ok(domain) => domain,
+            Err(refusal) => return Message::Refused(refusal),
+        };
+        self.links.connect(self.shared.options.links_max, || {
+            let link = ServedLink::connect(&domain, peer);
+            let link = link.map_err(|error| unavailable(&error))?;
+            Ok((link.endpoint(), link))
+        })
     }
 }
 

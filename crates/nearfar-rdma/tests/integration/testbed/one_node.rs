@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use nearfar_memory::rdma::RdmaError;
@@ -172,13 +173,46 @@ fn threads_share_connections_and_regions() {
 
 #[test]
 #[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
+fn more_connections_are_given_up_than_a_client_may_have() {
+    const GIVEN_UP: usize = 70;
+    soft_roce();
+    let server = server(LISTEN, LEASE);
+    let host = connect(server.address(), HostOptions::default()).unwrap();
+    let content: Vec<u8> = (0..15 * MIB).map(|at| (at / 3) as u8).collect();
+    let remote = RemoteBuffer::put(&host, &content).unwrap();
+    let started = Instant::now();
+    let given_up = AtomicUsize::new(0);
+    // They slow each other, so that a transfer goes on for longer than a cancelled one may.
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut found = vec![0; content.len()];
+                while given_up.load(Ordering::Relaxed) < GIVEN_UP {
+                    assert!(started.elapsed() < Duration::from_secs(60), "{given_up:?}");
+                    match remote.read_unless(0, &mut found, &|| true) {
+                        Err(RemoteError::Cancelled { .. }) => {
+                            given_up.fetch_add(1, Ordering::Relaxed);
+                        }
+                        other => other.unwrap(),
+                    }
+                }
+            });
+        }
+    });
+    let mut found = vec![0; content.len()];
+    remote.read(0, &mut found).unwrap();
+    assert!(found == content, "the host is as it was");
+}
+
+#[test]
+#[ignore = "needs the topology one-node: cargo xtask testbed one-node"]
 fn hostile_peers_harm_nobody_else() {
     soft_roce();
     let server = server(LISTEN, LEASE);
     let host = connect(server.address(), HostOptions::default()).unwrap();
     let region = host.allocate(MIB).unwrap();
     region.write(0, b"mine").unwrap();
-    let hello = [&[41, 0, 0, 0, 1][..], b"nfrdma", &[1, 0], &[9; 32]].concat();
+    let hello = [&[41, 0, 0, 0, 1][..], b"nfrdma", &[2, 0], &[9; 32]].concat();
     let spoken: [&[u8]; 6] = [
         b"",
         b"GET / HTTP/1.1\r\n\r\n",
