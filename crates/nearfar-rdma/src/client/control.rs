@@ -1,6 +1,6 @@
 //! The control connection, and the thread that keeps the lease.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,8 @@ use crate::protocol::{Channel, ChannelError, Message};
 
 /// How often the thread looks whether the server has said anything, or is gone.
 const TURN: Duration = Duration::from_millis(100);
+/// How often a request that waits for its turn is looked at: whether it is still wanted.
+const QUEUE_TURN: Duration = Duration::from_millis(2);
 /// How long a message that comes by itself is waited for.
 const GLANCE: Duration = Duration::from_millis(1);
 /// How long a server may take for a request, beside what memory takes to be made.
@@ -55,14 +57,51 @@ impl Control {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The line, unless `is_cancelled` before others are done with it.
+    fn line_unless(
+        &self,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<MutexGuard<'_, Line>, RemoteError> {
+        loop {
+            match self.line.try_lock() {
+                Ok(line) => return Ok(line),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            self.state.check(None)?;
+            if is_cancelled() {
+                return Err(self.state.cancelled());
+            }
+            thread::sleep(QUEUE_TURN);
+        }
+    }
+
+    /// As [`Self::ask`]; a request whose turn has not come when the caller cancels is not sent. One that was sent has
+    /// its reply waited for.
+    pub(super) fn ask_unless(
+        &self,
+        request: &Message,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Message, RemoteError> {
+        self.state.check(None)?;
+        self.ask_over(self.line_unless(is_cancelled)?, request)
+    }
+
     /// The reply to a request. A refusal is an error, and so is the end of the session, after which the host is lost.
     pub(super) fn ask(&self, request: &Message) -> Result<Message, RemoteError> {
         self.state.check(None)?;
+        self.ask_over(self.line(), request)
+    }
+
+    fn ask_over(
+        &self,
+        mut line: MutexGuard<'_, Line>,
+        request: &Message,
+    ) -> Result<Message, RemoteError> {
         let populating = match request {
             Message::Allocate { bytes } => Duration::from_secs(bytes / POPULATED_BYTES_PER_S),
             _ => Duration::ZERO,
         };
-        let mut line = self.line();
         let asked = Instant::now();
         let reply = line
             .channel
@@ -74,30 +113,30 @@ impl Control {
                 let host = self.state.name().to_owned();
                 Err(RemoteError::Refused { host, refusal })
             }
-            Ok(Message::Ended(end)) => {
-                self.state.lose(end.to_string());
-                Err(self.gone())
-            }
+            Ok(Message::Ended(end)) => Err(self.gone(end.to_string())),
             Ok(reply) => {
                 line.renewed = asked;
                 Ok(reply)
             }
-            Err(error) => {
-                self.state.lose(error.to_string());
-                Err(self.gone())
-            }
+            Err(error) => Err(self.gone(error.to_string())),
         }
     }
 
     /// What a reply that does not answer the request means.
     pub(super) fn unexpected(&self) -> RemoteError {
-        self.state.lose(ChannelError::Unexpected.to_string());
-        self.gone()
+        self.gone(ChannelError::Unexpected.to_string())
     }
 
-    fn gone(&self) -> RemoteError {
-        let lost = self.state.check(None);
-        lost.expect_err("it was just noticed that the host is lost")
+    /// The error of a host that is lost now, unless it was before.
+    fn gone(&self, reason: String) -> RemoteError {
+        self.state.lose(reason.clone());
+        let reason = self.state.lost().unwrap_or(reason);
+        let (host, region) = (self.state.name().to_owned(), None);
+        RemoteError::Lost {
+            host,
+            region,
+            reason,
+        }
     }
 
     /// Starts the thread that renews the lease, and notices when the server is gone.
@@ -151,5 +190,39 @@ impl Control {
             let _ = self.line().channel.send(&Message::Bye);
             self.state.lose("this client has left".to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::protocol::Side;
+
+    #[test]
+    fn a_request_behind_a_long_one_can_be_cancelled() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = Channel::new(listener.accept().unwrap().0, Side::Server).unwrap();
+        let state = Arc::new(HostState::new("b:7475".to_owned()));
+        let channel = Channel::new(client, Side::Client).unwrap();
+        let lease = Duration::from_secs(10);
+        let control = Control::new(channel, state, lease, false);
+        thread::scope(|scope| {
+            let long = scope.spawn(|| control.ask(&Message::Allocate { bytes: 1 << 40 }));
+            let wait = Duration::from_secs(5);
+            assert_eq!(
+                server.expect(wait).unwrap(),
+                Message::Allocate { bytes: 1 << 40 }
+            );
+            // The long one has the line until it is answered.
+            let cancelled = control.ask_unless(&Message::Renew, &|| true).unwrap_err();
+            let is_cancelled = matches!(cancelled, RemoteError::Cancelled { .. });
+            assert!(is_cancelled, "{cancelled}");
+            server.send(&Message::Freed { region: 1 }).unwrap();
+            assert_eq!(long.join().unwrap().unwrap(), Message::Freed { region: 1 });
+            assert_eq!(server.receive(Duration::ZERO).unwrap(), None, "not sent");
+        });
     }
 }

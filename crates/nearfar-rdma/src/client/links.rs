@@ -15,6 +15,8 @@ use crate::protocol::Message;
 /// Bytes of the near buffer of a connection, which what is in no near buffer goes through.
 const STAGING_BYTES: usize = 256 << 10;
 
+/// How often a thread that waits for a connection looks whether it still needs one.
+const TURN: Duration = Duration::from_millis(5);
 /// What a transfer gets to end by itself when it is cancelled: a connection that is given up has to be made again.
 const CANCEL_GRACE: Duration = Duration::from_millis(50);
 
@@ -115,7 +117,8 @@ impl Links {
     }
 
     /// Runs a transfer over a connection that is free, or will be: other transfers end within their time. Where the
-    /// caller has cancelled and the transfer does not end soon, the connection is given up, and the host is not.
+    /// caller has cancelled, none is waited for any more; where the transfer does not end soon then, the connection is
+    /// given up, and the host is not.
     pub(super) fn run(
         &self,
         region: u64,
@@ -124,7 +127,8 @@ impl Links {
     ) -> Result<(), RemoteError> {
         self.state.check(Some(region))?;
         // A connection may have to be made first, for which the host is asked that may be lost.
-        let (place, mut link) = self.take().map_err(|error| error.needing(region))?;
+        let taken = self.take(is_cancelled);
+        let (place, mut link) = taken.map_err(|error| error.needing(region))?;
         let cancelled = Cell::new(None);
         let is_late = || match cancelled.get() {
             None => {
@@ -146,14 +150,12 @@ impl Links {
         let transferred = transfer(&mut link, &limits);
         place.done(link);
         transferred.map_err(|error| match gave_up.get() {
-            true => RemoteError::Cancelled {
-                host: self.state.name().to_owned(),
-            },
+            true => self.state.cancelled(),
             false => self.state.failed(Some(region), &error),
         })
     }
 
-    fn take(&self) -> Result<(Place<'_>, Link), RemoteError> {
+    fn take(&self, is_cancelled: &dyn Fn() -> bool) -> Result<(Place<'_>, Link), RemoteError> {
         let mut pool = self.pool();
         let got = loop {
             match pool.take(self.links_max) {
@@ -161,8 +163,12 @@ impl Links {
                 Got::Place => break None,
                 Got::Nothing => {}
             }
-            let waited = self.returned.wait(pool);
-            pool = waited.unwrap_or_else(PoisonError::into_inner);
+            let waited = self.returned.wait_timeout(pool, TURN);
+            pool = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.state.check(None)?;
+            if is_cancelled() {
+                return Err(self.state.cancelled());
+            }
         };
         drop(pool);
         let mut place = Place {
@@ -175,21 +181,26 @@ impl Links {
                 place.queue = Some(queue);
                 link
             }
-            None => self.make(&mut place)?,
+            None => self.make(&mut place, is_cancelled)?,
         };
         Ok((place, link))
     }
 
     /// Makes the connection of a place.
-    fn make(&self, place: &mut Place<'_>) -> Result<Link, RemoteError> {
-        self.disconnect_ended()?;
+    fn make(
+        &self,
+        place: &mut Place<'_>,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Link, RemoteError> {
+        self.disconnect_ended(is_cancelled)?;
         let near = Placement::Bind(TierId::NEAR);
         let staging =
             Region::allocate(&self.system, STAGING_BYTES, &near, RegionOptions::default())?;
         let refused = |error| self.state.refused(error);
         let (mut link, endpoint) = Link::new(&self.domain, staging).map_err(refused)?;
         let request = Message::Connect { endpoint };
-        let Message::Connected { endpoint } = self.control.ask(&request)? else {
+        let Message::Connected { endpoint } = self.control.ask_unless(&request, is_cancelled)?
+        else {
             return Err(self.control.unexpected());
         };
         place.queue = Some(endpoint.queue);
@@ -198,12 +209,13 @@ impl Links {
     }
 
     /// Has the server end its ends of the connections that have ended here, of which it allows only so many.
-    fn disconnect_ended(&self) -> Result<(), RemoteError> {
+    fn disconnect_ended(&self, is_cancelled: &dyn Fn() -> bool) -> Result<(), RemoteError> {
         loop {
             let Some(queue) = self.pool().ended.pop() else {
                 return Ok(());
             };
-            match self.control.ask(&Message::Disconnect { queue }) {
+            let request = Message::Disconnect { queue };
+            match self.control.ask_unless(&request, is_cancelled) {
                 Ok(Message::Disconnected) => {}
                 Ok(_) => return Err(self.control.unexpected()),
                 Err(error) => {

@@ -68,6 +68,12 @@ impl HostState {
         }
     }
 
+    /// The error of a caller that needs its bytes no more.
+    pub(super) fn cancelled(&self) -> RemoteError {
+        let host = self.name.clone();
+        RemoteError::Cancelled { host }
+    }
+
     /// What the tier or the device of this host refuses, which does not concern the other one.
     pub(super) fn refused(&self, source: RdmaError) -> RemoteError {
         let host = self.name.clone();
