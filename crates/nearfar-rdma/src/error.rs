@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use nearfar_kernels::copy::CopyError;
 use nearfar_memory::RegionError;
 use nearfar_memory::rdma::RdmaError;
 
@@ -111,6 +112,9 @@ pub enum RemoteError {
     /// A near buffer cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// This host's copiers cannot copy.
+    #[error(transparent)]
+    Copy(#[from] CopyError),
     /// The secret is of no use.
     #[error(transparent)]
     Secret(#[from] SecretError),

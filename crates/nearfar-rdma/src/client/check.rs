@@ -51,7 +51,7 @@ fn sum_of_numbers(words: u64) -> i128 {
 
 /// Where each block of so many bytes begins, and how many it has.
 fn blocks(bytes: u64) -> impl Iterator<Item = (u64, usize)> {
-    let length = move |begin| (bytes - begin).min(BLOCK_BYTES as u64) as usize;
+    let length = move |begin: u64| (bytes - begin).min(BLOCK_BYTES as u64) as usize;
     let begins = (0..bytes).step_by(BLOCK_BYTES);
     begins.map(move |begin| (begin, length(begin)))
 }
