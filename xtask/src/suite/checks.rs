@@ -139,6 +139,7 @@ wait",
             "hostile_peers_harm_nobody_else",
             "a_server_that_stops_is_lost_by_its_name",
             "damaged_columns_are_noticed",
+            "more_connections_are_given_up_than_a_client_may_have",
         ],
     ),
     tests(
