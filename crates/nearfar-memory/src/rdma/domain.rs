@@ -94,6 +94,29 @@ struct Opened {
     context: NonNull<Context>,
 }
 
+impl Opened {
+    /// Opens a device, and finds its best port.
+    ///
+    /// # Safety
+    /// `device` is of a list of devices that is still there.
+    unsafe fn with_port(
+        calls: &'static Calls,
+        device: *mut Opaque,
+        name: &str,
+        local: Option<IpAddr>,
+        sysfs: &Path,
+    ) -> Result<Option<(Self, Port)>, SysError> {
+        // SAFETY: the caller says so.
+        let context = unsafe { (calls.open_device)(device) };
+        let context = NonNull::new(context).ok_or_else(|| SysError::last("ibv_open_device"))?;
+        let opened = Self { calls, context };
+        let folder = sysfs.join("class/infiniband").join(name);
+        // SAFETY: the device is open.
+        let port = unsafe { Port::best(calls, context, &folder, local)? };
+        Ok(port.map(|port| (opened, port)))
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         // SAFETY: it was opened, and nothing was made of it.
@@ -108,33 +131,42 @@ impl Domain {
     ///
     /// # Errors
     /// [`RdmaError::Unavailable`] where there is no library, no device of this name, or none with an active port;
-    /// [`RdmaError::Verb`] where the device refuses.
+    /// [`RdmaError::Verb`] where the device refuses, unless another one does not.
     pub fn open(choice: &DeviceChoice, sysfs: &Path) -> Result<Arc<Self>, RdmaError> {
         let calls = calls()?;
         let devices = Devices::list(calls)?;
         let mut best: Option<(Opened, String, Port)> = None;
         let mut names = Vec::new();
+        let mut refused = None;
         for (device, name) in devices.iter() {
             names.push(name.clone());
             if choice.name.as_ref().is_some_and(|wanted| *wanted != name) {
                 continue;
             }
             // SAFETY: the device is of the list, which is still there.
-            let context = unsafe { (calls.open_device)(device) };
-            let context = NonNull::new(context).ok_or_else(|| SysError::last("ibv_open_device"))?;
-            let opened = Opened { calls, context };
-            let folder = sysfs.join("class/infiniband").join(&name);
-            // SAFETY: the device is open.
-            let port = unsafe { Port::best(calls, context, &folder, choice.local)? };
-            if let Some(port) = port
-                && best.as_ref().is_none_or(|(.., best)| best.rank < port.rank)
-            {
-                best = Some((opened, name, port));
+            let found = unsafe { Opened::with_port(calls, device, &name, choice.local, sysfs) };
+            match found {
+                Ok(Some((opened, port))) => {
+                    if best.as_ref().is_none_or(|(.., best)| best.rank < port.rank) {
+                        best = Some((opened, name, port));
+                    }
+                }
+                Ok(None) => {}
+                // Another device may do.
+                Err(error) => {
+                    tracing::debug!(%error, device = name, "a device is left out");
+                    refused.get_or_insert(error);
+                }
             }
         }
-        let (opened, device, port) = best.ok_or_else(|| RdmaError::Unavailable {
-            reason: nothing_found(choice, &names),
-        })?;
+        let Some((opened, device, port)) = best else {
+            return Err(match refused {
+                Some(error) => error.into(),
+                None => RdmaError::Unavailable {
+                    reason: nothing_found(choice, &names),
+                },
+            });
+        };
         // SAFETY: the device is open.
         let pd = unsafe { (calls.alloc_pd)(opened.context.as_ptr()) };
         let pd = NonNull::new(pd).ok_or_else(|| SysError::last("ibv_alloc_pd"))?;
