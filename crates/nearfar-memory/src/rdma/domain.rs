@@ -63,7 +63,8 @@ impl Devices {
         let mut count = 0;
         // SAFETY: the call writes the number of devices.
         let list = unsafe { (calls.get_device_list)(&raw mut count) };
-        let list = NonNull::new(list).ok_or_else(|| SysError::last("ibv_get_device_list"))?;
+        let list =
+            NonNull::new(list).ok_or_else(|| no_list(SysError::last("ibv_get_device_list")))?;
         let count = usize::try_from(count).unwrap_or(0);
         Ok(Self { calls, list, count })
     }
@@ -224,6 +225,15 @@ impl Domain {
     }
 }
 
+/// Why there is no list of devices: the library may be there without its part of the kernel.
+fn no_list(error: SysError) -> RdmaError {
+    if !error.is_unavailable() {
+        return error.into();
+    }
+    let reason = format!("the kernel's modules are not loaded (modprobe ib_uverbs): {error}");
+    RdmaError::Unavailable { reason }
+}
+
 /// Why there is no port.
 fn nothing_found(choice: &DeviceChoice, names: &[String]) -> String {
     match (&choice.name, names) {
@@ -280,7 +290,18 @@ mod tests {
             local: None,
         };
         let error = Domain::open(&choice, Path::new("/sys")).unwrap_err();
-        let is_told = matches!(error, RdmaError::Unavailable { .. } | RdmaError::Verb(_));
+        let is_told = matches!(error, RdmaError::Unavailable { .. });
         assert!(is_told, "{error}");
+    }
+
+    #[test]
+    fn a_library_without_the_kernel_s_modules_is_no_rdma() {
+        let list = |errno| {
+            let call = "ibv_get_device_list";
+            no_list(SysError { call, errno }).to_string()
+        };
+        let told = list(libc::ENOSYS);
+        assert!(told.starts_with("RDMA is unavailable: the kernel's modules"));
+        assert!(list(libc::ENOMEM).starts_with("ibv_get_device_list failed"));
     }
 }

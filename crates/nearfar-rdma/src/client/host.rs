@@ -84,6 +84,16 @@ impl RemoteHost {
                 .take_remote(tier, 0)
                 .map_err(|error| state.refused(error))?,
         );
+        // The same goes for a machine without a device; which one it is follows from the connection.
+        let mut choice = DeviceChoice {
+            name: options.device,
+            local: None,
+        };
+        let open = |choice: &DeviceChoice| {
+            let domain = Domain::open(choice, &options.sysfs);
+            domain.map_err(|error| state.refused(error))
+        };
+        drop(open(&choice)?);
         let unreachable = |source: io::Error| RemoteError::Unreachable {
             host: address.to_string(),
             source,
@@ -97,12 +107,8 @@ impl RemoteHost {
         let mut channel = Channel::new(stream, Side::Client).map_err(failed)?;
         let terms = introduce(&mut channel, secret);
         let terms = terms.map_err(|error| RemoteError::of_introduction(state.name(), error))?;
-        let choice = DeviceChoice {
-            name: options.device,
-            local: Some(local),
-        };
-        let domain = Domain::open(&choice, &options.sysfs);
-        let domain = domain.map_err(|error| state.refused(error))?;
+        choice.local = Some(local);
+        let domain = open(&choice)?;
         let lease = Duration::from_millis(u64::from(terms.lease_ms));
         let control = Control::new(channel, Arc::clone(&state), lease, options.renews);
         let control = Arc::new(control);
