@@ -1,6 +1,6 @@
 //! How both ends prove that they know the secret.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::channel::{Channel, ChannelError};
 use super::message::{Message, Refusal, VERSION};
@@ -8,6 +8,8 @@ use crate::secret::{Nonce, Secret, SecretError, nonce};
 
 /// Within which each message of the introduction must come.
 const STEP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a server that waits for one looks whether it is stopping.
+const TURN: Duration = Duration::from_millis(50);
 /// How long a wrong secret is let wait, so that many are not tried.
 const WRONG_DELAY: Duration = Duration::from_millis(500);
 
@@ -31,7 +33,39 @@ fn welcome<'a>(
     [SERVER, client, server, lease, offered]
 }
 
-/// The server's part. `None` for a client that was refused.
+/// What a client was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It knows the secret, and the terms.
+    Welcomed,
+    /// It was refused.
+    Refused,
+    /// Nothing more: the server is stopping.
+    Stopping,
+}
+
+/// A message that is waited for as long as the server does not stop.
+fn expect_unless(
+    channel: &mut Channel,
+    is_stopping: &dyn Fn() -> bool,
+) -> Result<Option<Message>, ChannelError> {
+    let started = Instant::now();
+    loop {
+        if is_stopping() {
+            return Ok(None);
+        }
+        let left = STEP_TIMEOUT.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            let waited = STEP_TIMEOUT;
+            return Err(ChannelError::Silent { waited });
+        }
+        if let Some(message) = channel.receive(TURN.min(left))? {
+            return Ok(Some(message));
+        }
+    }
+}
+
+/// The server's part, unless it stops.
 ///
 /// # Errors
 /// What is wrong with the connection, or with what the client said.
@@ -39,9 +73,12 @@ pub(crate) fn answer(
     channel: &mut Channel,
     secret: &Secret,
     terms: Terms,
-) -> Result<Option<()>, ChannelError> {
-    let Message::Hello { version, nonce: c } = channel.expect(STEP_TIMEOUT)? else {
-        return Err(ChannelError::Unexpected);
+    is_stopping: &dyn Fn() -> bool,
+) -> Result<Answer, ChannelError> {
+    let (version, c) = match expect_unless(channel, is_stopping)? {
+        Some(Message::Hello { version, nonce }) => (version, nonce),
+        Some(_) => return Err(ChannelError::Unexpected),
+        None => return Ok(Answer::Stopping),
     };
     let s = nonce().map_err(|error| std::io::Error::other(error.to_string()))?;
     let (nonce, ours) = (s, VERSION);
@@ -50,15 +87,17 @@ pub(crate) fn answer(
         nonce,
     })?;
     if version != VERSION {
-        return Ok(None);
+        return Ok(Answer::Refused);
     }
-    let Message::Proof { code } = channel.expect(STEP_TIMEOUT)? else {
-        return Err(ChannelError::Unexpected);
+    let code = match expect_unless(channel, is_stopping)? {
+        Some(Message::Proof { code }) => code,
+        Some(_) => return Err(ChannelError::Unexpected),
+        None => return Ok(Answer::Stopping),
     };
     if !secret.is_signed(&[CLIENT, &c, &s], &code) {
         std::thread::sleep(WRONG_DELAY);
         channel.send(&Message::Refused(Refusal::WrongSecret))?;
-        return Ok(None);
+        return Ok(Answer::Refused);
     }
     let (lease, offered) = (
         terms.lease_ms.to_le_bytes(),
@@ -70,7 +109,7 @@ pub(crate) fn answer(
         offered_bytes: terms.offered_bytes,
     })?;
     channel.protect(secret.session(&c, &s));
-    Ok(Some(()))
+    Ok(Answer::Welcomed)
 }
 
 /// Why a client does not get to know a server's terms.
@@ -147,13 +186,13 @@ mod tests {
 
     type Both = (
         Result<Terms, IntroductionError>,
-        Result<Option<()>, ChannelError>,
+        Result<Answer, ChannelError>,
     );
 
     fn introduced(client: &Secret, server: &Secret) -> Both {
         let (mut ours, mut theirs) = ends();
         std::thread::scope(|scope| {
-            let answered = scope.spawn(|| answer(&mut theirs, server, TERMS));
+            let answered = scope.spawn(|| answer(&mut theirs, server, TERMS, &|| false));
             let terms = introduce(&mut ours, client);
             (terms, answered.join().unwrap())
         })
@@ -163,7 +202,7 @@ mod tests {
     fn who_knows_the_secret_gets_the_terms() {
         let (terms, answered) = introduced(&secret(1), &secret(1));
         assert_eq!(terms.unwrap(), TERMS);
-        assert!(answered.unwrap().is_some());
+        assert_eq!(answered.unwrap(), Answer::Welcomed);
     }
 
     #[test]
@@ -171,7 +210,7 @@ mod tests {
         let (terms, answered) = introduced(&secret(1), &secret(2));
         let error = terms.unwrap_err();
         assert!(matches!(error, IntroductionError::WrongSecret), "{error}");
-        assert!(answered.unwrap().is_none());
+        assert_eq!(answered.unwrap(), Answer::Refused);
     }
 
     #[test]
@@ -213,7 +252,27 @@ mod tests {
         let (mut ours, mut theirs) = ends();
         let (version, nonce) = (1, [3; 32]);
         ours.send(&Message::Hello { version, nonce }).unwrap();
-        assert!(answer(&mut theirs, &secret(1), TERMS).unwrap().is_none());
+        let answered = answer(&mut theirs, &secret(1), TERMS, &|| false);
+        assert_eq!(answered.unwrap(), Answer::Refused);
+    }
+
+    #[test]
+    fn a_silent_stranger_does_not_keep_a_server_from_stopping() {
+        let hello = Message::Hello {
+            version: VERSION,
+            nonce: [3; 32],
+        };
+        for said in [None, Some(hello)] {
+            let (mut ours, mut theirs) = ends();
+            if let Some(said) = said {
+                ours.send(&said).unwrap();
+            }
+            let started = Instant::now();
+            let is_stopping = || started.elapsed() > 2 * TURN;
+            let found = answer(&mut theirs, &secret(1), TERMS, &is_stopping);
+            assert_eq!(found.unwrap(), Answer::Stopping);
+            assert!(started.elapsed() < STEP_TIMEOUT / 2);
+        }
     }
 
     #[test]
@@ -221,7 +280,7 @@ mod tests {
         for message in [Message::Renew, Message::Allocate { bytes: 1 }] {
             let (mut ours, mut theirs) = ends();
             ours.send(&message).unwrap();
-            let found = answer(&mut theirs, &secret(1), TERMS);
+            let found = answer(&mut theirs, &secret(1), TERMS, &|| false);
             assert!(matches!(found, Err(ChannelError::Unexpected)));
         }
     }

@@ -21,5 +21,5 @@ mod message;
 
 pub(crate) use self::channel::{Channel, Side};
 pub use self::channel::{ChannelError, MESSAGE_BYTES_MAX};
-pub(crate) use self::handshake::{IntroductionError, Terms, answer, introduce};
+pub(crate) use self::handshake::{Answer, IntroductionError, Terms, answer, introduce};
 pub use self::message::{End, Malformed, Message, Refusal, VERSION};

@@ -11,7 +11,7 @@ use nearfar_memory::{Region, RegionOptions};
 use super::Shared;
 use super::book::{Door, Share};
 use super::links::Links;
-use crate::protocol::{Channel, ChannelError, End, Message, Refusal, Side, Terms, answer};
+use crate::protocol::{Answer, Channel, ChannelError, End, Message, Refusal, Side, Terms, answer};
 
 /// How often a session that hears nothing looks whether it is to end.
 const TURN: Duration = Duration::from_millis(100);
@@ -43,8 +43,11 @@ pub(super) fn serve_client(
         lease_ms: shared.options.lease.as_millis() as u32,
         offered_bytes: shared.options.offered_bytes,
     };
-    if answer(&mut channel, &shared.secret, terms)?.is_none() {
-        return Ok(Left::Refused);
+    let is_stopping = || shared.is_stopping();
+    match answer(&mut channel, &shared.secret, terms, &is_stopping)? {
+        Answer::Welcomed => {}
+        Answer::Refused => return Ok(Left::Refused),
+        Answer::Stopping => return Ok(Left::Ended(End::Stopping)),
     }
     let Some(_seat) = shared.book.seat() else {
         channel.send(&Message::Ended(End::Full))?;

@@ -255,7 +255,13 @@ fn a_server_that_stops_is_lost_by_its_name() {
         (host, region)
     });
     let gone = one.address().to_string();
+    let silent = TcpStream::connect(one.address()).unwrap();
+    until("the stranger", || one.usage().strangers == 1);
+    let stopped = Instant::now();
     drop(one);
+    let stopped = stopped.elapsed();
+    assert!(stopped < Duration::from_secs(3), "{stopped:?}");
+    drop(silent);
     let started = Instant::now();
     let mut found = vec![0; 100];
     let error = loop {
