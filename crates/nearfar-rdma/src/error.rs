@@ -112,6 +112,9 @@ pub enum RemoteError {
     /// A near buffer cannot be had.
     #[error(transparent)]
     Region(#[from] RegionError),
+    /// No thread that renews the lease can be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
     /// This host's copiers cannot copy.
     #[error(transparent)]
     Copy(#[from] CopyError),

@@ -237,7 +237,7 @@ fn of_remote_memory(error: &(dyn Error + 'static)) -> Option<Exit> {
     }
     match error.downcast_ref::<RemoteError>()? {
         RemoteError::Unreachable { .. } | RemoteError::Lost { .. } => Some(Exit::Unavailable),
-        RemoteError::Refused { .. } => Some(Exit::Memory),
+        RemoteError::Refused { .. } | RemoteError::Region(_) => Some(Exit::Memory),
         RemoteError::WrongSecret { .. } | RemoteError::Impostor { .. } => Some(Exit::Input),
         RemoteError::Damaged { .. } => Some(Exit::WrongResult),
         RemoteError::Rdma { source, .. } => Some(of_rdma(source)),

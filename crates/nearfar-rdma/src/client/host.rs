@@ -112,7 +112,7 @@ impl RemoteHost {
         let lease = Duration::from_millis(u64::from(terms.lease_ms));
         let control = Control::new(channel, Arc::clone(&state), lease, options.renews);
         let control = Arc::new(control);
-        let keeper = control.keep().map_err(unreachable)?;
+        let keeper = control.keep().map_err(RemoteError::Thread)?;
         let links = Links::new(
             Arc::clone(system),
             domain,
