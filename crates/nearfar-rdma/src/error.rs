@@ -154,6 +154,10 @@ impl RemoteError {
         let host = host.to_owned();
         match error {
             IntroductionError::WrongSecret => Self::WrongSecret { host },
+            IntroductionError::Full => {
+                let refusal = Refusal::Full;
+                Self::Refused { host, refusal }
+            }
             IntroductionError::Impostor => Self::Impostor { host },
             IntroductionError::Version { theirs, ours } => Self::Version { host, theirs, ours },
             IntroductionError::Channel(source) => Self::Channel { host, source },

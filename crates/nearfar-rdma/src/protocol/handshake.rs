@@ -35,9 +35,9 @@ fn welcome<'a>(
 
 /// What a client was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
-    /// It knows the secret, and the terms.
-    Welcomed,
+pub(crate) enum Answer<T> {
+    /// It knows the secret, and the terms: this is its place.
+    Welcomed(T),
     /// It was refused.
     Refused,
     /// Nothing more: the server is stopping.
@@ -65,16 +65,17 @@ fn expect_unless(
     }
 }
 
-/// The server's part, unless it stops.
+/// The server's part, unless it stops. Who knows the secret is welcome where `place` gives a place.
 ///
 /// # Errors
 /// What is wrong with the connection, or with what the client said.
-pub(crate) fn answer(
+pub(crate) fn answer<T>(
     channel: &mut Channel,
     secret: &Secret,
     terms: Terms,
     is_stopping: &dyn Fn() -> bool,
-) -> Result<Answer, ChannelError> {
+    place: impl FnOnce() -> Option<T>,
+) -> Result<Answer<T>, ChannelError> {
     let (version, c) = match expect_unless(channel, is_stopping)? {
         Some(Message::Hello { version, nonce }) => (version, nonce),
         Some(_) => return Err(ChannelError::Unexpected),
@@ -99,6 +100,10 @@ pub(crate) fn answer(
         channel.send(&Message::Refused(Refusal::WrongSecret))?;
         return Ok(Answer::Refused);
     }
+    let Some(place) = place() else {
+        channel.send(&Message::Refused(Refusal::Full))?;
+        return Ok(Answer::Refused);
+    };
     let (lease, offered) = (
         terms.lease_ms.to_le_bytes(),
         terms.offered_bytes.to_le_bytes(),
@@ -109,7 +114,7 @@ pub(crate) fn answer(
         offered_bytes: terms.offered_bytes,
     })?;
     channel.protect(secret.session(&c, &s));
-    Ok(Answer::Welcomed)
+    Ok(Answer::Welcomed(place))
 }
 
 /// Why a client does not get to know a server's terms.
@@ -117,6 +122,8 @@ pub(crate) fn answer(
 pub(crate) enum IntroductionError {
     #[error("the server refuses this secret")]
     WrongSecret,
+    #[error("the server has as many clients as it takes")]
+    Full,
     #[error("the server does not know the secret")]
     Impostor,
     #[error("the server speaks version {theirs} of the protocol, this program version {ours}")]
@@ -166,6 +173,7 @@ pub(crate) fn introduce(
             })
         }
         Message::Refused(Refusal::WrongSecret) => Err(IntroductionError::WrongSecret),
+        Message::Refused(Refusal::Full) => Err(IntroductionError::Full),
         _ => Err(ChannelError::Unexpected.into()),
     }
 }
@@ -186,13 +194,13 @@ mod tests {
 
     type Both = (
         Result<Terms, IntroductionError>,
-        Result<Answer, ChannelError>,
+        Result<Answer<()>, ChannelError>,
     );
 
-    fn introduced(client: &Secret, server: &Secret) -> Both {
+    fn introduced(client: &Secret, server: &Secret, place: Option<()>) -> Both {
         let (mut ours, mut theirs) = ends();
         std::thread::scope(|scope| {
-            let answered = scope.spawn(|| answer(&mut theirs, server, TERMS, &|| false));
+            let answered = scope.spawn(|| answer(&mut theirs, server, TERMS, &|| false, || place));
             let terms = introduce(&mut ours, client);
             (terms, answered.join().unwrap())
         })
@@ -200,14 +208,22 @@ mod tests {
 
     #[test]
     fn who_knows_the_secret_gets_the_terms() {
-        let (terms, answered) = introduced(&secret(1), &secret(1));
+        let (terms, answered) = introduced(&secret(1), &secret(1), Some(()));
         assert_eq!(terms.unwrap(), TERMS);
-        assert_eq!(answered.unwrap(), Answer::Welcomed);
+        assert_eq!(answered.unwrap(), Answer::Welcomed(()));
+    }
+
+    #[test]
+    fn a_client_for_whom_there_is_no_place_is_told_so() {
+        let (terms, answered) = introduced(&secret(1), &secret(1), None);
+        let error = terms.unwrap_err();
+        assert!(matches!(error, IntroductionError::Full), "{error}");
+        assert_eq!(answered.unwrap(), Answer::Refused);
     }
 
     #[test]
     fn a_wrong_secret_is_refused_and_named() {
-        let (terms, answered) = introduced(&secret(1), &secret(2));
+        let (terms, answered) = introduced(&secret(1), &secret(2), Some(()));
         let error = terms.unwrap_err();
         assert!(matches!(error, IntroductionError::WrongSecret), "{error}");
         assert_eq!(answered.unwrap(), Answer::Refused);
@@ -252,7 +268,7 @@ mod tests {
         let (mut ours, mut theirs) = ends();
         let (version, nonce) = (1, [3; 32]);
         ours.send(&Message::Hello { version, nonce }).unwrap();
-        let answered = answer(&mut theirs, &secret(1), TERMS, &|| false);
+        let answered = answer(&mut theirs, &secret(1), TERMS, &|| false, || Some(()));
         assert_eq!(answered.unwrap(), Answer::Refused);
     }
 
@@ -269,7 +285,7 @@ mod tests {
             }
             let started = Instant::now();
             let is_stopping = || started.elapsed() > 2 * TURN;
-            let found = answer(&mut theirs, &secret(1), TERMS, &is_stopping);
+            let found = answer(&mut theirs, &secret(1), TERMS, &is_stopping, || Some(()));
             assert_eq!(found.unwrap(), Answer::Stopping);
             assert!(started.elapsed() < STEP_TIMEOUT / 2);
         }
@@ -280,7 +296,7 @@ mod tests {
         for message in [Message::Renew, Message::Allocate { bytes: 1 }] {
             let (mut ours, mut theirs) = ends();
             ours.send(&message).unwrap();
-            let found = answer(&mut theirs, &secret(1), TERMS, &|| false);
+            let found = answer(&mut theirs, &secret(1), TERMS, &|| false, || Some(()));
             assert!(matches!(found, Err(ChannelError::Unexpected)));
         }
     }

@@ -39,6 +39,8 @@ pub enum Refusal {
     },
     /// The server's memory or device does not give it.
     Unavailable,
+    /// There are as many clients as the server takes.
+    Full,
 }
 
 impl fmt::Display for Refusal {
@@ -56,6 +58,7 @@ impl fmt::Display for Refusal {
             Self::TooManyLinks { max } => write!(f, "a client has {max} connections at most"),
             Self::UnknownRegion { region } => write!(f, "there is no region {region}"),
             Self::Unavailable => f.write_str("its memory or its device does not give it"),
+            Self::Full => f.write_str("it has as many clients as it takes"),
         }
     }
 }
@@ -69,8 +72,6 @@ pub enum End {
     Stopping,
     /// The client sent what no client sends.
     Misunderstood,
-    /// There are as many clients as the server takes.
-    Full,
 }
 
 impl fmt::Display for End {
@@ -79,7 +80,6 @@ impl fmt::Display for End {
             Self::LeaseExpired => "the lease was not renewed in time",
             Self::Stopping => "the server is stopping",
             Self::Misunderstood => "the server did not understand this client",
-            Self::Full => "the server has as many clients as it takes",
         })
     }
 }
@@ -270,7 +270,6 @@ impl Message {
                 End::LeaseExpired => 1,
                 End::Stopping => 2,
                 End::Misunderstood => 3,
-                End::Full => 4,
             }]),
         };
         to.0
@@ -343,7 +342,6 @@ impl Message {
                 1 => End::LeaseExpired,
                 2 => End::Stopping,
                 3 => End::Misunderstood,
-                4 => End::Full,
                 _ => return Err(Malformed::Number),
             }),
             kind => return Err(Malformed::Kind { kind }),
@@ -389,6 +387,7 @@ impl Writer {
             Refusal::TooManyLinks { max } => self.put(&[4]).number(max),
             Refusal::UnknownRegion { region } => self.put(&[5]).number(region),
             Refusal::Unavailable => self.put(&[6]),
+            Refusal::Full => self.put(&[7]),
         }
     }
 }
@@ -443,6 +442,7 @@ impl Reader<'_> {
                 region: self.number()?,
             },
             6 => Refusal::Unavailable,
+            7 => Refusal::Full,
             _ => return Err(Malformed::Number),
         })
     }
@@ -484,6 +484,7 @@ mod tests {
             any::<u64>().prop_map(|max| Refusal::TooManyLinks { max }),
             any::<u64>().prop_map(|region| Refusal::UnknownRegion { region }),
             Just(Refusal::Unavailable),
+            Just(Refusal::Full),
         ]
     }
 
@@ -519,13 +520,8 @@ mod tests {
             Just(Message::Renewed),
             Just(Message::Bye),
             refusal().prop_map(Message::Refused),
-            (0..4_usize).prop_map(|end| {
-                let ends = [
-                    End::LeaseExpired,
-                    End::Stopping,
-                    End::Misunderstood,
-                    End::Full,
-                ];
+            (0..3_usize).prop_map(|end| {
+                let ends = [End::LeaseExpired, End::Stopping, End::Misunderstood];
                 Message::Ended(ends[end])
             }),
         ]

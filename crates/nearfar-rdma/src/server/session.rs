@@ -44,14 +44,11 @@ pub(super) fn serve_client(
         offered_bytes: shared.options.offered_bytes,
     };
     let is_stopping = || shared.is_stopping();
-    match answer(&mut channel, &shared.secret, terms, &is_stopping)? {
-        Answer::Welcomed => {}
+    let seat = || shared.book.seat();
+    let _seat = match answer(&mut channel, &shared.secret, terms, &is_stopping, seat)? {
+        Answer::Welcomed(seat) => seat,
         Answer::Refused => return Ok(Left::Refused),
         Answer::Stopping => return Ok(Left::Ended(End::Stopping)),
-    }
-    let Some(_seat) = shared.book.seat() else {
-        channel.send(&Message::Ended(End::Full))?;
-        return Ok(Left::Ended(End::Full));
     };
     drop(door);
     let mut holdings = Holdings {

@@ -10,7 +10,8 @@ use nearfar_memory::{TierId, TierKind};
 use nearfar_rdma::{HostOptions, RemoteBuffer, RemoteError, RemoteHost, Secret};
 
 use super::support::{
-    BUDGET, MIB, bytes, column, connect, operators, secret, server, soft_roce, system, until,
+    BUDGET, MIB, bytes, column, connect, operators, secret, server, server_for, soft_roce, system,
+    until,
 };
 
 const LISTEN: &str = "10.0.0.1:0";
@@ -87,6 +88,20 @@ fn what_was_not_offered_is_refused() {
     assert!(matches!(error, RemoteError::OutOfRange { .. }), "{error}");
     // Refusals cost nothing: the rest can be had.
     drop(host.allocate(6 * MIB).unwrap());
+
+    let full = server_for(LISTEN, LEASE, 1);
+    let first = connect(full.address(), HostOptions::default()).unwrap();
+    let error = connect(full.address(), HostOptions::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "host {} refuses: it has as many clients as it takes",
+            full.address()
+        )
+    );
+    drop(first);
+    until("the only place", || full.usage().clients == 0);
+    drop(connect(full.address(), HostOptions::default()).unwrap());
 }
 
 #[test]

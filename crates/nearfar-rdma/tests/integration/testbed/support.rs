@@ -53,11 +53,17 @@ pub fn system(host: SocketAddr) -> Arc<MemorySystem> {
 
 /// A server at this address that offers 16 MiB for so long.
 pub fn server(listen: &str, lease: Duration) -> Server {
+    server_for(listen, lease, 64)
+}
+
+/// As [`server`], for so many clients.
+pub fn server_for(listen: &str, lease: Duration, clients_max: usize) -> Server {
     let near = TierSpec::new("near", TierKind::LocalDram, [0], 256 * MIB);
     let system = MemorySystem::from_specs(vec![near], &Budgets::new()).unwrap();
     let near = Placement::Bind(TierId::NEAR);
     let mut options = ServerOptions::new(listen.parse().unwrap(), 16 * MIB, near);
     options.lease = lease;
+    options.clients_max = clients_max;
     Server::start(&system, secret(), options).unwrap()
 }
 
