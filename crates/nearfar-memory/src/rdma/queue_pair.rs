@@ -23,6 +23,9 @@ pub(super) const REQUESTS_MAX: usize = 16;
 const ACKNOWLEDGEMENT_LOG2: u8 = 15;
 /// How often it sends again: with the time above, a host that is gone is found out after about a second.
 const RETRIES: u8 = 7;
+/// How often a receiver that is not ready is asked again: 7 would be for ever. None says so here, where nothing is
+/// received but by one-sided requests.
+const NOT_READY_RETRIES: u8 = 6;
 /// 0.64 ms until a receiver that is not ready is asked again (InfiniBand specification, table of RNR timers).
 const NOT_READY_TIMER: u8 = 12;
 /// Hops that packets may take.
@@ -173,7 +176,7 @@ impl QueuePair {
             qp_state: STATE_READY_TO_SEND,
             timeout: ACKNOWLEDGEMENT_LOG2,
             retry_cnt: RETRIES,
-            rnr_retry: RETRIES,
+            rnr_retry: NOT_READY_RETRIES,
             sq_psn: self.first_packet,
             max_rd_atomic: reads,
             ..QueuePairAttributes::default()
