@@ -46,6 +46,9 @@ pub enum RdmaError {
         /// Why.
         reason: String,
     },
+    /// A connection whose buffer would hold nothing.
+    #[error("a connection needs a near buffer that is not empty")]
+    EmptyStaging,
     /// A tier that is not of another host.
     #[error("tier {tier:?} is memory of this host")]
     NotRemote {

@@ -67,8 +67,11 @@ impl Link {
     /// `staging`.
     ///
     /// # Errors
-    /// [`RdmaError`] where the device has no room.
+    /// [`RdmaError`] where the device has no room; [`RdmaError::EmptyStaging`].
     pub fn new(domain: &Arc<Domain>, staging: Region) -> Result<(Self, Endpoint), RdmaError> {
+        if staging.is_empty() {
+            return Err(RdmaError::EmptyStaging);
+        }
         let pair = QueuePair::new(domain, false)?;
         let endpoint = pair.endpoint();
         let link = Self {
