@@ -1,8 +1,8 @@
 //! The secret that a server and its clients share, and what is derived from it.
 
 use std::fmt;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -73,12 +73,15 @@ impl Secret {
             path: path.to_owned(),
             source,
         };
-        let mode = fs::metadata(path).map_err(failed)?.permissions().mode();
+        // One file, whatever its name comes to mean meanwhile.
+        let mut file = File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.permissions().mode();
         if mode & 0o007 != 0 {
             let path = path.to_owned();
             return Err(SecretError::OpenToAll { path });
         }
-        let text = fs::read_to_string(path).map_err(failed)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
         Self::new(text.lines().next().unwrap_or_default().trim().as_bytes())
     }
 
@@ -125,6 +128,8 @@ pub(crate) fn nonce() -> Result<Nonce, SecretError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
