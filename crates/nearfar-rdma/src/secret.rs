@@ -101,9 +101,9 @@ impl Secret {
         hmac::verify(&self.0, &parts.concat(), code).is_ok()
     }
 
-    /// The key of one session.
-    pub(crate) fn session(&self, client: &Nonce, server: &Nonce) -> Self {
-        let key = self.sign(&[b"nearfar rdma session", client, server]);
+    /// The key of one session, in which this was said.
+    pub(crate) fn session(&self, said: &[&[u8]]) -> Self {
+        let key = self.sign(&[&[&b"nearfar rdma session"[..]], said].concat());
         Self(hmac::Key::new(hmac::HMAC_SHA256, &key))
     }
 }

@@ -23,14 +23,47 @@ pub(crate) struct Terms {
 const CLIENT: &[u8] = b"nearfar rdma client";
 const SERVER: &[u8] = b"nearfar rdma server";
 
-/// What the server's code is of.
-fn welcome<'a>(
-    client: &'a Nonce,
-    server: &'a Nonce,
-    lease: &'a [u8; 4],
-    offered: &'a [u8; 8],
-) -> [&'a [u8]; 5] {
-    [SERVER, client, server, lease, offered]
+/// What both ends have said before they prove anything, all of which their codes and the session's key are of.
+struct Said {
+    client_version: [u8; 2],
+    server_version: [u8; 2],
+    client: Nonce,
+    server: Nonce,
+}
+
+impl Said {
+    fn new((client_version, client): (u16, Nonce), (server_version, server): (u16, Nonce)) -> Self {
+        Self {
+            client_version: client_version.to_le_bytes(),
+            server_version: server_version.to_le_bytes(),
+            client,
+            server,
+        }
+    }
+
+    fn parts(&self) -> [&[u8]; 4] {
+        let versions: [&[u8]; 2] = [&self.client_version, &self.server_version];
+        [versions[0], versions[1], &self.client, &self.server]
+    }
+
+    /// What the client's code is of.
+    fn proof(&self) -> Vec<&[u8]> {
+        [&[CLIENT][..], &self.parts()].concat()
+    }
+
+    /// What the server's code is of: its terms too.
+    fn welcome<'a>(&'a self, terms: &'a [u8]) -> Vec<&'a [u8]> {
+        [&[SERVER][..], &self.parts(), &[terms]].concat()
+    }
+}
+
+impl Terms {
+    fn bytes(&self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&self.lease_ms.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.offered_bytes.to_le_bytes());
+        bytes
+    }
 }
 
 /// What a client was answered.
@@ -95,7 +128,8 @@ pub(crate) fn answer<T>(
         Some(_) => return Err(ChannelError::Unexpected),
         None => return Ok(Answer::Stopping),
     };
-    if !secret.is_signed(&[CLIENT, &c, &s], &code) {
+    let said = Said::new((version, c), (VERSION, s));
+    if !secret.is_signed(&said.proof(), &code) {
         std::thread::sleep(WRONG_DELAY);
         channel.send(&Message::Refused(Refusal::WrongSecret))?;
         return Ok(Answer::Refused);
@@ -104,16 +138,12 @@ pub(crate) fn answer<T>(
         channel.send(&Message::Refused(Refusal::Full))?;
         return Ok(Answer::Refused);
     };
-    let (lease, offered) = (
-        terms.lease_ms.to_le_bytes(),
-        terms.offered_bytes.to_le_bytes(),
-    );
     channel.send(&Message::Welcome {
-        code: secret.sign(&welcome(&c, &s, &lease, &offered)),
+        code: secret.sign(&said.welcome(&terms.bytes())),
         lease_ms: terms.lease_ms,
         offered_bytes: terms.offered_bytes,
     })?;
-    channel.protect(secret.session(&c, &s));
+    channel.protect(secret.session(&said.parts()));
     Ok(Answer::Welcomed(place))
 }
 
@@ -154,7 +184,8 @@ pub(crate) fn introduce(
         let (theirs, ours) = (version, VERSION);
         return Err(IntroductionError::Version { theirs, ours });
     }
-    let code = secret.sign(&[CLIENT, &c, &s]);
+    let said = Said::new((VERSION, c), (version, s));
+    let code = secret.sign(&said.proof());
     channel.send(&Message::Proof { code })?;
     match channel.expect(STEP_TIMEOUT)? {
         Message::Welcome {
@@ -162,15 +193,15 @@ pub(crate) fn introduce(
             lease_ms,
             offered_bytes,
         } => {
-            let (lease, offered) = (lease_ms.to_le_bytes(), offered_bytes.to_le_bytes());
-            if !secret.is_signed(&welcome(&c, &s, &lease, &offered), &code) {
-                return Err(IntroductionError::Impostor);
-            }
-            channel.protect(secret.session(&c, &s));
-            Ok(Terms {
+            let terms = Terms {
                 lease_ms,
                 offered_bytes,
-            })
+            };
+            if !secret.is_signed(&said.welcome(&terms.bytes()), &code) {
+                return Err(IntroductionError::Impostor);
+            }
+            channel.protect(secret.session(&said.parts()));
+            Ok(terms)
         }
         Message::Refused(Refusal::WrongSecret) => Err(IntroductionError::WrongSecret),
         Message::Refused(Refusal::Full) => Err(IntroductionError::Full),
@@ -248,6 +279,25 @@ mod tests {
             let error = introduce(&mut ours, &secret(1)).unwrap_err();
             assert!(matches!(error, IntroductionError::Impostor), "{error}");
         });
+    }
+
+    #[test]
+    fn codes_are_of_the_versions_too() {
+        let said = |client, server| Said::new((client, [1; 32]), (server, [2; 32]));
+        let secret = secret(1);
+        let of = |said: &Said| {
+            let session = secret.session(&said.parts()).sign(&[b"message"]);
+            [
+                secret.sign(&said.proof()),
+                secret.sign(&said.welcome(&TERMS.bytes())),
+                session,
+            ]
+        };
+        let codes = of(&said(2, 2));
+        for other in [said(1, 2), said(2, 1)] {
+            let others = of(&other);
+            assert!(codes.iter().zip(&others).all(|(code, other)| code != other));
+        }
     }
 
     #[test]
