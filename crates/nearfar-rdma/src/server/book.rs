@@ -1,5 +1,8 @@
 //! What is offered, and who has how much of it.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a server offers and what is taken of it.
@@ -19,9 +22,13 @@ pub struct ServerUsage {
 /// The most connections whose peers have not proven anything, so that they take no client's place.
 const STRANGERS_MAX: usize = 64;
 
+/// The most of them that come from one address, so that it does not take the places of all others.
+const STRANGERS_PER_ADDRESS: usize = 8;
+
 #[derive(Debug)]
 struct Entries {
     usage: ServerUsage,
+    strangers: BTreeMap<IpAddr, usize>,
     clients_max: usize,
 }
 
@@ -42,7 +49,10 @@ pub(super) struct Seat(Book);
 
 /// The place of a connection whose peer has not proven anything yet.
 #[derive(Debug)]
-pub(super) struct Door(Book);
+pub(super) struct Door {
+    book: Book,
+    address: IpAddr,
+}
 
 impl Book {
     pub(super) fn new(offered_bytes: u64, clients_max: usize) -> Self {
@@ -52,7 +62,11 @@ impl Book {
             clients: 0,
             strangers: 0,
         };
-        Self(Arc::new(Mutex::new(Entries { usage, clients_max })))
+        Self(Arc::new(Mutex::new(Entries {
+            usage,
+            strangers: BTreeMap::new(),
+            clients_max,
+        })))
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
@@ -63,12 +77,19 @@ impl Book {
         self.entries().usage
     }
 
-    /// A place for one more stranger.
-    pub(super) fn door(&self) -> Option<Door> {
+    /// A place for one more stranger from this address.
+    pub(super) fn door(&self, address: IpAddr) -> Option<Door> {
+        // IPv4 addresses are one and the same to a socket that listens for both.
+        let address = address.to_canonical();
         let mut entries = self.entries();
-        let is_free = entries.usage.strangers < STRANGERS_MAX;
-        entries.usage.strangers += usize::from(is_free);
-        is_free.then(|| Door(self.clone()))
+        let theirs = entries.strangers.get(&address).copied().unwrap_or(0);
+        if entries.usage.strangers >= STRANGERS_MAX || theirs >= STRANGERS_PER_ADDRESS {
+            return None;
+        }
+        entries.usage.strangers += 1;
+        entries.strangers.insert(address, theirs + 1);
+        let book = self.clone();
+        Some(Door { book, address })
     }
 
     /// A place for one more client.
@@ -100,7 +121,14 @@ impl Drop for Share {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        self.0.entries().usage.strangers -= 1;
+        let mut entries = self.book.entries();
+        entries.usage.strangers -= 1;
+        if let Entry::Occupied(mut theirs) = entries.strangers.entry(self.address) {
+            *theirs.get_mut() -= 1;
+            if *theirs.get() == 0 {
+                theirs.remove();
+            }
+        }
     }
 }
 
@@ -136,9 +164,24 @@ mod tests {
         drop(seats);
         assert!(book.seat().is_some());
         assert_eq!(book.usage().clients, 0);
-        let doors: Vec<Door> = (0..STRANGERS_MAX).map(|_| book.door().unwrap()).collect();
-        assert!(book.door().is_none() && book.seat().is_some());
+    }
+
+    #[test]
+    fn one_address_does_not_take_the_places_of_all_strangers() {
+        let book = Book::new(1, 2);
+        let address = |last: usize| IpAddr::from([10, 0, 0, last as u8]);
+        let many = |last| (0..STRANGERS_PER_ADDRESS).map(move |_| address(last));
+        let mut doors: Vec<Door> = many(1).map(|one| book.door(one).unwrap()).collect();
+        let mapped = "::ffff:10.0.0.1".parse().unwrap();
+        assert!(book.door(address(1)).is_none() && book.door(mapped).is_none());
+        let others = STRANGERS_MAX / STRANGERS_PER_ADDRESS;
+        let rest = (2..=others).flat_map(many);
+        doors.extend(rest.map(|one| book.door(one).unwrap()));
+        assert!(book.door(address(100)).is_none() && book.seat().is_some());
+        doors.swap_remove(0);
+        doors.push(book.door(address(1)).unwrap());
         drop(doors);
         assert_eq!(book.usage().strangers, 0);
+        assert!(book.entries().strangers.is_empty());
     }
 }

@@ -17,7 +17,7 @@ use nearfar_memory::{MemorySystem, Placement};
 
 use self::book::Book;
 pub use self::book::ServerUsage;
-use self::session::serve_client;
+use self::session::{Left, serve_client};
 use crate::error::ServeError;
 use crate::secret::Secret;
 
@@ -184,13 +184,15 @@ fn listen(shared: &Arc<Shared>, listener: &TcpListener) {
 
 /// A session's thread, unless too many others have not said who they are.
 fn begin(shared: &Arc<Shared>, stream: TcpStream, client: SocketAddr) -> Option<JoinHandle<()>> {
-    let Some(door) = shared.book.door() else {
-        tracing::warn!(%client, "too many connections of nobody");
+    let Some(door) = shared.book.door(client.ip()) else {
+        tracing::debug!(%client, "too many connections of nobody");
         return None;
     };
     let shared = Arc::clone(shared);
     let builder = thread::Builder::new().name("nearfar-rdma-client".to_owned());
     let session = builder.spawn(move || match serve_client(&shared, stream, door) {
+        // Anybody can fill a log with these.
+        Ok(Left::Stranger) => tracing::debug!(%client, "a stranger was refused"),
         Ok(end) => tracing::info!(%client, ?end, "a client has left"),
         Err(error) => tracing::warn!(%client, %error, "a client was given up"),
     });

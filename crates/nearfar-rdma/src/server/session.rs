@@ -21,8 +21,8 @@ const PAGE_BYTES: u64 = 4096;
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// The client was refused before it had anything.
-    Refused,
+    /// It has not proven that it knows the secret, or found no place.
+    Stranger,
     /// The client said so, or closed its connection.
     Gone,
     /// The server ended it.
@@ -45,10 +45,14 @@ pub(super) fn serve_client(
     };
     let is_stopping = || shared.is_stopping();
     let seat = || shared.book.seat();
-    let _seat = match answer(&mut channel, &shared.secret, terms, &is_stopping, seat)? {
-        Answer::Welcomed(seat) => seat,
-        Answer::Refused => return Ok(Left::Refused),
-        Answer::Stopping => return Ok(Left::Ended(End::Stopping)),
+    let answered = answer(&mut channel, &shared.secret, terms, &is_stopping, seat);
+    let _seat = match answered {
+        Ok(Answer::Welcomed(seat)) => seat,
+        Ok(Answer::Refused | Answer::Stopping) => return Ok(Left::Stranger),
+        Err(error) => {
+            tracing::debug!(%error, "a stranger is not understood");
+            return Ok(Left::Stranger);
+        }
     };
     drop(door);
     let mut holdings = Holdings {

@@ -242,7 +242,8 @@ fn hostile_peers_harm_nobody_else() {
         .take(60)
         .map(|bytes| {
             let mut peer = TcpStream::connect(server.address()).unwrap();
-            peer.write_all(bytes).unwrap();
+            // The server takes a few of one address, and closes the others.
+            let _ = peer.write_all(bytes);
             peer
         })
         .collect();
@@ -251,6 +252,7 @@ fn hostile_peers_harm_nobody_else() {
     assert_eq!(&found, b"mine");
     let usage = server.usage();
     assert_eq!((usage.clients, usage.used_bytes), (1, MIB));
+    assert!(usage.strangers <= 8, "{usage:?}");
     until("the end of all of them", || server.usage().strangers == 0);
     drop(peers);
     drop(connect(server.address(), HostOptions::default()).unwrap());
