@@ -170,7 +170,7 @@ impl RemoteHost {
         self.inner.links.control.renew()
     }
 
-    /// Takes `bytes` of the host's memory, in whole pages, all of them zero.
+    /// Takes `bytes` of the host's memory, in whole pages of the host, all of them zero.
     ///
     /// # Errors
     /// [`RemoteError`]: the tier's budget, or what the host has left, does not suffice; the host is lost.
@@ -193,13 +193,16 @@ impl RemoteHost {
         else {
             return Err(control.unexpected());
         };
-        if given_bytes != wanted {
-            // Another count than the one that was charged.
+        // The host's pages may be larger than those that were charged.
+        let Some(more) = given_bytes.checked_sub(wanted) else {
             return Err(control.unexpected());
-        }
+        };
         let span = RemoteSpan { address, key };
         let inner = Arc::clone(&self.inner);
-        Ok(RemoteRegion::new(inner, region, span, bytes, charge))
+        let region = RemoteRegion::new(inner, region, span, bytes, charge);
+        let charge = system.take_remote(self.inner.tier, more);
+        // Where there is no room for them, the region is given back.
+        Ok(region.charged_too(charge.map_err(|error| state.refused(error))?))
     }
 
     /// A near buffer that this host's bytes are read into, and written from, without a copy. It is counted on the near

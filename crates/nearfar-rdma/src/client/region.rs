@@ -20,7 +20,7 @@ pub struct RemoteRegion {
     span: RemoteSpan,
     bytes: u64,
     /// Given back to the tier after the region to the host.
-    charge: RemoteCharge,
+    charges: Vec<RemoteCharge>,
 }
 
 impl RemoteRegion {
@@ -36,8 +36,14 @@ impl RemoteRegion {
             number,
             span,
             bytes,
-            charge,
+            charges: vec![charge],
         }
+    }
+
+    /// The region, which takes so much more of its tier.
+    pub(super) fn charged_too(mut self, charge: RemoteCharge) -> Self {
+        self.charges.push(charge);
+        self
     }
 
     /// The bytes asked for.
@@ -52,7 +58,7 @@ impl RemoteRegion {
 
     /// Bytes that it takes of its tier, in whole pages.
     pub fn charged_bytes(&self) -> u64 {
-        self.charge.bytes()
+        self.charges.iter().map(RemoteCharge::bytes).sum()
     }
 
     /// Its number at its host, as errors have it.

@@ -113,6 +113,16 @@ impl Book {
     }
 }
 
+impl Share {
+    /// Has it be as many bytes as these, or tells how many there are for it.
+    pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), u64> {
+        let more = bytes.saturating_sub(self.bytes);
+        let mut taken = self.book.take(more).map_err(|left| left + self.bytes)?;
+        self.bytes += std::mem::take(&mut taken.bytes);
+        Ok(())
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.book.entries().usage.used_bytes -= self.bytes;
@@ -153,6 +163,13 @@ mod tests {
         drop(one);
         assert_eq!(book.take(61).unwrap_err(), 60);
         drop(two);
+        let mut grown = book.take(10).unwrap();
+        grown.grow_to(50).unwrap();
+        grown.grow_to(40).unwrap();
+        assert_eq!(book.usage().used_bytes, 50);
+        assert_eq!(grown.grow_to(101), Err(100));
+        assert_eq!(book.usage().used_bytes, 50);
+        drop(grown);
         assert_eq!(book.usage().used_bytes, 0);
     }
 

@@ -15,7 +15,7 @@ use crate::protocol::{Answer, Channel, ChannelError, End, Message, Refusal, Side
 
 /// How often a session that hears nothing looks whether it is to end.
 const TURN: Duration = Duration::from_millis(100);
-/// The unit in which memory is given.
+/// The least that is given; some of the server's tiers have larger pages.
 const PAGE_BYTES: u64 = 4096;
 
 /// How a session ended.
@@ -149,12 +149,14 @@ impl Holdings<'_> {
         };
         let whole = bytes.max(1).checked_next_multiple_of(PAGE_BYTES);
         let whole = whole.unwrap_or(u64::MAX);
-        let share = self.shared.book.take(whole).map_err(too_large)?;
+        let mut share = self.shared.book.take(whole).map_err(too_large)?;
         let length = usize::try_from(whole).map_err(|_| too_large(0))?;
         let domain = self.domain()?;
         let (system, placement) = (&self.shared.system, &self.shared.options.placement);
         let region = Region::allocate(system, length, placement, RegionOptions::default());
         let region = region.map_err(|error| unavailable(&error))?;
+        let mapped_bytes = region.mapped_bytes() as u64;
+        share.grow_to(mapped_bytes).map_err(too_large)?;
         let memory = OfferedMemory::new(&domain, region).map_err(|error| unavailable(&error))?;
         let region = self.next;
         self.next += 1;
@@ -162,7 +164,7 @@ impl Holdings<'_> {
             region,
             address: memory.address(),
             key: memory.key(),
-            bytes: whole,
+            bytes: mapped_bytes,
         };
         self.regions.insert(region, (memory, share));
         Ok(allocated)
