@@ -9,30 +9,15 @@ use crate::tier::{TierBytes, TierId};
 /// Bytes of a tier of another host that are taken; dropping it gives them back.
 #[derive(Debug)]
 pub struct RemoteCharge {
-    taken: Taken,
-    tier: TierId,
+    _taken: Taken,
     bytes: u64,
 }
 
 impl RemoteCharge {
-    /// The tier.
-    #[must_use]
-    pub fn tier(&self) -> TierId {
-        self.tier
-    }
-
     /// Bytes that are taken.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
-    }
-
-    /// Gives back what is taken beyond `bytes`.
-    pub fn shrink_to(&mut self, bytes: u64) {
-        let mut kept = TierBytes::ZERO;
-        kept[self.tier] = bytes.min(self.bytes);
-        self.bytes = kept[self.tier];
-        self.taken.settle(&kept);
     }
 }
 
@@ -53,7 +38,7 @@ impl MemorySystem {
         }
         let mut wanted = TierBytes::ZERO;
         wanted[tier] = bytes;
-        let taken = self.take(wanted).map_err(|tier| {
+        let _taken = self.take(wanted).map_err(|tier| {
             let state = self.ledger().state(tier);
             RdmaError::OverBudget {
                 tier: info.name.clone(),
@@ -62,7 +47,7 @@ impl MemorySystem {
                 budget_bytes: state.budget_bytes,
             }
         })?;
-        Ok(RemoteCharge { taken, tier, bytes })
+        Ok(RemoteCharge { _taken, bytes })
     }
 }
 
@@ -80,7 +65,7 @@ mod tests {
         let budgets = Budgets::new().with("b", 900);
         let system = MemorySystem::from_specs(vec![near, far], &budgets).unwrap();
         let tier = system.tier("b").unwrap();
-        let mut charge = system.take_remote(tier, 600).unwrap();
+        let charge = system.take_remote(tier, 600).unwrap();
         assert_eq!(system.usage(tier).region_bytes, 600);
         let error = system.take_remote(tier, 301).unwrap_err();
         assert_eq!(
@@ -88,10 +73,9 @@ mod tests {
             "tier \"b\" has 300 bytes left of its budget of 900 bytes, but 301 bytes are needed: \
              raise the budget or place less there"
         );
-        charge.shrink_to(100);
         assert_eq!(
             (charge.bytes(), system.usage(tier).used_bytes()),
-            (100, 100)
+            (600, 600)
         );
         drop(charge);
         assert_eq!(system.usage(tier).used_bytes(), 0);
