@@ -119,23 +119,9 @@ impl Link {
         }
         let step = self.staging.as_ref().len();
         for (index, to) in to.chunks_mut(step).enumerate() {
-            let staged = &mut self.staging.as_mut()[..to.len()];
-            let address = staged.as_mut_ptr().expose_provenance();
-            let key = self.domain.near_key(address, to.len()).ok_or_else(ended)?;
             let from = from.behind(index * step);
-            let pair = &mut self.pair;
-            // SAFETY: the staging buffer is this link's, and its slice is borrowed until the call returns.
-            unsafe {
-                transfer(
-                    pair,
-                    Direction::Read,
-                    (address, key),
-                    from,
-                    to.len(),
-                    limits,
-                )?
-            };
-            to.copy_from_slice(staged);
+            self.transfer_staged(Direction::Read, from, to.len(), limits)?;
+            to.copy_from_slice(&self.staging.as_ref()[..to.len()]);
         }
         Ok(())
     }
@@ -159,28 +145,27 @@ impl Link {
         }
         let step = self.staging.as_ref().len();
         for (index, from) in from.chunks(step).enumerate() {
-            let staged = &mut self.staging.as_mut()[..from.len()];
-            staged.copy_from_slice(from);
-            let address = staged.as_mut_ptr().expose_provenance();
-            let key = self
-                .domain
-                .near_key(address, from.len())
-                .ok_or_else(ended)?;
+            self.staging.as_mut()[..from.len()].copy_from_slice(from);
             let to = to.behind(index * step);
-            let pair = &mut self.pair;
-            // SAFETY: as in `read`.
-            unsafe {
-                transfer(
-                    pair,
-                    Direction::Write,
-                    (address, key),
-                    to,
-                    from.len(),
-                    limits,
-                )?
-            };
+            self.transfer_staged(Direction::Write, to, from.len(), limits)?;
         }
         Ok(())
+    }
+
+    /// Moves so many bytes between the begin of the staging buffer and the peer.
+    fn transfer_staged(
+        &mut self,
+        direction: Direction,
+        remote: RemoteSpan,
+        bytes: usize,
+        limits: &TransferLimits<'_>,
+    ) -> Result<(), RdmaError> {
+        let staged = &mut self.staging.as_mut()[..bytes];
+        let address = staged.as_mut_ptr().expose_provenance();
+        let key = self.domain.near_key(address, bytes).ok_or_else(ended)?;
+        let (pair, local) = (&mut self.pair, (address, key));
+        // SAFETY: the staging buffer is this link's, which is borrowed until the call returns.
+        unsafe { transfer(pair, direction, local, remote, bytes, limits) }
     }
 }
 
@@ -266,10 +251,7 @@ fn wait(turns: u32) {
 /// The end of a connection over which a peer reads and writes memory that is offered in its domain. Nothing has to be
 /// done for it: the device answers. Dropping it ends the connection.
 #[derive(Debug)]
-pub struct ServedLink {
-    _pair: QueuePair,
-    endpoint: Endpoint,
-}
+pub struct ServedLink(QueuePair);
 
 impl ServedLink {
     /// Connects to the end that a peer has made.
@@ -279,16 +261,12 @@ impl ServedLink {
     pub fn connect(domain: &Arc<Domain>, peer: &Endpoint) -> Result<Self, RdmaError> {
         let mut pair = QueuePair::new(domain, true)?;
         pair.connect(peer)?;
-        let endpoint = pair.endpoint();
-        Ok(Self {
-            _pair: pair,
-            endpoint,
-        })
+        Ok(Self(pair))
     }
 
     /// What the peer has to know.
     #[must_use]
     pub fn endpoint(&self) -> Endpoint {
-        self.endpoint
+        self.0.endpoint()
     }
 }
