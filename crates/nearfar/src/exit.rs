@@ -218,7 +218,7 @@ fn classify(error: &(dyn Error + 'static)) -> Option<Exit> {
 /// The codes of memory of other hosts.
 fn of_remote_memory(error: &(dyn Error + 'static)) -> Option<Exit> {
     let of_rdma = |error: &RdmaError| match error {
-        RdmaError::OverBudget { .. } | RdmaError::Register { .. } => Exit::Memory,
+        RdmaError::Budget(_) | RdmaError::Register { .. } => Exit::Memory,
         _ => Exit::Unavailable,
     };
     if error.is::<SecretError>() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::error::RdmaError;
+use crate::region::RegionError;
 use crate::system::{MemorySystem, Taken};
 use crate::tier::{TierBytes, TierId};
 
@@ -25,7 +26,7 @@ impl MemorySystem {
     /// Takes `bytes` of a tier of another host, which count as a region's.
     ///
     /// # Errors
-    /// [`RdmaError::OverBudget`], and [`RdmaError::NotRemote`] for any other tier.
+    /// [`RdmaError::Budget`], and [`RdmaError::NotRemote`] for any other tier.
     pub fn take_remote(
         self: &Arc<Self>,
         tier: TierId,
@@ -40,12 +41,12 @@ impl MemorySystem {
         wanted[tier] = bytes;
         let _taken = self.take(wanted).map_err(|tier| {
             let state = self.ledger().state(tier);
-            RdmaError::OverBudget {
+            RdmaError::Budget(RegionError::OverBudget {
                 tier: info.name.clone(),
                 requested_bytes: bytes,
                 available_bytes: state.budget_bytes.saturating_sub(state.used_bytes),
                 budget_bytes: state.budget_bytes,
-            }
+            })
         })?;
         Ok(RemoteCharge { _taken, bytes })
     }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use crate::region::RegionError;
 use crate::sys::SysError;
 
 /// Errors of RDMA.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RdmaError {
     /// This machine has no RDMA.
@@ -55,19 +56,7 @@ pub enum RdmaError {
         /// The tier's name.
         tier: String,
     },
-    /// The budget of a tier of another host does not suffice.
-    #[error(
-        "tier {tier:?} has {available_bytes} bytes left of its budget of {budget_bytes} bytes, but \
-         {requested_bytes} bytes are needed: raise the budget or place less there"
-    )]
-    OverBudget {
-        /// The tier's name.
-        tier: String,
-        /// The bytes that the tier would have to take.
-        requested_bytes: u64,
-        /// What is left of its budget.
-        available_bytes: u64,
-        /// Its budget.
-        budget_bytes: u64,
-    },
+    /// The budget of a tier of another host does not suffice ([`RegionError::OverBudget`]).
+    #[error(transparent)]
+    Budget(RegionError),
 }

@@ -82,7 +82,7 @@ fn what_was_not_offered_is_refused() {
     let RemoteError::Rdma { source, .. } = &error else {
         panic!("{error}");
     };
-    assert!(matches!(source, RdmaError::OverBudget { .. }), "{error}");
+    assert!(matches!(source, RdmaError::Budget(_)), "{error}");
     assert_eq!(system.usage(tier).used_bytes(), 10 * MIB);
     let error = kept.read(10 * MIB - 1, &mut [0; 2]).unwrap_err();
     assert!(matches!(error, RemoteError::OutOfRange { .. }), "{error}");
