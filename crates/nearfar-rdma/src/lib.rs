@@ -47,5 +47,8 @@ pub use error::{RemoteError, ServeError};
 pub use secret::{Secret, SecretError};
 pub use server::{Server, ServerOptions, ServerUsage};
 
+/// The root of the kernel's files.
+const SYSFS: &str = "/sys";
+
 /// The port that servers listen on by default.
 pub const DEFAULT_PORT: u16 = 7475;

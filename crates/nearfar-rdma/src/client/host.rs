@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use super::control::Control;
 use super::links::Links;
 use super::region::RemoteRegion;
 use super::state::HostState;
+use crate::SYSFS;
 use crate::error::RemoteError;
 use crate::protocol::{Channel, Message, Side, introduce};
 use crate::secret::Secret;
@@ -32,8 +32,6 @@ pub struct HostOptions {
     pub timeout: Duration,
     /// Whether a thread renews the lease. Without, the caller does ([`RemoteHost::renew`]).
     pub renews: bool,
-    /// The root of the kernel's files, `/sys`.
-    pub sysfs: PathBuf,
 }
 
 impl Default for HostOptions {
@@ -44,7 +42,6 @@ impl Default for HostOptions {
             links: 6,
             timeout: Duration::from_secs(5),
             renews: true,
-            sysfs: PathBuf::from("/sys"),
         }
     }
 }
@@ -90,7 +87,7 @@ impl RemoteHost {
             local: None,
         };
         let open = |choice: &DeviceChoice| {
-            let domain = Domain::open(choice, &options.sysfs);
+            let domain = Domain::open(choice, SYSFS.as_ref());
             domain.map_err(|error| state.refused(error))
         };
         drop(open(&choice)?);

@@ -6,7 +6,6 @@ mod session;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -18,6 +17,7 @@ use nearfar_memory::{MemorySystem, Placement};
 use self::book::Book;
 pub use self::book::ServerUsage;
 use self::session::{Left, serve_client};
+use crate::SYSFS;
 use crate::error::ServeError;
 use crate::secret::Secret;
 
@@ -39,17 +39,10 @@ pub struct ServerOptions {
     pub lease: Duration,
     /// The most clients.
     pub clients_max: usize,
-    /// The most regions of a client.
-    pub regions_max: usize,
-    /// The most connections of a client's.
-    pub links_max: usize,
-    /// The root of the kernel's files, `/sys`.
-    pub sysfs: PathBuf,
 }
 
 impl ServerOptions {
-    /// So many bytes, at this address, placed so; a lease of ten seconds, 64 clients, and 1024 regions and 64
-    /// connections of each.
+    /// So many bytes, at this address, placed so; a lease of ten seconds, and 64 clients.
     pub fn new(listen: SocketAddr, offered_bytes: u64, placement: Placement) -> Self {
         Self {
             listen,
@@ -58,9 +51,6 @@ impl ServerOptions {
             placement,
             lease: Duration::from_secs(10),
             clients_max: 64,
-            regions_max: 1024,
-            links_max: 64,
-            sysfs: PathBuf::from("/sys"),
         }
     }
 }
@@ -108,7 +98,7 @@ impl Server {
             local: Some(options.listen.ip()),
         };
         // Sessions open it again, for a protection domain of their own.
-        let device = Domain::open(&choice, &options.sysfs)?.device().to_owned();
+        let device = Domain::open(&choice, SYSFS.as_ref())?.device().to_owned();
         let address = options.listen;
         let bind = |source| ServeError::Bind { address, source };
         let listener = TcpListener::bind(address).map_err(bind)?;

@@ -11,12 +11,18 @@ use nearfar_memory::{Region, RegionOptions};
 use super::Shared;
 use super::book::{Door, Share};
 use super::links::Links;
+use crate::SYSFS;
 use crate::protocol::{Answer, Channel, ChannelError, End, Message, Refusal, Side, Terms, answer};
 
 /// How often a session that hears nothing looks whether it is to end.
 const TURN: Duration = Duration::from_millis(100);
 /// The least that is given; some of the server's tiers have larger pages.
 const PAGE_BYTES: u64 = 4096;
+
+/// The most regions of a client.
+const REGIONS_MAX: usize = 1024;
+/// The most connections of a client.
+const LINKS_MAX: usize = 64;
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +135,7 @@ impl Holdings<'_> {
         if let Some(domain) = &self.domain {
             return Ok(Arc::clone(domain));
         }
-        let domain = Domain::open(&self.choice, &self.shared.options.sysfs);
+        let domain = Domain::open(&self.choice, SYSFS.as_ref());
         let domain = domain.map_err(|error| unavailable(&error))?;
         Ok(Arc::clone(self.domain.insert(domain)))
     }
@@ -139,9 +145,9 @@ impl Holdings<'_> {
     }
 
     fn try_allocate(&mut self, bytes: u64) -> Result<Message, Refusal> {
-        let max = self.shared.options.regions_max;
-        if self.regions.len() >= max {
-            return Err(Refusal::TooManyRegions { max: max as u64 });
+        if self.regions.len() >= REGIONS_MAX {
+            let max = REGIONS_MAX as u64;
+            return Err(Refusal::TooManyRegions { max });
         }
         let too_large = |available_bytes| Refusal::TooLarge {
             requested_bytes: bytes,
@@ -182,7 +188,7 @@ impl Holdings<'_> {
             Ok(domain) => domain,
             Err(refusal) => return Message::Refused(refusal),
         };
-        self.links.connect(self.shared.options.links_max, || {
+        self.links.connect(LINKS_MAX, || {
             let link = ServedLink::connect(&domain, peer);
             let link = link.map_err(|error| unavailable(&error))?;
             Ok((link.endpoint(), link))
