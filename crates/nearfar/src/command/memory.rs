@@ -53,13 +53,19 @@ fn serve(args: &MemoryServeArgs) -> anyhow::Result<()> {
 
 /// The name of the tier that the other host's memory is.
 const TIER: &str = "remote";
+/// Room for the near buffers of connections and of the ring that is streamed through.
+const NEAR_BYTES: u64 = 64 << 20;
+/// The largest pages that memory is given in.
+const PAGE_BYTES_MAX: u64 = 1 << 30;
 
 fn check(args: &MemoryCheckArgs) -> anyhow::Result<()> {
     let secret = Secret::read(&args.secret_file)?;
     let (address, bytes, device) = (args.address, args.size.0, args.device.clone());
     let (host, checked) = run_until_interrupted(move || {
-        let near = TierSpec::new("near", TierKind::LocalDram, [0], bytes.max(64 << 20));
-        let remote = TierSpec::rdma(TIER, address.to_string(), bytes.saturating_add(8192));
+        let near = TierSpec::new("near", TierKind::LocalDram, [0], NEAR_BYTES);
+        // In whole pages of the other host, of which not even the largest is larger.
+        let capacity_bytes = bytes.saturating_add(PAGE_BYTES_MAX);
+        let remote = TierSpec::rdma(TIER, address.to_string(), capacity_bytes);
         let system = MemorySystem::from_specs(vec![near, remote], &Budgets::new())?;
         let tier = system.tier(TIER)?;
         let options = HostOptions {
