@@ -42,13 +42,13 @@ pub struct MemoryServeArgs {
     /// A file whose first line is the secret, of 16 bytes at least.
     #[arg(long, value_name = "FILE")]
     pub secret_file: PathBuf,
-    /// Where clients connect. The RDMA device that has this address is used.
+    /// Where clients connect. The RDMA device that has this address comes first.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7475")]
     pub listen: SocketAddr,
     /// Seconds within which a client must be heard of.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "10")]
     pub lease: Duration,
-    /// The RDMA device [default: the one with the address].
+    /// The RDMA device [default: the one with the address, or else any].
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     /// Where in this host's memory it lies: `near`, `far`, a tier, or another placement (docs/placements.md).
@@ -78,7 +78,7 @@ pub struct MemoryCheckArgs {
     /// How much is written.
     #[arg(long, value_name = "BYTES", default_value = "16MiB")]
     pub size: ByteSize,
-    /// The RDMA device of this machine [default: the one with the address that the host is reached from].
+    /// The RDMA device of this machine [default: the one with the address that the host is reached from, or else any].
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
     #[command(flatten)]
