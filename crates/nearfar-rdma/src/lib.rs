@@ -27,7 +27,9 @@
 //!
 //! Hosts agree over a TCP connection, in small messages of one version ([`protocol`] has them) that are authenticated
 //! in both directions; bytes of regions go over reliable connections of the device and are not encrypted. A host that
-//! is gone makes those fail who need it, by its name, and nobody else: calls wait for [`HostOptions::timeout`] at most.
+//! is gone makes those fail who need it, by its name, and nobody else: a transfer goes on for [`HostOptions::timeout`]
+//! at most without progress, and a request is answered within ten seconds, or, where it is for much memory,
+//! within as long as that takes to be made.
 //!
 //! The device is reached through [`nearfar_memory::rdma`], which has the unsafe code and loads the library. Without it,
 //! or without a device, RDMA is *unavailable* with the reason.

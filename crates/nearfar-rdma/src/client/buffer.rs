@@ -12,7 +12,8 @@ const BLOCK_BYTES: usize = 4096;
 const SCRATCH_BYTES: usize = 64 * BLOCK_BYTES;
 
 /// Bytes of a host that do not change, such as a column: what is read of them is what was written, or an error. Their
-/// checksums are on this host, so that nobody who can write to the other's memory can change them too.
+/// checksums are on this host, and show what is changed by accident: whoever can write to the other's memory can find
+/// other bytes with the same checksum, which is no cryptographic one.
 #[derive(Debug)]
 pub struct RemoteBuffer {
     region: RemoteRegion,
@@ -59,7 +60,8 @@ impl RemoteBuffer {
         self.read_unless(offset_bytes, to, &|| false)
     }
 
-    /// As [`Self::read`], unless `is_cancelled`: within 50 ms of that, [`RemoteError::Cancelled`].
+    /// As [`Self::read`], unless `is_cancelled`: within 100 ms of that, [`RemoteError::Cancelled`]. Where a connection
+    /// has to be made for it and the host has been asked for one already, its reply is waited for before.
     ///
     /// # Errors
     /// As [`Self::read`], and [`RemoteError::Cancelled`].

@@ -4,16 +4,24 @@
 //! client prove to each other that they know the secret, and never say it:
 //!
 //! ```text
-//!   client                                    server
-//!   Hello      version, nonce C      ->
-//!                                    <-       Challenge  version, nonce S
-//!   Proof      HMAC(secret, C, S)    ->
-//!                                    <-       Welcome    HMAC(secret, C, S), lease, bytes
-//!   every message after that ends with HMAC(session key, direction, number, message)
+//!   client                            server
+//!   Hello    version, nonce C    ->
+//!                                <-   Challenge  version, nonce S
+//!   Proof    code                ->
+//!                                <-   Welcome    code, lease, bytes
+//!                                 or  Refused    a wrong secret, or no place for another client
+//!
+//!   said              the client's version, the server's version, C, S
+//!   code of Proof     HMAC(secret, "nearfar rdma client", said)
+//!   code of Welcome   HMAC(secret, "nearfar rdma server", said, lease, bytes)
+//!   session key       HMAC(secret, "nearfar rdma session", said)
+//!
+//!   every message after Welcome ends with HMAC(session key, sender, number, message)
+//!   sender            "c" for the client, "s" for the server
 //! ```
 //!
-//! The session key is derived from the secret and both nonces, so that nobody else can put a message in, leave one out
-//! or repeat one.
+//! The client proves itself first. The session key is of both nonces, so that nobody else can put a message in, change
+//! one, leave one out or repeat one.
 
 mod channel;
 mod handshake;
