@@ -1,9 +1,8 @@
-//! The keys of a block that are looked up.
+//! The keys of a block that are looked up, where not all of them are.
 
 use super::BLOCK_ROWS;
 use crate::key::Key;
-use crate::line::Line;
-use crate::line_table::{LineTable, hash};
+use crate::line_table::hash;
 
 /// Keys of a block that may be found: their places in the block, and their hashes.
 pub(super) struct Lookups {
@@ -12,30 +11,26 @@ pub(super) struct Lookups {
     hashes: [u64; BLOCK_ROWS],
 }
 
-/// All places of a block.
-const PLACES: [u32; BLOCK_ROWS] = {
-    let mut places = [0; BLOCK_ROWS];
-    let mut place = 0;
-    while place < BLOCK_ROWS {
-        places[place] = place as u32;
-        place += 1;
-    }
-    places
-};
-
 impl Lookups {
-    /// All of at most [`BLOCK_ROWS`] keys.
+    /// None of a block.
     #[inline(always)]
-    pub(super) fn of<K: Key>(keys: &[K]) -> Self {
-        let mut lookups = Self {
-            len: keys.len(),
-            places: PLACES,
+    pub(super) fn new() -> Self {
+        Self {
+            len: 0,
+            places: [0; BLOCK_ROWS],
             hashes: [0; BLOCK_ROWS],
-        };
-        for (of_key, key) in lookups.hashes.iter_mut().zip(keys) {
+        }
+    }
+
+    /// Becomes all of at most [`BLOCK_ROWS`] keys.
+    #[inline(always)]
+    pub(super) fn reset_to_all<K: Key>(&mut self, keys: &[K]) {
+        self.len = keys.len();
+        let lookups = self.places.iter_mut().zip(&mut self.hashes).zip(keys);
+        for (index, ((place, of_key), key)) in lookups.enumerate() {
+            *place = index as u32;
             *of_key = hash(key.bits());
         }
-        lookups
     }
 
     /// Number of keys.
@@ -49,14 +44,10 @@ impl Lookups {
         &self.places[..self.len]
     }
 
-    /// The line of `table` where the way of each key begins.
+    /// The hash of each key.
     #[inline(always)]
-    pub(super) fn homes<S: AsRef<[Line]>>(&self, table: &LineTable<S>) -> [u32; BLOCK_ROWS] {
-        let mut homes = [0; BLOCK_ROWS];
-        for (home, hash) in homes.iter_mut().zip(&self.hashes[..self.len]) {
-            *home = table.home(*hash) as u32;
-        }
-        homes
+    pub(super) fn hashes(&self) -> &[u64] {
+        &self.hashes[..self.len]
     }
 
     /// Leaves only the keys of which `is_kept`, by place and hash, says so.

@@ -3,12 +3,13 @@
 use nearfar_model::Probe;
 
 use super::BLOCK_ROWS;
+use super::filter::BloomFilter;
 use super::lookups::Lookups;
 use super::matched::Matched;
 use super::table::{JoinError, JoinTable, check_side};
 use crate::key::Key;
 use crate::line::Line;
-use crate::line_table::NO_ROW;
+use crate::line_table::{NO_ROW, hash};
 use crate::selection::Selection;
 use crate::vectors::{self, Kernel, Vectors, prefetch};
 
@@ -148,88 +149,103 @@ struct Block<'a, L, N, K, P> {
     probe: &'a P,
 }
 
-impl<L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'_, L, N, K, P> {
-    /// All keys that are not null, hashed.
+impl<'a, L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Block<'a, L, N, K, P> {
+    /// The filter, if there is one that is worth asking.
     #[inline(always)]
-    fn hashed(&self) -> Lookups {
+    fn filter(&self) -> Option<&'a BloomFilter> {
+        let passed_max = self.cursor.asked as f64 * FILTER_PASS_MAX;
+        let is_useless =
+            self.cursor.asked >= FILTER_TRIAL && self.cursor.passed as f64 > passed_max;
+        self.join.filter.as_ref().filter(|_| !is_useless)
+    }
+
+    /// Finds the first build row of each key of the block, or [`NO_ROW`].
+    ///
+    /// Arrays of a block are lent to what fills them, never returned: `memcpy` of some KiB is one instruction
+    /// (`rep movsb`), which some cores, such as Zen 3, are so slow at that copies take longer than lookups.
+    #[inline(always)]
+    fn find<V: Vectors>(&mut self, found: &mut [u32]) {
         tell!(
             self.probe
                 .stream(self.keys.as_ptr().addr(), size_of_val(self.keys))
         );
-        let mut lookups = Lookups::of(self.keys);
+        let filter = self.filter();
+        if self.valid.is_some() || filter.is_some() {
+            return self.find_some::<V>(filter, found);
+        }
+        let mut homes = [0; BLOCK_ROWS];
+        for (home, key) in homes.iter_mut().zip(self.keys) {
+            *home = self.join.table.home(hash(key.bits())) as u32;
+        }
+        self.look_up::<V>(&homes[..self.keys.len()], |index| index, found);
+    }
+
+    /// As [`Self::find`], of the keys that are not null and pass the filter.
+    #[inline(always)]
+    fn find_some<V: Vectors>(&mut self, filter: Option<&BloomFilter>, found: &mut [u32]) {
+        let mut lookups = Lookups::new();
+        lookups.reset_to_all(self.keys);
         if let Some(valid) = self.valid {
             let first = self.cursor.row;
             lookups.keep(|place, _| valid.contains(first + place as usize));
         }
-        lookups
-    }
-
-    /// Leaves only those that pass the filter, if there is one that is worth asking.
-    #[inline(always)]
-    fn filter(&mut self, lookups: &mut Lookups) {
-        let Some(filter) = &self.join.filter else {
-            return;
-        };
-        let passed_max = self.cursor.asked as f64 * FILTER_PASS_MAX;
-        if self.cursor.asked >= FILTER_TRIAL && self.cursor.passed as f64 > passed_max {
-            return;
+        if let Some(filter) = filter {
+            self.cursor.asked += lookups.len();
+            let probe = self.probe;
+            lookups.keep_ahead(
+                self.probing.distance,
+                |hash| filter.prefetch(filter.place(hash), probe),
+                |_, hash| filter.probed(filter.place(hash), hash, probe),
+            );
+            self.cursor.passed += lookups.len();
         }
-        let (asked, probe) = (lookups.len(), self.probe);
-        lookups.keep_ahead(
-            self.probing.distance,
-            |hash| filter.prefetch(filter.place(hash), probe),
-            |_, hash| filter.probed(filter.place(hash), hash, probe),
+        let (mut homes, places) = ([0; BLOCK_ROWS], lookups.places());
+        for (home, hash) in homes.iter_mut().zip(lookups.hashes()) {
+            *home = self.join.table.home(*hash) as u32;
+        }
+        found.fill(NO_ROW);
+        self.look_up::<V>(
+            &homes[..places.len()],
+            |index| places[index] as usize,
+            found,
         );
-        self.cursor.asked += asked;
-        self.cursor.passed += lookups.len();
     }
 
-    /// The first build row of each key of the block.
+    /// Looks up keys whose ways begin at the lines `homes`; `place` says where each is in the block.
     #[inline(always)]
-    fn find<V: Vectors>(&self, lookups: &Lookups) -> [u32; BLOCK_ROWS] {
-        let mut found = [NO_ROW; BLOCK_ROWS];
+    fn look_up<V: Vectors>(
+        &self,
+        homes: &[u32],
+        place: impl Fn(usize) -> usize,
+        found: &mut [u32],
+    ) {
         let (table, distance) = (&self.join.table, self.probing.distance);
-        let (places, homes) = (lookups.places(), lookups.homes(table));
-        let homes = &homes[..places.len()];
         let (mut longer, mut longer_count) = ([0; BLOCK_ROWS], 0);
         for home in homes.iter().take(distance) {
             table.prefetch(*home as usize, self.probe);
         }
-        for (index, (place, home)) in places.iter().zip(homes).enumerate() {
+        for (index, home) in homes.iter().enumerate() {
             if distance > 0
                 && let Some(ahead) = homes.get(index + distance)
             {
                 table.prefetch(*ahead as usize, self.probe);
             }
-            let key = self.keys[*place as usize].bits();
+            let place = place(index);
+            let key = self.keys[place].bits();
             let (row, goes_on) = table.find_in::<V, P>(key, *home as usize, self.probe);
-            found[*place as usize] = row;
+            found[place] = row;
             longer[longer_count] = index as u32;
             longer_count += usize::from(goes_on);
         }
         let longer = &longer[..longer_count];
-        self.find_behind::<V>(places, homes, longer, &mut found);
-        found
-    }
-
-    /// Follows the ways of keys that do not end in their first line: `longer` says which.
-    #[inline(always)]
-    fn find_behind<V: Vectors>(
-        &self,
-        places: &[u32],
-        homes: &[u32],
-        longer: &[u32],
-        found: &mut [u32; BLOCK_ROWS],
-    ) {
-        let table = &self.join.table;
-        if self.probing.distance > 0 {
+        if distance > 0 {
             for index in longer {
                 let home = homes[*index as usize] as usize;
                 table.prefetch(table.behind(home), self.probe);
             }
         }
         for index in longer {
-            let (place, home) = (places[*index as usize] as usize, homes[*index as usize]);
+            let (place, home) = (place(*index as usize), homes[*index as usize]);
             let key = self.keys[place].bits();
             found[place] = table.find_behind::<V, P>(key, home as usize, self.probe);
         }
@@ -271,10 +287,8 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>, K: Key, P: Probe> Kernel for Block<'_, L
 
     #[inline(always)]
     fn run<V: Vectors>(mut self) {
-        let mut lookups = self.hashed();
-        self.filter(&mut lookups);
-        let found = self.find::<V>(&lookups);
-        let rows = self.keys.len();
+        let (rows, mut found) = (self.keys.len(), [0; BLOCK_ROWS]);
+        self.find::<V>(&mut found[..rows]);
         self.emit(&found[..rows]);
         self.cursor.row += rows;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nearfar_kernels::{
     BloomFilter, HashJoin, Isa, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Line, Matched,
-    NO_ROW, Partitions, ProbeCursor, Probing, Selection, lines_mut,
+    NO_ROW, Partitions, ProbeCursor, Probing, Selection, Side, lines_mut,
 };
 use nearfar_model::simulation::Access;
 use nearfar_model::{AccessLog, Native};
@@ -66,23 +66,34 @@ fn pairs(matched: &Matched) -> Vec<(u32, u32)> {
     rows.map(|(index, row)| (*row, build_row(index))).collect()
 }
 
+fn with_nulls((keys, valid): &Column) -> Side<'_, i64> {
+    (keys, Some(valid))
+}
+
+/// Without a word about nulls where there are none.
+fn without_nulls((keys, valid): &Column) -> Side<'_, i64> {
+    let has_nulls = valid.rows().count() < keys.len();
+    (keys, has_nulls.then_some(valid))
+}
+
 fn assert_join(build: &Column, probed: &Column) {
     for kind in KINDS {
         let expected = oracle(kind, build, probed);
         for plan in plans() {
             for isa in Isa::available() {
                 let join = HashJoin::new(kind, plan).with_isa(isa).unwrap();
-                let mut rows = Vec::new();
-                let sides = (
-                    (&build.0[..], Some(&build.1)),
-                    (&probed.0[..], Some(&probed.1)),
-                );
-                join.run(sides.0, sides.1, &Native, |matched| {
-                    rows.extend(pairs(matched))
-                })
-                .unwrap();
-                rows.sort_unstable();
-                assert_eq!(rows, expected, "{join:?}");
+                for (build, probed) in [
+                    (with_nulls(build), with_nulls(probed)),
+                    (without_nulls(build), without_nulls(probed)),
+                ] {
+                    let mut rows = Vec::new();
+                    join.run(build, probed, &Native, |matched| {
+                        rows.extend(pairs(matched));
+                    })
+                    .unwrap();
+                    rows.sort_unstable();
+                    assert_eq!(rows, expected, "{join:?}");
+                }
             }
         }
     }
@@ -101,6 +112,23 @@ fn every_short_length_on_both_sides() {
             let probed = all_valid((0..probed).map(|row| row * 2 - 5).collect());
             assert_join(&build, &probed);
         }
+    }
+}
+
+#[test]
+fn probe_sides_that_blocks_divide_and_others() {
+    // Blocks have 1024 rows; the first build side has no key twice.
+    for distinct in [700, 300] {
+        let build = all_valid((0..700).map(|row| row % distinct * 3).collect());
+        for probed in [1023, 1024, 1025, 2047, 2048, 3000] {
+            let keys: Vec<i64> = (0..probed).map(|row| row * 7 % 2200).collect();
+            let mut some = all_valid(keys.clone());
+            some.1.remove([0xf0f0, 0, 0b11, 0, u64::MAX]);
+            assert_join(&build, &some);
+            assert_join(&build, &all_valid(keys));
+        }
+        let found = all_valid((0..3000).map(|row| row % distinct * 3).collect());
+        assert_join(&build, &found);
     }
 }
 
