@@ -33,6 +33,14 @@ impl Line {
         keys.div_ceil(LINE_KEYS_MEAN) + 1
     }
 
+    /// So many lines without keys. Where an allocator has fresh pages of the system for them, which are zeros
+    /// already, none is written.
+    pub(crate) fn empty(count: usize) -> Vec<Self> {
+        let lines = Box::<[Self]>::new_zeroed_slice(count);
+        // SAFETY: a line is integers without padding, of which zeros are a valid value.
+        unsafe { lines.assume_init() }.into_vec()
+    }
+
     #[inline(always)]
     pub(crate) fn taken(&self) -> usize {
         self.state.trailing_ones() as usize
@@ -85,6 +93,13 @@ pub fn lines_mut(bytes: &mut [u8]) -> Result<&mut [Line], NotLines> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_lines_are_default_ones() {
+        for count in [0, 1, 5, 10_000] {
+            assert_eq!(Line::empty(count), vec![Line::default(); count]);
+        }
+    }
 
     #[test]
     fn only_whole_lines_pass() {

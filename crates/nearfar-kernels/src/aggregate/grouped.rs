@@ -173,7 +173,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
     pub fn of(aggregate: Aggregate) -> Self {
         Self {
             isa: aggregate.isa(),
-            table: LineTable::new(vec![Line::default(); Line::count_for(BLOCK_ROWS)]),
+            table: LineTable::of_empty(Line::empty(Line::count_for(BLOCK_ROWS))),
             keys: Vec::new(),
             summaries: Vec::new(),
         }
@@ -219,7 +219,7 @@ impl<K: Key, T: Number> HashGroups<K, T> {
         assert!(groups < NO_ROW as usize, "groups have numbers of 32 bits");
         if !self.table.has_room_for(keys) {
             let lines = Line::count_for(groups * 2);
-            self.table = LineTable::new(vec![Line::default(); lines]);
+            self.table = LineTable::of_empty(Line::empty(lines));
             let isa = self.isa;
             let again = Again {
                 table: &mut self.table,

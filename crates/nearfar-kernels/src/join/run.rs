@@ -77,9 +77,7 @@ impl HashJoin {
             return self.run_partitioned(build, probed, probe, &mut sink);
         }
         let (keys, valid) = build;
-        let lines = vec![Line::default(); Line::count_for(keys.len())];
-        let links = vec![0; keys.len()];
-        let mut table = JoinTable::build_with(self.isa, lines, links, keys, valid, probe)?;
+        let mut table = JoinTable::build_near(self.isa, keys, valid, probe)?;
         if self.plan.is_filtered {
             table = table.with_filter(BloomFilter::of(keys, valid, probe));
         }

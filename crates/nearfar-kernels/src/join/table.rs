@@ -82,8 +82,26 @@ impl JoinTable {
         valid: Option<&Selection>,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        let lines = vec![Line::default(); Line::count_for(keys.len())];
-        Self::build_in(lines, vec![0; keys.len()], keys, valid, probe)
+        Self::build_near(Isa::widest(), keys, valid, probe)
+    }
+
+    pub(super) fn build_near<K: Key, P: Probe>(
+        isa: Isa,
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        check_side(keys.len(), valid)?;
+        let lines = Line::empty(Line::count_for(keys.len()));
+        let table = LineTable::of_empty(lines);
+        Ok(Self::filled(
+            isa,
+            table,
+            vec![0; keys.len()],
+            keys,
+            valid,
+            probe,
+        ))
     }
 }
 
@@ -122,13 +140,26 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
                 links,
             });
         }
+        let table = LineTable::new(lines);
+        Ok(Self::filled(isa, table, next, keys, valid, probe))
+    }
+
+    /// `table`, which is empty and has room, with all keys put in.
+    fn filled<K: Key, P: Probe>(
+        isa: Isa,
+        table: LineTable<L>,
+        next: N,
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) -> Self {
         let mut table = Self {
             isa,
-            table: LineTable::new(lines),
+            table,
             next,
             is_unique: true,
             filter: None,
-            rows,
+            rows: keys.len(),
         };
         let build = Build {
             table: &mut table,
@@ -137,7 +168,7 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
             probe,
         };
         vectors::run(isa, build);
-        Ok(table)
+        table
     }
 }
 
