@@ -56,6 +56,25 @@ impl Copier for Bad {
     }
 }
 
+/// Cancels in its third piece, and counts the pieces that are begun after somebody has.
+struct Cancels<'a> {
+    cancel: &'a CopyCancel,
+    begun: usize,
+    late: &'a AtomicUsize,
+}
+
+impl Copier for Cancels<'_> {
+    fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        let is_late = self.cancel.is_cancelled();
+        self.late.fetch_add(usize::from(is_late), Ordering::Relaxed);
+        self.begun += 1;
+        if self.begun == 3 {
+            self.cancel.cancel();
+        }
+        to.copy_from_slice(from);
+    }
+}
+
 fn collect(chunks: &mut Chunks<'_, Buffer>) -> Result<Vec<u8>, CopyError> {
     let mut all = Vec::new();
     while let Some(chunk) = chunks.next_chunk()? {
@@ -198,6 +217,45 @@ fn cancelling_ends_waits_and_copies() {
         staged.wait(0).map(<[u8]>::len)
     });
     assert_eq!(found, Ok(Err(CopyError::Cancelled)));
+}
+
+#[test]
+fn a_copier_begins_no_more_than_the_piece_that_it_had_when_it_was_cancelled() {
+    // Chunks of one piece, and of four.
+    for (chunk_bytes, length) in [(64, 64 * 200), (1 << 20, 12 << 20)] {
+        for copiers in [1, 3] {
+            let far = bytes(length);
+            let late = AtomicUsize::new(0);
+            let cancel = CopyCancel::default();
+            let cancels = |_| Cancels {
+                cancel: &cancel,
+                begun: 0,
+                late: &late,
+            };
+            let buffers = vec![vec![0; chunk_bytes]; 4];
+            let options = options(chunk_bytes, copiers);
+            let found = streamed(&far, buffers, options, &cancel, cancels, vec![collect; 2]);
+            assert_eq!(found.unwrap(), [const { Err(CopyError::Cancelled) }; 2]);
+            assert!(late.load(Ordering::Relaxed) < copiers, "{late:?}");
+
+            let (late, cancel) = (AtomicUsize::new(0), CopyCancel::default());
+            let cancels = |_| Cancels {
+                cancel: &cancel,
+                begun: 0,
+                late: &late,
+            };
+            let mut near = vec![0; length];
+            let parts = vec![StagePart {
+                from: &far,
+                to: &mut near,
+            }];
+            let found = staged(parts, options, &cancel, cancels, |staged| {
+                staged.wait(0).map(<[u8]>::len)
+            });
+            assert_eq!(found, Ok(Err(CopyError::Cancelled)));
+            assert!(late.load(Ordering::Relaxed) < copiers, "{late:?}");
+        }
+    }
 }
 
 #[test]
