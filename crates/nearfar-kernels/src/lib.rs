@@ -28,6 +28,7 @@ macro_rules! tell {
 }
 
 mod aggregate;
+mod cancel;
 pub mod copy;
 mod isa;
 mod join;
@@ -42,6 +43,7 @@ mod vectors;
 mod words;
 
 pub use aggregate::{Aggregate, CodeTooLarge, HashGroups, Number, Summary};
+pub use cancel::Cancel;
 pub use isa::{Isa, UnsupportedIsa};
 pub use join::{
     BloomFilter, HashJoin, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Matched,

@@ -34,13 +34,7 @@ pub(crate) struct LineTable<S> {
 }
 
 impl<S: AsRef<[Line]> + AsMut<[Line]>> LineTable<S> {
-    /// An empty table in `lines`, which are more than none; what they held is overwritten.
-    pub(crate) fn new(mut lines: S) -> Self {
-        lines.as_mut().fill(Line::default());
-        Self::of_empty(lines)
-    }
-
-    /// As [`Self::new`], of lines that [`Line::empty`] gave, which are not written again.
+    /// An empty table in `lines`, which are more than none and have no keys.
     pub(crate) fn of_empty(lines: S) -> Self {
         assert!(!lines.as_ref().is_empty(), "a table has a line");
         Self { lines, keys: 0 }

@@ -1,7 +1,8 @@
 //! Sources that copiers read by calls, such as the memory of another host.
 
 use super::error::CopyError;
-use super::options::{Copier, CopyCancel};
+use super::options::Copier;
+use crate::cancel::Cancel;
 
 /// Far bytes that are no slice: what a copier fetches by a call that can fail, such as a read of another host's
 /// memory. It is made on its copier's thread and used by that alone, so that it may own a connection.
@@ -56,7 +57,7 @@ pub(super) fn fetch_pieces(
     part: usize,
     offset_bytes: usize,
     to: &mut [u8],
-    cancel: &CopyCancel,
+    cancel: &Cancel,
 ) -> Result<(), CopyError> {
     for (index, to) in to.chunks_mut(PIECE_BYTES).enumerate() {
         if cancel.is_cancelled() {

@@ -29,6 +29,7 @@ mod sync;
 pub use self::error::CopyError;
 pub use self::fetch::{Fetch, FetchError};
 pub use self::method::{CopyMethod, MethodUnavailable};
-pub use self::options::{Copier, Copiers, CopyCancel, CopyOptions, MethodCopier};
+pub use self::options::{Copier, Copiers, CopyOptions, MethodCopier};
 pub use self::stage::{StagePart, Staged, staged, staged_from};
 pub use self::stream::{Chunk, Chunks, streamed, streamed_from};
+pub use crate::cancel::Cancel as CopyCancel;

@@ -1,8 +1,6 @@
 //! How copies are made, and by whom.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bytes;
 use super::error::CopyError;
@@ -100,22 +98,5 @@ impl MethodCopier {
 impl Copier for MethodCopier {
     fn copy(&mut self, from: &[u8], to: &mut [u8]) {
         bytes::copy(self.method, from, to);
-    }
-}
-
-/// Cancels copies from any thread. Clones are one.
-#[derive(Debug, Clone, Default)]
-pub struct CopyCancel(Arc<AtomicBool>);
-
-impl CopyCancel {
-    /// Ends all copies and waits within 100 ms.
-    pub fn cancel(&self) {
-        // Nothing else is told by it.
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether it was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }

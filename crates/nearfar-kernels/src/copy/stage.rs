@@ -6,8 +6,9 @@ use std::thread;
 
 use super::error::CopyError;
 use super::fetch::{Fetch, Slices, fetch_pieces};
-use super::options::{Copier, CopyCancel, CopyOptions};
+use super::options::{Copier, CopyOptions};
 use super::sync::{Condvar, Mutex, lock, wait};
+use crate::cancel::Cancel;
 
 /// What is copied, and to where: as many bytes.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct Staged<'a> {
     progress: Mutex<Progress>,
     changed: Condvar,
     chunk_bytes: usize,
-    cancel: &'a CopyCancel,
+    cancel: &'a Cancel,
 }
 
 // SAFETY: destinations are exclusive to `Staged`, which hands out each chunk of them once to be written, and
@@ -176,7 +177,7 @@ impl Drop for Stops<'_, '_> {
 pub fn staged<C: Copier, R>(
     parts: Vec<StagePart<'_>>,
     options: CopyOptions,
-    cancel: &CopyCancel,
+    cancel: &Cancel,
     copier: impl Fn(usize) -> C + Sync,
     work: impl FnOnce(&Staged<'_>) -> R,
 ) -> Result<R, CopyError> {
@@ -212,7 +213,7 @@ pub fn staged<C: Copier, R>(
 pub fn staged_from<S: Fetch, R>(
     to: Vec<&mut [u8]>,
     options: CopyOptions,
-    cancel: &CopyCancel,
+    cancel: &Cancel,
     fetch: impl Fn(usize) -> S + Sync,
     work: impl FnOnce(&Staged<'_>) -> R,
 ) -> Result<R, CopyError> {

@@ -6,9 +6,10 @@ use std::thread;
 
 use super::error::CopyError;
 use super::fetch::{Fetch, Slices, fetch_pieces};
-use super::options::{Copier, CopyCancel, CopyOptions};
+use super::options::{Copier, CopyOptions};
 use super::ring::Ring;
 use super::sync::Arc;
+use crate::cancel::Cancel;
 
 /// A consumer's way through the chunks, in order.
 pub struct Chunks<'a, B> {
@@ -16,7 +17,7 @@ pub struct Chunks<'a, B> {
     far: usize,
     chunk_bytes: usize,
     next: usize,
-    cancel: &'a CopyCancel,
+    cancel: &'a Cancel,
 }
 
 /// A chunk that a consumer reads; it goes back to the ring when it is dropped.
@@ -123,7 +124,7 @@ pub fn streamed<B, C, F, R>(
     far: &[u8],
     buffers: Vec<B>,
     options: CopyOptions,
-    cancel: &CopyCancel,
+    cancel: &Cancel,
     copier: impl Fn(usize) -> C + Sync,
     consumers: Vec<F>,
 ) -> Result<Vec<R>, CopyError>
@@ -155,7 +156,7 @@ pub fn streamed_from<B, S, F, R>(
     far_bytes: usize,
     buffers: Vec<B>,
     options: CopyOptions,
-    cancel: &CopyCancel,
+    cancel: &Cancel,
     fetch: impl Fn(usize) -> S + Sync,
     consumers: Vec<F>,
 ) -> Result<Vec<R>, CopyError>

@@ -2,6 +2,9 @@
 
 use nearfar_model::Probe;
 
+use super::STEP_ROWS;
+use super::table::{JoinError, check_cancel};
+use crate::cancel::Cancel;
 use crate::key::Key;
 use crate::line_table::{hash, place};
 use crate::selection::Selection;
@@ -30,19 +33,51 @@ pub struct BloomFilter {
 impl BloomFilter {
     /// A filter of `keys`, but for those that are not in `valid`.
     pub fn of<K: Key, P: Probe>(keys: &[K], valid: Option<&Selection>, probe: &P) -> Self {
-        let mut words = vec![0_u64; keys.len().div_ceil(WORD_KEYS).max(1)];
+        let mut filter = Self::for_keys(keys.len());
+        filter.add(0, keys, valid, probe);
+        filter
+    }
+
+    /// As [`Self::of`], until `cancel` ends it.
+    pub(super) fn of_cancellable<K: Key, P: Probe>(
+        keys: &[K],
+        valid: Option<&Selection>,
+        cancel: &Cancel,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        let mut filter = Self::for_keys(keys.len());
+        for (step, keys) in keys.chunks(STEP_ROWS).enumerate() {
+            check_cancel(cancel)?;
+            filter.add(step * STEP_ROWS, keys, valid, probe);
+        }
+        Ok(filter)
+    }
+
+    /// A filter without keys, for so many.
+    fn for_keys(count: usize) -> Self {
+        let words = vec![0; count.div_ceil(WORD_KEYS).max(1)];
+        Self { words }
+    }
+
+    /// Adds the keys of the rows from `first` on.
+    fn add<K: Key, P: Probe>(
+        &mut self,
+        first: usize,
+        keys: &[K],
+        valid: Option<&Selection>,
+        probe: &P,
+    ) {
         tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
-        for (row, key) in keys.iter().enumerate() {
+        for (row, key) in (first..).zip(keys) {
             if valid.is_some_and(|valid| !valid.contains(row)) {
                 continue;
             }
             let hash = hash(key.bits());
-            let at = place(hash, words.len());
-            tell!(probe.write(words.as_ptr().addr() + at * 8, 8));
-            words[at] |= bits(hash);
+            let at = self.place(hash);
+            tell!(probe.write((&raw const self.words[at]).addr(), 8));
+            self.words[at] |= bits(hash);
         }
         let _ = probe;
-        Self { words }
     }
 
     /// Whether the key may be among those of the filter; if not, it is sure not to be.

@@ -30,3 +30,6 @@ pub use self::table::{JoinError, JoinTable};
 
 /// Rows that go through each step of a probe together.
 const BLOCK_ROWS: usize = 1024;
+
+/// Rows that are built or divided between two looks at whether to go on: some milliseconds in far memory.
+const STEP_ROWS: usize = 16 * BLOCK_ROWS;

@@ -2,7 +2,9 @@
 
 use nearfar_model::Probe;
 
-use super::table::{JoinError, check_side};
+use super::STEP_ROWS;
+use super::table::{JoinError, check_cancel, check_side};
+use crate::cancel::Cancel;
 use crate::key::Key;
 use crate::line_table::hash;
 use crate::selection::Selection;
@@ -37,6 +39,17 @@ impl Partitions {
         partitions_log2: u32,
         probe: &P,
     ) -> Result<Self, JoinError> {
+        Self::of_cancellable(keys, valid, partitions_log2, &Cancel::default(), probe)
+    }
+
+    /// As [`Self::of`], until `cancel` ends it.
+    pub(super) fn of_cancellable<K: Key, P: Probe>(
+        keys: &[K],
+        valid: Option<&Selection>,
+        partitions_log2: u32,
+        cancel: &Cancel,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
         check_side(keys.len(), valid)?;
         let shift = 64 - partitions_log2.min(PARTITIONS_LOG2_MAX);
         let part = |key: K| hash(key.bits()).checked_shr(shift).unwrap_or(0) as usize;
@@ -44,6 +57,9 @@ impl Partitions {
         let mut ends = vec![0; 1 << partitions_log2.min(PARTITIONS_LOG2_MAX)];
         tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
         for (row, key) in keys.iter().enumerate() {
+            if row % STEP_ROWS == 0 {
+                check_cancel(cancel)?;
+            }
             ends[part(*key)] += usize::from(is_valid(row));
         }
         let mut count = 0;
@@ -55,6 +71,9 @@ impl Partitions {
         let mut null_rows = Vec::new();
         tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
         for (row, key) in keys.iter().enumerate() {
+            if row % STEP_ROWS == 0 {
+                check_cancel(cancel)?;
+            }
             if !is_valid(row) {
                 null_rows.push(row as u32);
                 continue;

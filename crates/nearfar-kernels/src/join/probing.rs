@@ -6,7 +6,7 @@ use super::BLOCK_ROWS;
 use super::filter::BloomFilter;
 use super::lookups::Lookups;
 use super::matched::Matched;
-use super::table::{JoinError, JoinTable, check_side};
+use super::table::{JoinError, JoinTable, check_cancel, check_side};
 use crate::key::Key;
 use crate::line::Line;
 use crate::line_table::{NO_ROW, hash};
@@ -70,7 +70,8 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
     /// keys may not change between.
     ///
     /// # Errors
-    /// [`JoinError::TooManyRows`] and [`JoinError::OtherRows`]; nothing was looked up.
+    /// [`JoinError::TooManyRows`] and [`JoinError::OtherRows`]; nothing was looked up. [`JoinError::Cancelled`],
+    /// where the table was built so; `matched` has what was found before.
     #[allow(clippy::too_many_arguments)]
     pub fn probe<K: Key, P: Probe>(
         &self,
@@ -85,6 +86,7 @@ impl<L: AsRef<[Line]>, N: AsRef<[u32]>> JoinTable<L, N> {
         check_side(keys.len(), valid)?;
         let pause_at = matched.probe_rows.len() + PAUSE_ROWS;
         loop {
+            check_cancel(&self.cancel)?;
             self.follow(cursor, matched, pause_at, probe);
             if !cursor.open.is_empty() {
                 return Ok(false);

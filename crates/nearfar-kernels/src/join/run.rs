@@ -8,6 +8,7 @@ use super::partition::Partitions;
 use super::plan::JoinPlan;
 use super::probing::{JoinKind, ProbeCursor};
 use super::table::{JoinError, JoinTable, check_side};
+use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
 use crate::line::Line;
@@ -70,16 +71,32 @@ impl HashJoin {
         build: Side<'_, K>,
         probed: Side<'_, K>,
         probe: &P,
+        sink: impl FnMut(&Matched),
+    ) -> Result<(), JoinError> {
+        self.run_cancellable(build, probed, &Cancel::default(), probe, sink)
+    }
+
+    /// As [`Self::run`], until `cancel` ends it with [`JoinError::Cancelled`]; `sink` was handed what was found before.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn run_cancellable<K: Key, P: Probe>(
+        &self,
+        build: Side<'_, K>,
+        probed: Side<'_, K>,
+        cancel: &Cancel,
+        probe: &P,
         mut sink: impl FnMut(&Matched),
     ) -> Result<(), JoinError> {
         check_side(probed.0.len(), probed.1)?;
         if self.plan.partitions_log2 > 0 {
-            return self.run_partitioned(build, probed, probe, &mut sink);
+            return self.run_partitioned(build, probed, cancel, probe, &mut sink);
         }
         let (keys, valid) = build;
-        let mut table = JoinTable::build_near(self.isa, keys, valid, probe)?;
+        let mut table = JoinTable::build_near(self.isa, keys, valid, cancel, probe)?;
         if self.plan.is_filtered {
-            table = table.with_filter(BloomFilter::of(keys, valid, probe));
+            let filter = BloomFilter::of_cancellable(keys, valid, cancel, probe)?;
+            table = table.with_filter(filter);
         }
         self.probe_all(&table, probed, probe, sink)
     }
@@ -116,12 +133,15 @@ impl HashJoin {
         &self,
         build: Side<'_, K>,
         probed: Side<'_, K>,
+        cancel: &Cancel,
         probe: &P,
         sink: &mut impl FnMut(&Matched),
     ) -> Result<(), JoinError> {
         let partitions_log2 = self.plan.partitions_log2;
-        let build = Partitions::of(build.0, build.1, partitions_log2, probe)?;
-        let probed = Partitions::of(probed.0, probed.1, partitions_log2, probe)?;
+        let divided = |(keys, valid): Side<'_, K>| {
+            Partitions::of_cancellable(keys, valid, partitions_log2, cancel, probe)
+        };
+        let (build, probed) = (divided(build)?, divided(probed)?);
         let (mut lines, mut links) = (Vec::new(), Vec::new());
         let mut original = Matched::default();
         for index in 0..build.len() {
@@ -130,7 +150,8 @@ impl HashJoin {
             lines.resize(Line::count_for(build_keys.len()), Line::default());
             links.resize(build_keys.len(), 0);
             let (lines, links) = (&mut lines[..], &mut links[..]);
-            let table = JoinTable::build_with(self.isa, lines, links, build_keys, None, probe)?;
+            let table =
+                JoinTable::build_with(self.isa, lines, links, build_keys, None, cancel, probe)?;
             self.probe_all(&table, (probe_keys, None), probe, |matched| {
                 original.clear();
                 let rows = matched.probe_rows.iter();

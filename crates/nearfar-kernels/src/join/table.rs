@@ -1,8 +1,12 @@
 //! The build side.
 
+use std::ops::Range;
+
 use nearfar_model::Probe;
 
+use super::STEP_ROWS;
 use super::filter::BloomFilter;
+use crate::cancel::Cancel;
 use crate::isa::{Isa, UnsupportedIsa};
 use crate::key::Key;
 use crate::line::Line;
@@ -13,7 +17,7 @@ use crate::vectors::{self, Kernel, Vectors};
 /// Lookups between the prefetch of a line and its use while a table is built.
 const DISTANCE: usize = 24;
 
-/// Why a join was not begun.
+/// Why a join was not begun, or not ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -46,6 +50,9 @@ pub enum JoinError {
         /// Rows of the selection.
         selected: usize,
     },
+    /// The caller has cancelled.
+    #[error("the join was cancelled")]
+    Cancelled,
 }
 
 /// Rows of a build side by key.
@@ -69,6 +76,7 @@ pub struct JoinTable<L = Vec<Line>, N = Vec<u32>> {
     pub(super) next: N,
     pub(super) is_unique: bool,
     pub(super) filter: Option<BloomFilter>,
+    pub(super) cancel: Cancel,
     rows: usize,
 }
 
@@ -82,26 +90,20 @@ impl JoinTable {
         valid: Option<&Selection>,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        Self::build_near(Isa::widest(), keys, valid, probe)
+        Self::build_near(Isa::widest(), keys, valid, &Cancel::default(), probe)
     }
 
     pub(super) fn build_near<K: Key, P: Probe>(
         isa: Isa,
         keys: &[K],
         valid: Option<&Selection>,
+        cancel: &Cancel,
         probe: &P,
     ) -> Result<Self, JoinError> {
         check_side(keys.len(), valid)?;
         let lines = Line::empty(Line::count_for(keys.len()));
         let table = LineTable::of_empty(lines);
-        Ok(Self::filled(
-            isa,
-            table,
-            vec![0; keys.len()],
-            keys,
-            valid,
-            probe,
-        ))
+        Self::filled(isa, table, vec![0; keys.len()], keys, valid, cancel, probe)
     }
 }
 
@@ -118,15 +120,31 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
         valid: Option<&Selection>,
         probe: &P,
     ) -> Result<Self, JoinError> {
-        Self::build_with(Isa::widest(), lines, next, keys, valid, probe)
+        Self::build_cancellable(lines, next, keys, valid, &Cancel::default(), probe)
     }
 
-    pub(super) fn build_with<K: Key, P: Probe>(
-        isa: Isa,
+    /// As [`Self::build_in`], until `cancel` ends it, or a probe of the table, with [`JoinError::Cancelled`].
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn build_cancellable<K: Key, P: Probe>(
         lines: L,
         next: N,
         keys: &[K],
         valid: Option<&Selection>,
+        cancel: &Cancel,
+        probe: &P,
+    ) -> Result<Self, JoinError> {
+        Self::build_with(Isa::widest(), lines, next, keys, valid, cancel, probe)
+    }
+
+    pub(super) fn build_with<K: Key, P: Probe>(
+        isa: Isa,
+        mut lines: L,
+        next: N,
+        keys: &[K],
+        valid: Option<&Selection>,
+        cancel: &Cancel,
         probe: &P,
     ) -> Result<Self, JoinError> {
         check_side(keys.len(), valid)?;
@@ -140,8 +158,12 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
                 links,
             });
         }
-        let table = LineTable::new(lines);
-        Ok(Self::filled(isa, table, next, keys, valid, probe))
+        for lines in lines.as_mut().chunks_mut(STEP_ROWS) {
+            check_cancel(cancel)?;
+            lines.fill(Line::default());
+        }
+        let table = LineTable::of_empty(lines);
+        Self::filled(isa, table, next, keys, valid, cancel, probe)
     }
 
     /// `table`, which is empty and has room, with all keys put in.
@@ -151,24 +173,30 @@ impl<L: AsRef<[Line]> + AsMut<[Line]>, N: AsRef<[u32]> + AsMut<[u32]>> JoinTable
         next: N,
         keys: &[K],
         valid: Option<&Selection>,
+        cancel: &Cancel,
         probe: &P,
-    ) -> Self {
+    ) -> Result<Self, JoinError> {
         let mut table = Self {
             isa,
             table,
             next,
             is_unique: true,
             filter: None,
+            cancel: cancel.clone(),
             rows: keys.len(),
         };
-        let build = Build {
-            table: &mut table,
-            keys,
-            valid,
-            probe,
-        };
-        vectors::run(isa, build);
-        table
+        for begin in (0..keys.len()).step_by(STEP_ROWS) {
+            check_cancel(cancel)?;
+            let build = Build {
+                table: &mut table,
+                keys,
+                rows: begin..keys.len().min(begin + STEP_ROWS),
+                valid,
+                probe,
+            };
+            vectors::run(isa, build);
+        }
+        Ok(table)
     }
 }
 
@@ -225,9 +253,20 @@ pub(super) fn check_side(keys: usize, valid: Option<&Selection>) -> Result<(), J
     }
 }
 
+/// Ends what somebody has cancelled.
+#[inline]
+pub(super) fn check_cancel(cancel: &Cancel) -> Result<(), JoinError> {
+    match cancel.is_cancelled() {
+        true => Err(JoinError::Cancelled),
+        false => Ok(()),
+    }
+}
+
+/// Puts some rows in.
 struct Build<'a, L, N, K, P> {
     table: &'a mut JoinTable<L, N>,
     keys: &'a [K],
+    rows: Range<usize>,
     valid: Option<&'a Selection>,
     probe: &'a P,
 }
@@ -246,11 +285,13 @@ where
         let Self {
             table: join,
             keys,
+            rows,
             valid,
             probe,
         } = self;
-        tell!(probe.stream(keys.as_ptr().addr(), size_of_val(keys)));
-        for (row, key) in keys.iter().enumerate() {
+        let of_rows = &keys[rows.clone()];
+        tell!(probe.stream(of_rows.as_ptr().addr(), size_of_val(of_rows)));
+        for (row, key) in rows.zip(of_rows) {
             if let Some(ahead) = keys.get(row + DISTANCE) {
                 let home = join.table.home(hash(ahead.bits()));
                 join.table.prefetch(home, probe);

@@ -1,13 +1,14 @@
 //! Joins of every kind, plan and instruction set against nested loops over a map.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use nearfar_kernels::{
-    BloomFilter, HashJoin, Isa, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Line, Matched,
-    NO_ROW, Partitions, ProbeCursor, Probing, Selection, Side, lines_mut,
+    BloomFilter, Cancel, HashJoin, Isa, JoinError, JoinKind, JoinPlan, JoinTable, JoinTier, Line,
+    Matched, NO_ROW, Partitions, ProbeCursor, Probing, Selection, Side, lines_mut,
 };
 use nearfar_model::simulation::Access;
-use nearfar_model::{AccessLog, Native};
+use nearfar_model::{AccessLog, Native, Probe};
 use proptest::prelude::*;
 
 const KINDS: [JoinKind; 4] = [
@@ -352,6 +353,128 @@ fn partitions_hold_every_row_once() {
         assert!(rows.into_iter().eq(0..10_000));
         assert_eq!(parts.null_rows(), [1, 3]);
     }
+}
+
+/// Cancels when it is told of an access, and counts all.
+#[derive(Default)]
+struct CancelsAt {
+    cancel: Cancel,
+    told: Cell<usize>,
+    at: usize,
+}
+
+impl CancelsAt {
+    fn count(&self) {
+        self.told.set(self.told.get() + 1);
+        if self.told.get() == self.at {
+            self.cancel.cancel();
+        }
+    }
+}
+
+impl Probe for CancelsAt {
+    fn read(&self, _addr: usize, _bytes: usize) {
+        self.count();
+    }
+
+    fn write(&self, _addr: usize, _bytes: usize) {
+        self.count();
+    }
+
+    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
+        self.count();
+    }
+
+    fn stream(&self, _addr: usize, _bytes: usize) {
+        self.count();
+    }
+
+    fn prefetch(&self, _addr: usize, _bytes: usize) {
+        self.count();
+    }
+
+    fn depends(&self) {}
+
+    fn wrong_path_load(&self, _addr: usize, _bytes: usize) {}
+
+    fn branch_mispredict(&self) {}
+
+    fn critical_section(&self, _addr: usize, _lines: usize) {}
+}
+
+/// Accesses that a join may make after it was cancelled: 16,384 rows of the build side with a prefetch, a line or two
+/// that are read, one that is written, and links. Fewer are probed in a step.
+const LATE_MAX: usize = 16_384 * 7;
+
+/// Whether joins that are cancelled at any of their accesses end with few others, and hand out nothing after that.
+fn assert_cancellable(kind: JoinKind, plan: JoinPlan, build: &[i64], probed: &[i64]) {
+    let join = HashJoin::new(kind, plan);
+    let run = |at| {
+        let probe = CancelsAt {
+            at,
+            ..CancelsAt::default()
+        };
+        let mut late_calls = 0;
+        let joined =
+            join.run_cancellable((build, None), (probed, None), &probe.cancel, &probe, |_| {
+                late_calls += usize::from(probe.cancel.is_cancelled())
+            });
+        // What was found in the block that cancelled, if it made the probe pause.
+        assert!(late_calls < 2, "{late_calls}");
+        (joined, probe.told.get())
+    };
+    let (joined, all) = run(0);
+    assert_eq!(joined, Ok(()));
+    assert!(all > 4 * LATE_MAX, "{all} are too few for this test");
+    let last = all - LATE_MAX;
+    for at in (1..last).step_by(last / 6) {
+        let (joined, told) = run(at);
+        assert_eq!(joined, Err(JoinError::Cancelled), "at {at} of {all}");
+        assert!(told - at < LATE_MAX, "{} after {at} of {all}", told - at);
+    }
+}
+
+#[test]
+fn joins_that_are_cancelled_end_within_a_step() {
+    let different: Vec<i64> = (0..150_000).collect();
+    let others: Vec<i64> = (150_000..300_000).collect();
+    let lists: Vec<i64> = (0..150_000).map(|row| row / 50).collect();
+    for plan in plans() {
+        // Nothing is found, so that nothing makes the probe pause.
+        assert_cancellable(JoinKind::Inner, plan, &different, &others);
+        assert_cancellable(JoinKind::Left, plan, &different, &different);
+        // Of each list 50 rows are found.
+        assert_cancellable(JoinKind::Inner, plan, &lists, &lists[..20_000]);
+    }
+}
+
+#[test]
+fn tables_of_callers_are_built_and_probed_until_they_are_cancelled() {
+    let keys: Vec<i64> = (0..100_000).collect();
+    let build = |probe: &CancelsAt| {
+        let lines = vec![Line::default(); Line::count_for(keys.len())];
+        let links = vec![0; keys.len()];
+        JoinTable::build_cancellable(lines, links, &keys, None, &probe.cancel, probe)
+    };
+    let probe = CancelsAt {
+        at: 10_000,
+        ..CancelsAt::default()
+    };
+    assert_eq!(build(&probe).unwrap_err(), JoinError::Cancelled);
+    assert!(probe.told.get() < 10_000 + LATE_MAX);
+
+    let probe = CancelsAt::default();
+    let table = build(&probe).unwrap();
+    let (mut cursor, mut matched) = (ProbeCursor::default(), Matched::default());
+    let mut go_on = |matched: &mut Matched| {
+        let (kind, probing) = (JoinKind::Semi, Probing::default());
+        table.probe(kind, probing, &keys, None, &mut cursor, matched, &probe)
+    };
+    assert_eq!(go_on(&mut matched), Ok(false));
+    let found = matched.clone();
+    probe.cancel.cancel();
+    assert_eq!(go_on(&mut matched), Err(JoinError::Cancelled));
+    assert_eq!(matched, found);
 }
 
 fn column(rows: std::ops::Range<usize>) -> impl Strategy<Value = Column> {
