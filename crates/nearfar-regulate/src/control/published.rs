@@ -32,8 +32,12 @@ impl Controller for Published {
         PERIOD_MS
     }
 
+    fn is_disturbed(&self, victim: f64) -> bool {
+        victim < SEVERE
+    }
+
     fn decide(&mut self, _now_ms: f64, victim: f64) -> f64 {
-        if victim < SEVERE {
+        if self.is_disturbed(victim) {
             self.granted = (self.granted * STEP).max(self.goal.floor);
         }
         self.granted

@@ -78,8 +78,12 @@ impl Controller for TierAware {
         PERIOD_MS
     }
 
+    fn is_disturbed(&self, victim: f64) -> bool {
+        victim < self.goal.victim - TOLERANCE
+    }
+
     fn decide(&mut self, now_ms: f64, victim: f64) -> f64 {
-        if victim < self.goal.victim - TOLERANCE {
+        if self.is_disturbed(victim) {
             self.cut(now_ms);
         } else if victim >= self.goal.victim - TOLERANCE {
             self.calm += 1;
