@@ -69,6 +69,7 @@ mod id_list;
 mod known;
 mod modelled;
 pub mod names;
+pub mod perf;
 mod profile;
 mod render;
 mod sysfs;

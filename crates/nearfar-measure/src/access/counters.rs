@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nearfar_topology::Known;
-use serde::Deserialize;
+use nearfar_topology::perf::{Count, intel_model, is_intel, parse};
 
 use crate::results::{Kind, Metric};
 
@@ -35,17 +35,6 @@ const UNCORE: [(u32, &str); 3] = [
         "unc_cxlcm_rxc_pack_buf_inserts.mem_data,unc_cha_tor_inserts.ia_miss_drd_cxl_acc",
     ),
 ];
-
-/// A count of one event.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Count {
-    /// Its name.
-    pub event: String,
-    /// The count, or a metric's value.
-    pub value: Known<f64>,
-    /// Its unit, if it is a metric.
-    pub unit: String,
-}
 
 /// A `perf stat` that is counting.
 #[derive(Debug)]
@@ -109,49 +98,6 @@ pub fn unavailable() -> Option<String> {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "kebab-case")]
-struct Line {
-    event: Option<String>,
-    counter_value: Option<String>,
-    metric_value: Option<String>,
-    metric_unit: Option<String>,
-}
-
-/// The lines of `perf stat -j`.
-pub(crate) fn parse(text: &str) -> Vec<Count> {
-    let mut counts = Vec::new();
-    let lines = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Line>(line.trim()).ok());
-    for line in lines {
-        let number = |text: &str| match text.trim().parse::<f64>() {
-            Ok(number) => Known::Value(number),
-            Err(_) => Known::unavailable(format!("perf: {}", text.trim_matches(['<', '>']))),
-        };
-        if let (Some(event), Some(value)) = (&line.event, &line.counter_value)
-            && !event.is_empty()
-        {
-            let (event, value, unit) = (event.clone(), number(value), String::new());
-            counts.push(Count { event, value, unit });
-        }
-        if let (Some(value), Some(unit)) = (&line.metric_value, &line.metric_unit)
-            && let Some((unit, name)) = unit
-                .trim()
-                .rsplit_once("  ")
-                .filter(|(_, n)| n.contains("tma_"))
-        {
-            let (event, value) = (name.trim().to_owned(), number(value));
-            counts.push(Count {
-                event,
-                value,
-                unit: unit.trim().to_owned(),
-            });
-        }
-    }
-    counts
-}
-
 /// The bandwidth-bound and latency-bound shares of the pipeline slots, in per cent, normalised to
 /// their parents (weisgut-2025, section 5.1):
 ///
@@ -210,57 +156,13 @@ fn uncore_events() -> Option<&'static str> {
     found.map(|(_, events)| *events)
 }
 
-/// The model of this processor in CPUID, if it is Intel's.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn intel_model() -> Option<u32> {
-    let signature = std::arch::x86_64::__cpuid(1).eax;
-    let model = (signature >> 4 & 0xF) | (signature >> 12 & 0xF0);
-    is_intel().then_some(model)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn is_intel() -> bool {
-    // "Genu", the first letters of the vendor.
-    std::arch::x86_64::__cpuid(0).ebx == u32::from_le_bytes(*b"Genu")
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn intel_model() -> Option<u32> {
-    None
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn is_intel() -> bool {
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn perf_lines_are_read() {
-        let text = "{\"counter-value\" : \"1200.000000\", \"event\" : \"cycles\", \"event-runtime\" : 5}\n\
-                    {\"counter-value\" : \"<not supported>\", \"event\" : \"instructions\"}\n\
-                    {\"metric-value\" : \"62.5\", \"metric-unit\" : \"%  tma_dram_bound\"}\n\
-                    no JSON\n";
-        let counts = parse(text);
-        assert_eq!(counts[0].value, Known::Value(1200.0));
-        assert_eq!(counts[1].value.reason(), Some("perf: not supported"));
-        assert_eq!(
-            (counts[2].event.as_str(), counts[2].value.get()),
-            ("tma_dram_bound", Some(62.5))
-        );
-        assert_eq!(metrics(&counts).len(), 3);
-    }
-
-    #[test]
     fn shares_are_normalised_to_their_parents() {
-        let value = |event: &str, value: f64| Count {
-            event: event.to_owned(),
-            value: Known::Value(value),
-            unit: "%".to_owned(),
-        };
+        let value = |event: &str, value: f64| Count::new(event, Known::Value(value), "%");
         let mut counts = vec![
             value("tma_memory_bound", 80.0),
             value("tma_l1_bound", 10.0),

@@ -11,10 +11,10 @@ use std::process::Command;
 use nearfar_memory::sys::Ending;
 use nearfar_model::simulation::Explained;
 use nearfar_topology::Known;
+use nearfar_topology::perf::{Count, intel_model, parse};
 
 use super::process::{Place, Process};
 use crate::access::CpuList;
-use crate::access::counters::{Count, intel_model, parse};
 use crate::results::{Kind, Metric};
 
 /// Bytes of a line.
@@ -384,11 +384,7 @@ mod tests {
     use super::*;
 
     fn count(event: &str, value: f64) -> Count {
-        Count {
-            event: event.to_owned(),
-            value: Known::Value(value),
-            unit: String::new(),
-        }
+        Count::new(event, Known::Value(value), "")
     }
 
     fn value_of(metrics: &[Metric], name: &str) -> Option<f64> {
