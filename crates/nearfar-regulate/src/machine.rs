@@ -20,6 +20,11 @@ impl MachineFiles {
         }
     }
 
+    /// Whether they are those of the machine that this runs on.
+    pub fn is_this_one(&self) -> bool {
+        self.root == Path::new("/")
+    }
+
     /// A file of theirs.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)

@@ -1,12 +1,19 @@
-//! Observers: how much of its undisturbed speed a victim has.
+//! Observers: how much of its undisturbed speed a victim has, and who moves how much to the slow tier.
 
+mod groups;
+mod perf;
 mod pressure;
 mod probe;
 mod resctrl;
+mod slow_tier;
 
+pub use self::groups::{
+    GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence, Sureness,
+};
 pub use self::pressure::Pressure;
 pub use self::probe::NearProbe;
 pub use self::resctrl::Traffic;
+pub use self::slow_tier::{CxlSeen, CxlTraffic, SlowTiers, cxl_events};
 use crate::error::RegulateError;
 
 /// Looks at a victim.

@@ -1,5 +1,7 @@
 //! Traffic of a resource group (kernel documentation, resctrl: `mbm_total_bytes`).
 
+use std::io::ErrorKind;
+
 use super::Observer;
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
@@ -19,45 +21,58 @@ impl Traffic {
     /// # Errors
     /// [`RegulateError::Unavailable`] where nothing is monitored; [`RegulateError::Group`].
     pub fn find(machine: &MachineFiles, group: &str) -> Result<Self, RegulateError> {
-        check_group(group)?;
-        let folder = format!("sys/fs/resctrl/{group}/mon_data");
-        if !machine.path(&folder).exists() {
-            return Err(RegulateError::Unavailable {
-                knob: "resctrl monitoring",
-                reason: format!("there is no /{folder}"),
-            });
-        }
         Ok(Self {
             machine: machine.clone(),
-            folder,
+            folder: monitoring_folder(machine, group)?,
             last: None,
             most_per_ms: 0.0,
         })
     }
+}
 
-    /// Bytes of all domains so far.
-    fn bytes(&self) -> Result<f64, RegulateError> {
-        let path = self.machine.path(&self.folder);
-        let entries = std::fs::read_dir(&path).map_err(|source| RegulateError::File {
-            path: path.clone(),
-            source,
-        })?;
-        let mut sum = 0.0;
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let file = format!("{}/{name}/mbm_total_bytes", self.folder);
-            let text = self.machine.read(&file)?;
-            sum += text
-                .trim()
-                .parse::<f64>()
-                .map_err(|_| RegulateError::Garbled {
-                    path: self.machine.path(&file),
-                    content: text.clone(),
-                    expected: "bytes: the counter is not there for this group",
-                })?;
+/// Where a group is monitored: it has resources of its own, or is only monitored.
+pub(super) fn monitoring_folder(
+    machine: &MachineFiles,
+    group: &str,
+) -> Result<String, RegulateError> {
+    check_group(group)?;
+    let folders = ["", "mon_groups/"].map(|kind| format!("sys/fs/resctrl/{kind}{group}/mon_data"));
+    let found = folders.iter().find(|folder| machine.path(folder).exists());
+    found.cloned().ok_or_else(|| RegulateError::Unavailable {
+        knob: "resctrl monitoring",
+        reason: format!("there is neither /{} nor /{}", folders[0], folders[1]),
+    })
+}
+
+/// What a counter of a group has come to in all domains.
+pub(super) fn monitored(
+    machine: &MachineFiles,
+    folder: &str,
+    name: &str,
+) -> Result<f64, RegulateError> {
+    let path = machine.path(folder);
+    let entries = match std::fs::read_dir(&path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(RegulateError::Vanished { path });
         }
-        Ok(sum)
+        Err(source) => return Err(RegulateError::File { path, source }),
+    };
+    let mut sum = 0.0;
+    for entry in entries.flatten() {
+        let domain = entry.file_name().to_string_lossy().into_owned();
+        let file = format!("{folder}/{domain}/{name}");
+        let text = machine.read(&file)?;
+        sum += text
+            .trim()
+            .parse::<f64>()
+            .map_err(|_| RegulateError::Garbled {
+                path: machine.path(&file),
+                content: text.clone(),
+                expected: "bytes: the counter is not there for this group",
+            })?;
     }
+    Ok(sum)
 }
 
 impl Observer for Traffic {
@@ -66,7 +81,7 @@ impl Observer for Traffic {
     }
 
     fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError> {
-        let bytes = self.bytes()?;
+        let bytes = monitored(&self.machine, &self.folder, "mbm_total_bytes")?;
         let Some((at_ms, before)) = self.last.replace((now_ms, bytes)) else {
             return Ok(f64::NAN);
         };

@@ -1,0 +1,111 @@
+//! Observers of candidates: what each group moves to and from the slow tier.
+
+mod resctrl;
+mod residence;
+mod samples;
+
+pub use self::resctrl::GroupTraffic;
+pub use self::residence::Residence;
+pub use self::samples::GroupSamples;
+use crate::error::RegulateError;
+
+/// What groups did between two looks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupsSeen {
+    /// What each moved to and from the slow tier, in the observer's unit and the order of the groups. What is no
+    /// number says nothing.
+    pub slow: Vec<f64>,
+    /// What each has in the last levels; no number where that is not told.
+    pub occupancy_bytes: Vec<f64>,
+    /// For how much of the time it was counted; the rest is scaled.
+    pub counted_percent: f64,
+}
+
+impl GroupsSeen {
+    /// A look that says nothing of so many groups.
+    pub(crate) fn nothing(groups: usize) -> Self {
+        Self {
+            slow: vec![f64::NAN; groups],
+            occupancy_bytes: vec![f64::NAN; groups],
+            counted_percent: 100.0,
+        }
+    }
+}
+
+/// How an observer knows what a group moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sureness {
+    /// The machine counts it.
+    Counted,
+    /// It follows from events that tell some of it, scaled where they were counted for a part of the time.
+    Sampled,
+    /// It is presumed from something else.
+    Inferred,
+}
+
+impl Sureness {
+    /// Its word in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counted => "counted",
+            Self::Sampled => "sampled",
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
+/// Looks at what groups move.
+pub trait GroupObserver {
+    /// What it looks at, and what that leaves out: for people.
+    fn tells(&self) -> &'static str;
+
+    /// How it knows.
+    fn sureness(&self) -> Sureness;
+
+    /// Unit of what it sees.
+    fn unit(&self) -> &'static str;
+
+    /// Less than this disturbs nobody, in its unit.
+    fn least(&self) -> f64;
+
+    /// What the groups did since the last look, taken at `now_ms`. A group that is gone moves what is no number.
+    ///
+    /// # Errors
+    /// What keeps it from looking.
+    fn look(&mut self, now_ms: f64) -> Result<GroupsSeen, RegulateError>;
+}
+
+/// Unit and least of observers that count bytes.
+const BYTES_PER_S: &str = "B/s";
+/// A hundredth of what the slowest devices of CXL take.
+const LEAST_BYTES_PER_S: f64 = 1e8;
+
+/// What became more between two looks, in its unit per second; no number where a clock or a counter jumped
+/// back, or at the first look.
+#[derive(Debug, Clone, Default)]
+struct Rate {
+    last: Option<(f64, f64)>,
+}
+
+impl Rate {
+    fn per_s(&mut self, now_ms: f64, count: f64) -> f64 {
+        if !count.is_finite() {
+            self.last = None;
+            return f64::NAN;
+        }
+        match self.last.replace((now_ms, count)) {
+            Some((at_ms, before)) if now_ms > at_ms && count >= before => {
+                (count - before) / (now_ms - at_ms) * 1e3
+            }
+            _ => f64::NAN,
+        }
+    }
+}
+
+/// What was read, or no number where the group is gone or its counter is not there for now.
+fn or_nothing(read: Result<f64, RegulateError>) -> Result<f64, RegulateError> {
+    match read {
+        Err(RegulateError::Vanished { .. } | RegulateError::Garbled { .. }) => Ok(f64::NAN),
+        other => other,
+    }
+}

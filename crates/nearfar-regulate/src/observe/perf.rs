@@ -1,0 +1,194 @@
+//! A `perf stat` that prints its counts every tenth of a second, for as long as somebody looks.
+
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use nearfar_topology::perf::{Count, parse};
+
+/// The interval of `perf`: it warns of its own cost below.
+pub(super) const INTERVAL_MS: &str = "100";
+/// Counts that are older say nothing.
+pub(super) const STALE_MS: f64 = 1_000.0;
+/// How long the first counts are waited for.
+const FIRST: Duration = Duration::from_secs(3);
+
+/// What was counted in one interval.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Interval {
+    pub(super) seconds: f64,
+    pub(super) counts: Vec<Count>,
+}
+
+impl Interval {
+    /// Least share of the time that an event of these was counted for, in per cent.
+    pub(super) fn counted_percent(&self) -> f64 {
+        let percent = self.counts.iter().filter_map(|count| count.counted_percent);
+        percent.fold(100.0, f64::min)
+    }
+}
+
+/// Puts lines together that are of one interval.
+#[derive(Debug, Default)]
+struct Intervals {
+    began_s: f64,
+    open: Vec<Count>,
+}
+
+impl Intervals {
+    /// The interval that this line ends, since it belongs to the next one. One that ends before it begins, as after
+    /// a clock that jumped, is dropped.
+    fn push(&mut self, line: &str) -> Option<Interval> {
+        let mut ended = None;
+        for count in parse(line) {
+            let Some(until_s) = count.until_s else {
+                continue;
+            };
+            let open_s = self.open.first().and_then(|open| open.until_s);
+            if let Some(open_s) = open_s.filter(|open_s| *open_s != until_s) {
+                let seconds = open_s - self.began_s;
+                let counts = std::mem::take(&mut self.open);
+                self.began_s = open_s;
+                ended = (seconds > 0.0).then_some(Interval { seconds, counts });
+            }
+            self.open.push(count);
+        }
+        ended
+    }
+}
+
+/// A `perf` that is counting, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Perf {
+    child: Child,
+    lines: Receiver<String>,
+    intervals: Intervals,
+    /// What it said that is no count.
+    said: String,
+}
+
+impl Perf {
+    /// Starts it, and waits for its first counts; why there are none.
+    pub(super) fn start(mut command: Command) -> Result<Self, String> {
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let started = command.stderr(Stdio::piped()).spawn();
+        let mut child = started.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "perf is not installed".to_owned(),
+            _ => format!("perf: {error}"),
+        })?;
+        let (sender, lines) = mpsc::channel();
+        if let Some(errors) = child.stderr.take() {
+            std::thread::spawn(move || {
+                let mut read = BufReader::new(errors).lines().map_while(Result::ok);
+                while read.next().is_some_and(|line| sender.send(line).is_ok()) {}
+            });
+        }
+        let mut perf = Self {
+            child,
+            lines,
+            intervals: Intervals::default(),
+            said: String::new(),
+        };
+        perf.wait_for_first()?;
+        Ok(perf)
+    }
+
+    fn wait_for_first(&mut self) -> Result<(), String> {
+        let start = Instant::now();
+        while self.intervals.open.is_empty() {
+            let left = FIRST.saturating_sub(start.elapsed());
+            match self.lines.recv_timeout(left) {
+                Ok(line) => drop(self.take(&line)),
+                Err(_) => return Err(self.reason()),
+            }
+        }
+        let mut counts = self.intervals.open.iter();
+        match counts.find_map(|count| count.value.reason().filter(|why| why.contains("supported")))
+        {
+            Some(reason) => Err(reason.to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    /// The intervals that have ended since the last call; why there will be no more.
+    pub(super) fn ended_intervals(&mut self) -> Result<Vec<Interval>, String> {
+        let mut ended = Vec::new();
+        loop {
+            match self.lines.try_recv() {
+                Ok(line) => ended.extend(self.take(&line)),
+                Err(TryRecvError::Empty) => return Ok(ended),
+                Err(TryRecvError::Disconnected) => return Err(self.reason()),
+            }
+        }
+    }
+
+    fn take(&mut self, line: &str) -> Option<Interval> {
+        let is_told = self.said.is_empty() && !line.trim().is_empty() && !line.starts_with('{');
+        if is_told {
+            self.said = line.trim().to_owned();
+        }
+        self.intervals.push(line)
+    }
+
+    fn reason(&self) -> String {
+        match self.said.as_str() {
+            "" => "perf counts nothing, and does not say why".to_owned(),
+            said => format!("perf: {said}"),
+        }
+    }
+}
+
+impl Drop for Perf {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(until_s: f64, value: f64) -> String {
+        format!(
+            "{{\"interval\" : {until_s}, \"counter-value\" : \"{value}\", \"event\" : \"e\", \
+             \"pcnt-running\" : 50.00}}"
+        )
+    }
+
+    #[test]
+    fn lines_of_one_interval_are_put_together() {
+        let mut intervals = Intervals::default();
+        assert_eq!(intervals.push(&line(0.1, 1.0)), None);
+        assert_eq!(intervals.push("# a warning"), None);
+        assert_eq!(intervals.push(&line(0.1, 2.0)), None);
+        let first = intervals.push(&line(0.3, 3.0)).unwrap();
+        assert_eq!((first.seconds, first.counts.len()), (0.1, 2));
+        assert_eq!(first.counted_percent(), 50.0);
+        let second = intervals.push(&line(0.4, 4.0)).unwrap();
+        assert!((second.seconds - 0.2).abs() < 1e-9);
+        // A clock that jumps back: what ends before it begins is dropped, and the next one counts again.
+        assert!(intervals.push(&line(0.2, 5.0)).is_some());
+        assert_eq!(intervals.push(&line(0.25, 6.0)), None);
+        assert!(intervals.push(&line(0.3, 7.0)).is_some());
+    }
+
+    #[test]
+    fn what_perf_says_instead_of_counts_is_the_reason() {
+        let of = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]);
+            Perf::start(shell).unwrap_err()
+        };
+        let refused = of("echo 'No permission to enable events' >&2; exit 255");
+        assert_eq!(refused, "perf: No permission to enable events");
+        let none = of(
+            "echo '{\"interval\":0.1,\"counter-value\":\"<not supported>\",\"event\":\"e\"}' >&2",
+        );
+        assert_eq!(none, "perf: not supported");
+        let missing = Perf::start(Command::new("/nowhere/perf")).unwrap_err();
+        assert_eq!(missing, "perf is not installed");
+    }
+}
