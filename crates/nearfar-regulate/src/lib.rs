@@ -5,6 +5,9 @@
 //! grants it. Every change of the machine is written to a [`journal::Journal`] before it is made, and
 //! undone when the regulator ends, by the next one that starts, or by [`journal::Journal::recover`].
 //!
+//! Of several candidates, an [`attribution::Attribution`] tells what each moves to the slow tier, and
+//! [`control::Shares`] names those that are the cause and splits among them what the controller grants.
+//!
 //! The same controllers run in virtual time ([`virtual_time`]), on what the simulator of
 //! `nearfar-model` says that victims and aggressors have.
 //!
@@ -19,6 +22,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod attribution;
 pub mod bucket;
 pub mod control;
 pub mod error;
@@ -27,4 +31,5 @@ pub mod knob;
 pub mod machine;
 pub mod observe;
 pub mod regulator;
+pub mod report;
 pub mod virtual_time;

@@ -1,11 +1,33 @@
-//! One regulator: an observer, a controller, a knob, and the journal between it and the machine.
+//! One regulator: an observer, a controller, candidates with their knobs, and the journal between them and the
+//! machine.
 
-use crate::control::Controller;
+use crate::attribution::{Attribution, Seen};
+use crate::control::{Controller, Rates, Shares};
 use crate::error::RegulateError;
 use crate::journal::{Journal, Restored};
 use crate::knob::{Change, Knob};
 use crate::machine::MachineFiles;
-use crate::observe::Observer;
+use crate::observe::{CxlSeen, Observer};
+
+/// A group that may be slowed.
+pub struct Candidate<'a> {
+    name: String,
+    knob: Box<dyn Knob + 'a>,
+    granted: f64,
+    is_gone: bool,
+}
+
+impl<'a> Candidate<'a> {
+    /// A group, and what slows it.
+    pub fn new(name: impl Into<String>, knob: Box<dyn Knob + 'a>) -> Self {
+        Self {
+            name: name.into(),
+            knob,
+            granted: 1.0,
+            is_gone: false,
+        }
+    }
+}
 
 /// What one period came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,40 +36,82 @@ pub struct Decision {
     pub at_ms: f64,
     /// What the victim had; no number where nothing was seen.
     pub victim: f64,
-    /// What the aggressor is granted.
+    /// What the causes are granted together, of what they moved when they were named.
     pub granted: f64,
+    /// Every candidate.
+    pub groups: Vec<GroupDecision>,
+    /// For how much of the time the candidates were counted, in per cent; none where nobody looks at them.
+    pub counted_percent: Option<f64>,
+    /// What goes to and from CXL devices; none where that is not counted.
+    pub cxl: Option<CxlSeen>,
+    /// Whether other groups are causes, or there, than in the period before.
+    pub is_news: bool,
     /// What was written, or would have been.
     pub changes: Vec<Change>,
 }
 
-/// Regulates one aggressor.
+/// What one candidate came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupDecision {
+    /// The group.
+    pub name: String,
+    /// What it moved to and from the slow tier, in the unit of the attribution; no number where that is not known.
+    pub slow: f64,
+    /// That, in per cent of what was moved there by all.
+    pub slow_percent: f64,
+    /// What it has in the last levels; no number where that is not told.
+    pub occupancy_bytes: f64,
+    /// Whether it is named as a cause.
+    pub is_cause: bool,
+    /// Whether it is not there any more.
+    pub is_gone: bool,
+    /// What it is granted of its speed.
+    pub granted: f64,
+}
+
+/// Regulates the candidates that are causes.
 pub struct Regulator<'a> {
     machine: MachineFiles,
     observer: Box<dyn Observer + 'a>,
+    attribution: Option<Attribution<'a>>,
     controller: Box<dyn Controller + 'a>,
-    knob: Box<dyn Knob + 'a>,
+    shares: Shares,
+    candidates: Vec<Candidate<'a>>,
     /// None where nothing is changed.
     journal: Option<Journal>,
-    granted: f64,
+    /// Causes, and who is gone, in the period before.
+    last: Vec<(bool, bool)>,
 }
 
 impl<'a> Regulator<'a> {
-    /// A regulator that changes the machine, or, without a journal, only says what it would change.
+    /// A regulator that changes the machine, or, without a journal, only says what it would change. All candidates
+    /// are causes where nothing tells who is, see [`Self::attributed_by`].
     pub fn new(
         machine: MachineFiles,
         observer: Box<dyn Observer + 'a>,
         controller: Box<dyn Controller + 'a>,
-        knob: Box<dyn Knob + 'a>,
+        candidates: Vec<Candidate<'a>>,
         journal: Option<Journal>,
     ) -> Self {
         Self {
             machine,
             observer,
+            attribution: None,
+            shares: Shares::new(candidates.len(), controller.floor(), None),
             controller,
-            knob,
+            last: vec![(false, false); candidates.len()],
+            candidates,
             journal,
-            granted: 1.0,
         }
+    }
+
+    /// One that slows only who moves much to the slow tier. It looks at the candidates in their order.
+    #[must_use]
+    pub fn attributed_by(mut self, attribution: Attribution<'a>) -> Self {
+        let (groups, floor) = (self.candidates.len(), self.controller.floor());
+        self.shares = Shares::new(groups, floor, Some(attribution.least()));
+        self.attribution = Some(attribution);
+        self
     }
 
     /// Time between two steps.
@@ -55,30 +119,115 @@ impl<'a> Regulator<'a> {
         self.controller.period_ms()
     }
 
-    /// Looks, decides, and changes what has to be.
+    /// Looks, decides, and changes what has to be. A candidate that is gone is left out, until none is left.
     ///
     /// # Errors
-    /// What keeps the victim from being seen or the aggressor from being slowed. Dropping the regulator
-    /// restores the machine.
+    /// What keeps the victim from being seen or a cause from being slowed, and [`RegulateError::Vanished`] without
+    /// candidates. Dropping the regulator restores the machine.
     pub fn step(&mut self, now_ms: f64) -> Result<Decision, RegulateError> {
+        self.find_gone()?;
         let victim = self.observer.victim(now_ms)?;
-        let granted = self.controller.decide(now_ms, victim);
-        let mut changes = Vec::new();
-        if granted != self.granted {
-            changes = self.knob.changes(&self.machine, granted)?;
+        let seen = match &mut self.attribution {
+            Some(attribution) => Some(attribution.look(now_ms)?),
+            None => None,
+        };
+        self.decide(now_ms, victim, seen.as_ref());
+        let changes = self.changes()?;
+        Ok(self.decision(now_ms, victim, seen, changes))
+    }
+
+    fn find_gone(&mut self) -> Result<(), RegulateError> {
+        let mut last = None;
+        for candidate in &mut self.candidates {
+            let file = candidate.knob.file(&self.machine);
+            candidate.is_gone = !file.exists();
+            last = Some(file);
+        }
+        match last {
+            Some(path) if self.candidates.iter().all(|one| one.is_gone) => {
+                Err(RegulateError::Vanished { path })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn decide(&mut self, now_ms: f64, victim: f64, seen: Option<&Seen>) {
+        let controller = self.controller.as_mut();
+        let Some(seen) = seen else {
+            self.shares.decide(controller, now_ms, victim, None);
+            return;
+        };
+        let of = |(candidate, slow): (&Candidate<'_>, &f64)| match candidate.is_gone {
+            true => 0.0,
+            false => *slow,
+        };
+        let slow: Vec<f64> = self
+            .candidates
+            .iter()
+            .zip(&seen.groups.slow)
+            .map(of)
+            .collect();
+        let rates = Rates {
+            slow: &slow,
+            others: seen.others,
+        };
+        self.shares.decide(controller, now_ms, victim, Some(rates));
+    }
+
+    /// Writes what has become another.
+    fn changes(&mut self) -> Result<Vec<Change>, RegulateError> {
+        let mut all = Vec::new();
+        for (candidate, granted) in self.candidates.iter_mut().zip(self.shares.granted()) {
+            if granted == candidate.granted || candidate.is_gone {
+                continue;
+            }
+            let changes = candidate.knob.changes(&self.machine, granted)?;
             if let Some(journal) = &mut self.journal {
                 for (path, content) in &changes {
                     journal.change(path, content)?;
                 }
             }
-            self.granted = granted;
+            candidate.granted = granted;
+            all.extend(changes);
         }
-        Ok(Decision {
-            at_ms: now_ms,
+        Ok(all)
+    }
+
+    fn decision(
+        &mut self,
+        at_ms: f64,
+        victim: f64,
+        seen: Option<Seen>,
+        changes: Vec<Change>,
+    ) -> Decision {
+        let causes = self.shares.causes();
+        let gone = self.candidates.iter().map(|candidate| candidate.is_gone);
+        let now: Vec<(bool, bool)> = causes.iter().copied().zip(gone).collect();
+        let is_news = now != self.last;
+        self.last = now;
+        let of = |(index, candidate): (usize, &Candidate<'_>)| {
+            let seen = seen.as_ref();
+            let slow = seen.map_or(f64::NAN, |seen| seen.groups.slow[index]);
+            GroupDecision {
+                name: candidate.name.clone(),
+                slow,
+                slow_percent: seen.map_or(f64::NAN, |seen| 100.0 * slow / total(seen)),
+                occupancy_bytes: seen.map_or(f64::NAN, |seen| seen.groups.occupancy_bytes[index]),
+                is_cause: causes[index],
+                is_gone: candidate.is_gone,
+                granted: candidate.granted,
+            }
+        };
+        Decision {
+            at_ms,
             victim,
-            granted,
+            granted: self.shares.together(),
+            groups: self.candidates.iter().enumerate().map(of).collect(),
+            counted_percent: seen.as_ref().map(|seen| seen.groups.counted_percent),
+            cxl: seen.as_ref().and_then(|seen| seen.cxl),
+            is_news,
             changes,
-        })
+        }
     }
 
     /// Undoes all changes.
@@ -90,4 +239,10 @@ impl<'a> Regulator<'a> {
             .as_mut()
             .map_or_else(|| Ok(Restored::default()), Journal::restore)
     }
+}
+
+/// What all move to the slow tier, as far as it is known.
+fn total(seen: &Seen) -> f64 {
+    let slow = seen.groups.slow.iter().chain([&seen.others]);
+    slow.filter(|slow| slow.is_finite()).sum()
 }

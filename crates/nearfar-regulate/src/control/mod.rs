@@ -23,6 +23,9 @@ pub trait Controller {
     /// Time between two decisions.
     fn period_ms(&self) -> f64;
 
+    /// The least share that it grants.
+    fn floor(&self) -> f64;
+
     /// Whether a victim that has `victim` of its undisturbed speed is disturbed so much that somebody has to be
     /// slowed. What is no number is not.
     fn is_disturbed(&self, victim: f64) -> bool;

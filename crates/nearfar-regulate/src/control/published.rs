@@ -32,6 +32,10 @@ impl Controller for Published {
         PERIOD_MS
     }
 
+    fn floor(&self) -> f64 {
+        self.goal.floor
+    }
+
     fn is_disturbed(&self, victim: f64) -> bool {
         victim < SEVERE
     }

@@ -5,7 +5,7 @@ use super::Controller;
 /// A group that has at least so much of what goes to the slow tier is a cause; less where there are so many
 /// groups that half of an equal part is less.
 const CAUSE_SHARE: f64 = 0.1;
-/// Weight of the last look in a mean: bursts of a single look accuse nobody.
+/// Weight of the last look in a mean: bursts of a single look count less.
 const LAST_LOOK: f64 = 0.5;
 /// A cause that moves less than this share of what it may, for so long, is gone.
 const GONE_SHARE: f64 = 0.1;
@@ -123,7 +123,7 @@ impl Shares {
         }
         if controller.is_disturbed(victim) {
             let is_limited = self.granted < 1.0;
-            let is_new = self.accuse();
+            let is_new = self.name_causes();
             if !is_limited {
                 self.reference = self.demands().iter().sum();
             } else if is_new {
@@ -161,7 +161,7 @@ impl Shares {
     }
 
     /// Names causes, and says whether there is a new one. While nobody is slowed, all are judged anew.
-    fn accuse(&mut self) -> bool {
+    fn name_causes(&mut self) -> bool {
         let total = self.groups.iter().map(|group| group.demand);
         let total: f64 = total.filter(|demand| demand.is_finite()).sum::<f64>() + self.others;
         let share = CAUSE_SHARE.min(0.5 / self.groups.len() as f64);

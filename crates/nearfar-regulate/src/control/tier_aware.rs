@@ -78,6 +78,10 @@ impl Controller for TierAware {
         PERIOD_MS
     }
 
+    fn floor(&self) -> f64 {
+        self.goal.floor
+    }
+
     fn is_disturbed(&self, victim: f64) -> bool {
         victim < self.goal.victim - TOLERANCE
     }

@@ -1,5 +1,7 @@
 //! Memory bandwidth allocation (kernel documentation, resctrl: `MB` of `schemata`).
 
+use std::path::PathBuf;
+
 use super::{Change, Knob};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
@@ -54,6 +56,10 @@ impl Bandwidth {
 impl Knob for Bandwidth {
     fn name(&self) -> &'static str {
         "bandwidth"
+    }
+
+    fn file(&self, machine: &MachineFiles) -> PathBuf {
+        machine.path(&self.file)
     }
 
     fn changes(&self, machine: &MachineFiles, granted: f64) -> Result<Vec<Change>, RegulateError> {

@@ -1,5 +1,7 @@
 //! Core frequency (kernel documentation, cpufreq: `scaling_max_freq`).
 
+use std::path::PathBuf;
+
 use super::{Change, Knob};
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;
@@ -51,6 +53,11 @@ impl Frequency {
 impl Knob for Frequency {
     fn name(&self) -> &'static str {
         "frequency"
+    }
+
+    fn file(&self, machine: &MachineFiles) -> PathBuf {
+        let first = self.processors.first();
+        machine.path(first.map_or("sys/devices/system/cpu", |(file, ..)| file))
     }
 
     fn changes(&self, machine: &MachineFiles, granted: f64) -> Result<Vec<Change>, RegulateError> {

@@ -20,6 +20,9 @@ pub trait Knob {
     /// Its word in messages.
     fn name(&self) -> &'static str;
 
+    /// A file that is there as long as the aggressor is.
+    fn file(&self, machine: &MachineFiles) -> PathBuf;
+
     /// What to write so that the aggressor keeps `granted` of its speed; 1 takes nothing away.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! CPU quotas of cgroup v2: `cpu.max` (kernel documentation, cgroup-v2, CPU interface files).
 
+use std::path::PathBuf;
+
 use super::{Change, Knob};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
@@ -70,6 +72,10 @@ fn parse(text: &str) -> Option<(Option<f64>, f64)> {
 impl Knob for Quota {
     fn name(&self) -> &'static str {
         "quota"
+    }
+
+    fn file(&self, machine: &MachineFiles) -> PathBuf {
+        machine.path(&self.file)
     }
 
     fn changes(&self, machine: &MachineFiles, granted: f64) -> Result<Vec<Change>, RegulateError> {

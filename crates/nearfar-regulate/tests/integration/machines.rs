@@ -11,7 +11,7 @@ use nearfar_regulate::journal::{Journal, Restored};
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{Observer, Pressure, Traffic};
-use nearfar_regulate::regulator::Regulator;
+use nearfar_regulate::regulator::{Candidate, Regulator};
 use tempfile::TempDir;
 
 /// Files of a machine with everything, as the kernel writes them.
@@ -62,7 +62,7 @@ pub fn captured() -> (TempDir, MachineFiles) {
     (folder, machine)
 }
 
-fn put(root: &Path, file: &str, content: &str) {
+pub fn put(root: &Path, file: &str, content: &str) {
     let path = root.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, content).unwrap();
@@ -196,7 +196,7 @@ fn observers_say_nothing_when_clocks_or_counters_jump_back() {
 
 /// Opens a journal. A process that another test starts holds all locks of this one until it runs its own
 /// program, so that one that was just given back is waited for.
-fn recover(folder: &Path) -> Result<(Journal, Restored), RegulateError> {
+pub fn recover(folder: &Path) -> Result<(Journal, Restored), RegulateError> {
     for _ in 0..200 {
         match Journal::recover(folder) {
             Err(RegulateError::Busy { .. }) => thread::sleep(Duration::from_millis(10)),
@@ -224,7 +224,10 @@ fn regulator(machine: &MachineFiles, journal: Option<Journal>) -> Regulator<'sta
         machine.clone(),
         Box::new(Always(0.2)),
         Box::new(TierAware::new(Goal::default())),
-        Box::new(Quota::find(machine, "batch", 16).unwrap()),
+        vec![Candidate::new(
+            "batch",
+            Box::new(Quota::find(machine, "batch", 16).unwrap()),
+        )],
         journal,
     )
 }

@@ -49,8 +49,8 @@ pub use self::pool::PoolArgs;
 pub use self::profiles::ProfilesArgs;
 pub use self::queries::QueryList;
 pub use self::regulate::{
-    BenchRegulateArgs, ControllerName, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs,
-    WatchName,
+    BenchRegulateArgs, ControllerName, DecisionFormat, KnobName, RegulateAction, RegulateArgs,
+    RegulateRunArgs, WatchName,
 };
 pub use self::reproduce::{FigureName, InterplayFigure, ReproduceArgs};
 pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserAction, UserRole};

@@ -7,10 +7,11 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::FigureArgs;
 
-/// Slow a group of tasks that takes memory bandwidth from others, and undo it.
+/// Slow groups of tasks that take memory bandwidth from others, and undo it.
 ///
-/// A victim is watched and the group slowed until the victim has its goal. Every change is noted before
-/// it is made, and undone when the command ends; after a kill, by the next start or by `restore`.
+/// A victim is watched and a group slowed until the victim has its goal. Of several groups, those are slowed that
+/// move most to the slow tier. Every change is noted before it is made, and undone when the command ends; after a
+/// kill, by the next start or by `restore`.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -19,6 +20,7 @@ use super::FigureArgs;
 Examples:
   nearfar regulate --group batch --threads 16 --dry-run
   nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
+  nearfar regulate --group batch --group reports --format json
   nearfar regulate --replay trace.csv --profile cxl-asic
   nearfar regulate restore"
 )]
@@ -47,13 +49,18 @@ const JOURNAL: &str = "/run/nearfar-regulate";
 /// How to regulate.
 #[derive(Debug, Args)]
 pub struct RegulateRunArgs {
-    /// The group to slow, below the root of the cgroups or of resctrl.
-    #[arg(long, value_name = "NAME", required_unless_present = "replay")]
-    pub group: Option<String>,
+    /// The group to slow, below the root of the cgroups or of resctrl; given several times, those of them that move
+    /// most to the slow tier.
+    #[arg(
+        long = "group",
+        value_name = "NAME",
+        required_unless_present = "replay"
+    )]
+    pub groups: Vec<String>,
     /// What slows it.
     #[arg(long, value_enum, default_value_t = KnobName::Quota)]
     pub knob: KnobName,
-    /// Processors that the group's tasks keep busy, for a quota.
+    /// Processors that the tasks of each group keep busy, for a quota.
     #[arg(long, value_name = "N", value_parser = super::threads, default_value = "1")]
     pub threads: NonZeroU32,
     /// Processors of the group's tasks, for the frequency, such as 3,4.
@@ -77,6 +84,9 @@ pub struct RegulateRunArgs {
     /// Seconds until the end [default: until Ctrl-C].
     #[arg(long, value_name = "N", value_parser = super::seconds)]
     pub seconds: Option<std::time::Duration>,
+    /// How to print what is decided.
+    #[arg(long, value_enum, default_value_t = DecisionFormat::Text)]
+    pub format: DecisionFormat,
     /// Say what would be changed, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -92,6 +102,15 @@ pub struct RegulateRunArgs {
     /// The machine of a replay: a built-in profile or a TOML file.
     #[arg(long, value_name = "NAME|FILE", requires = "replay")]
     pub profile: Option<String>,
+}
+
+/// How to print what is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DecisionFormat {
+    /// For people: causes, and files that are changed.
+    Text,
+    /// For programs: one JSON object per line, for each decision that changes something.
+    Json,
 }
 
 /// What slows a group.

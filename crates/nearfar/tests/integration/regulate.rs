@@ -12,16 +12,28 @@ const QUOTA: &str = "sys/fs/cgroup/batch/cpu.max";
 /// A tree with one group that may be slowed.
 fn tree() -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for (file, content) in [
-        ("sys/fs/cgroup/cgroup.controllers", "cpu\n"),
-        ("sys/fs/cgroup/batch/cgroup.controllers", "cpu\n"),
-        (QUOTA, "max 100000\n"),
-    ] {
-        let path = folder.path().join(file);
-        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
-        fs::write(path, content).expect("written");
-    }
+    put(folder.path(), "sys/fs/cgroup/cgroup.controllers", "cpu\n");
+    add_group(folder.path(), "batch");
     folder
+}
+
+fn put(root: &Path, file: &str, content: &str) {
+    let path = root.join(file);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+    fs::write(path, content).expect("written");
+}
+
+fn add_group(root: &Path, group: &str) {
+    let folder = format!("sys/fs/cgroup/{group}");
+    put(root, &format!("{folder}/cgroup.controllers"), "cpu\n");
+    put(root, &format!("{folder}/cpu.max"), "max 100000\n");
+}
+
+/// Counters of a group that moves nothing.
+fn monitor(root: &Path, group: &str) {
+    let folder = format!("sys/fs/resctrl/{group}/mon_data/mon_L3_00");
+    put(root, &format!("{folder}/mbm_total_bytes"), "0\n");
+    put(root, &format!("{folder}/mbm_local_bytes"), "0\n");
 }
 
 fn quota(root: &Path) -> String {
@@ -90,4 +102,25 @@ fn damaged_traces_and_missing_arguments_are_refused() {
     run(arguments).failed(4, &["trace, line 1: a share is from 0 to 1"]);
     run(["regulate", "--replay", path]).failed(2, &["--profile"]);
     run(["regulate"]).failed(2, &["--group"]);
+}
+
+#[test]
+fn of_several_groups_only_causes_are_slowed() {
+    let folder = tree();
+    let root = folder.path().to_str().expect("a path");
+    let arguments = ["regulate", "--root", root, "--dry-run", "--seconds", "0.3"];
+    let of = |more: &[&str]| run([&arguments[..], more].concat());
+    let two = ["--group", "batch", "--group", "tidy"];
+    of(&two).failed(3, &["tidy"]);
+    add_group(folder.path(), "tidy");
+    of(&two).failed(9, &["nothing tells which group is the cause"]);
+    let frequency = ["--knob", "frequency", "--processors", "3"];
+    of(&[&two[..], &frequency].concat()).failed(2, &["give one --group"]);
+    monitor(folder.path(), "batch");
+    monitor(folder.path(), "tidy");
+    // Neither moves anything, so that nothing would be written, whatever the victim has.
+    let told = of(&two).succeeded_telling("telling causes by: bytes of each group by resctrl");
+    assert!(!told.contains("cpu.max"), "{told}");
+    let json = of(&[&two[..], &["--format", "json"]].concat());
+    assert!(!json.succeeded_telling("watching: ").contains("\"file\""));
 }

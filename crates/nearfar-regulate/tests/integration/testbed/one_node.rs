@@ -12,7 +12,7 @@ use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::Quota;
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::Observer;
-use nearfar_regulate::regulator::Regulator;
+use nearfar_regulate::regulator::{Candidate, Regulator};
 
 use crate::kills::killed_while_it_changes_a_quota;
 
@@ -96,7 +96,7 @@ fn a_quota_slows_its_group_until_the_regulator_ends() {
         machine,
         Box::new(Constant(0.1)),
         Box::new(TierAware::new(goal)),
-        Box::new(knob),
+        vec![Candidate::new(GROUP, Box::new(knob))],
         Some(journal),
     );
     // A victim that never recovers has the group cut to its floor.

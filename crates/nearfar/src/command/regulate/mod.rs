@@ -6,15 +6,18 @@ use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use nearfar_regulate::attribution::Attribution;
 use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
 use nearfar_regulate::journal::{Journal, Restored};
 use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{NearProbe, Observer, Pressure, Traffic};
-use nearfar_regulate::regulator::{Decision, Regulator};
+use nearfar_regulate::regulator::{Candidate, Regulator};
+use nearfar_regulate::report::Report;
 
 use crate::args::{
-    ControllerName, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs, WatchName,
+    ControllerName, DecisionFormat, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs,
+    WatchName,
 };
 use crate::exit::{Exit, Failed};
 use crate::interrupt::Interrupts;
@@ -56,14 +59,51 @@ fn regulate(args: &RegulateRunArgs) -> anyhow::Result<()> {
         true => None,
         false => Some(recover(&args.journal)?),
     };
-    let knob = knob(args, &machine)?;
+    let candidates = candidates(args, &machine)?;
+    let attribution = attribution(args, &machine)?;
     let observer = observer(args, &machine)?;
     message::print(&format!("watching: {}", observer.tells()));
-    let mut regulator = Regulator::new(machine, observer, controller, knob, journal);
-    let outcome = steps(&mut regulator, args.seconds);
+    let report = Report::new(attribution.as_ref());
+    let mut regulator = Regulator::new(machine, observer, controller, candidates, journal);
+    if let Some(attribution) = attribution {
+        message::print(&format!("telling causes by: {}", attribution.tells()));
+        regulator = regulator.attributed_by(attribution);
+    }
+    let outcome = steps(&mut regulator, &report, args);
     let restored = regulator.end()?;
     say(&restored, "nothing was changed");
     outcome
+}
+
+/// The groups that may be slowed, each with its knob.
+fn candidates(
+    args: &RegulateRunArgs,
+    machine: &MachineFiles,
+) -> anyhow::Result<Vec<Candidate<'static>>> {
+    let of = |group: &String| -> anyhow::Result<Candidate<'static>> {
+        Ok(Candidate::new(group, knob(args, machine, group)?))
+    };
+    args.groups.iter().map(of).collect()
+}
+
+/// What tells which of several groups is the cause. A single one is, since it was named.
+fn attribution(
+    args: &RegulateRunArgs,
+    machine: &MachineFiles,
+) -> anyhow::Result<Option<Attribution<'static>>> {
+    if args.groups.len() < 2 {
+        return Ok(None);
+    }
+    let (found, missing) = Attribution::find(machine, &args.groups)?;
+    if found.is_none() {
+        let missing = missing.join("; ");
+        let message = format!("nothing tells which group is the cause, so give one: {missing}");
+        return Err(Failed::new(Exit::Unavailable, message).into());
+    }
+    for reason in missing {
+        message::print(&reason);
+    }
+    Ok(found)
 }
 
 fn recover(folder: &Path) -> anyhow::Result<Journal> {
@@ -77,13 +117,20 @@ fn recover(folder: &Path) -> anyhow::Result<Journal> {
     Ok(journal)
 }
 
-fn knob(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Box<dyn Knob>> {
-    let group = args.group.as_deref().unwrap_or_default();
+fn knob(
+    args: &RegulateRunArgs,
+    machine: &MachineFiles,
+    group: &str,
+) -> anyhow::Result<Box<dyn Knob>> {
     Ok(match args.knob {
         KnobName::Quota => Box::new(Quota::find(machine, group, args.threads.get())?),
         KnobName::Bandwidth => Box::new(Bandwidth::find(machine, group)?),
         KnobName::Frequency if args.processors.is_empty() => {
             let message = "the frequency of which processors? Give --processors";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
+        KnobName::Frequency if args.groups.len() > 1 => {
+            let message = "the frequency is that of --processors: give one --group";
             return Err(Failed::new(Exit::Usage, message).into());
         }
         KnobName::Frequency => Box::new(Frequency::find(machine, &args.processors)?),
@@ -104,15 +151,23 @@ fn observer(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Bo
 }
 
 /// Steps until the time is over or Ctrl-C comes, and writes every step in which something changes.
-fn steps(regulator: &mut Regulator<'_>, seconds: Option<Duration>) -> anyhow::Result<()> {
+fn steps(
+    regulator: &mut Regulator<'_>,
+    report: &Report,
+    args: &RegulateRunArgs,
+) -> anyhow::Result<()> {
     let period = Duration::from_secs_f64(regulator.period_ms() * 1e-3);
     machine::front()?.block_on(async {
         let mut interrupts = Interrupts::listen()?;
         let start = Instant::now();
         let mut output = Output::stdout();
-        while seconds.is_none_or(|seconds| start.elapsed() < seconds) {
+        while args.seconds.is_none_or(|seconds| start.elapsed() < seconds) {
             let decision = regulator.step(start.elapsed().as_secs_f64() * 1e3)?;
-            output.with(|out| write(&decision, out))?;
+            let lines = match args.format {
+                DecisionFormat::Text => report.text(&decision),
+                DecisionFormat::Json => report.json(&decision).into_iter().collect(),
+            };
+            output.with(|out| write(&lines, out))?;
             let pause = async { tokio::time::sleep(period).await };
             interrupts.during(pause).await?;
         }
@@ -120,19 +175,15 @@ fn steps(regulator: &mut Regulator<'_>, seconds: Option<Duration>) -> anyhow::Re
     })
 }
 
-fn write(decision: &Decision, out: &mut dyn Write) -> std::io::Result<()> {
-    for (path, content) in &decision.changes {
-        writeln!(
-            out,
-            "{:.1} s: victim {:.0} %, granted {:.0} %: {} = {}",
-            decision.at_ms * 1e-3,
-            decision.victim * 100.0,
-            decision.granted * 100.0,
-            path.display(),
-            content.trim_end().replace('\n', "; "),
-        )?;
+/// Whoever reads sees each decision as soon as it is made.
+fn write(lines: &[String], out: &mut dyn Write) -> std::io::Result<()> {
+    for line in lines {
+        writeln!(out, "{line}")?;
     }
-    Ok(())
+    match lines.is_empty() {
+        true => Ok(()),
+        false => out.flush(),
+    }
 }
 
 fn say(restored: &Restored, nothing: &str) {

@@ -1,0 +1,225 @@
+//! Decisions as lines, for people and for programs.
+
+use serde_json::{Value, json};
+
+use crate::attribution::Attribution;
+use crate::observe::Sureness;
+use crate::regulator::{Decision, GroupDecision};
+
+/// What is needed beside decisions to tell them.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    attribution: Option<Attributed>,
+}
+
+#[derive(Debug, Clone)]
+struct Attributed {
+    tier: String,
+    unit: &'static str,
+    sureness: Sureness,
+}
+
+impl Report {
+    /// A report of decisions that this attribution led to; none where nothing looks at groups.
+    pub fn new(attribution: Option<&Attribution<'_>>) -> Self {
+        let of = |attribution: &Attribution<'_>| Attributed {
+            tier: attribution.tier().to_owned(),
+            unit: attribution.unit(),
+            sureness: attribution.sureness(),
+        };
+        Self {
+            attribution: attribution.map(of),
+        }
+    }
+
+    /// Lines for people: who is a cause now where that is news, and a line for each file that was changed.
+    pub fn text(&self, decision: &Decision) -> Vec<String> {
+        let at_s = decision.at_ms * 1e-3;
+        let mut lines = Vec::new();
+        if decision.is_news {
+            let gone = decision.groups.iter().filter(|group| group.is_gone);
+            lines.extend(gone.map(|group| format!("{at_s:.1} s: {} is gone", group.name)));
+            if let Some(attribution) = &self.attribution {
+                lines.push(format!("{at_s:.1} s: {}", attribution.causes(decision)));
+            }
+        }
+        let of = |(path, content): &(std::path::PathBuf, String)| {
+            format!(
+                "{at_s:.1} s: victim {:.0} %, granted {:.0} %: {} = {}",
+                decision.victim * 100.0,
+                decision.granted * 100.0,
+                path.display(),
+                content.trim_end().replace('\n', "; "),
+            )
+        };
+        lines.extend(decision.changes.iter().map(of));
+        lines
+    }
+
+    /// A line of JSON for programs; none where nothing has become another. What is no number is null.
+    pub fn json(&self, decision: &Decision) -> Option<String> {
+        if !decision.is_news && decision.changes.is_empty() {
+            return None;
+        }
+        let groups: Vec<Value> = decision.groups.iter().map(of_group).collect();
+        let of_change = |(file, content): &(std::path::PathBuf, String)| json!({ "file": file.display().to_string(), "content": content });
+        let changes: Vec<Value> = decision.changes.iter().map(of_change).collect();
+        let attribution = self.attribution.as_ref();
+        let line = json!({
+            "at_ms": decision.at_ms,
+            "victim": decision.victim,
+            "granted": decision.granted,
+            "slow_tier": attribution.map(|attribution| &attribution.tier),
+            "sureness": attribution.map(|attribution| attribution.sureness.name()),
+            "slow_unit": attribution.map(|attribution| attribution.unit),
+            "counted_percent": decision.counted_percent,
+            "cxl_bytes_per_s": decision.cxl.map(|seen| seen.bytes_per_s),
+            "cxl_counted_percent": decision.cxl.map(|seen| seen.counted_percent),
+            "groups": groups,
+            "changes": changes,
+        });
+        Some(line.to_string())
+    }
+}
+
+fn of_group(group: &GroupDecision) -> Value {
+    json!({
+        "name": group.name,
+        "slow": group.slow,
+        "slow_percent": group.slow_percent,
+        "occupancy_bytes": group.occupancy_bytes,
+        "is_cause": group.is_cause,
+        "is_gone": group.is_gone,
+        "granted": group.granted,
+    })
+}
+
+impl Attributed {
+    fn causes(&self, decision: &Decision) -> String {
+        let named = |is_cause: bool| {
+            let groups = decision.groups.iter();
+            let groups = groups.filter(|group| group.is_cause == is_cause && !group.is_gone);
+            let told: Vec<String> = groups.map(|group| self.group(group)).collect();
+            told.join(", ")
+        };
+        let (causes, others) = (named(true), named(false));
+        let sure = self.sure(decision);
+        let tier = &self.tier;
+        match (causes.as_str(), others.as_str()) {
+            ("", others) => format!("no group is a cause: {others} of {tier}, {sure}"),
+            (causes, "") => format!("the cause is {causes} of {tier}, {sure}"),
+            (causes, others) => format!("the cause is {causes} of {tier}, {sure}; not {others}"),
+        }
+    }
+
+    /// A group with what it moves, and what it has in the last levels where that is told.
+    fn group(&self, group: &GroupDecision) -> String {
+        if !group.slow.is_finite() {
+            return format!("{} (nothing seen)", group.name);
+        }
+        let moved = match self.sureness {
+            Sureness::Inferred => format!("{:.1} {}", group.slow, self.unit),
+            Sureness::Counted | Sureness::Sampled => format!("{:.2} GB/s", group.slow * 1e-9),
+        };
+        let share = group.slow_percent;
+        let occupancy = match group.occupancy_bytes.is_finite() {
+            true => format!(
+                ", {:.1} MiB of last level",
+                group.occupancy_bytes / 1_048_576.0
+            ),
+            false => String::new(),
+        };
+        match share.is_finite() {
+            true => format!("{} ({share:.0} %, {moved}{occupancy})", group.name),
+            false => format!("{} ({moved}{occupancy})", group.name),
+        }
+    }
+
+    fn sure(&self, decision: &Decision) -> String {
+        let name = self.sureness.name();
+        match decision.counted_percent {
+            Some(percent) if percent < 99.5 => {
+                format!("{name} for {percent:.0} % of the time and scaled")
+            }
+            _ => name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn decision(is_cause: bool) -> Decision {
+        let group = |name: &str, slow: f64, is_cause, granted| GroupDecision {
+            name: name.to_owned(),
+            slow,
+            slow_percent: slow / 1e8,
+            occupancy_bytes: f64::NAN,
+            is_cause,
+            is_gone: false,
+            granted,
+        };
+        Decision {
+            at_ms: 1_250.0,
+            victim: 0.4,
+            granted: 0.6,
+            groups: vec![
+                group("batch", 9.8e9, is_cause, 0.6),
+                group("tidy", 2e8, false, 1.0),
+            ],
+            counted_percent: Some(66.7),
+            cxl: None,
+            is_news: true,
+            changes: vec![(PathBuf::from("/x/cpu.max"), "960000 100000\n".to_owned())],
+        }
+    }
+
+    fn report(sureness: Sureness) -> Report {
+        Report {
+            attribution: Some(Attributed {
+                tier: "cxl".to_owned(),
+                unit: "B/s",
+                sureness,
+            }),
+        }
+    }
+
+    #[test]
+    fn people_are_told_the_cause_the_tier_and_how_sure_it_is() {
+        let lines = report(Sureness::Sampled).text(&decision(true));
+        let cause = "1.2 s: the cause is batch (98 %, 9.80 GB/s) of cxl, sampled for 67 % of the time and \
+                     scaled; not tidy (2 %, 0.20 GB/s)";
+        let change = "1.2 s: victim 40 %, granted 60 %: /x/cpu.max = 960000 100000";
+        assert_eq!(lines, [cause, change]);
+        let none = report(Sureness::Counted).text(&Decision {
+            counted_percent: Some(100.0),
+            ..decision(false)
+        });
+        let expected = "1.2 s: no group is a cause: batch (98 %, 9.80 GB/s), tidy (2 %, 0.20 GB/s) of cxl, \
+                        counted";
+        assert_eq!(none[0], expected);
+        // Without a look at groups there is no cause to tell.
+        assert_eq!(Report::new(None).text(&decision(true)).len(), 1);
+    }
+
+    #[test]
+    fn programs_are_told_the_same() {
+        let line = report(Sureness::Sampled).json(&decision(true)).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["slow_tier"], "cxl");
+        assert_eq!(line["sureness"], "sampled");
+        assert_eq!(line["counted_percent"], 66.7);
+        assert_eq!(line["groups"][0]["is_cause"], true);
+        assert_eq!(line["groups"][0]["occupancy_bytes"], Value::Null);
+        assert_eq!(line["changes"][0]["file"], "/x/cpu.max");
+        let silent = Decision {
+            is_news: false,
+            changes: Vec::new(),
+            ..decision(true)
+        };
+        assert_eq!(report(Sureness::Sampled).json(&silent), None);
+    }
+}

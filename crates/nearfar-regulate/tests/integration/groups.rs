@@ -1,0 +1,454 @@
+//! Candidates: what is seen of each on captured trees, and which of them is slowed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nearfar_regulate::attribution::Attribution;
+use nearfar_regulate::control::{Goal, TierAware};
+use nearfar_regulate::error::RegulateError;
+use nearfar_regulate::journal::Journal;
+use nearfar_regulate::knob::Quota;
+use nearfar_regulate::machine::MachineFiles;
+use nearfar_regulate::observe::{
+    CxlTraffic, GroupObserver, GroupSamples, GroupTraffic, Observer, Residence, SlowTiers,
+    Sureness, cxl_events,
+};
+use nearfar_regulate::regulator::{Candidate, Decision, Regulator};
+use tempfile::TempDir;
+
+use crate::machines::{captured, put, recover};
+
+const MB: u64 = 1_000_000;
+
+/// Files beside those of the captured tree: a node without processors, and two groups that are monitored.
+const TREE: [(&str, &str); 13] = [
+    ("sys/devices/system/node/node0/cpulist", "0-15\n"),
+    ("sys/devices/system/node/node0/distance", "10 20\n"),
+    (
+        "sys/devices/system/node/node0/meminfo",
+        "Node 0 MemTotal: 8388608 kB\nNode 0 MemFree: 4194304 kB\n",
+    ),
+    ("sys/devices/system/node/node2/cpulist", "\n"),
+    ("sys/devices/system/node/node2/distance", "20 10\n"),
+    (
+        "sys/devices/system/node/node2/meminfo",
+        "Node 2 MemTotal: 8388608 kB\nNode 2 MemFree: 4194304 kB\n",
+    ),
+    ("sys/fs/cgroup/tidy/cgroup.controllers", "cpu memory\n"),
+    ("sys/fs/cgroup/tidy/cpu.max", "max 100000\n"),
+    ("sys/fs/cgroup/tidy/cpu.stat", "usage_usec 0\nuser_usec 0\n"),
+    (
+        "sys/fs/cgroup/tidy/memory.numa_stat",
+        "anon N0=8192 N2=0\nfile N0=4096 N2=4096\nslab N0=0 N2=99999\n",
+    ),
+    (
+        "sys/fs/cgroup/batch/cpu.stat",
+        "usage_usec 0\nuser_usec 0\n",
+    ),
+    (
+        "sys/fs/cgroup/batch/memory.numa_stat",
+        "anon N0=0 N2=8192\nfile N0=0 N2=0\n",
+    ),
+    (
+        "sys/fs/resctrl/info/L3_MON/mon_features",
+        "llc_occupancy\nmbm_total_bytes\nmbm_local_bytes\n",
+    ),
+];
+
+fn tree() -> (TempDir, MachineFiles) {
+    let (folder, machine) = captured();
+    for (file, content) in TREE {
+        put(folder.path(), file, content);
+    }
+    monitor(folder.path(), "batch", 0, 0);
+    monitor(folder.path(), "mon_groups/tidy", 0, 0);
+    (folder, machine)
+}
+
+/// Counters of a group of resctrl, in two domains.
+fn monitor(root: &Path, group: &str, all: u64, local: u64) {
+    for domain in ["mon_L3_00", "mon_L3_01"] {
+        let folder = format!("sys/fs/resctrl/{group}/mon_data/{domain}");
+        for (name, value) in [
+            ("mbm_total_bytes", all / 2),
+            ("mbm_local_bytes", local / 2),
+            ("llc_occupancy", 1 << 20),
+        ] {
+            put(root, &format!("{folder}/{name}"), &format!("{value}\n"));
+        }
+    }
+}
+
+fn names(groups: &[&str]) -> Vec<String> {
+    groups.iter().map(|group| (*group).to_owned()).collect()
+}
+
+#[test]
+fn resctrl_tells_what_leaves_the_processors_own_nodes() {
+    let (folder, machine) = tree();
+    let mut traffic = GroupTraffic::find(&machine, &names(&["batch", "tidy"])).unwrap();
+    assert!(traffic.look(0.0).unwrap().slow[0].is_nan());
+    monitor(folder.path(), "batch", 1_000 * MB, 100 * MB);
+    monitor(folder.path(), "mon_groups/tidy", 500 * MB, 500 * MB);
+    let seen = traffic.look(100.0).unwrap();
+    assert_eq!(seen.slow, [9e9, 0.0]);
+    assert_eq!(seen.occupancy_bytes, [2_097_152.0, 2_097_152.0]);
+    // A counter that goes back, one that is not there for now, a clock that goes back, and a group that is gone.
+    monitor(folder.path(), "batch", 900 * MB, 200 * MB);
+    assert!(traffic.look(200.0).unwrap().slow[0].is_nan());
+    let file = "sys/fs/resctrl/batch/mon_data/mon_L3_00/mbm_total_bytes";
+    put(folder.path(), file, "Unavailable\n");
+    assert!(traffic.look(300.0).unwrap().slow[0].is_nan());
+    monitor(folder.path(), "batch", 900 * MB, 200 * MB);
+    assert!(traffic.look(400.0).unwrap().slow[0].is_nan());
+    monitor(folder.path(), "batch", 1_000 * MB, 200 * MB);
+    assert!(traffic.look(350.0).unwrap().slow[0].is_nan());
+    monitor(folder.path(), "batch", 1_100 * MB, 200 * MB);
+    assert_eq!(traffic.look(450.0).unwrap().slow[0], 1e9);
+    fs::remove_dir_all(folder.path().join("sys/fs/resctrl/mon_groups/tidy")).unwrap();
+    assert!(traffic.look(550.0).unwrap().slow[1].is_nan());
+    let missing = GroupTraffic::find(&machine, &names(&["service"])).unwrap_err();
+    let message = missing.to_string();
+    assert!(message.contains("no mbm_local_bytes"), "{message}");
+}
+
+#[test]
+fn cgroups_tell_who_computes_on_slow_tiers() {
+    let (folder, machine) = tree();
+    let tiers = SlowTiers::find(&machine).unwrap();
+    assert_eq!(tiers.name(), "cpuless");
+    let groups = names(&["batch", "tidy"]);
+    let mut residence = Residence::find(&machine, &groups, &tiers).unwrap();
+    assert!(residence.look(0.0).unwrap().slow[0].is_nan());
+    for group in ["batch", "tidy"] {
+        let file = format!("sys/fs/cgroup/{group}/cpu.stat");
+        put(folder.path(), &file, "usage_usec 2000000\n");
+    }
+    // Two processors for a second; all memory of one group is there, and a quarter of the other's.
+    assert_eq!(residence.look(1_000.0).unwrap().slow, [2.0, 0.5]);
+    put(
+        folder.path(),
+        "sys/fs/cgroup/batch/cpu.stat",
+        "usage_usec 10\n",
+    );
+    assert!(residence.look(2_000.0).unwrap().slow[0].is_nan());
+    let none = Residence::find(&machine, &names(&["plain"]), &tiers).unwrap_err();
+    assert!(
+        none.to_string()
+            .contains("no /sys/fs/cgroup/plain/memory.numa_stat"),
+        "{none}"
+    );
+    put(
+        folder.path(),
+        "sys/devices/system/node/node2/cpulist",
+        "16-31\n",
+    );
+    let none = SlowTiers::find(&machine).unwrap_err().to_string();
+    assert!(
+        none.contains("every node with memory has processors"),
+        "{none}"
+    );
+}
+
+/// A line of `perf stat -j -I --for-each-cgroup`.
+fn line(until_s: f64, group: &str, event: &str, value: &str, percent: f64) -> String {
+    format!(
+        "{{\"interval\" : {until_s:.9}, \"counter-value\" : \"{value}\", \"unit\" : \"\", \
+         \"event\" : \"{event}\", \"cgroup\" : \"{group}\", \"event-runtime\" : 5, \
+         \"pcnt-running\" : {percent:.2}, \"metric-value\" : 0.000000, \"metric-unit\" : \"\"}}\n"
+    )
+}
+
+/// A command that prints a captured text as `perf` does, and goes on.
+fn perf(folder: &Path, text: &str) -> Command {
+    let file = folder.join("perf.txt");
+    fs::write(&file, text).unwrap();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "cat \"$0\" >&2; exec sleep 60"])
+        .arg(file);
+    shell
+}
+
+/// Looks until there is something to see: lines arrive when they do.
+fn look(observer: &mut dyn GroupObserver) -> Vec<f64> {
+    for _ in 0..200 {
+        let seen = observer.look(0.0).unwrap();
+        if seen.slow.iter().any(|slow| slow.is_finite()) {
+            return seen.slow;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("nothing was counted");
+}
+
+#[test]
+fn perf_tells_what_each_group_reads_and_streams() {
+    let (folder, machine) = tree();
+    let of = |until_s: f64, group: &str, counts: [&str; 3]| -> String {
+        let events = [
+            "ocr.reads_to_core.l3_miss_local_socket",
+            "ocr.reads_to_core.local_dram",
+            "ocr.streaming_wr.any_response",
+        ];
+        let lines = events.iter().zip(counts);
+        lines
+            .map(|(event, count)| line(until_s, group, event, count, 66.7))
+            .collect()
+    };
+    let not = ["<not counted>"; 3];
+    let text = [
+        "print interval < 100ms. The overhead percentage could be high in some cases.\n".to_owned(),
+        of(0.1, "batch", ["3000000.0", "1000000.0", "8000000.0"]),
+        of(0.1, "tidy", ["1000000.0", "1000100.0", "5000000.0"]),
+        of(0.1, "idle", not),
+        of(0.1, "odd", ["100.0", "<not counted>", "7.0"]),
+        of(0.2, "batch", ["0.0", "0.0", "0.0"]),
+    ]
+    .concat();
+    let groups = names(&["batch", "tidy", "idle", "odd"]);
+    let mut samples = GroupSamples::counted_by(perf(folder.path(), &text), &groups, None).unwrap();
+    let slow = look(&mut samples);
+    assert_eq!(slow[..3], [6.4e9, 3.2e9, 0.0]);
+    assert!(slow[3].is_nan());
+    assert_eq!(samples.look(100.0).unwrap().counted_percent, 66.7);
+    assert_eq!(samples.sureness(), Sureness::Sampled);
+    // What is too old says nothing, as after a clock that jumped.
+    assert!(samples.look(5_000.0).unwrap().slow[0].is_nan());
+    assert!(samples.look(-10.0).unwrap().slow[0].is_nan());
+    // Stores of a group without memory on slow tiers go elsewhere.
+    let near = "anon N0=8192 N2=0\nfile N0=0 N2=0\n";
+    put(folder.path(), "sys/fs/cgroup/tidy/memory.numa_stat", near);
+    let groups = names(&["batch", "tidy"]);
+    let tiers = SlowTiers::find(&machine).unwrap();
+    let residence = Residence::find(&machine, &groups, &tiers).unwrap();
+    let perf = perf(folder.path(), &text);
+    let mut samples = GroupSamples::counted_by(perf, &groups, Some(residence)).unwrap();
+    assert_eq!(look(&mut samples), [6.4e9, 0.0]);
+    let captured = GroupSamples::start(&machine, &groups, None).unwrap_err();
+    assert!(
+        captured.to_string().contains("on this machine only"),
+        "{captured}"
+    );
+}
+
+#[test]
+fn perf_that_ends_is_told_and_ends_the_regulation() {
+    let (folder, _) = tree();
+    let groups = names(&["batch"]);
+    let file = folder.path().join("perf.txt");
+    fs::write(&file, line(0.1, "batch", "e", "1.0", 100.0)).unwrap();
+    let mut shell = Command::new("sh");
+    let script = "cat \"$0\" >&2; echo 'batch is gone' >&2";
+    shell.args(["-c", script]).arg(file);
+    let mut samples = GroupSamples::counted_by(shell, &groups, None).unwrap();
+    let error = loop {
+        match samples.look(0.0) {
+            Ok(_) => thread::sleep(Duration::from_millis(5)),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert_eq!(
+        error,
+        "sampling of groups is unavailable: perf: batch is gone"
+    );
+}
+
+#[test]
+fn counters_of_cxl_are_those_that_the_machine_names() {
+    let (folder, machine) = tree();
+    let none = cxl_events(&machine).unwrap_err().to_string();
+    assert!(
+        none.contains("neither cxl_pmu_mem* nor uncore_cxlcm*"),
+        "{none}"
+    );
+    let source = |name: &str, files: &[(&str, &str)]| {
+        for (file, content) in files {
+            let path = format!("sys/bus/event_source/devices/{name}/{file}");
+            put(folder.path(), &path, content);
+        }
+    };
+    let format = [
+        ("type", "77\n"),
+        ("cpumask", "0\n"),
+        ("format/event", "config:0-7\n"),
+        ("format/umask", "config:8-15\n"),
+    ];
+    source("uncore_cxlcm_1", &format);
+    source("uncore_cxlcm_0", &format);
+    source("uncore_cxldp_0", &format);
+    // Without its format, an event cannot be written.
+    source("uncore_cxldp_1", &format[..2]);
+    source("uncore_imc_0", &format);
+    let expected = [
+        "uncore_cxlcm_0/event=0x41,umask=0x10/",
+        "uncore_cxlcm_1/event=0x41,umask=0x10/",
+        "uncore_cxldp_0/event=0x02,umask=0x20/",
+    ];
+    assert_eq!(cxl_events(&machine).unwrap(), expected);
+    // The devices' own are better; of one that lacks an event, the others are counted.
+    let reads = ("events/s2m_drs_memdata", "vid=0x1e98,gid=0x24,mask=0x1\n");
+    let writes = ("events/m2s_rwd_memwr", "vid=0x1e98,gid=0x21,mask=0x2\n");
+    source("cxl_pmu_mem0.0", &[reads, writes]);
+    source("cxl_pmu_mem1.0", &[reads]);
+    let expected = [
+        "cxl_pmu_mem0.0/s2m_drs_memdata/",
+        "cxl_pmu_mem0.0/m2s_rwd_memwr/",
+        "cxl_pmu_mem1.0/s2m_drs_memdata/",
+    ];
+    assert_eq!(cxl_events(&machine).unwrap(), expected);
+    let captured = CxlTraffic::start(&machine).unwrap_err().to_string();
+    assert!(captured.contains("on this machine only"), "{captured}");
+}
+
+/// Counts of all CXL traffic, so many bytes in a second.
+fn cxl(folder: &Path, bytes_per_s: u64, percent: f64) -> CxlTraffic {
+    let lines = (bytes_per_s / 64 / 10).to_string();
+    let text = [0.1, 0.2].map(|until_s| line(until_s, "", "uncore_cxlcm_0/x/", &lines, percent));
+    CxlTraffic::counted_by(perf(folder, &text.concat())).unwrap()
+}
+
+#[test]
+fn scaled_counts_of_cxl_are_told_as_such() {
+    let (folder, _) = tree();
+    let mut traffic = cxl(folder.path(), 6_400 * MB, 25.0);
+    let seen = (0..200).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        let seen = traffic.look(0.0).unwrap();
+        seen.bytes_per_s.is_finite().then_some(seen)
+    });
+    let seen = seen.unwrap();
+    assert!((seen.bytes_per_s - 6.4e9).abs() < 1.0, "{seen:?}");
+    assert_eq!(seen.counted_percent, 25.0);
+    assert!(traffic.look(9_000.0).unwrap().bytes_per_s.is_nan());
+}
+
+/// A victim that always has the same share.
+struct Always(f64);
+
+impl Observer for Always {
+    fn tells(&self) -> &'static str {
+        "always the same"
+    }
+
+    fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
+        Ok(self.0)
+    }
+}
+
+const GROUPS: [&str; 2] = ["batch", "tidy"];
+
+fn regulator(machine: &MachineFiles, journal: Option<Journal>) -> Regulator<'static> {
+    let candidate =
+        |group: &str| Candidate::new(group, Box::new(Quota::find(machine, group, 16).unwrap()));
+    Regulator::new(
+        machine.clone(),
+        Box::new(Always(0.2)),
+        Box::new(TierAware::new(Goal::default())),
+        GROUPS.map(candidate).into(),
+        journal,
+    )
+}
+
+fn quota(root: &Path, group: &str) -> String {
+    fs::read_to_string(root.join(format!("sys/fs/cgroup/{group}/cpu.max"))).unwrap()
+}
+
+/// Steps of 50 ms from `from` on, in which the groups move so many MB in all.
+fn steps(
+    regulator: &mut Regulator<'_>,
+    root: &Path,
+    steps: std::ops::Range<u64>,
+    mb_per_step: [u64; 2],
+) -> Vec<Decision> {
+    let step = |step: u64| {
+        monitor(root, "batch", step * mb_per_step[0] * MB, 0);
+        monitor(root, "mon_groups/tidy", step * mb_per_step[1] * MB, 0);
+        regulator.step(step as f64 * 50.0).unwrap()
+    };
+    steps.map(step).collect()
+}
+
+#[test]
+fn only_the_group_that_goes_to_the_slow_tier_is_slowed() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (attribution, missing) = Attribution::find(&machine, &names(&GROUPS)).unwrap();
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    let attribution = attribution.unwrap();
+    assert_eq!(attribution.sureness(), Sureness::Counted);
+    assert_eq!(attribution.tier(), "cpuless");
+    let mut regulator = regulator(&machine, Some(journal)).attributed_by(attribution);
+    let decisions = steps(&mut regulator, root, 0..20, [400, 10]);
+    // The first look says nothing, and nobody is slowed for it.
+    assert!(!decisions[0].groups[0].is_cause && decisions[0].changes.is_empty());
+    assert!(decisions[1].is_news && !decisions[2].is_news);
+    let last = &decisions[19];
+    assert_eq!(
+        last.groups
+            .iter()
+            .map(|one| one.is_cause)
+            .collect::<Vec<_>>(),
+        [true, false]
+    );
+    assert!(
+        (last.groups[0].slow_percent - 97.56).abs() < 0.01,
+        "{last:?}"
+    );
+    assert!(last.groups[0].granted < 0.1 && last.groups[1].granted == 1.0);
+    assert_ne!(quota(root, "batch"), "max 100000\n");
+    assert_eq!(quota(root, "tidy"), "max 100000\n");
+    assert_eq!(regulator.end().unwrap().files.len(), 1);
+    assert_eq!(quota(root, "batch"), "max 100000\n");
+}
+
+#[test]
+fn nobody_is_slowed_for_what_counters_say_others_move() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    let groups = GroupTraffic::find(&machine, &names(&GROUPS)).unwrap();
+    // Ten times what the groups move.
+    let cxl = cxl(root, 100_000 * MB, 100.0);
+    thread::sleep(Duration::from_millis(200));
+    let attribution = Attribution::new(Box::new(groups), Some(cxl), "cxl");
+    let mut regulator = regulator(&machine, None).attributed_by(attribution);
+    let decisions = steps(&mut regulator, root, 0..10, [200, 0]);
+    let last = &decisions[9];
+    assert!(
+        (last.cxl.unwrap().bytes_per_s - 1e11).abs() < 1e3,
+        "{last:?}"
+    );
+    assert!((last.groups[0].slow_percent - 4.0).abs() < 0.01, "{last:?}");
+    assert!(decisions.iter().all(|one| one.changes.is_empty()));
+}
+
+#[test]
+fn a_candidate_that_ends_leaves_the_others_regulated() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let groups = GroupTraffic::find(&machine, &names(&GROUPS)).unwrap();
+    let attribution = Attribution::new(Box::new(groups), None, "cxl");
+    let mut regulator = regulator(&machine, Some(journal)).attributed_by(attribution);
+    steps(&mut regulator, root, 0..5, [400, 400]);
+    assert_ne!(quota(root, "tidy"), "max 100000\n");
+    fs::remove_dir_all(root.join("sys/fs/cgroup/batch")).unwrap();
+    let decisions = steps(&mut regulator, root, 5..60, [0, 400]);
+    assert!(decisions[0].groups[0].is_gone && decisions[0].is_news);
+    let last = &decisions[54];
+    assert!(
+        !last.groups[0].is_cause && last.groups[1].is_cause,
+        "{last:?}"
+    );
+    fs::remove_dir_all(root.join("sys/fs/cgroup/tidy")).unwrap();
+    let ended = regulator.step(3_000.0);
+    assert!(
+        matches!(ended, Err(RegulateError::Vanished { .. })),
+        "{ended:?}"
+    );
+    assert_eq!(regulator.end().unwrap().vanished.len(), 2);
+}
