@@ -15,6 +15,8 @@ pub struct Candidate<'a> {
     knob: Box<dyn Knob + 'a>,
     granted: f64,
     is_gone: bool,
+    /// What its files hold, as far as they were changed.
+    written: Vec<Change>,
 }
 
 impl<'a> Candidate<'a> {
@@ -25,6 +27,14 @@ impl<'a> Candidate<'a> {
             knob,
             granted: 1.0,
             is_gone: false,
+            written: Vec::new(),
+        }
+    }
+
+    fn write(&mut self, changes: &[Change]) {
+        for change in changes {
+            self.written.retain(|(path, _)| *path != change.0);
+            self.written.push(change.clone());
         }
     }
 }
@@ -181,13 +191,15 @@ impl<'a> Regulator<'a> {
             if granted == candidate.granted || candidate.is_gone {
                 continue;
             }
-            let changes = candidate.knob.changes(&self.machine, granted)?;
+            let mut changes = candidate.knob.changes(&self.machine, granted)?;
+            changes.retain(|change| !candidate.written.contains(change));
             if let Some(journal) = &mut self.journal {
                 for (path, content) in &changes {
                     journal.change(path, content)?;
                 }
             }
             candidate.granted = granted;
+            candidate.write(&changes);
             all.extend(changes);
         }
         Ok(all)

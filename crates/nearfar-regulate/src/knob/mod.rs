@@ -1,13 +1,16 @@
 //! Knobs: what of the machine makes an aggressor slower.
 
 mod bandwidth;
+mod cgroup;
 mod frequency;
+mod pin;
 mod quota;
 
 use std::path::PathBuf;
 
 pub use self::bandwidth::Bandwidth;
 pub use self::frequency::Frequency;
+pub use self::pin::Pin;
 pub use self::quota::Quota;
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use super::cgroup::{ROOT, check_delegated};
 use super::{Change, Knob};
 use crate::error::RegulateError;
-use crate::machine::{MachineFiles, check_group};
+use crate::machine::MachineFiles;
 
-const ROOT: &str = "sys/fs/cgroup";
 /// Least quota that the kernel takes, in microseconds.
 const QUOTA_US_MIN: f64 = 1_000.0;
 
@@ -26,21 +26,7 @@ impl Quota {
     /// [`RegulateError::Unavailable`] with cgroup v1, or where the group has no `cpu` controller;
     /// [`RegulateError::Group`], [`RegulateError::Vanished`].
     pub fn find(machine: &MachineFiles, group: &str, cpus: u32) -> Result<Self, RegulateError> {
-        check_group(group)?;
-        let unavailable = |reason: String| RegulateError::Unavailable {
-            knob: "cgroup v2 cpu.max",
-            reason,
-        };
-        if !machine.path(ROOT).join("cgroup.controllers").exists() {
-            let reason =
-                format!("/{ROOT} has no cgroup.controllers: it is cgroup v1 or not mounted");
-            return Err(unavailable(reason));
-        }
-        let controllers = machine.read(&format!("{ROOT}/{group}/cgroup.controllers"))?;
-        if !controllers.split_whitespace().any(|one| one == "cpu") {
-            let reason = format!("the controller cpu is not delegated to {group}");
-            return Err(unavailable(reason));
-        }
+        check_delegated(machine, group, "cpu", "cgroup v2 cpu.max")?;
         let file = format!("{ROOT}/{group}/cpu.max");
         let text = machine.read(&file)?;
         let Some((quota, period_us)) = parse(&text) else {

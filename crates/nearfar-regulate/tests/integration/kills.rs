@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nearfar_regulate::journal::Journal;
-use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
 
 use crate::machines::{captured, content};
@@ -18,17 +18,19 @@ const VICTIM: &str = "NEARFAR_REGULATE_TREE";
 /// Names the group to it.
 const GROUP: &str = "NEARFAR_REGULATE_GROUP";
 
-/// What is killed: it changes three knobs again and again, and ends now and then.
+/// What is killed: it changes four knobs again and again, and ends now and then.
 #[test]
 #[ignore = "started by the test below"]
 fn changes_until_it_is_killed() {
     let Ok(root) = env::var(VICTIM) else { return };
     let root = Path::new(&root);
     let machine = MachineFiles::below(root);
-    let knobs: [Box<dyn Knob>; 3] = [
+    let victim = Pin::processors_of(&machine, "service").unwrap();
+    let knobs: [Box<dyn Knob>; 4] = [
         Box::new(Quota::find(&machine, "batch", 16).unwrap()),
         Box::new(Frequency::find(&machine, &[3]).unwrap()),
         Box::new(Bandwidth::find(&machine, "batch").unwrap()),
+        Box::new(Pin::find(&machine, "batch", &victim).unwrap()),
     ];
     loop {
         let (mut journal, _) = Journal::recover(&root.join("journal")).unwrap();

@@ -8,16 +8,55 @@ use std::time::Duration;
 use nearfar_regulate::control::{Controller, Goal, TierAware};
 use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::{Journal, Restored};
-use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{Observer, Pressure, Traffic};
 use nearfar_regulate::regulator::{Candidate, Regulator};
+use nearfar_topology::IdList;
 use tempfile::TempDir;
 
 /// Files of a machine with everything, as the kernel writes them.
-const TREE: [(&str, &str); 13] = [
+const TREE: [(&str, &str); 24] = [
     ("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n"),
-    ("sys/fs/cgroup/batch/cgroup.controllers", "cpu memory\n"),
+    (
+        "sys/fs/cgroup/batch/cgroup.controllers",
+        "cpuset cpu memory\n",
+    ),
+    ("sys/fs/cgroup/batch/cpuset.cpus", "\n"),
+    ("sys/fs/cgroup/batch/cpuset.cpus.effective", "0-7\n"),
+    ("sys/fs/cgroup/service/cpuset.cpus.effective", "0-1\n"),
+    (
+        "sys/devices/system/cpu/cpu0/topology/core_cpus_list",
+        "0,4\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu1/topology/core_cpus_list",
+        "1,5\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu2/topology/core_cpus_list",
+        "2,6\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu3/topology/thread_siblings_list",
+        "3,7\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu4/topology/core_cpus_list",
+        "0,4\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu5/topology/core_cpus_list",
+        "1,5\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu6/topology/core_cpus_list",
+        "2,6\n",
+    ),
+    (
+        "sys/devices/system/cpu/cpu7/topology/thread_siblings_list",
+        "3,7\n",
+    ),
     ("sys/fs/cgroup/batch/cpu.max", "max 100000\n"),
     ("sys/fs/cgroup/plain/cgroup.controllers", "memory\n"),
     (
@@ -104,6 +143,83 @@ fn knobs_write_what_the_kernel_reads() {
         quota.changes(&machine, 0.5).unwrap()[0].1,
         "100000 100000\n"
     );
+}
+
+fn cpus(text: &str) -> IdList {
+    IdList::parse(text).unwrap()
+}
+
+#[test]
+fn a_group_is_moved_away_from_the_victims_cores_and_back() {
+    let (folder, machine) = captured();
+    let before = content(folder.path());
+    let victim = Pin::processors_of(&machine, "service").unwrap();
+    assert_eq!(victim, cpus("0-1"));
+    let pin = Pin::find(&machine, "batch", &victim).unwrap();
+    assert_eq!(pin.changes(&machine, 0.3).unwrap()[0].1, "2-3,6-7\n");
+    assert_eq!(pin.changes(&machine, 1.0).unwrap()[0].1, "\n");
+    let older = Pin::find(&machine, "batch", &cpus("3")).unwrap();
+    assert_eq!(older.changes(&machine, 0.3).unwrap()[0].1, "0-2,4-6\n");
+    // It is moved once, however often less is granted, and has all of them in the end.
+    let (journal, _) = recover(&folder.path().join("journal")).unwrap();
+    let mut regulator = Regulator::new(
+        machine.clone(),
+        Box::new(Always(0.2)),
+        Box::new(TierAware::new(Goal::default())),
+        vec![Candidate::new("batch", Box::new(pin))],
+        Some(journal),
+    );
+    let changes = (0..5).map(|step| {
+        regulator
+            .step(f64::from(step) * 50.0)
+            .unwrap()
+            .changes
+            .len()
+    });
+    assert_eq!(changes.sum::<usize>(), 1);
+    assert_eq!(
+        machine.read("sys/fs/cgroup/batch/cpuset.cpus").unwrap(),
+        "2-3,6-7\n"
+    );
+    assert_eq!(regulator.end().unwrap().files.len(), 1);
+    assert_eq!(content(folder.path()), before);
+}
+
+#[test]
+fn what_cannot_be_moved_away_is_told_with_the_reason() {
+    let (folder, machine) = captured();
+    put(folder.path(), "sys/fs/cgroup/plain/cpuset.cpus", "\n");
+    put(
+        folder.path(),
+        "sys/fs/cgroup/garbled/cpuset.cpus.effective",
+        "all\n",
+    );
+    let find = |group: &str, victim: &str| {
+        Pin::find(&machine, group, &cpus(victim))
+            .unwrap_err()
+            .to_string()
+    };
+    let processors = |group: &str| Pin::processors_of(&machine, group).unwrap_err().to_string();
+    let cases = [
+        (
+            find("plain", "0"),
+            "the controller cpuset is not delegated to plain",
+        ),
+        (
+            find("batch", "8-9"),
+            "batch has the processors 0-7, and shares no core with 8-9",
+        ),
+        (find("batch", "0-3"), "shares every core with 0-3"),
+        (find("../batch", "0"), "is no group"),
+        (
+            processors("plain"),
+            "no /sys/fs/cgroup/plain/cpuset.cpus.effective",
+        ),
+        (processors("garbled"), "is not a list of processors"),
+    ];
+    for (message, expected) in cases {
+        assert!(message.contains(expected), "{message}");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use nearfar_topology::IdList;
 
 use super::FigureArgs;
 
@@ -66,10 +67,13 @@ pub struct RegulateRunArgs {
     /// Processors of the group's tasks, for the frequency, such as 3,4.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub processors: Vec<u32>,
+    /// Processors of the victim, whose cores a group is moved away from, such as 0-3,8 [default: those of --victim].
+    #[arg(long, value_name = "LIST", value_parser = processors)]
+    pub victim_processors: Option<IdList>,
     /// How the victim is watched.
     #[arg(long, value_enum, default_value_t = WatchName::Latency)]
     pub watch: WatchName,
-    /// The victim's group, to watch its traffic or pressure.
+    /// The victim's group, to watch its traffic or pressure, or to move others away from its cores.
     #[arg(long, value_name = "NAME")]
     pub victim: Option<String>,
     /// Who decides.
@@ -122,6 +126,13 @@ pub enum KnobName {
     Frequency,
     /// `MB` of resctrl.
     Bandwidth,
+    /// `cpuset.cpus` of cgroup v2: away from the victim's cores.
+    Pin,
+}
+
+fn processors(text: &str) -> Result<IdList, String> {
+    let list = IdList::parse(text).filter(|list| !list.is_empty());
+    list.ok_or_else(|| "write a list of processors such as 0-3,8".to_owned())
 }
 
 /// How a victim is watched.

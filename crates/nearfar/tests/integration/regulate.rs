@@ -55,6 +55,10 @@ fn a_machine_without_knobs_is_told_so() {
     let frequency = ["--group", "batch", "--knob", "frequency"];
     of(&frequency).failed(2, &["--processors"]);
     of(&[&frequency[..], &["--processors", "3"]].concat()).failed(9, &["cpu3/cpufreq"]);
+    of(&["--group", "batch", "--knob", "pin"]).failed(2, &["--victim-processors"]);
+    let pin = ["--group", "batch", "--knob", "pin", "--victim-processors"];
+    of(&[&pin[..], &["3-1"]].concat()).failed(2, &["a list of processors"]);
+    of(&[&pin[..], &["0-1"]].concat()).failed(9, &["cgroup v1 or not mounted"]);
     of(&["--group", "../batch"]).failed(3, &["is no group"]);
     of(&["--group", "batch", "--goal", "120"]).failed(2, &["a goal of 1.2"]);
 }

@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 use nearfar_regulate::attribution::Attribution;
 use nearfar_regulate::control::{Controller, Goal, Published, TierAware};
 use nearfar_regulate::journal::{Journal, Restored};
-use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Quota};
+use nearfar_regulate::knob::{Bandwidth, Frequency, Knob, Pin, Quota};
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{NearProbe, Observer, Pressure, Traffic};
 use nearfar_regulate::regulator::{Candidate, Regulator};
 use nearfar_regulate::report::Report;
+use nearfar_topology::IdList;
 
 use crate::args::{
     ControllerName, DecisionFormat, KnobName, RegulateAction, RegulateArgs, RegulateRunArgs,
@@ -125,6 +126,11 @@ fn knob(
     Ok(match args.knob {
         KnobName::Quota => Box::new(Quota::find(machine, group, args.threads.get())?),
         KnobName::Bandwidth => Box::new(Bandwidth::find(machine, group)?),
+        KnobName::Pin => Box::new(Pin::find(
+            machine,
+            group,
+            &victims_processors(args, machine)?,
+        )?),
         KnobName::Frequency if args.processors.is_empty() => {
             let message = "the frequency of which processors? Give --processors";
             return Err(Failed::new(Exit::Usage, message).into());
@@ -135,6 +141,17 @@ fn knob(
         }
         KnobName::Frequency => Box::new(Frequency::find(machine, &args.processors)?),
     })
+}
+
+fn victims_processors(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<IdList> {
+    match (&args.victim_processors, &args.victim) {
+        (Some(processors), _) => Ok(processors.clone()),
+        (None, Some(victim)) => Ok(Pin::processors_of(machine, victim)?),
+        (None, None) => {
+            let message = "away from whose cores? Give --victim or --victim-processors";
+            Err(Failed::new(Exit::Usage, message).into())
+        }
+    }
 }
 
 fn observer(args: &RegulateRunArgs, machine: &MachineFiles) -> anyhow::Result<Box<dyn Observer>> {

@@ -21,8 +21,8 @@ pub fn run(args: &RegulateRunArgs, trace: &Path) -> anyhow::Result<()> {
     let slowing = match args.knob {
         KnobName::Quota => Slowing::Quota,
         KnobName::Bandwidth => Slowing::Bandwidth,
-        KnobName::Frequency => {
-            let message = "a replay has quota and bandwidth: frequency gives nothing back";
+        KnobName::Frequency | KnobName::Pin => {
+            let message = "a replay has quota and bandwidth: the simulator has no other knob";
             return Err(Failed::new(Exit::Usage, message).into());
         }
     };
