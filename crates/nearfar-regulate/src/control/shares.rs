@@ -12,6 +12,12 @@ const GONE_SHARE: f64 = 0.1;
 const GONE_MS: f64 = 1_000.0;
 /// Decisions of which a look may still show the effect.
 const EFFECTS: usize = 3;
+/// While these differ by more than this factor, a look tells nothing of what a group would move.
+const SETTLED: f64 = 1.5;
+/// What a slowed group would move is another only where it differs by more than this: counters vary.
+const SAME_DEMAND: f64 = 0.15;
+/// Looks until what causes would move is known: the first one may have met them in the midst of a period.
+const REFERENCE_LOOKS: u32 = 20;
 
 /// What the candidates did since the last decision.
 #[derive(Debug, Clone, Copy)]
@@ -27,8 +33,11 @@ pub struct Rates<'a> {
 struct Standing {
     /// What it moves to the slow tier; no number before the first look.
     rate: f64,
-    /// What it would move if nothing limited it.
+    /// What it would move if nothing limited it, and the most of that.
     demand: f64,
+    demand_max: f64,
+    /// Mean of what it moves, divided by its share while that is settled.
+    estimate: f64,
     is_cause: bool,
     granted: f64,
     /// What was granted in the last periods.
@@ -64,6 +73,7 @@ pub struct Shares {
     others: f64,
     /// What the causes moved together before they were slowed: what the controller's share is of.
     reference: f64,
+    reference_looks: u32,
     granted: f64,
 }
 
@@ -74,6 +84,8 @@ impl Shares {
         let unseen = Standing {
             rate: f64::NAN,
             demand: if least.is_some() { f64::NAN } else { 1.0 },
+            demand_max: 0.0,
+            estimate: f64::NAN,
             is_cause: false,
             granted: 1.0,
             effects: [1.0; EFFECTS],
@@ -85,6 +97,7 @@ impl Shares {
             least,
             others: 0.0,
             reference: 0.0,
+            reference_looks: 0,
             granted: 1.0,
         }
     }
@@ -125,14 +138,19 @@ impl Shares {
             let is_limited = self.granted < 1.0;
             let is_new = self.name_causes();
             if !is_limited {
-                self.reference = self.demands().iter().sum();
+                self.reference_looks = 0;
             } else if is_new {
                 // The limit that holds is tried with the new one below it, before less is granted.
+                self.reference_looks = REFERENCE_LOOKS;
                 self.split();
                 return;
             }
         }
         if self.has_causes() {
+            if self.reference_looks < REFERENCE_LOOKS {
+                self.reference = self.demands().iter().sum();
+                self.reference_looks += 1;
+            }
             self.granted = controller.decide(now_ms, victim);
             self.split();
         }
@@ -153,9 +171,11 @@ impl Shares {
             self.others = rates.others.max(0.0);
         }
         let least = self.least.unwrap_or(0.0);
+        let is_limited = self.granted < 1.0;
         for (group, rate) in self.groups.iter_mut().zip(rates.slow) {
             if rate.is_finite() && *rate >= 0.0 {
-                group.see(now_ms, *rate, least);
+                group.see(*rate, is_limited);
+                group.end_if_silent(now_ms, least);
             }
         }
     }
@@ -192,21 +212,33 @@ impl Shares {
 }
 
 impl Standing {
-    fn see(&mut self, now_ms: f64, rate: f64, least: f64) {
-        self.rate = match self.rate.is_finite() {
-            true => self.rate + LAST_LOOK * (rate - self.rate),
-            false => rate,
-        };
+    fn see(&mut self, rate: f64, is_limited: bool) {
+        self.rate = mean(self.rate, rate);
         self.effects.rotate_left(1);
         self.effects[EFFECTS - 1] = self.granted;
-        let effect = self.effects.into_iter().fold(0.0, f64::max);
-        let is_slowed = effect < 1.0;
-        self.demand = match self.granted < 1.0 {
-            true => self.demand.max(rate.min(self.rate) / effect),
-            false => self.rate,
-        };
-        let silence = match is_slowed {
-            true => GONE_SHARE * self.granted * self.demand,
+        if !(is_limited && self.is_cause) {
+            self.demand = self.rate;
+            self.demand_max = self.rate;
+            self.estimate = f64::NAN;
+            return;
+        }
+        let least = self.effects.into_iter().fold(1.0, f64::min);
+        let most = self.effects.into_iter().fold(0.0, f64::max);
+        if most > SETTLED * least {
+            self.estimate = f64::NAN;
+            return;
+        }
+        let effect = self.effects.iter().sum::<f64>() / EFFECTS as f64;
+        self.estimate = mean(self.estimate, rate / effect);
+        if (self.estimate / self.demand - 1.0).abs() > SAME_DEMAND {
+            self.demand = self.estimate;
+            self.demand_max = self.demand_max.max(self.demand);
+        }
+    }
+
+    fn end_if_silent(&mut self, now_ms: f64, least: f64) {
+        let silence = match self.granted < 1.0 {
+            true => GONE_SHARE * self.granted * self.demand_max,
             false => least,
         };
         if self.rate >= silence {
@@ -219,6 +251,14 @@ impl Standing {
             self.granted = 1.0;
             self.demand = self.rate;
         }
+    }
+}
+
+/// A mean in which the last look weighs most; the first one is it.
+fn mean(before: f64, last: f64) -> f64 {
+    match before.is_finite() {
+        true => before + LAST_LOOK * (last - before),
+        false => last,
     }
 }
 
@@ -256,6 +296,8 @@ mod tests {
         shares: Shares,
         controller: TierAware,
         knee: f64,
+        /// A group that is granted a share moves so many times as much, as far as it wants to.
+        slack: f64,
         now_ms: f64,
     }
 
@@ -266,14 +308,20 @@ mod tests {
                 shares: Shares::new(groups, goal.floor, Some(LEAST)),
                 controller: TierAware::new(goal),
                 knee,
+                slack: 1.0,
                 now_ms: 0.0,
             }
         }
 
         /// What each group moves.
         fn moved(&self, demands: &[f64]) -> Vec<f64> {
-            let granted = self.shares.granted();
-            demands.iter().zip(granted).map(|(d, g)| d * g).collect()
+            let granted = self.shares.granted().into_iter();
+            let shares = granted.map(|granted| (granted * self.slack).min(1.0));
+            demands
+                .iter()
+                .zip(shares)
+                .map(|(demand, share)| demand * share)
+                .collect()
         }
 
         /// One period; what the victim had in it. Counters are off by up to `noise`.
@@ -359,6 +407,26 @@ mod tests {
             let granted = run.shares.granted();
             prop_assert!(granted[0] < 1.0);
             prop_assert!(granted.iter().all(|one| (one - granted[0]).abs() < 1e-9), "{granted:?}");
+        }
+
+        #[test]
+        fn a_knob_that_takes_less_than_it_should_is_turned_further(
+            heavy in 4.0_f64..10.0,
+            ratio in 0.25_f64..1.0,
+            slack in 1.0_f64..4.0,
+            knee_share in 0.2_f64..0.9,
+            noise in proptest::collection::vec(-0.05_f64..0.05, 400),
+        ) {
+            let demands = [heavy, heavy * ratio];
+            let total = heavy + heavy * ratio;
+            let mut run = Run { slack, ..Run::new(2, knee_share * total) };
+            let missed = noise.iter().enumerate().filter(|(period, noise)| {
+                run.step(&demands, **noise) < 0.9 && *period >= 100
+            });
+            prop_assert!(missed.count() <= 15);
+            let moved = run.moved(&demands);
+            prop_assert!(moved[0] >= moved[1] * 0.6, "{moved:?}");
+            prop_assert!(moved.iter().sum::<f64>() >= 0.3 * run.knee, "{moved:?} of {}", run.knee);
         }
 
         #[test]
