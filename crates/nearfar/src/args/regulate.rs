@@ -158,7 +158,8 @@ pub enum ControllerName {
 /// Controllers in virtual time.
 ///
 /// A victim of near memory is disturbed by non-temporal stores to far memory after a second. What the
-/// victim gets back, what that costs and how soon it comes are set beside what was published.
+/// victim gets back, what that costs and how soon it comes are set beside what was published. Then an innocent group is
+/// there too, with and without counters that tell which of the two is the cause.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,8 +1,4 @@
-//! Controllers in virtual time, on what the simulator says that victim and aggressor have.
-//!
-//! Queues fill and drain within microseconds, and controllers decide every few milliseconds. So a
-//! [`Plant`] holds what the victim has in steady states, taken from the simulator for a number of speeds of
-//! the aggressor, and time passes in ticks of ten milliseconds.
+//! One aggressor in virtual time.
 
 use nearfar_model::simulation::pattern::mix;
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, Span, TierName, run_beside};
@@ -11,28 +7,28 @@ use crate::bucket::TokenBucket;
 use crate::control::Controller;
 use crate::error::RegulateError;
 
-const TICK_MS: f64 = 10.0;
+pub(super) const TICK_MS: f64 = 10.0;
 /// Bytes that the aggressor asks its bucket for at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// Threads of victim and aggressor (mao-2025, section V-A, for the latter).
 const THREADS: usize = 16;
 /// Shares of the aggressor's speed that are simulated.
-const GRANTED: [f64; 14] = [
+pub(super) const GRANTED: [f64; 14] = [
     0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0,
 ];
-const SPAN: Span = Span {
+pub(super) const SPAN: Span = Span {
     warm_ns: 60_000.0,
     measured_ns: 50_000.0,
 };
 /// What observers' shares vary by.
-const NOISE: f64 = 0.005;
+pub(super) const NOISE: f64 = 0.005;
 /// The victim alone, the aggressor beside it, and the last part of that, which is measured.
-const ALONE_MS: f64 = 1_000.0;
-const BESIDE_MS: f64 = 20_000.0;
-const MEASURED_MS: f64 = 10_000.0;
+pub(super) const ALONE_MS: f64 = 1_000.0;
+pub(super) const BESIDE_MS: f64 = 20_000.0;
+pub(super) const MEASURED_MS: f64 = 10_000.0;
 /// Share of its speed with which a victim counts as recovered, and for how long it has it.
-const RECOVERED: f64 = 0.9;
-const RECOVERED_MS: f64 = 200.0;
+pub(super) const RECOVERED: f64 = 0.9;
+pub(super) const RECOVERED_MS: f64 = 200.0;
 /// What the paper's quota of 100 % takes from 16 threads: its cost for 92 % of the victim's bandwidth.
 const PUBLISHED_COST: f64 = 15.0 / 16.0;
 
@@ -106,8 +102,7 @@ impl Plant {
         let core_ns = machine.core.access_ns + machine.core.line_ns;
         let mut steady = vec![(0.0, 1.0)];
         for granted in GRANTED {
-            let between_ns = 64.0 * THREADS as f64 / (full_gb_per_s * granted);
-            let slowed = stores.pausing((between_ns - core_ns).max(0.0));
+            let slowed = slowed(stores, full_gb_per_s * granted, core_ns);
             let found = match granted < 1.0 {
                 true => run_beside(machine, &[victim, slowed], SPAN)?,
                 false => beside.clone(),
@@ -137,6 +132,12 @@ impl Plant {
         }
         before.1 + (next.1 - before.1) * (aggressor - before.0) / width
     }
+}
+
+/// A group that asks for so much, whose cores need `core_ns` for each line.
+pub(super) fn slowed(group: Group, gb_per_s: f64, core_ns: f64) -> Group {
+    let between_ns = 64.0 * group.threads as f64 / gb_per_s;
+    group.pausing((between_ns - core_ns).max(0.0))
 }
 
 /// One tick.
@@ -245,8 +246,7 @@ pub fn replay(
             Slowing::Quota => granted * plant.victim(share) + (1.0 - granted),
             Slowing::Bandwidth => plant.victim(aggressor_gb_per_s / plant.full_gb_per_s),
         };
-        let noise = (mix(now_ms as u64) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
-        seen = (seen.0 + victim + 2.0 * NOISE * noise, seen.1 + 1);
+        seen = (seen.0 + victim + NOISE * noise(now_ms as u64), seen.1 + 1);
         now_ms = end_ms;
         if share == 0.0 && was_there {
             controller.release();
@@ -265,6 +265,11 @@ pub fn replay(
         });
     }
     ticks
+}
+
+/// From -1 to 1, the same for the same seed.
+pub(super) fn noise(seed: u64) -> f64 {
+    2.0 * ((mix(seed) >> 11) as f64 / (1_u64 << 53) as f64 - 0.5)
 }
 
 /// Bytes that the aggressor moves in a tick, chunk by chunk, each at its speed and in its turn.
@@ -316,10 +321,7 @@ pub fn rate(plant: &Plant, controller: &mut dyn Controller, slowing: Slowing) ->
     };
     let cost = 1.0 - mean(|tick| tick.aggressor_gb_per_s) / plant.full_gb_per_s;
     let beside: Vec<&Tick> = ticks.iter().filter(|tick| tick.at_ms > ALONE_MS).collect();
-    let run = (RECOVERED_MS / TICK_MS) as usize;
-    let recovered = beside
-        .windows(run)
-        .position(|ticks| ticks.iter().all(|tick| tick.victim >= RECOVERED));
+    let victims: Vec<f64> = beside.iter().map(|tick| tick.victim).collect();
     let cuts = measured
         .windows(2)
         .filter(|two| two[1].granted < two[0].granted);
@@ -327,9 +329,17 @@ pub fn rate(plant: &Plant, controller: &mut dyn Controller, slowing: Slowing) ->
         recovered_percent: 100.0 * mean(|tick| tick.victim),
         cost_percent: 100.0 * cost,
         cost_ratio_to_published: cost / PUBLISHED_COST,
-        reaction_ms: recovered.map(|ticks| ticks as f64 * TICK_MS),
+        reaction_ms: reaction_ms(&victims),
         cuts: cuts.count(),
     }
+}
+
+/// When the victim begins to have nine tenths for a fifth of a second, by what it had in each tick.
+pub(super) fn reaction_ms(victims: &[f64]) -> Option<f64> {
+    let run = (RECOVERED_MS / TICK_MS) as usize;
+    let mut runs = victims.windows(run);
+    let first = runs.position(|ticks| ticks.iter().all(|victim| *victim >= RECOVERED));
+    first.map(|ticks| ticks as f64 * TICK_MS)
 }
 
 #[cfg(test)]
