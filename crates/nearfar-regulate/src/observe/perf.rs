@@ -1,6 +1,7 @@
 //! A `perf stat` that prints its counts every tenth of a second, for as long as somebody looks.
 
 use std::io::{BufRead, BufReader, ErrorKind};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
@@ -72,6 +73,8 @@ impl Perf {
     /// Starts it, and waits for its first counts; why there are none.
     pub(super) fn start(mut command: Command) -> Result<Self, String> {
         command.stdin(Stdio::null()).stdout(Stdio::null());
+        // Ctrl-C is for the regulator, which ends it.
+        command.process_group(0);
         let started = command.stderr(Stdio::piped()).spawn();
         let mut child = started.map_err(|error| match error.kind() {
             ErrorKind::NotFound => "perf is not installed".to_owned(),
