@@ -72,6 +72,8 @@ pub enum FigureName {
     /// Random writes to it beside copies by MOVDIR64B.
     #[value(name = "mao-fig3b")]
     MaoFig3b,
+    /// The largest decline of applications of all four types.
+    MaoFig4,
     /// A database beside loads of CXL memory, whose gain the model does not have.
     MaoFig5,
     /// PageRank beside non-temporal stores to CXL memory.
@@ -104,6 +106,7 @@ pub enum InterplayFigure {
     Table4,
     Fig3a,
     Fig3b,
+    Fig4,
     Fig5,
     Fig6,
     Fig7,
@@ -118,6 +121,7 @@ impl InterplayFigure {
             Self::Table4 => "mao-table4",
             Self::Fig3a => "mao-fig3a",
             Self::Fig3b => "mao-fig3b",
+            Self::Fig4 => "mao-fig4",
             Self::Fig5 => "mao-fig5",
             Self::Fig6 => "mao-fig6",
             Self::Fig7 => "mao-fig7",
@@ -134,6 +138,7 @@ impl FigureName {
             Self::MaoTable4 => Some(InterplayFigure::Table4),
             Self::MaoFig3a => Some(InterplayFigure::Fig3a),
             Self::MaoFig3b => Some(InterplayFigure::Fig3b),
+            Self::MaoFig4 => Some(InterplayFigure::Fig4),
             Self::MaoFig5 => Some(InterplayFigure::Fig5),
             Self::MaoFig6 => Some(InterplayFigure::Fig6),
             Self::MaoFig7 => Some(InterplayFigure::Fig7),
@@ -157,6 +162,7 @@ impl FigureName {
             | Self::MaoTable4
             | Self::MaoFig3a
             | Self::MaoFig3b
+            | Self::MaoFig4
             | Self::MaoFig5
             | Self::MaoFig6
             | Self::MaoFig7

@@ -1,4 +1,4 @@
-//! Figures 3a, 3b, 5 and 6: writes to storage, a database, and a graph, beside CXL memory.
+//! Figures 3a, 3b, 4, 5 and 6: writes to storage, a database, and a graph, beside CXL memory.
 //!
 //! A write to storage is a thread that copies from memory to the page cache, and DMA that reads it there; both take
 //! entries of the request table like everybody else, and the slower of them is the rate. What the drive takes is
@@ -7,6 +7,7 @@
 use nearfar_kernels::GraphError;
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
 
+use super::declines;
 use super::ranked::Ranked;
 use super::system::System;
 use crate::graph::KroneckerError;
@@ -36,7 +37,7 @@ const GRAPH_TIMES: f64 = 20.8;
 
 /// A graph of scale 16 and caches that are smaller by 256, for one of scale 24. The paper tells neither its size nor its
 /// threads.
-const GRAPH: Ranked = Ranked {
+pub(super) const GRAPH: Ranked = Ranked {
     scale: 16,
     caches_by: 256,
     threads: 16,
@@ -55,6 +56,8 @@ pub enum CurvesFigure {
     Fig3a,
     /// mao-2025, figure 3b: random writes to NVMe beside copies by `MOVDIR64B` in each direction.
     Fig3b,
+    /// mao-2025, figure 4: applications of all four types beside memory and storage.
+    Fig4,
     /// mao-2025, figure 5: `RocksDB` beside loads of CXL memory.
     Fig5,
     /// mao-2025, figure 6: `PageRank` in local memory beside non-temporal stores to CXL memory.
@@ -67,6 +70,7 @@ impl CurvesFigure {
         match self {
             Self::Fig3a => "mao-fig3a",
             Self::Fig3b => "mao-fig3b",
+            Self::Fig4 => "mao-fig4",
             Self::Fig5 => "mao-fig5",
             Self::Fig6 => "mao-fig6",
         }
@@ -162,7 +166,7 @@ pub fn reproduce_curves(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Curves, CurvesError> {
     let system = match figure {
-        CurvesFigure::Fig3a | CurvesFigure::Fig3b => System::B,
+        CurvesFigure::Fig3a | CurvesFigure::Fig3b | CurvesFigure::Fig4 => System::B,
         // Where the gain of figure 5 was seen; figure 6 does not tell.
         CurvesFigure::Fig5 | CurvesFigure::Fig6 => System::A,
     };
@@ -172,6 +176,9 @@ pub fn reproduce_curves(
     for (index, run) in runs.iter().enumerate() {
         curves.push(run.curve(&machine)?);
         progress(index + 1, runs.len());
+    }
+    if figure == CurvesFigure::Fig4 {
+        curves = declines::curves(system, &mut progress)?;
     }
     if figure == CurvesFigure::Fig6 {
         let curve = GRAPH.curve(&machine, &GRAPH_THREADS)?;
@@ -184,6 +191,7 @@ pub fn reproduce_curves(
     let shapes = match figure {
         CurvesFigure::Fig3a => fig3a_shapes(&curves),
         CurvesFigure::Fig3b => fig3b_shapes(&curves),
+        CurvesFigure::Fig4 => declines::shapes(&curves),
         CurvesFigure::Fig5 => fig5_shapes(&curves),
         CurvesFigure::Fig6 => fig6_shapes(&curves),
     };
@@ -305,8 +313,8 @@ fn runs(figure: CurvesFigure) -> Vec<Run> {
             threads: &LOAD_THREADS,
             published_percent: Some(DATABASE_PERCENT),
         }],
-        // Not of groups of threads.
-        CurvesFigure::Fig6 => Vec::new(),
+        // Of several applications, and not of groups of threads.
+        CurvesFigure::Fig4 | CurvesFigure::Fig6 => Vec::new(),
     }
 }
 

@@ -7,6 +7,7 @@
 mod causes;
 mod chart;
 mod curves;
+mod declines;
 mod matrix;
 mod metrics;
 mod ranked;

@@ -37,6 +37,7 @@ pub fn run(args: &ReproduceArgs, figure: InterplayFigure) -> anyhow::Result<()> 
             InterplayFigure::Table4 => Outcome::Causes(reproduce_causes()?),
             InterplayFigure::Fig3a => curves(CurvesFigure::Fig3a)?,
             InterplayFigure::Fig3b => curves(CurvesFigure::Fig3b)?,
+            InterplayFigure::Fig4 => curves(CurvesFigure::Fig4)?,
             InterplayFigure::Fig5 => curves(CurvesFigure::Fig5)?,
             InterplayFigure::Fig6 => curves(CurvesFigure::Fig6)?,
             InterplayFigure::Table3 => Outcome::Table(reproduce_interplay(|done, of| {
