@@ -2,6 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, ColumnOption, Expr, UnaryOperator};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use std::any::TypeId;
@@ -88,9 +89,12 @@ impl Dialect for NearfarDialect {
         left: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        let op = match parser.peek_token_ref().token {
+        let op = match &parser.peek_token_ref().token {
             Token::Caret => BinaryOperator::PGExp,
             Token::Sharp => BinaryOperator::PGBitwiseXor,
+            Token::Word(word) if word.keyword == Keyword::IS => {
+                return parse_distinct(parser, left, precedence);
+            }
             _ => return None,
         };
         parser.advance_token();
@@ -180,4 +184,25 @@ impl Dialect for NearfarDialect {
         supports_select_item_multi_column_alias,
         supports_xml_expressions,
     );
+}
+
+/// `left IS [NOT] DISTINCT FROM`, whose right side the parser takes to the end of the whole condition.
+fn parse_distinct(
+    parser: &mut Parser<'_>,
+    left: &Expr,
+    precedence: u8,
+) -> Option<Result<Expr, ParserError>> {
+    use Keyword::{DISTINCT, FROM, IS, NOT};
+    let is_distinct = parser.parse_keywords(&[IS, DISTINCT, FROM]);
+    if !is_distinct && !parser.parse_keywords(&[IS, NOT, DISTINCT, FROM]) {
+        return None;
+    }
+    let right = parser.parse_subexpr(precedence);
+    Some(right.map(|right| {
+        let (left, right) = (Box::new(left.clone()), Box::new(right));
+        match is_distinct {
+            true => Expr::IsDistinctFrom(left, right),
+            false => Expr::IsNotDistinctFrom(left, right),
+        }
+    }))
 }

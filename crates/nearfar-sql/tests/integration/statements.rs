@@ -151,3 +151,21 @@ async fn results_come_in_the_order_of_the_statements() {
     // The table is gone by now; the query has it still.
     assert_eq!(rows.collect().await.expect("rows")[0].num_rows(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn distinct_from_binds_more_than_and_and_or() {
+    let session = two_tiers().session();
+    for (sql, expected) in [
+        ("1 IS DISTINCT FROM 1 OR true", "true"),
+        ("1 IS NOT DISTINCT FROM 2 OR true", "true"),
+        ("false AND 1 IS DISTINCT FROM 2 OR true", "true"),
+        ("NOT 1 IS DISTINCT FROM 2 OR true", "true"),
+        ("1 IS DISTINCT FROM 1 + 1 AND false", "false"),
+        ("NULL IS NOT DISTINCT FROM NULL", "true"),
+        ("1 IS DISTINCT FROM (0 = 1 OR 1 = 1)::int", "false"),
+        ("true IS DISTINCT FROM 1 = 2", "true"),
+    ] {
+        let found = value(&session, &format!("SELECT {sql}")).await;
+        assert_eq!(found, expected, "{sql}");
+    }
+}
