@@ -48,8 +48,17 @@ pub struct AlterIndex {
     pub if_exists: bool,
     /// The index.
     pub name: ObjectName,
-    /// What becomes of its place; the rest stays.
-    pub place: IndexPlace,
+    /// What becomes of it; the rest stays.
+    pub change: IndexChange,
+}
+
+/// What becomes of an index.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IndexChange {
+    /// `SET TABLESPACE` and `SET (…)`.
+    Place(IndexPlace),
+    /// `RENAME TO`.
+    Name(String),
 }
 
 /// A column of an index.
@@ -361,7 +370,7 @@ fn index_options(options: impl Iterator<Item = String>) -> Result<IndexPlace, Sq
     Ok(place)
 }
 
-/// Reads `ALTER INDEX [IF EXISTS] i SET TABLESPACE t` or `… SET (policy = …, near_share = …)`.
+/// Reads `ALTER INDEX [IF EXISTS] i SET TABLESPACE t`, `… SET (policy = …, near_share = …)` or `… RENAME TO j`.
 ///
 /// # Errors
 /// Anything else that is to be done to an index.
@@ -373,26 +382,28 @@ pub(super) fn parse_alter_index(tokens: Vec<TokenWithSpan>) -> Result<AlterIndex
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let name = parser.parse_object_name(false).map_err(syntax)?;
     let begin = parser.peek_token();
-    let place = if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
-        IndexPlace {
+    let change = if parser.parse_keywords(&[Keyword::SET, Keyword::TABLESPACE]) {
+        IndexChange::Place(IndexPlace {
             tablespace: Some(tablespace_name(&mut parser)?),
             ..IndexPlace::default()
-        }
+        })
+    } else if parser.parse_keywords(&[Keyword::RENAME, Keyword::TO]) {
+        IndexChange::Name(normalised(&parser.parse_identifier().map_err(syntax)?))
     } else {
         let options = parser.parse_options(Keyword::SET).map_err(syntax)?;
         if options.is_empty() {
             return Err(SqlError::unsupported(
                 format!("ALTER INDEX … {begin}"),
-                "there are SET TABLESPACE name and SET (policy = …, near_share = …)",
+                "there are RENAME TO, SET TABLESPACE name and SET (policy = …, near_share = …)",
             ));
         }
-        index_options(options.iter().map(ToString::to_string))?
+        IndexChange::Place(index_options(options.iter().map(ToString::to_string))?)
     };
     expect_end(&mut parser)?;
     Ok(AlterIndex {
         if_exists,
         name,
-        place,
+        change,
     })
 }
 

@@ -70,7 +70,9 @@ pub(crate) use forms::{
     call_by_own_names, change_forms, shown, with_unique_names,
 };
 pub(crate) use forms::{MergeActionForm, MergeForms, MergeWhen, merge_forms};
-pub use indexes::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyClause, KeyColumn};
+pub use indexes::{
+    AlterIndex, CreateIndex, DropIndex, IndexChange, IndexPlace, KeyClause, KeyColumn,
+};
 pub use limits::{COLUMNS_MAX, PLAN_STEPS_MAX};
 pub(crate) use limits::{check_grown_plan, check_plan};
 pub use lock_table::LockTable;

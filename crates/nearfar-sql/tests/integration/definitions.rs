@@ -568,3 +568,46 @@ async fn tables_of_the_session_and_sequences_are_committed_with_the_rest() {
     run(&session, "DROP SEQUENCE s; ROLLBACK").await;
     assert_eq!(value(&session, "SELECT nextval('s')").await, "8");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn indexes_and_keys_get_other_names() {
+    const NAMES: &str = "SELECT string_agg(index_name, ' ' ORDER BY index_name) \
+                         FROM nearfar.indexes WHERE table_name = 't'";
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = open(folder.path());
+    let session = engine.session();
+    run(
+        &session,
+        "CREATE TABLE t (k INT PRIMARY KEY, v INT); CREATE INDEX t_v ON t (v);
+         INSERT INTO t SELECT value, value FROM generate_series(1, 100) AS s(value);
+         BEGIN; ALTER INDEX t_v RENAME TO gone; ALTER TABLE t RENAME CONSTRAINT t_pkey TO lost",
+    )
+    .await;
+    assert_eq!(value(&session, NAMES).await, "gone lost");
+    run(&session, "ROLLBACK").await;
+    assert_eq!(value(&session, NAMES).await, "t_pkey t_v");
+    for taken in ["t", "t_v"] {
+        let sql = format!("ALTER INDEX t_pkey RENAME TO {taken}");
+        let told = error(&session, &sql).await;
+        assert!(told.contains(taken), "{told}");
+    }
+    run(
+        &session,
+        "ALTER INDEX t_v RENAME TO \"By V\"; ALTER TABLE t RENAME CONSTRAINT t_pkey TO of_t",
+    )
+    .await;
+    assert_eq!(value(&session, NAMES).await, "By V of_t");
+    let duplicate = "INSERT INTO t VALUES (7, 7)";
+    assert!(error(&session, duplicate).await.contains("of_t"));
+    drop((session, engine));
+    let engine = open(folder.path());
+    let session = engine.session();
+    assert_eq!(value(&session, NAMES).await, "By V of_t");
+    assert!(error(&session, duplicate).await.contains("of_t"));
+    run(
+        &session,
+        "ALTER TABLE t DROP CONSTRAINT of_t; DROP INDEX \"By V\"",
+    )
+    .await;
+    run(&session, duplicate).await;
+}

@@ -115,7 +115,7 @@ async fn indexes_and_keys_are_moved() {
     assert_eq!(of_index(&session, "t_w_key", "policy").await, "far");
     run(&session, "ALTER INDEX IF EXISTS nothing SET TABLESPACE far").await;
     error(&session, "ALTER INDEX nothing SET TABLESPACE far").await;
-    error(&session, "ALTER INDEX t_pkey RENAME TO other").await;
+    error(&session, "ALTER INDEX t_pkey RENAME TO t").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

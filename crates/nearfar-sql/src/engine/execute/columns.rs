@@ -86,7 +86,9 @@ impl Session {
             }
             ColumnChange::RenameTable { to } => return self.rename_table(name, &table, to).await,
             ColumnChange::RenameConstraint { constraint, to } => {
-                self.rename_constraint(&table, (constraint, to)).await?;
+                if !self.rename_key(&table, name, (constraint, to)).await? {
+                    self.rename_constraint(&table, (constraint, to)).await?;
+                }
             }
         }
         Ok(name.clone())

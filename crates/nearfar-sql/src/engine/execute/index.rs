@@ -11,7 +11,9 @@ use crate::engine::stream::StatementResult;
 use crate::error::EngineError;
 use crate::scan::table_of;
 use crate::settings::Tablespaces;
-use crate::sql::{AlterIndex, CreateIndex, DropIndex, IndexPlace, KeyChange, KeyClause, SqlError};
+use crate::sql::{
+    AlterIndex, CreateIndex, DropIndex, IndexChange, IndexPlace, KeyChange, KeyClause, SqlError,
+};
 use nearfar_memory::TierId;
 use nearfar_table::table::{
     IndexColumn, IndexDefinition, IndexPlacement, IndexPolicy, IndexRole, Snapshot, Table,
@@ -70,8 +72,8 @@ impl Session {
         Ok(done("DROP INDEX"))
     }
 
-    /// `ALTER INDEX`: the index is made again, elsewhere, and takes the place of the one before. Nobody commits
-    /// meanwhile.
+    /// `ALTER INDEX`: the index is made again, elsewhere or by another name, and takes the place of the one before.
+    /// Nobody commits meanwhile.
     pub(super) async fn alter_index(
         &self,
         alter: &AlterIndex,
@@ -84,27 +86,78 @@ impl Session {
             let index = name.table().to_owned();
             return Err(SqlError::UnknownIndex { index }.into());
         };
-        let before = &index.definition().placement;
-        let placement = placed(before, &alter.place, &self.engine().tablespaces())?;
+        let definition = match &alter.change {
+            IndexChange::Place(place) => {
+                let before = &index.definition().placement;
+                let placement = placed(before, place, &self.engine().tablespaces())?;
+                IndexDefinition {
+                    placement,
+                    ..index.definition().as_ref().clone()
+                }
+            }
+            IndexChange::Name(to) => self.renamed_index((&name, to), &index)?,
+        };
+        self.replace_index(table, &index, definition).await?;
+        Ok(done("ALTER INDEX"))
+    }
+
+    /// The definition of an index that gets a name which is free where it is.
+    fn renamed_index(
+        &self,
+        (name, to): (&TableReference, &str),
+        index: &TableIndex,
+    ) -> Result<IndexDefinition, EngineError> {
+        if is_taken(self.map_of(name)?.as_ref(), to) {
+            let index = to.to_owned();
+            return Err(SqlError::IndexExists { index }.into());
+        }
+        Ok(IndexDefinition {
+            name: to.to_owned(),
+            ..index.definition().as_ref().clone()
+        })
+    }
+
+    /// `ALTER TABLE … RENAME CONSTRAINT` of a key; whether the table has one of this name.
+    pub(super) async fn rename_key(
+        &self,
+        table: &Arc<Table>,
+        place: &TableReference,
+        (from, to): (&str, &str),
+    ) -> Result<bool, EngineError> {
+        let snapshot = table.snapshot();
+        let mut keys = snapshot.indexes().iter();
+        let key = keys.find(|index| {
+            let definition = index.definition();
+            definition.name == from && definition.role.is_constraint()
+        });
+        let Some(key) = key else {
+            return Ok(false);
+        };
+        let definition = self.renamed_index((place, to), key)?;
+        self.replace_index(Arc::clone(table), key, definition)
+            .await?;
+        Ok(true)
+    }
+
+    /// Has another definition of an index, made of the rows again, take its place.
+    async fn replace_index(
+        &self,
+        table: Arc<Table>,
+        index: &TableIndex,
+        definition: IndexDefinition,
+    ) -> Result<(), EngineError> {
         let engine = Arc::clone(self.engine());
+        let name = index.definition().name.clone();
         self.change_indexes(table, move |_, snapshot| {
             let mut indexes = snapshot.indexes().to_vec();
-            let name = &index.definition().name;
             let changed = indexes
                 .iter_mut()
-                .find(|other| other.definition().name == *name);
-            let changed = changed.ok_or_else(|| SqlError::UnknownIndex {
-                index: name.clone(),
-            })?;
-            let definition = IndexDefinition {
-                placement,
-                ..changed.definition().as_ref().clone()
-            };
+                .find(|other| other.definition().name == name);
+            let changed = changed.ok_or(SqlError::UnknownIndex { index: name })?;
             *changed = TableIndex::filled(definition, snapshot, engine.storage())?;
             Ok(indexes)
         })
-        .await?;
-        Ok(done("ALTER INDEX"))
+        .await
     }
 
     /// `ALTER TABLE … ADD` and `DROP CONSTRAINT`.
