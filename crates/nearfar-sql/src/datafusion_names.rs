@@ -29,6 +29,9 @@ pub const OPTIMIZE_PROJECTIONS: &str = "optimize_projections";
 /// The logical rule that makes joins of subqueries in conditions.
 pub const DECORRELATE_PREDICATE_SUBQUERY: &str = "decorrelate_predicate_subquery";
 
+/// The logical rule that computes what is constant.
+pub const SIMPLIFY_EXPRESSIONS: &str = "simplify_expressions";
+
 /// The logical rule that moves conditions towards scans.
 pub const PUSH_DOWN_FILTER: &str = "push_down_filter";
 
@@ -49,6 +52,9 @@ pub const EXTRACT_EQUIJOIN_PREDICATE: &str = "extract_equijoin_predicate";
 
 /// The logical rule that finds the keys of joins without any.
 pub const ELIMINATE_CROSS_JOIN: &str = "eliminate_cross_join";
+
+/// The logical rule that makes other conditions of comparisons with all or any values of a subquery.
+pub const REWRITE_SET_COMPARISON: &str = "rewrite_set_comparison";
 
 /// The logical rule that leaves out what has no rows.
 pub const PROPAGATE_EMPTY_RELATION: &str = "propagate_empty_relation";
@@ -199,6 +205,8 @@ mod tests {
             PUSH_DOWN_FILTER,
             EXTRACT_EQUIJOIN_PREDICATE,
             ELIMINATE_CROSS_JOIN,
+            REWRITE_SET_COMPARISON,
+            SIMPLIFY_EXPRESSIONS,
             PROPAGATE_EMPTY_RELATION,
             SINGLE_DISTINCT,
         ] {

@@ -114,6 +114,18 @@ impl JoinGraph {
         })
     }
 
+    /// The relations that each relation has an equality with.
+    pub fn neighbours(&self) -> Vec<Set> {
+        let mut neighbours = vec![0; self.relations.len()];
+        for Edge { left, right } in &self.edges {
+            let ends = (left.relation, right.relation);
+            for (from, to) in [ends, (ends.1, ends.0)] {
+                neighbours[from.trailing_zeros() as usize] |= to;
+            }
+        }
+        neighbours
+    }
+
     /// Rows of a single relation without its filters.
     pub fn rows_unfiltered(&self, relation: Set) -> f64 {
         self.relations[relation.trailing_zeros() as usize].rows_unfiltered

@@ -1,7 +1,7 @@
 //! Join ordering by cost, from the exact statistics and sampled filters of Nearfar's tables.
 //!
-//! Every bushy tree without cross products is considered (dynamic programming over connected
-//! subsets; Moerkotte and Neumann, VLDB 2006, §2). The cost of a join is what a hash join moves:
+//! Every bushy tree without cross products is considered (dynamic programming over pairs of connected sets,
+//! [`for_each_pair`]). The cost of a join is what a hash join moves:
 //! building the smaller side into a table costs more per row than probing it or yielding a row.
 
 use datafusion::common::Result;
@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
+use super::connected::for_each_pair;
 use super::graph::{Edge, EdgeEnd, JoinGraph, Set};
 
 /// Cost of putting a row into a hash table, relative to probing it with one.
@@ -83,6 +84,7 @@ fn order(join: &Join) -> Result<Option<LogicalPlan>> {
     build(&graph, &best, all, &mut placed, join).map(Some)
 }
 
+/// The best tree of every set of relations that are connected.
 fn enumerate(graph: &JoinGraph) -> Vec<Option<Best>> {
     let count = graph.relations.len();
     let mut best: Vec<Option<Best>> = vec![None; 1 << count];
@@ -93,18 +95,13 @@ fn enumerate(graph: &JoinGraph) -> Vec<Option<Best>> {
             sides: None,
         });
     }
-    for set in 1..(1 as Set) << count {
-        // Every split of the set into two sides, each pair once.
-        let mut side = (set - 1) & set;
-        while side > set ^ side {
-            if let Some(candidate) = join_sides(graph, &best, side, set ^ side)
-                && best[set as usize].is_none_or(|known| candidate.cost < known.cost)
-            {
-                best[set as usize] = Some(candidate);
-            }
-            side = (side - 1) & set;
+    for_each_pair(&graph.neighbours(), &mut |a, b| {
+        if let Some(candidate) = join_sides(graph, &best, a, b)
+            && best[(a | b) as usize].is_none_or(|known| candidate.cost < known.cost)
+        {
+            best[(a | b) as usize] = Some(candidate);
         }
-    }
+    });
     best
 }
 

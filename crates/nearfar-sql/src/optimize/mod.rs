@@ -4,7 +4,9 @@ mod apart;
 mod array_texts;
 mod bounded;
 mod condition_rule;
+mod connected;
 mod constant_member;
+mod cross_joins;
 mod decimal;
 mod empty_unions;
 mod estimate;
@@ -33,7 +35,7 @@ mod whole_orders;
 pub use join_order::JoinOrder;
 pub use settings::settings;
 pub use shared::forget_runs;
-pub use subqueries::is_of_several_rows;
+pub use subqueries::{has_any as has_subqueries, is_of_several_rows};
 
 use bounded::Bounded;
 use datafusion::logical_expr::LogicalPlan;
@@ -46,7 +48,8 @@ use unless::Unless;
 use crate::datafusion_names::{
     DECORRELATE_PREDICATE_SUBQUERY, ELIMINATE_CROSS_JOIN, ENSURE_REQUIREMENTS,
     EXTRACT_EQUIJOIN_PREDICATE, FILTER_PUSHDOWN, FILTER_PUSHDOWN_POST, OPTIMIZE_PROJECTIONS,
-    PROPAGATE_EMPTY_RELATION, PUSH_DOWN_FILTER, SANITY_CHECK, SINGLE_DISTINCT,
+    PROPAGATE_EMPTY_RELATION, PUSH_DOWN_FILTER, REWRITE_SET_COMPARISON, SANITY_CHECK,
+    SINGLE_DISTINCT,
 };
 use crate::values;
 
@@ -72,9 +75,14 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
         rules.push(match rule.name() {
             EXTRACT_EQUIJOIN_PREDICATE => unless(rule, null_safe::is_null_safe),
-            ELIMINATE_CROSS_JOIN => unless(rule, null_safe::has_null_safe_inner_join),
+            ELIMINATE_CROSS_JOIN => unless(rule, |plan| {
+                !cross_joins::has_any(plan) || null_safe::has_null_safe_inner_join(plan)
+            }),
             PUSH_DOWN_FILTER => unless(rule, |plan| {
                 global_filters::is_of_all_rows(plan) || long_filters::is_long_on_computed(plan)
+            }),
+            REWRITE_SET_COMPARISON => unless(rule, |plan| {
+                subqueries::has_any(plan).is_ok_and(|has_subquery| !has_subquery)
             }),
             PROPAGATE_EMPTY_RELATION => Arc::new(empty_unions::EmptyUnions(rule)),
             SINGLE_DISTINCT => Arc::new(sums_of_sums::SumsOfSums::new(rule)),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::decimal::{DIVIDE, exact};
 use super::integers::with_types_of_inputs;
-use super::named::replace_expressions;
+use super::named::{has_expr, replace_expressions};
 use super::planner::type_of;
 
 /// Functions that give one of their arguments.
@@ -34,7 +34,17 @@ impl AnalyzerRule for MixedNumbers {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+        let mut has_changed = false;
+        let rewritten = plan.transform_up_with_subqueries(|plan| {
+            // The types of whatever is not below follow from what is.
+            if !has_changed && !is_concerned(&plan)? {
+                return Ok(Transformed::no(plan));
+            }
+            let plan = rewrite_plan(plan)?;
+            has_changed |= plan.transformed;
+            Ok(plan)
+        });
+        Ok(rewritten?.data)
     }
 }
 
@@ -46,6 +56,21 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     replace_expressions(plan, |expr| {
         expr.transform_up(|expr| rewrite(expr, &schema))
     })
+}
+
+/// Whether a node may be changed that has the inputs that it had: if not, their types, of which joins have many, are not
+/// needed.
+fn is_concerned(plan: &LogicalPlan) -> Result<bool> {
+    Ok(matches!(plan, LogicalPlan::Union(_)) || has_expr(plan, is_concerned_expr)?)
+}
+
+fn is_concerned_expr(expr: &Expr) -> bool {
+    match expr {
+        Expr::Case(_) | Expr::InList(_) | Expr::Between(_) => true,
+        Expr::ScalarFunction(function) => CHOICES.contains(&function.func.name()),
+        Expr::BinaryExpr(binary) => binary.op == Operator::Divide,
+        _ => false,
+    }
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -1,6 +1,6 @@
 //! Expressions of plans that are replaced under their names.
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -24,4 +24,20 @@ pub fn replace_expressions(
         })
     })?;
     plan.map_data(LogicalPlan::recompute_schema)
+}
+
+/// Whether a part of an expression of a node, not of its inputs, is `wanted`.
+///
+/// # Errors
+/// Those of going through expressions.
+pub fn has_expr(plan: &LogicalPlan, wanted: fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found = expr.exists(|expr| Ok(wanted(expr)))?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
 }

@@ -18,6 +18,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::arithmetic::{Checked, Negated};
 use super::cast::{Cast, CastName};
 use super::interval::LENGTH;
+use super::named::has_expr;
 
 /// Replaces arithmetic and casts that would go around or cut off.
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ impl AnalyzerRule for CheckedValues {
 }
 
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let sorts = matches!(plan, LogicalPlan::Sort(_));
+    // The types of inputs, of which joins have many, are not needed for nothing.
+    if !sorts && !has_expr(&plan, is_concerned)? {
+        return Ok(Transformed::no(plan));
+    }
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         let source =
@@ -41,7 +47,6 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         schema.merge(&source);
     }
     let names = NamePreserver::new(&plan);
-    let sorts = matches!(plan, LogicalPlan::Sort(_));
     let cast_name = match plan {
         LogicalPlan::Filter(_) | LogicalPlan::Join(_) => CastName::Own,
         _ => CastName::OfValue,
@@ -55,6 +60,15 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         };
         Ok(expr)
     })
+}
+
+/// Whether [`rewrite`] may change an expression itself, not its parts.
+fn is_concerned(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => is_checked(binary.op),
+        Expr::InList(_) | Expr::Negative(_) | Expr::Cast(_) => true,
+        _ => false,
+    }
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {

@@ -48,7 +48,7 @@ impl AnalyzerRule for UnnestSubqueries {
 }
 
 /// Whether any expression of a plan has a subquery.
-fn has_any(plan: &LogicalPlan) -> Result<bool> {
+pub fn has_any(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
