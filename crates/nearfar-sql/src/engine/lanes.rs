@@ -58,7 +58,7 @@ impl Lanes {
 }
 
 /// Whether a query is sure to be short.
-fn is_short(plan: &dyn ExecutionPlan) -> bool {
+pub(super) fn is_short(plan: &dyn ExecutionPlan) -> bool {
     let mut met = 0u64;
     work(plan, &mut met).is_some() && met <= SHORT_ROWS
 }

@@ -1,11 +1,12 @@
 //! Planning: the one place where statements become plans.
 
 use datafusion::common::DFSchema;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, Projection, Values};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::defaults::LeftOut;
@@ -75,6 +76,16 @@ fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan, DataFusionErro
     Ok(LogicalPlan::Dml(dml))
 }
 
+/// What planning makes of a plan, unless its statement was given up.
+///
+/// # Errors
+/// That of `work`, and of a statement that was given up.
+pub(super) fn planned<T>(work: impl FnOnce() -> Result<T>) -> Result<T, EngineError> {
+    let _planning = interrupt::planning();
+    interrupt::check()?;
+    Ok(work()?)
+}
+
 /// How a plan is carried out.
 ///
 /// # Errors
@@ -83,17 +94,43 @@ pub(super) async fn physical_plan(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
+    let state = with_pin(state);
+    physical(foreign::physical_plan(&state, plan)).await
+}
+
+/// The same for a plan that is optimized and reads no files.
+///
+/// # Errors
+/// As [`physical_plan`].
+pub(super) async fn physical_plan_of_optimized(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
+    let state = with_pin(state);
+    let planner = state.query_planner();
+    let planning = planner.create_physical_plan(plan, state.as_ref());
+    physical(async { Ok(planning.await?) }).await
+}
+
+async fn physical(
+    planning: impl Future<Output = Result<Arc<dyn ExecutionPlan>, EngineError>>,
+) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
-    let pinned = state.config().get_extension::<Routing>().map(|_| {
-        let mut pinned = state.clone();
-        pinned
-            .config_mut()
-            .set_extension(Arc::new(StatementPin::default()));
-        pinned
-    });
-    let state = pinned.as_ref().unwrap_or(state);
-    let plan = polled_with_stack(foreign::physical_plan(state, plan)).await?;
+    let plan = polled_with_stack(planning).await?;
     interrupt::check()?;
     Ok(plan)
+}
+
+/// The state in which all scans of a statement that runs on several machines read one state of their tables.
+fn with_pin(state: &SessionState) -> Cow<'_, SessionState> {
+    match state.config().get_extension::<Routing>() {
+        None => Cow::Borrowed(state),
+        Some(_) => {
+            let mut pinned = state.clone();
+            let pin = Arc::new(StatementPin::default());
+            pinned.config_mut().set_extension(pin);
+            Cow::Owned(pinned)
+        }
+    }
 }

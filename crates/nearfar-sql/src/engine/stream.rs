@@ -217,6 +217,11 @@ impl RowStream {
         self.command
     }
 
+    /// How the query is carried out.
+    pub(super) fn plan(&self) -> &dyn ExecutionPlan {
+        self.plan.as_ref()
+    }
+
     /// The columns' names and types.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -4,7 +4,8 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, TableScan};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, JoinType, LogicalPlan, Operator, TableScan};
 use datafusion::physical_expr::create_physical_expr;
 use std::sync::Arc;
 
@@ -22,7 +23,9 @@ pub fn rows(plan: &LogicalPlan) -> f64 {
     let input = || plan.inputs().first().map_or(1.0, |input| rows(input));
     let estimate = match plan {
         LogicalPlan::TableScan(scan) => scan_rows(scan),
-        LogicalPlan::Filter(_) => input() * UNKNOWN_SELECTIVITY,
+        LogicalPlan::Filter(filter) => {
+            input() * equal_to_parameters(filter).unwrap_or(UNKNOWN_SELECTIVITY)
+        }
         LogicalPlan::Aggregate(aggregate) => {
             let groups: f64 = aggregate
                 .group_expr
@@ -57,6 +60,26 @@ pub fn rows(plan: &LogicalPlan) -> f64 {
         _ => UNKNOWN_ROWS,
     };
     estimate.max(1.0)
+}
+
+/// The share of rows whose columns are equal to parameters, whichever values these have; nothing where a filter asks for
+/// none that is known.
+fn equal_to_parameters(filter: &datafusion::logical_expr::Filter) -> Option<f64> {
+    let shares = split_conjunction(&filter.predicate)
+        .into_iter()
+        .filter_map(|condition| {
+            let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else {
+                return None;
+            };
+            let column = match (left.as_ref(), right.as_ref()) {
+                (column @ Expr::Column(_), Expr::Placeholder(_))
+                | (Expr::Placeholder(_), column @ Expr::Column(_)) => column,
+                _ => return None,
+            };
+            let keys = distinct(&filter.input, column).filter(|_| *op == Operator::Eq)?;
+            Some(1.0 / keys)
+        });
+    shares.reduce(|all, share| all * share)
 }
 
 /// Rows that `plan` would yield without the filters of a table scan.

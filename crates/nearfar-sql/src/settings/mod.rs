@@ -4,6 +4,7 @@
 mod isolation;
 mod library;
 mod own;
+mod plan_cache;
 mod tablespaces;
 mod value;
 
@@ -26,6 +27,7 @@ use nearfar_table::traffic::TrafficAccount;
 use nearfar_table::transaction::{Isolation, MergeLimits};
 use own::OWN;
 pub use own::OwnSetting;
+pub use plan_cache::PlanCacheMode;
 pub use tablespaces::{Place, Tablespaces};
 pub use value::{Given, milliseconds};
 
@@ -124,6 +126,7 @@ pub struct Settings {
     share_subplans: bool,
     narrow_outer_joins: bool,
     group_finest_first: bool,
+    plan_cache_mode: PlanCacheMode,
     isolation: Isolation,
     /// None for as long as it takes.
     lock_timeout: Option<Duration>,
@@ -174,6 +177,7 @@ impl Settings {
             share_subplans: true,
             narrow_outer_joins: true,
             group_finest_first: true,
+            plan_cache_mode: PlanCacheMode::default(),
             isolation: Isolation::default(),
             lock_timeout: None,
             merge_limits,
@@ -245,6 +249,11 @@ impl Settings {
     /// Has parts of a statement that are the same be computed each for itself.
     pub(crate) fn compute_subplans_apart(&mut self) {
         self.share_subplans = false;
+    }
+
+    /// Which queries have generic plans.
+    pub fn plan_cache_mode(&self) -> PlanCacheMode {
+        self.plan_cache_mode
     }
 
     /// What transactions read of which nothing else is said.

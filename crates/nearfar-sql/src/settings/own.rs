@@ -4,6 +4,7 @@ use nearfar_memory::{Placement, TierId};
 use nearfar_topology::FAR;
 
 use super::isolation::{DEFAULT_ISOLATION, isolation_name};
+use super::plan_cache::PlanCacheMode;
 use super::value::Given;
 use super::{Scope, Settings};
 use crate::error::EngineError;
@@ -40,7 +41,7 @@ pub struct OwnSetting {
 }
 
 /// All of them.
-pub const OWN: [OwnSetting; 20] = [
+pub const OWN: [OwnSetting; 21] = [
     OwnSetting {
         name: "default_tablespace",
         description: "Where tables are put that name no tablespace.",
@@ -225,6 +226,22 @@ pub const OWN: [OwnSetting; 20] = [
             Ok(())
         },
         show: |settings| settings.narrow_outer_joins.to_string(),
+    },
+    OwnSetting {
+        name: "plan_cache_mode",
+        description: "Whether a query that runs again with other parameters is optimized again: auto \
+                      for all but short ones, force_custom_plan for all, force_generic_plan for \
+                      none.",
+        scope: Scope::Session,
+        assign: |settings, given| {
+            settings.plan_cache_mode = given.plan_cache_mode()?;
+            Ok(())
+        },
+        reset: |settings| {
+            settings.plan_cache_mode = PlanCacheMode::default();
+            Ok(())
+        },
+        show: |settings| settings.plan_cache_mode.name().to_owned(),
     },
     OwnSetting {
         name: DEFAULT_ISOLATION,

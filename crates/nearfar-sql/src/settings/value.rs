@@ -5,6 +5,7 @@ use nearfar_memory::{Placement, TierId};
 use std::time::Duration;
 
 use super::isolation::isolation_of;
+use super::plan_cache::PlanCacheMode;
 use super::tablespaces::{Place, Tablespaces};
 use crate::error::SqlError;
 use nearfar_durable::log::LogSync;
@@ -131,6 +132,12 @@ impl Given<'_> {
         isolation_of(self.text).ok_or_else(|| {
             self.refused("use 'read committed', 'repeatable read' or 'serializable'")
         })
+    }
+
+    /// Which queries have generic plans.
+    pub fn plan_cache_mode(&self) -> Result<PlanCacheMode, SqlError> {
+        PlanCacheMode::of_name(self.text)
+            .ok_or_else(|| self.refused("use auto, force_custom_plan or force_generic_plan"))
     }
 
     /// A time, in milliseconds where it has no unit.

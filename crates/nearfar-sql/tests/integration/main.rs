@@ -16,6 +16,7 @@ mod errors;
 mod examples;
 mod files;
 mod full_disks;
+mod generic_plans;
 mod grouping_sets;
 mod heap;
 mod index_tiers;

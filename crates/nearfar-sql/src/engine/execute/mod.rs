@@ -15,6 +15,7 @@ mod cursors;
 mod default;
 mod define;
 mod drop;
+mod generic;
 mod index;
 mod locked;
 mod modify;
@@ -209,6 +210,13 @@ impl Session {
         let state = within(transaction, self.context().state());
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
+        let is_reusable = locking.is_none() && self.distribution.is_none();
+        if is_reusable {
+            let running = self.run_generic(transaction, &state, (whole, parameters));
+            if let Some(rows) = running.await? {
+                return Ok(StatementResult::Rows(rows));
+            }
+        }
         let mut plan = plan(&state, statement).await?;
         let raw = plan.clone();
         if !parameters.is_empty() {
@@ -257,7 +265,13 @@ impl Session {
                 }
             },
             LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, text, plan).await,
-            plan => self.run_plan(transaction, &state, &plan).await,
+            plan => {
+                let result = self.run_plan(transaction, &state, &plan).await?;
+                if is_reusable && let StatementResult::Rows(rows) = &result {
+                    self.keep_plan(whole, (&raw, parameters), rows.plan());
+                }
+                Ok(result)
+            }
         }
     }
 
@@ -380,6 +394,17 @@ impl Session {
         plan: &LogicalPlan,
     ) -> Result<RowStream, EngineError> {
         let physical = physical_plan(state, plan).await?;
+        self.start_query(transaction, state, plan, physical)
+    }
+
+    /// Starts a query that is carried out by `physical`.
+    fn start_query(
+        &self,
+        transaction: &Arc<Transaction>,
+        state: &SessionState,
+        plan: &LogicalPlan,
+        physical: Arc<dyn ExecutionPlan>,
+    ) -> Result<RowStream, EngineError> {
         let (context, memory) = self.query_context(state, physical.as_ref());
         let engine = self.engine();
         let retry = without_hash_joins(engine, state, plan, &physical, (&context, &memory));
