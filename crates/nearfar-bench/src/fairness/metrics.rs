@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `peer_wait_p50_s`, `peer_wait_p99_s`, `peer_wait_max_s` | s | how long the peer waited for an answer to `question` |
 //! | `statement_time_max_s` | s | the longest that a hostile statement took, of which `limit_s` was allowed |
+//! | `statements` | statements | how many hostile statements ended |
 //!
 //! All have `statement`, `sessions`, `limit_s` and `threads`, the first ones `question`.
 
@@ -14,6 +15,7 @@ use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
 use super::run::{FairnessOutcome, FairnessRound};
+use super::statements::Hostile;
 
 /// Shares of the peer's waits, by the names of their metrics.
 const SHARES: [(&str, f64); 3] = [
@@ -31,6 +33,8 @@ impl FairnessOutcome {
             "sessions": options.sessions,
             "limit_seconds": options.limit.as_secs_f64(),
             "turn_seconds": options.turn.as_secs_f64(),
+            "profile": options.profile,
+            "far_bytes_per_s": options.far_bytes_per_s,
         })
     }
 
@@ -51,13 +55,30 @@ impl FairnessOutcome {
 }
 
 fn figures(round: &FairnessRound) -> Vec<Metric> {
+    let Some(times) = &round.times else {
+        let reason = "this machine has no far memory: give --profile to model one";
+        let names = SHARES.iter().map(|(name, _)| *name);
+        let names = names.chain(["statement_time_max_s"]);
+        return names
+            .map(|name| Metric::unavailable(name, reason, "s", Kind::Measured))
+            .collect();
+    };
     let waits = round.waits.iter().flat_map(|(question, waits)| {
         SHARES.iter().map(move |(name, share)| {
             metric(name, at_share(waits, *share)).with("question", question.name())
         })
     });
-    let longest = metric("statement_time_max_s", round.times.iter().max().copied());
-    waits.chain([longest]).collect()
+    let longest = metric("statement_time_max_s", times.iter().max().copied());
+    let ended = match (times.len(), round.statement) {
+        (_, Hostile::Nothing) => None,
+        (count, _) => Some(Metric::new(
+            "statements",
+            count as f64,
+            "statements",
+            Kind::Measured,
+        )),
+    };
+    waits.chain([longest]).chain(ended).collect()
 }
 
 fn metric(name: &str, time: Option<Duration>) -> Metric {

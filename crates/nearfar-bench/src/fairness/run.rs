@@ -1,5 +1,6 @@
 //! Rounds with one kind of hostile statement each.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::error::FairnessError;
-use super::statements::{Hostile, Question, TABLES};
+use super::statements::{FAR_TABLE, Hostile, Question, TABLES};
 use crate::server_process::ServerProcess;
 
 /// What is run.
@@ -26,6 +27,10 @@ pub struct FairnessOptions {
     pub turn: Duration,
     /// Which of them.
     pub statements: Vec<Hostile>,
+    /// The profile whose far tier is modelled; none for the machine's own.
+    pub profile: Option<String>,
+    /// What may be moved from far memory where that is limited.
+    pub far_bytes_per_s: u64,
 }
 
 /// What was measured.
@@ -44,8 +49,8 @@ pub struct FairnessRound {
     pub statement: Hostile,
     /// How long the peer waited for its answers, each kind of question in ascending order.
     pub waits: Vec<(Question, Vec<Duration>)>,
-    /// How long hostile statements took.
-    pub times: Vec<Duration>,
+    /// How long hostile statements took. None where there is no far memory that they could read.
+    pub times: Option<Vec<Duration>>,
 }
 
 /// Measures a server with one kind of statement after the other. `follow` is told what is next.
@@ -56,19 +61,46 @@ pub fn measure_fairness(
     options: &FairnessOptions,
     mut follow: impl FnMut(Hostile),
 ) -> Result<FairnessOutcome, FairnessError> {
-    let server = ServerProcess::start(&options.program, options.threads, None)?;
+    let server = start(options)?;
     let mut client = Client::connect(server.address)?;
     for table in TABLES {
         client.must(table)?;
     }
-    let rounds = options.statements.iter().map(|statement| {
+    // Without a far tier there is no such tablespace.
+    let has_far = client.run(FAR_TABLE)?.is_none();
+    let mut rounds = Vec::new();
+    for statement in &options.statements {
+        if statement.is_far() && !has_far {
+            rounds.push(FairnessRound {
+                statement: *statement,
+                waits: Vec::new(),
+                times: None,
+            });
+            continue;
+        }
         follow(*statement);
-        round(options, *statement, server.address)
-    });
+        if matches!(statement, Hostile::LimitedFarScan) {
+            let bytes = options.far_bytes_per_s;
+            client.must(&format!("SET far_bandwidth = '{bytes}B/s'"))?;
+        }
+        rounds.push(round(options, *statement, server.address)?);
+    }
     Ok(FairnessOutcome {
-        rounds: rounds.collect::<Result<_, _>>()?,
+        rounds,
         options: options.clone(),
     })
+}
+
+fn start(options: &FairnessOptions) -> Result<ServerProcess, FairnessError> {
+    let mut args = ["serve", "--port", "0", "--no-http", "--threads"]
+        .map(OsString::from)
+        .to_vec();
+    args.push(options.threads.to_string().into());
+    if let Some(profile) = &options.profile {
+        args.push("--profile".into());
+        args.push(profile.into());
+    }
+    Ok(ServerProcess::start_with(&options.program, &args)?)
 }
 
 fn round(
@@ -94,7 +126,7 @@ fn round(
         Ok(FairnessRound {
             statement,
             waits: waits?,
-            times,
+            times: Some(times),
         })
     })
 }

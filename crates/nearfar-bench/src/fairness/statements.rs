@@ -23,14 +23,23 @@ pub enum Hostile {
     Pairs,
     /// A sort of many rows.
     Sort,
+    /// A scan of 160 MB of far memory.
+    FarScan,
+    /// The same, with a limit of what is moved from there.
+    LimitedFarScan,
 }
 
 /// Texts of 100 KB, and numbers for the questions.
-pub(super) const TABLES: [&str; 2] = [
+pub(super) const TABLES: [&str; 3] = [
     "CREATE TABLE texts AS SELECT value AS k, repeat('abcdefgh ', 11000) || value AS s \
      FROM generate_series(1, 2000)",
     "CREATE TABLE numbers AS SELECT value AS k FROM generate_series(1, 100000)",
+    "CREATE UNIQUE INDEX ON numbers (k)",
 ];
+
+/// Numbers that nothing makes smaller, in far memory.
+pub(super) const FAR_TABLE: &str = "CREATE TABLE far_numbers TABLESPACE far AS SELECT random() AS v \
+     FROM generate_series(1, 20000000)";
 
 /// How statements begin about all texts, and every number beside every other.
 const TEXTS: &str = "SELECT count(*) FROM texts WHERE s";
@@ -44,7 +53,7 @@ const DOUBLINGS: usize = 12;
 
 impl Hostile {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Nothing,
         Self::Columns,
         Self::AllowedColumns,
@@ -55,7 +64,14 @@ impl Hostile {
         Self::Like,
         Self::Pairs,
         Self::Sort,
+        Self::FarScan,
+        Self::LimitedFarScan,
     ];
+
+    /// Whether it reads far memory.
+    pub const fn is_far(self) -> bool {
+        matches!(self, Self::FarScan | Self::LimitedFarScan)
+    }
 
     /// Its name in results.
     pub const fn name(self) -> &'static str {
@@ -70,6 +86,8 @@ impl Hostile {
             Self::Like => "like",
             Self::Pairs => "pairs",
             Self::Sort => "sort",
+            Self::FarScan => "far-scan",
+            Self::LimitedFarScan => "limited-far-scan",
         }
     }
 
@@ -100,6 +118,7 @@ impl Hostile {
             Self::Regex => format!("{TEXTS} ~ '(a|b|c)+d.*[x-z]{{3}}$'"),
             Self::Like => format!("{TEXTS} LIKE '%h_a%b%d_f%xyz'"),
             Self::Pairs => format!("SELECT count(*) FROM {PAIRS} WHERE a.k + b.k = -1"),
+            Self::FarScan | Self::LimitedFarScan => "SELECT sum(v) FROM far_numbers".to_owned(),
             Self::Sort => format!("SELECT a.k FROM {PAIRS} ORDER BY a.k * b.k % 7919, a.k, b.k"),
         })
     }
@@ -119,18 +138,21 @@ fn list(count: usize, item: impl Fn(usize) -> String) -> String {
 pub enum Question {
     /// Nothing but an answer.
     One,
+    /// A row by its key.
+    Point,
     /// A look at 100,000 rows.
     Sum,
 }
 
 impl Question {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::One, Self::Sum];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::One, Self::Point, Self::Sum];
 
     /// Its name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::One => "one",
+            Self::Point => "point",
             Self::Sum => "sum",
         }
     }
@@ -139,6 +161,7 @@ impl Question {
     pub const fn sql(self) -> &'static str {
         match self {
             Self::One => "SELECT 1",
+            Self::Point => "SELECT k FROM numbers WHERE k = 77777",
             Self::Sum => "SELECT sum(k) FROM numbers WHERE k % 7 = 3",
         }
     }

@@ -12,7 +12,7 @@ use super::{
     BenchIndexArgs, BenchRegulateArgs, BenchTpccArgs, FigureArgs, MachineArgs, QueryList,
     ScaleArgs, ThreadArgs,
 };
-use crate::human::ByteSize;
+use crate::human::{Bandwidth, ByteSize};
 
 /// Compare Nearfar with other engines, in one run over the same data.
 #[derive(Debug, Args)]
@@ -292,13 +292,14 @@ pub struct BenchInsertArgs {
 /// How long a peer waits while others run statements that take long.
 ///
 /// A server in a process of its own. For each kind of hostile statement (very many columns, elements of
-/// an IN or rows of VALUES, common table expressions that double, patterns over long texts, joins and
-/// sorts), a few sessions run it again and again under a limit of time, and a peer asks small questions:
-/// its waits, and the longest that a hostile statement took.
+/// an IN or rows of VALUES, common table expressions that double, patterns over long texts, joins, sorts, and
+/// scans of far memory with and without a limit), a few sessions run it again and again under a limit of time,
+/// and a peer asks small questions: its waits, and the longest that a hostile statement took.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   nearfar bench fairness
+  nearfar bench fairness --profile cxl-blades-4
   nearfar bench fairness --sessions 8 --seconds 30 --format json > fairness.jsonl")]
 pub struct BenchFairnessArgs {
     /// Sessions that run the hostile statement.
@@ -310,6 +311,12 @@ pub struct BenchFairnessArgs {
     /// For how long each kind is run.
     #[arg(long, value_name = "SECONDS", value_parser = super::seconds, default_value = "10")]
     pub seconds: Duration,
+    /// Model the far memory of this profile; without, scans of far memory need a machine that has some.
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<String>,
+    /// What scans may move from far memory where that is limited.
+    #[arg(long, value_name = "BYTES/S", default_value = "200MB/s")]
+    pub far_bandwidth: Bandwidth,
     #[command(flatten)]
     pub threads: ThreadArgs,
     #[command(flatten)]

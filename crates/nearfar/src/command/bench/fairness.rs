@@ -20,6 +20,8 @@ pub fn run(args: &BenchFairnessArgs) -> anyhow::Result<()> {
         limit: args.limit,
         turn: args.seconds,
         statements: Hostile::ALL.to_vec(),
+        profile: args.profile.clone(),
+        far_bytes_per_s: args.far_bandwidth.0,
     };
     let outcome = run_shown(move |live| {
         let follow = |statement: Hostile| live.say(format!("beside {}", statement.name()));
@@ -44,7 +46,10 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
             dimension(metric, "question"),
             known.map_or_else(
                 || "-".to_owned(),
-                |seconds| format!("{:.1} ms", seconds * 1e3),
+                |value| match metric.unit.as_str() {
+                    "s" => format!("{:.1} ms", value * 1e3),
+                    _ => format!("{value:.0}"),
+                },
             ),
         ]);
     }
