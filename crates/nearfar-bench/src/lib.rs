@@ -7,6 +7,7 @@ pub mod cluster;
 mod database;
 pub mod fairness;
 pub mod heap;
+pub mod htap;
 pub mod insert;
 pub mod merge;
 pub mod oltp;

@@ -19,6 +19,9 @@ pub trait Connection: Send {
     /// Undoes it, also one that has failed.
     fn roll_back(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
 
+    /// The rows of a statement that is given as text.
+    fn query(&mut self, sql: &str) -> impl Future<Output = Result<Vec<Row>, Failure>> + Send;
+
     /// The rows of a query.
     fn rows(
         &mut self,

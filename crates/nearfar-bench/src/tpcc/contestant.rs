@@ -7,6 +7,7 @@ use nearfar_sql::engine::Engine;
 use nearfar_sql::error::EngineError;
 use nearfar_sql::scratch::ScratchFolder;
 
+use super::connection::Database;
 use super::consistency::broken_conditions;
 use super::error::{Failure, TpccError};
 use super::in_process::EngineDatabase;
@@ -14,6 +15,7 @@ use super::load::load;
 use super::options::{System, TpccOptions, Way};
 use super::rows::{Rows, Sizes};
 use super::terminal::{Turn, TurnOutcome, take_turn};
+use super::value::Row;
 use super::wire::WireDatabase;
 use crate::oltp::postgres::{Postgres, Upkeep};
 use crate::server_process::ServerProcess;
@@ -121,6 +123,22 @@ impl Contestant {
             _ => take_turn(&self.over_wire(), turn).await,
         };
         outcome.map_err(|failure| self.failed("connecting terminals", failure))
+    }
+
+    /// The rows of a query.
+    pub async fn query(&self, sql: &str) -> Result<Vec<Row>, Failure> {
+        match &self.reached {
+            Reached::InProcess(database) => database.query(sql).await,
+            _ => self.over_wire().query(sql).await,
+        }
+    }
+
+    /// The database in this process, if it is there.
+    pub fn engine_database(&self) -> Option<&EngineDatabase> {
+        match &self.reached {
+            Reached::InProcess(database) => Some(database),
+            _ => None,
+        }
     }
 
     /// The database of a server.

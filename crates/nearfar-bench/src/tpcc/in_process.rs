@@ -140,6 +140,11 @@ impl Connection for EngineConnection {
         run(&self.session, &self.control[2], &[]).await.map(drop)
     }
 
+    async fn query(&mut self, sql: &str) -> Result<Vec<Row>, Failure> {
+        let statement = one_of(&self.session, sql)?;
+        rows_of(self.session.run_with(&statement, &[]).await?).await
+    }
+
     async fn rows(
         &mut self,
         statement: Statement,

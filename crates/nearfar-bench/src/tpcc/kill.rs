@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::connection::Database;
 use super::contestant::Contestant;
 use super::error::TpccError;
 use super::options::TpccOptions;
@@ -35,8 +34,8 @@ pub async fn kill_and_start(
     // Terminals that could not even connect have no orders; those that were cut off have lost their connection.
     let orders = outcome.map_or_else(|_| Vec::new(), |outcome| outcome.tally.orders);
     contestant.start_again(options)?;
-    let query = "SELECT o_w_id, o_d_id, o_id FROM orders";
-    let rows = contestant.over_wire().query(query).await;
+    let rows = contestant.query("SELECT o_w_id, o_d_id, o_id FROM orders");
+    let rows = rows.await;
     let rows = rows.map_err(|failure| contestant.failed("reading orders", failure))?;
     let key = |row: &super::value::Row| Ok((row.int(0)?, row.int(1)?, row.int(2)?));
     let found = rows.iter().map(key).collect::<Result<BTreeSet<_>, _>>();

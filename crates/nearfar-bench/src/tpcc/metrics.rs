@@ -191,6 +191,7 @@ mod tests {
             aborts: [((Kind::Payment, "40001".to_owned()), 1)].into(),
             orders: vec![order; orders],
             seconds: 60.0,
+            ..Tally::default()
         };
         DatabaseOutcome {
             system,

@@ -29,3 +29,10 @@ pub use error::{Failure, TpccError};
 pub use kill::KillOutcome;
 pub use options::{System, TpccOptions, Way};
 pub use run::{DatabaseOutcome, TpccOutcome, measure_tpcc};
+pub use terminal::Tally;
+
+// What analysts beside terminals take part in.
+pub(crate) use connection::{Connection, Database};
+pub(crate) use contestant::Contestant;
+pub(crate) use run::{contestants, prepared, take_turn, turn};
+pub(crate) use value::{Row, Value};

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::error::TpccError;
-use super::rows::Sizes;
+use super::random::Constants;
+use super::rows::{Rows, Sizes};
+use super::wire::us_of;
 
 /// How terminals reach the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +96,16 @@ impl TpccOptions {
     /// The sizes of the tables.
     pub fn sizes(&self) -> Sizes {
         Sizes::new(self.warehouses, self.shrink)
+    }
+
+    /// The rows that tables have at first, as of now.
+    pub(crate) fn rows(&self) -> Rows {
+        Rows {
+            sizes: self.sizes(),
+            constants: Constants::new(self.seed),
+            seed: self.seed,
+            time_us: us_of(SystemTime::now()),
+        }
     }
 
     /// Refuses what can't be carried out.

@@ -1,7 +1,7 @@
 //! Rounds of all databases.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nearfar_durable::log::DataOptions;
 use nearfar_sql::engine::Engine;
@@ -11,10 +11,8 @@ use super::contestant::Contestant;
 use super::error::TpccError;
 use super::kill::{KillOutcome, kill_and_start};
 use super::options::{System, TpccOptions, Way};
-use super::random::Constants;
 use super::rows::Rows;
 use super::terminal::{Tally, Turn};
-use super::wire::us_of;
 
 /// What was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,29 +56,24 @@ impl TpccOutcome {
 /// See [`TpccError`]. Conditions that do not hold are no error, but in the outcome.
 pub async fn measure_tpcc(
     options: &TpccOptions,
-    mut engine: impl FnMut(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
+    engine: impl FnMut(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
     mut follow: impl FnMut(String),
 ) -> Result<TpccOutcome, TpccError> {
-    options.check()?;
-    let mut contestants = Vec::new();
-    for way in &options.ways {
-        contestants.push(match way {
-            Way::Wire => Contestant::server(options)?,
-            Way::InProcess => Contestant::engine(options, &mut engine)?,
-        });
-    }
-    if options.beside_postgres {
-        contestants.push(Contestant::postgres(options)?);
-    }
-    let rows = Rows {
-        sizes: options.sizes(),
-        constants: Constants::new(options.seed),
-        seed: options.seed,
-        time_us: us_of(SystemTime::now()),
-    };
+    let mut contestants = contestants(options, engine)?;
+    let rows = options.rows();
     let mut databases = Vec::new();
     for contestant in &contestants {
-        databases.push(prepared(contestant, rows, options, &mut follow).await?);
+        let broken_conditions = prepared(contestant, rows, options, &mut follow).await?;
+        if !options.warmup.is_zero() {
+            follow(format!("{}: warming up", contestant.name()));
+            take_turn(contestant, turn(options, 0, options.warmup)).await?;
+        }
+        databases.push(DatabaseOutcome {
+            system: contestant.system,
+            way: contestant.way,
+            rounds: Vec::new(),
+            broken_conditions,
+        });
     }
     for round in 1..=options.rounds {
         for (contestant, outcome) in contestants.iter().zip(&mut databases) {
@@ -113,29 +106,42 @@ pub async fn measure_tpcc(
     })
 }
 
-/// Fills a database, checks it and has it run without being measured.
-async fn prepared(
+/// All that take part, none of which has a table.
+///
+/// # Errors
+/// Options that can't be carried out; servers and engines that do not start.
+pub(crate) fn contestants(
+    options: &TpccOptions,
+    mut engine: impl FnMut(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>,
+) -> Result<Vec<Contestant>, TpccError> {
+    options.check()?;
+    let mut contestants = Vec::new();
+    for way in &options.ways {
+        contestants.push(match way {
+            Way::Wire => Contestant::server(options)?,
+            Way::InProcess => Contestant::engine(options, &mut engine)?,
+        });
+    }
+    if options.beside_postgres {
+        contestants.push(Contestant::postgres(options)?);
+    }
+    Ok(contestants)
+}
+
+/// Fills a database and checks it: the conditions that do not hold.
+pub(crate) async fn prepared(
     contestant: &Contestant,
     rows: Rows,
     options: &TpccOptions,
     mut follow: impl FnMut(String),
-) -> Result<DatabaseOutcome, TpccError> {
+) -> Result<Vec<usize>, TpccError> {
     contestant.load(rows, &mut follow).await?;
     follow(format!("{}: checking consistency", contestant.name()));
-    let broken_conditions = contestant.broken_conditions(options.sizes()).await?;
-    if !options.warmup.is_zero() {
-        follow(format!("{}: warming up", contestant.name()));
-        take_turn(contestant, turn(options, 0, options.warmup)).await?;
-    }
-    Ok(DatabaseOutcome {
-        system: contestant.system,
-        way: contestant.way,
-        rounds: Vec::new(),
-        broken_conditions,
-    })
+    contestant.broken_conditions(options.sizes()).await
 }
 
-async fn take_turn(contestant: &Contestant, turn: Turn) -> Result<Tally, TpccError> {
+/// Has terminals run, none of which may fail.
+pub(crate) async fn take_turn(contestant: &Contestant, turn: Turn) -> Result<Tally, TpccError> {
     let outcome = contestant.take_turn(turn).await?;
     match outcome.failure {
         Some(failure) => Err(contestant.failed("a transaction", failure)),
@@ -144,7 +150,7 @@ async fn take_turn(contestant: &Contestant, turn: Turn) -> Result<Tally, TpccErr
 }
 
 /// A turn with inputs that are the same in every run with the same seed.
-fn turn(options: &TpccOptions, number: u64, length: Duration) -> Turn {
+pub(crate) fn turn(options: &TpccOptions, number: u64, length: Duration) -> Turn {
     Turn {
         terminals: options.terminals,
         length,

@@ -37,6 +37,8 @@ pub struct Tally {
     pub aborts: BTreeMap<(Kind, String), u64>,
     /// Orders that were acknowledged.
     pub orders: Vec<Order>,
+    /// When each of them was.
+    pub order_times: Vec<Instant>,
     /// From the first transaction to the end of the last.
     pub seconds: f64,
 }
@@ -70,6 +72,7 @@ impl Tally {
         }
         self.rolled_back += other.rolled_back;
         self.orders.extend(other.orders);
+        self.order_times.extend(other.order_times);
         self.seconds = self.seconds.max(other.seconds);
     }
 }
@@ -154,7 +157,10 @@ impl<C: Connection> Terminal<C> {
             connection.roll_back().await?;
         };
         match end {
-            End::Ordered(order) => tally.orders.push(order),
+            End::Ordered(order) => {
+                tally.orders.push(order);
+                tally.order_times.push(Instant::now());
+            }
             End::RolledBack => tally.rolled_back += 1,
             End::Committed => {}
         }

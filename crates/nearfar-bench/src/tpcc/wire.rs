@@ -135,6 +135,11 @@ impl Connection for WireConnection {
         Ok(self.client.batch_execute("ROLLBACK").await?)
     }
 
+    async fn query(&mut self, sql: &str) -> Result<Vec<Row>, Failure> {
+        let rows = self.client.query(sql, &[]).await?;
+        rows.iter().map(row_of).collect()
+    }
+
     async fn rows(
         &mut self,
         statement: Statement,

@@ -9,8 +9,8 @@ use nearfar_bench::bench::{Rival, Role};
 use nearfar_kernels::Isa;
 
 use super::{
-    BenchIndexArgs, BenchRegulateArgs, BenchTpccArgs, FigureArgs, MachineArgs, QueryList,
-    ScaleArgs, ThreadArgs,
+    BenchHtapArgs, BenchIndexArgs, BenchRegulateArgs, BenchTpccArgs, FigureArgs, MachineArgs,
+    QueryList, ScaleArgs, ThreadArgs,
 };
 use crate::human::{Bandwidth, ByteSize};
 
@@ -37,6 +37,7 @@ pub enum BenchArea {
     Cluster(BenchClusterArgs),
     Oltp(BenchOltpArgs),
     Tpcc(BenchTpccArgs),
+    Htap(BenchHtapArgs),
     Regulate(BenchRegulateArgs),
     Index(Box<BenchIndexArgs>),
     /// Be a process that starts; what `restart` starts.

@@ -57,7 +57,7 @@ pub use self::serve::{PromoteArgs, ServeAction, ServeArgs, TakeOverArg, UserActi
 pub use self::shared::{FigureArgs, ScaleArgs, ThreadArgs};
 pub use self::sql::{RowFormat, SqlArgs};
 pub use self::tiers::TiersArgs;
-pub use self::tpcc::BenchTpccArgs;
+pub use self::tpcc::{BenchHtapArgs, BenchTpccArgs};
 pub use self::tpcds::TpcdsArgs;
 pub use self::tpch::{PlacedRunArgs, TpchArgs};
 use crate::exit::Exit;

@@ -5,6 +5,7 @@ mod fairness;
 mod figures_table;
 mod folder;
 mod heap;
+mod htap;
 mod index;
 mod insert;
 mod merge;
@@ -47,6 +48,7 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
         BenchArea::Cluster(args) => cluster::run(args),
         BenchArea::Oltp(args) => oltp::run(args),
         BenchArea::Tpcc(args) => tpcc::run(args),
+        BenchArea::Htap(args) => htap::run(args),
         BenchArea::Regulate(args) => regulate::run(args),
         BenchArea::Index(args) => index::run(args),
         BenchArea::Start { order } => {

@@ -1,6 +1,5 @@
 //! `nearfar bench tpcc`.
 
-use anyhow::Context;
 use nearfar_bench::tpcc::{TpccOptions, measure_tpcc};
 use nearfar_measure::results::Metric;
 use nearfar_sql::engine::EngineOptions;
@@ -16,23 +15,11 @@ use crate::output::grid::Align;
 
 /// Runs the command.
 pub fn run(args: &BenchTpccArgs) -> anyhow::Result<()> {
-    let directory = args.directory.clone();
     let options = TpccOptions {
-        program: std::env::current_exe().context("cannot find this program's file")?,
-        threads: args.threads.count(),
-        warehouses: args.warehouses.get(),
-        shrink: args.shrink.get(),
-        terminals: args.terminals.get(),
-        rounds: args.rounds.get(),
-        turn: args.seconds,
         warmup: args.warmup,
         thinks: args.think_times,
-        ways: args.ways.iter().map(|way| (*way).into()).collect(),
-        beside_postgres: args.rival.is_some(),
-        durable: args.durable,
         kills: args.kills,
-        seed: args.seed,
-        directory: directory.unwrap_or_else(std::env::temp_dir),
+        ..args.terminals.options()?
     };
     let engine = EngineOptions {
         threads: options.threads,

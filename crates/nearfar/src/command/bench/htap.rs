@@ -1,0 +1,67 @@
+//! `nearfar bench htap`.
+
+use nearfar_bench::htap::{HtapOptions, measure_htap};
+use nearfar_sql::engine::EngineOptions;
+use nearfar_topology::Topology;
+
+use super::figures_table::FiguresTable;
+use crate::args::BenchHtapArgs;
+use crate::exit::{Exit, Failed};
+use crate::interrupt::run_shown;
+use crate::machine;
+use crate::output::figures::{self, dimension};
+use crate::output::grid::Align;
+
+/// Runs the command.
+pub fn run(args: &BenchHtapArgs) -> anyhow::Result<()> {
+    let options = HtapOptions {
+        tpcc: args.terminals.options()?,
+        analysts: args.analysts.get(),
+    };
+    let threads = options.tpcc.threads;
+    let engine = EngineOptions {
+        threads,
+        ..EngineOptions::new(Topology::this_machine()?)
+    };
+    let outcome = run_shown(move |live| {
+        let runtime = machine::many_threads(threads)?;
+        let with = |data| {
+            let engine = engine.clone();
+            machine::one_of_several(EngineOptions { data, ..engine })
+        };
+        let measured = measure_htap(&options, with, |step| live.say(step));
+        Ok(runtime.block_on(measured)?)
+    })?;
+    let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
+    figures::print_measured(
+        args.figures.format,
+        configuration,
+        &metrics,
+        |metrics, out| TABLE.write(metrics, out),
+    )?;
+    match outcome.failures() {
+        0 => Ok(()),
+        count => {
+            let message = format!(
+                "{count} consistency conditions do not hold, queries have read more than one state, or answers differ"
+            );
+            Err(Failed::new(Exit::WrongResult, message).into())
+        }
+    }
+}
+
+const TABLE: FiguresTable = FiguresTable {
+    dimensions: &[
+        ("system", Align::Left, |metric| dimension(metric, "system")),
+        ("way", Align::Left, |metric| dimension(metric, "way")),
+        ("beside", Align::Left, |metric| dimension(metric, "beside")),
+        ("query", Align::Left, |metric| dimension(metric, "query")),
+    ],
+    range_title: "over the rounds",
+    text: |unit, value| match unit {
+        "s" => format!("{:.2} ms", value * 1e3),
+        "1/min" => format!("{value:.0}/min"),
+        "ratio" => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    },
+};
