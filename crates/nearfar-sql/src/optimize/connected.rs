@@ -58,8 +58,12 @@ fn up_to(element: usize) -> Set {
     Set::MAX >> (Set::BITS as usize - 1 - element)
 }
 
-fn elements(set: Set) -> impl Iterator<Item = usize> {
-    (0..Set::BITS as usize).filter(move |element| set & (1 << element) != 0)
+fn elements(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let element = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(element)
+    })
 }
 
 /// All subsets but the empty one, every one behind its own.

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     Expr, Join, JoinConstraint, JoinType, LogicalPlan, LogicalPlanBuilder,
 };
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::connected::for_each_pair;
@@ -95,8 +96,9 @@ fn enumerate(graph: &JoinGraph) -> Vec<Option<Best>> {
             sides: None,
         });
     }
+    let links = links(graph);
     for_each_pair(&graph.neighbours(), &mut |a, b| {
-        if let Some(candidate) = join_sides(graph, &best, a, b)
+        if let Some(candidate) = join_sides(&links, &best, a, b)
             && best[(a | b) as usize].is_none_or(|known| candidate.cost < known.cost)
         {
             best[(a | b) as usize] = Some(candidate);
@@ -105,10 +107,9 @@ fn enumerate(graph: &JoinGraph) -> Vec<Option<Best>> {
     best
 }
 
-fn join_sides(graph: &JoinGraph, best: &[Option<Best>], a: Set, b: Set) -> Option<Best> {
+fn join_sides(links: &[Link], best: &[Option<Best>], a: Set, b: Set) -> Option<Best> {
     let (left, right) = (best[a as usize]?, best[b as usize]?);
-    let selectivity = selectivity(graph, a, b)?;
-    let rows = (left.rows * right.rows * selectivity).max(1.0);
+    let rows = (left.rows * right.rows * selectivity(links, a, b)).max(1.0);
     let (build, probe, sides) = if left.rows <= right.rows {
         (left, right, (a, b))
     } else {
@@ -135,45 +136,53 @@ fn edges_between(graph: &JoinGraph, a: Set, b: Set) -> impl Iterator<Item = (&Ed
     })
 }
 
-/// The share of the cross product of two sets that their equalities leave; nothing where there is
-/// no equality. Every value of the side with fewer distinct keys is taken to be found in the other
-/// (containment). Several keys between the same two relations are one composite key, which can
-/// have no more values than the product of its parts, and no more than the smaller relation rows.
-fn selectivity(graph: &JoinGraph, a: Set, b: Set) -> Option<f64> {
-    let mut pairs: Vec<(Set, Set, f64, f64)> = Vec::new();
-    for (left, right) in edges_between(graph, a, b) {
-        let known = pairs
-            .iter_mut()
-            .find(|(l, r, ..)| (*l, *r) == (left.relation, right.relation));
-        match known {
-            Some((_, _, left_keys, right_keys)) => {
-                *left_keys *= left.distinct;
-                *right_keys *= right.distinct;
+/// What two relations are joined by.
+struct Link {
+    /// Both.
+    relations: Set,
+    /// The share of their cross product that their equalities leave.
+    selectivity: f64,
+}
+
+/// The links between relations. Every value of the side with fewer distinct keys is taken to be found in the other
+/// (containment). Several keys between the same two relations are one composite key, which can have no more values than
+/// the product of its parts, and no more than the smaller relation rows.
+fn links(graph: &JoinGraph) -> Vec<Link> {
+    let mut keys: BTreeMap<(Set, Set), (f64, f64, usize)> = BTreeMap::new();
+    for Edge { left, right } in &graph.edges {
+        let (first, second) = match left.relation < right.relation {
+            true => (left, right),
+            false => (right, left),
+        };
+        let known = keys.entry((first.relation, second.relation));
+        let (of_first, of_second, count) = known.or_insert((1.0, 1.0, 0));
+        *of_first *= first.distinct;
+        *of_second *= second.distinct;
+        *count += 1;
+    }
+    let links = keys
+        .into_iter()
+        .map(|((first, second), (of_first, of_second, count))| {
+            let values = match count {
+                1 => of_first.max(of_second),
+                _ => of_first
+                    .min(graph.rows_unfiltered(first))
+                    .min(of_second.min(graph.rows_unfiltered(second))),
+            };
+            Link {
+                relations: first | second,
+                selectivity: 1.0 / values.max(1.0),
             }
-            None => pairs.push((left.relation, right.relation, left.distinct, right.distinct)),
-        }
-    }
-    if pairs.is_empty() {
-        return None;
-    }
-    let composite = |(l, r, left, right): &(Set, Set, f64, f64)| {
-        let keys = graph
-            .edges
-            .iter()
-            .filter(|e| (e.left.relation | e.right.relation) == (l | r));
-        if keys.count() > 1 {
-            left.min(graph.rows_unfiltered(*l))
-                .min(right.min(graph.rows_unfiltered(*r)))
-        } else {
-            left.max(*right)
-        }
-    };
-    Some(
-        pairs
-            .iter()
-            .map(|pair| 1.0 / composite(pair).max(1.0))
-            .product(),
-    )
+        });
+    links.collect()
+}
+
+/// The share of the cross product of two sets that is left by the links between them.
+fn selectivity(links: &[Link], a: Set, b: Set) -> f64 {
+    let between = links
+        .iter()
+        .filter(|link| link.relations & a != 0 && link.relations & b != 0);
+    between.map(|link| link.selectivity).product()
 }
 
 fn build(
