@@ -99,8 +99,9 @@ impl<'a> Attribution<'a> {
             None => None,
         };
         let known: f64 = groups.slow.iter().filter(|slow| slow.is_finite()).sum();
+        let is_inferred = groups.sureness.contains(&Some(Sureness::Inferred));
         let others = match cxl {
-            Some(seen) if self.sureness() != Sureness::Inferred => {
+            Some(seen) if !is_inferred => {
                 // Counters of groups and of devices are not read in the same moment.
                 let rest = seen.bytes_per_s - known;
                 if rest < 0.0 { 0.0 } else { rest }

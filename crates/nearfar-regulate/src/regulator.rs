@@ -7,7 +7,7 @@ use crate::error::RegulateError;
 use crate::journal::{Journal, Restored};
 use crate::knob::{Change, Knob};
 use crate::machine::MachineFiles;
-use crate::observe::{CxlSeen, Observer};
+use crate::observe::{CxlSeen, Observer, Sureness};
 
 /// A group that may be slowed.
 pub struct Candidate<'a> {
@@ -54,6 +54,8 @@ pub struct Decision {
     pub counted_percent: Option<f64>,
     /// What goes to and from CXL devices; none where that is not counted.
     pub cxl: Option<CxlSeen>,
+    /// Of which groups something else tells now, and why.
+    pub notes: Vec<String>,
     /// Whether other groups are causes, or there, than in the period before.
     pub is_news: bool,
     /// What was written, or would have been.
@@ -71,6 +73,8 @@ pub struct GroupDecision {
     pub slow_percent: f64,
     /// What it has in the last levels; no number where that is not told.
     pub occupancy_bytes: f64,
+    /// How that is known; none where nothing tells it.
+    pub sureness: Option<Sureness>,
     /// Whether it is named as a cause.
     pub is_cause: bool,
     /// Whether it is not there any more.
@@ -177,6 +181,9 @@ impl<'a> Regulator<'a> {
             .zip(&seen.groups.slow)
             .map(of)
             .collect();
+        let candidates = self.candidates.iter().zip(&seen.groups.sureness);
+        let are_lost = candidates.map(|(one, sureness)| !one.is_gone && sureness.is_none());
+        self.shares.lose(are_lost);
         let rates = Rates {
             slow: &slow,
             others: seen.others,
@@ -225,6 +232,7 @@ impl<'a> Regulator<'a> {
                 slow,
                 slow_percent: seen.map_or(f64::NAN, |seen| 100.0 * slow / total(seen)),
                 occupancy_bytes: seen.map_or(f64::NAN, |seen| seen.groups.occupancy_bytes[index]),
+                sureness: seen.and_then(|seen| seen.groups.sureness[index]),
                 is_cause: causes[index],
                 is_gone: candidate.is_gone,
                 granted: candidate.granted,
@@ -237,6 +245,7 @@ impl<'a> Regulator<'a> {
             groups: self.candidates.iter().enumerate().map(of).collect(),
             counted_percent: seen.as_ref().map(|seen| seen.groups.counted_percent),
             cxl: seen.as_ref().and_then(|seen| seen.cxl),
+            notes: seen.map_or_else(Vec::new, |seen| seen.groups.notes),
             is_news,
             changes,
         }

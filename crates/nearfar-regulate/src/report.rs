@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::attribution::Attribution;
-use crate::observe::Sureness;
+use crate::observe::{BYTES_PER_S, Sureness};
 use crate::regulator::{Decision, GroupDecision};
 
 /// What is needed beside decisions to tell them.
@@ -35,7 +35,8 @@ impl Report {
     /// Lines for people: who is a cause now where that is news, and a line for each file that was changed.
     pub fn text(&self, decision: &Decision) -> Vec<String> {
         let at_s = decision.at_ms * 1e-3;
-        let mut lines = Vec::new();
+        let notes = decision.notes.iter();
+        let mut lines: Vec<String> = notes.map(|note| format!("{at_s:.1} s: {note}")).collect();
         if decision.is_news {
             let gone = decision.groups.iter().filter(|group| group.is_gone);
             lines.extend(gone.map(|group| format!("{at_s:.1} s: {} is gone", group.name)));
@@ -58,7 +59,8 @@ impl Report {
 
     /// A line of JSON for programs; none where nothing has become another. What is no number is null.
     pub fn json(&self, decision: &Decision) -> Option<String> {
-        if !decision.is_news && decision.changes.is_empty() {
+        let is_silent = decision.changes.is_empty() && decision.notes.is_empty();
+        if !decision.is_news && is_silent {
             return None;
         }
         let groups: Vec<Value> = decision.groups.iter().map(of_group).collect();
@@ -75,6 +77,7 @@ impl Report {
             "counted_percent": decision.counted_percent,
             "cxl_bytes_per_s": decision.cxl.map(|seen| seen.bytes_per_s),
             "cxl_counted_percent": decision.cxl.map(|seen| seen.counted_percent),
+            "notes": decision.notes,
             "groups": groups,
             "changes": changes,
         });
@@ -88,6 +91,7 @@ fn of_group(group: &GroupDecision) -> Value {
         "slow": group.slow,
         "slow_percent": group.slow_percent,
         "occupancy_bytes": group.occupancy_bytes,
+        "sureness": group.sureness.map(Sureness::name),
         "is_cause": group.is_cause,
         "is_gone": group.is_gone,
         "granted": group.granted,
@@ -117,9 +121,9 @@ impl Attributed {
         if !group.slow.is_finite() {
             return format!("{} (nothing seen)", group.name);
         }
-        let moved = match self.sureness {
-            Sureness::Inferred => format!("{:.1} {}", group.slow, self.unit),
-            Sureness::Counted | Sureness::Sampled => format!("{:.2} GB/s", group.slow * 1e-9),
+        let moved = match self.unit {
+            BYTES_PER_S => format!("{:.2} GB/s", group.slow * 1e-9),
+            unit => format!("{:.1} {unit}", group.slow),
         };
         let share = group.slow_percent;
         let occupancy = match group.occupancy_bytes.is_finite() {
@@ -129,9 +133,14 @@ impl Attributed {
             ),
             false => String::new(),
         };
+        let sure = match group.sureness {
+            Some(sureness) if sureness != self.sureness => format!(", {}", sureness.name()),
+            _ => String::new(),
+        };
+        let moved = format!("{moved}{occupancy}{sure}");
         match share.is_finite() {
-            true => format!("{} ({share:.0} %, {moved}{occupancy})", group.name),
-            false => format!("{} ({moved}{occupancy})", group.name),
+            true => format!("{} ({share:.0} %, {moved})", group.name),
+            false => format!("{} ({moved})", group.name),
         }
     }
 
@@ -158,6 +167,7 @@ mod tests {
             slow,
             slow_percent: slow / 1e8,
             occupancy_bytes: f64::NAN,
+            sureness: Some(Sureness::Sampled),
             is_cause,
             is_gone: false,
             granted,
@@ -172,6 +182,7 @@ mod tests {
             ],
             counted_percent: Some(66.7),
             cxl: None,
+            notes: Vec::new(),
             is_news: true,
             changes: vec![(PathBuf::from("/x/cpu.max"), "960000 100000\n".to_owned())],
         }
@@ -194,15 +205,34 @@ mod tests {
                      scaled; not tidy (2 %, 0.20 GB/s)";
         let change = "1.2 s: victim 40 %, granted 60 %: /x/cpu.max = 960000 100000";
         assert_eq!(lines, [cause, change]);
-        let none = report(Sureness::Counted).text(&Decision {
+        let none = report(Sureness::Sampled).text(&Decision {
             counted_percent: Some(100.0),
             ..decision(false)
         });
         let expected = "1.2 s: no group is a cause: batch (98 %, 9.80 GB/s), tidy (2 %, 0.20 GB/s) of cxl, \
-                        counted";
+                        sampled";
         assert_eq!(none[0], expected);
         // Without a look at groups there is no cause to tell.
         assert_eq!(Report::new(None).text(&decision(true)).len(), 1);
+    }
+
+    #[test]
+    fn a_group_that_is_known_in_another_way_is_told_so_with_its_notes() {
+        let mut mixed = decision(true);
+        mixed.groups[1].sureness = Some(Sureness::Counted);
+        mixed.notes = vec!["tidy counts again".to_owned()];
+        let lines = report(Sureness::Sampled).text(&mixed);
+        assert_eq!(lines[0], "1.2 s: tidy counts again");
+        let tidy = "; not tidy (2 %, 0.20 GB/s, counted)";
+        assert!(lines[1].ends_with(tidy), "{lines:?}");
+        // A note is news by itself.
+        mixed.is_news = false;
+        mixed.changes.clear();
+        let line = report(Sureness::Sampled).json(&mixed).unwrap();
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["notes"][0], "tidy counts again");
+        assert_eq!(line["groups"][0]["sureness"], "sampled");
+        assert_eq!(line["groups"][1]["sureness"], "counted");
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Standing {
     /// What was granted in the last periods.
     effects: [f64; EFFECTS],
     silent_since_ms: Option<f64>,
+    /// Whether nothing tells of it any more.
+    is_lost: bool,
 }
 
 /// Names the groups that disturb the victim, and splits among them what the controller grants.
@@ -90,6 +92,7 @@ impl Shares {
             granted: 1.0,
             effects: [1.0; EFFECTS],
             silent_since_ms: None,
+            is_lost: false,
         };
         Self {
             groups: vec![unseen; groups],
@@ -115,6 +118,14 @@ impl Shares {
     /// Which groups are causes.
     pub fn causes(&self) -> Vec<bool> {
         self.groups.iter().map(|group| group.is_cause).collect()
+    }
+
+    /// Says which groups nothing tells of any more. They are released and no causes. What they moved last still counts
+    /// as theirs, so that no other is named instead.
+    pub fn lose(&mut self, are_lost: impl IntoIterator<Item = bool>) {
+        for (group, is_lost) in self.groups.iter_mut().zip(are_lost) {
+            group.is_lost = is_lost;
+        }
     }
 
     /// Asks the controller, after the victim had `victim` of its undisturbed speed while the groups moved
@@ -173,7 +184,9 @@ impl Shares {
         let least = self.least.unwrap_or(0.0);
         let is_limited = self.granted < 1.0;
         for (group, rate) in self.groups.iter_mut().zip(rates.slow) {
-            if rate.is_finite() && *rate >= 0.0 {
+            if group.is_lost {
+                group.release();
+            } else if rate.is_finite() && *rate >= 0.0 {
                 group.see(*rate, is_limited);
                 group.end_if_silent(now_ms, least);
             }
@@ -190,7 +203,7 @@ impl Shares {
         let mut is_new = false;
         for group in &mut self.groups {
             // What is no number is not at least anything.
-            let is_heavy = group.demand >= least;
+            let is_heavy = group.demand >= least && !group.is_lost;
             is_new |= is_heavy && !group.is_cause;
             group.is_cause = is_heavy || (keeps && group.is_cause);
         }
@@ -247,10 +260,14 @@ impl Standing {
         }
         let since_ms = *self.silent_since_ms.get_or_insert(now_ms);
         if now_ms - since_ms >= GONE_MS {
-            self.is_cause = false;
-            self.granted = 1.0;
+            self.release();
             self.demand = self.rate;
         }
+    }
+
+    fn release(&mut self) {
+        self.is_cause = false;
+        self.granted = 1.0;
     }
 }
 
@@ -486,6 +503,33 @@ mod tests {
             shares.decide(&mut controller, 0.0, 0.3, Some(rates));
             assert_eq!(shares.granted(), [1.0, 1.0], "{slow:?}");
         }
+    }
+
+    #[test]
+    fn who_is_lost_is_released_and_nobody_is_named_instead() {
+        let mut controller = TierAware::new(Goal::default());
+        let mut shares = Shares::new(2, Goal::default().floor, Some(LEAST));
+        let mut step = |period: u32, slow: [f64; 2], are_lost: [bool; 2]| {
+            shares.lose(are_lost);
+            let rates = Rates {
+                slow: &slow,
+                others: 0.0,
+            };
+            let now_ms = f64::from(period) * PERIOD_MS;
+            shares.decide(&mut controller, now_ms, 0.2, Some(rates));
+            (shares.causes(), shares.granted())
+        };
+        for period in 0..10 {
+            let (causes, _) = step(period, [8.0, 0.2], [false; 2]);
+            assert_eq!(causes, [true, false]);
+        }
+        for period in 10..50 {
+            let (causes, granted) = step(period, [f64::NAN, 0.2], [true, false]);
+            assert_eq!((causes, granted), (vec![false; 2], vec![1.0; 2]));
+        }
+        let (causes, granted) = step(50, [8.0, 0.2], [false; 2]);
+        assert_eq!(causes, [true, false]);
+        assert!(granted[0] < 1.0);
     }
 
     #[test]

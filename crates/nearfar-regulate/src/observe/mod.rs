@@ -7,6 +7,7 @@ mod probe;
 mod resctrl;
 mod slow_tier;
 
+pub(crate) use self::groups::BYTES_PER_S;
 pub use self::groups::{
     GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence, Sureness,
 };

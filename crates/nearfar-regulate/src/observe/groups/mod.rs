@@ -17,17 +17,23 @@ pub struct GroupsSeen {
     pub slow: Vec<f64>,
     /// What each has in the last levels; no number where that is not told.
     pub occupancy_bytes: Vec<f64>,
+    /// How it is known what each moves; none of a group that nothing tells of any more, and that is not slowed then.
+    pub sureness: Vec<Option<Sureness>>,
     /// For how much of the time it was counted; the rest is scaled.
     pub counted_percent: f64,
+    /// Of which groups something else tells since this look, and why: for people.
+    pub notes: Vec<String>,
 }
 
 impl GroupsSeen {
     /// A look that says nothing of so many groups.
-    pub(crate) fn nothing(groups: usize) -> Self {
+    pub(crate) fn nothing(groups: usize, sureness: Sureness) -> Self {
         Self {
             slow: vec![f64::NAN; groups],
             occupancy_bytes: vec![f64::NAN; groups],
+            sureness: vec![Some(sureness); groups],
             counted_percent: 100.0,
+            notes: Vec::new(),
         }
     }
 }
@@ -76,7 +82,7 @@ pub trait GroupObserver {
 }
 
 /// Unit and least of observers that count bytes.
-const BYTES_PER_S: &str = "B/s";
+pub(crate) const BYTES_PER_S: &str = "B/s";
 /// A hundredth of what the slowest devices of CXL take.
 const LEAST_BYTES_PER_S: f64 = 1e8;
 

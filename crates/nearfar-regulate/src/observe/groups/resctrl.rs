@@ -65,7 +65,7 @@ impl GroupObserver for GroupTraffic {
     }
 
     fn look(&mut self, now_ms: f64) -> Result<GroupsSeen, RegulateError> {
-        let mut seen = GroupsSeen::nothing(self.groups.len());
+        let mut seen = GroupsSeen::nothing(self.groups.len(), self.sureness());
         for (index, (folder, all, local)) in self.groups.iter_mut().enumerate() {
             let read = |name: &str| or_nothing(monitored(&self.machine, folder, name));
             let all = all.per_s(now_ms, read("mbm_total_bytes")?);

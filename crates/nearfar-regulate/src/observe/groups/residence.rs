@@ -115,7 +115,7 @@ impl GroupObserver for Residence {
     }
 
     fn look(&mut self, now_ms: f64) -> Result<GroupsSeen, RegulateError> {
-        let mut seen = GroupsSeen::nothing(self.groups.len());
+        let mut seen = GroupsSeen::nothing(self.groups.len(), self.sureness());
         for index in 0..self.groups.len() {
             let folder = self.groups[index].0.clone();
             let share = or_nothing(self.slow_share(&folder))?;

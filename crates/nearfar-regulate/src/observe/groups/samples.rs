@@ -77,7 +77,7 @@ impl GroupSamples {
     }
 
     fn seen(&self, interval: &Interval) -> Result<GroupsSeen, RegulateError> {
-        let mut seen = GroupsSeen::nothing(self.groups.len());
+        let mut seen = GroupsSeen::nothing(self.groups.len(), self.sureness());
         seen.counted_percent = interval.counted_percent();
         for (index, group) in self.groups.iter().enumerate() {
             let of_group = |count: &&Count| count.group.as_ref() == Some(group);
@@ -142,7 +142,7 @@ impl GroupObserver for GroupSamples {
         let is_fresh = |at_ms: f64| (0.0..=STALE_MS).contains(&(now_ms - at_ms));
         Ok(match &self.last {
             Some((at_ms, seen)) if is_fresh(*at_ms) => seen.clone(),
-            _ => GroupsSeen::nothing(self.groups.len()),
+            _ => GroupsSeen::nothing(self.groups.len(), self.sureness()),
         })
     }
 }
