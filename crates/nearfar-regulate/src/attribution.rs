@@ -4,8 +4,8 @@
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;
 use crate::observe::{
-    CxlSeen, CxlTraffic, GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence,
-    SlowTiers, Sureness,
+    CxlSeen, CxlTraffic, GroupObserver, GroupSamples, GroupServer, GroupTraffic, GroupsSeen,
+    Residence, ServerCounters, SlowTiers, Sureness,
 };
 
 /// Tells what each candidate moves to and from the slow tier.
@@ -37,14 +37,16 @@ impl<'a> Attribution<'a> {
         Self { groups, cxl, tier }
     }
 
-    /// The best that a machine has: resctrl, then events of the processors, then where the groups' memory lies. With
-    /// the reasons why better ones are not there; none where there is nothing.
+    /// The best that a machine has: of groups that are Nearfar servers what these count, and of the others resctrl, then
+    /// events of the processors, then where the groups' memory lies. With the reasons why better ones are not there;
+    /// none where there is a group that nothing tells of.
     ///
     /// # Errors
-    /// [`RegulateError::Group`], and what else is not only missing.
+    /// [`RegulateError::Group`], [`RegulateError::Server`], and what else is not only missing.
     pub fn find(
         machine: &MachineFiles,
         groups: &[String],
+        servers: &[GroupServer],
     ) -> Result<(Option<Attribution<'static>>, Vec<String>), RegulateError> {
         let mut missing = Vec::new();
         let tiers = or_missing(SlowTiers::find(machine), &mut missing)?;
@@ -52,24 +54,19 @@ impl<'a> Attribution<'a> {
         let name = tiers
             .as_ref()
             .map_or("slow tier".to_owned(), SlowTiers::name);
-        let of = |groups: Box<dyn GroupObserver>| Some(Attribution::new(groups, cxl, name));
-        if let Some(traffic) = or_missing(GroupTraffic::find(machine, groups), &mut missing)? {
-            return Ok((of(Box::new(traffic)), missing));
+        let mut found = best(machine, groups, tiers.as_ref(), &mut missing)?;
+        if !servers.is_empty() {
+            let counters = ServerCounters::start(groups, servers, found.take())?;
+            if counters.sees_all() {
+                found = Some(Box::new(counters));
+            }
         }
-        let residence = match &tiers {
-            Some(tiers) => or_missing(Residence::find(machine, groups, tiers), &mut missing)?,
-            None => None,
-        };
-        let samples = GroupSamples::start(machine, groups, residence.clone());
-        if let Some(samples) = or_missing(samples, &mut missing)? {
-            return Ok((of(Box::new(samples)), missing));
-        }
-        let found = residence.and_then(|residence| of(Box::new(residence)));
+        let found = found.map(|groups| Attribution::new(groups, cxl, name));
         Ok((found, missing))
     }
 
     /// What it looks at: for people.
-    pub fn tells(&self) -> &'static str {
+    pub fn tells(&self) -> String {
         self.groups.tells()
     }
 
@@ -114,6 +111,27 @@ impl<'a> Attribution<'a> {
             others,
         })
     }
+}
+
+/// The best observer of all groups that a machine has; none where there is nothing.
+fn best(
+    machine: &MachineFiles,
+    groups: &[String],
+    tiers: Option<&SlowTiers>,
+    missing: &mut Vec<String>,
+) -> Result<Option<Box<dyn GroupObserver>>, RegulateError> {
+    if let Some(traffic) = or_missing(GroupTraffic::find(machine, groups), missing)? {
+        return Ok(Some(Box::new(traffic)));
+    }
+    let residence = match tiers {
+        Some(tiers) => or_missing(Residence::find(machine, groups, tiers), missing)?,
+        None => None,
+    };
+    let samples = GroupSamples::start(machine, groups, residence.clone());
+    if let Some(samples) = or_missing(samples, missing)? {
+        return Ok(Some(Box::new(samples)));
+    }
+    Ok(residence.map(|residence| Box::new(residence) as Box<dyn GroupObserver>))
 }
 
 /// What was found; where the machine lacks it, the reason is added to `missing`.

@@ -59,6 +59,14 @@ pub enum RegulateError {
         /// The name.
         name: String,
     },
+    /// A server of a group that cannot be asked.
+    #[error("{server:?} is no server of a group: {problem}")]
+    Server {
+        /// What was written.
+        server: String,
+        /// What is wrong.
+        problem: &'static str,
+    },
     /// A goal that cannot be met.
     #[error("{what} of {value}: {allowed}")]
     Goal {

@@ -5,15 +5,17 @@ mod perf;
 mod pressure;
 mod probe;
 mod resctrl;
+mod server;
 mod slow_tier;
 
 pub(crate) use self::groups::BYTES_PER_S;
 pub use self::groups::{
-    GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence, Sureness,
+    GroupObserver, GroupSamples, GroupTraffic, GroupsSeen, Residence, ServerCounters, Sureness,
 };
 pub use self::pressure::Pressure;
 pub use self::probe::NearProbe;
 pub use self::resctrl::Traffic;
+pub use self::server::GroupServer;
 pub use self::slow_tier::{CxlSeen, CxlTraffic, SlowTiers, cxl_events};
 use crate::error::RegulateError;
 

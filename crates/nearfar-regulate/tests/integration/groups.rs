@@ -1,10 +1,13 @@
 //! Candidates: what is seen of each on captured trees, and which of them is slowed.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use nearfar_regulate::attribution::Attribution;
 use nearfar_regulate::control::{Goal, TierAware};
@@ -13,8 +16,8 @@ use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::Quota;
 use nearfar_regulate::machine::MachineFiles;
 use nearfar_regulate::observe::{
-    CxlTraffic, GroupObserver, GroupSamples, GroupTraffic, Observer, Residence, SlowTiers,
-    Sureness, cxl_events,
+    CxlTraffic, GroupObserver, GroupSamples, GroupServer, GroupTraffic, Observer, Residence,
+    SlowTiers, Sureness, cxl_events,
 };
 use nearfar_regulate::regulator::{Candidate, Decision, Regulator};
 use tempfile::TempDir;
@@ -377,7 +380,7 @@ fn only_the_group_that_goes_to_the_slow_tier_is_slowed() {
     let (folder, machine) = tree();
     let root = folder.path();
     let (journal, _) = recover(&root.join("journal")).unwrap();
-    let (attribution, missing) = Attribution::find(&machine, &names(&GROUPS)).unwrap();
+    let (attribution, missing) = Attribution::find(&machine, &names(&GROUPS), &[]).unwrap();
     assert_eq!(missing.len(), 1, "{missing:?}");
     let attribution = attribution.unwrap();
     assert_eq!(attribution.sureness(), Sureness::Counted);
@@ -451,4 +454,202 @@ fn a_candidate_that_ends_leaves_the_others_regulated() {
         "{ended:?}"
     );
     assert_eq!(regulator.end().unwrap().vanished.len(), 2);
+}
+
+/// A server that answers for its metrics as `nearfar serve` does.
+struct Server {
+    address: SocketAddr,
+    /// Since when it counts, and bytes per second; it ends where there is nothing.
+    counts: Arc<Mutex<Option<(Instant, f64)>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(bytes_per_s: f64) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let counts = Arc::new(Mutex::new(Some((Instant::now(), bytes_per_s))));
+        let told = Arc::clone(&counts);
+        Self {
+            address: listener.local_addr().unwrap(),
+            counts,
+            thread: Some(thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let Some((since, bytes_per_s)) = *told.lock().unwrap() else {
+                        return;
+                    };
+                    answer(stream.unwrap(), since.elapsed().as_secs_f64() * bytes_per_s);
+                }
+            })),
+        }
+    }
+
+    fn named(&self, group: &str) -> GroupServer {
+        format!("{group}={}", self.address).parse().unwrap()
+    }
+
+    /// Counts from nothing.
+    fn restart(&self, bytes_per_s: f64) {
+        *self.counts.lock().unwrap() = Some((Instant::now(), bytes_per_s));
+    }
+
+    fn end(&mut self) {
+        *self.counts.lock().unwrap() = None;
+        if let Some(thread) = self.thread.take() {
+            // One more connection, so that it looks.
+            drop(TcpStream::connect(self.address));
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Answers one question; two thirds of the bytes were read.
+fn answer(mut stream: TcpStream, slow_bytes: f64) {
+    let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+    let question = lines.next().unwrap_or_default();
+    while lines.next().is_some_and(|line| !line.is_empty()) {}
+    assert_eq!(question, "GET /metrics HTTP/1.0");
+    let (read, written) = (slow_bytes / 3.0 * 2.0, slow_bytes / 3.0);
+    let page = format!(
+        "# HELP nearfar_traffic_read_bytes Bytes read from it\n\
+         # TYPE nearfar_traffic_read_bytes counter\n\
+         nearfar_traffic_read_bytes_total{{tier=\"near\",task=\"scan\"}} {:.1}\n\
+         nearfar_traffic_read_bytes_total{{tier=\"cxl\",task=\"scan\"}} {read:.1}\n\
+         # HELP nearfar_traffic_written_bytes Bytes written to it\n\
+         # TYPE nearfar_traffic_written_bytes counter\n\
+         nearfar_traffic_written_bytes_total{{tier=\"cxl\",task=\"load\"}} {written:.1}\n\
+         # EOF\n",
+        1e15 + 9.0 * slow_bytes
+    );
+    let head = format!("HTTP/1.0 200 OK\r\ncontent-length: {}\r\n\r\n", page.len());
+    // A regulator that has ended does not read it.
+    drop(stream.write_all((head + &page).as_bytes()));
+}
+
+/// Steps of 50 ms until something holds; notes of all of them, and the last decision.
+fn step_until(
+    regulator: &mut Regulator<'_>,
+    at_ms: &mut f64,
+    holds: impl Fn(&Decision) -> bool,
+) -> (Vec<String>, Decision) {
+    let mut notes = Vec::new();
+    for _ in 0..500 {
+        *at_ms += 50.0;
+        let decision = regulator.step(*at_ms).unwrap();
+        notes.extend(decision.notes.iter().cloned());
+        if holds(&decision) {
+            return (notes, decision);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    panic!("it did not come: {notes:?}");
+}
+
+#[test]
+fn a_server_is_named_as_the_cause_by_what_it_counts() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    // Without resctrl, cgroups tell of the other group. Neither computes.
+    fs::remove_dir_all(root.join("sys/fs/resctrl")).unwrap();
+    let mut server = Server::start(5e9);
+    let servers = [server.named("batch")];
+    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let (attribution, _) = Attribution::find(&machine, &names(&GROUPS), &servers).unwrap();
+    let attribution = attribution.unwrap();
+    assert_eq!(attribution.sureness(), Sureness::Inferred);
+    assert_eq!(attribution.unit(), "B/s");
+    let told = attribution.tells();
+    assert!(
+        told.contains(&format!("of batch at {}", server.address)),
+        "{told}"
+    );
+    let mut regulator = regulator(&machine, Some(journal)).attributed_by(attribution);
+    let mut at_ms = 0.0;
+    let (notes, named) = step_until(&mut regulator, &mut at_ms, |one| {
+        one.groups[0].granted < 0.5
+    });
+    assert!(notes.is_empty(), "{notes:?}");
+    let [batch, tidy] = &named.groups[..] else {
+        panic!("{named:?}")
+    };
+    assert!(batch.is_cause && !tidy.is_cause, "{named:?}");
+    assert!((4e9..6e9).contains(&batch.slow), "{named:?}");
+    assert_eq!(batch.sureness, Some(Sureness::Counted));
+    assert_eq!(tidy.sureness, Some(Sureness::Inferred));
+    assert_ne!(quota(root, "batch"), "max 100000\n");
+    assert_eq!(quota(root, "tidy"), "max 100000\n");
+    // Counters that go back say nothing once.
+    server.restart(0.0);
+    let is_counted = |one: &Decision| one.groups[0].sureness == Some(Sureness::Counted);
+    let (lost, _) = step_until(&mut regulator, &mut at_ms, |one| !is_counted(one));
+    let (again, _) = step_until(&mut regulator, &mut at_ms, is_counted);
+    assert!(
+        lost.len() == 1 && lost[0].contains("its counters went back"),
+        "{lost:?}"
+    );
+    assert!(
+        again.len() == 1 && again[0].ends_with(" again"),
+        "{again:?}"
+    );
+    server.restart(5e9);
+    let is_slowed = |one: &Decision| one.groups[0].slow > 1e9 && one.groups[0].granted < 0.5;
+    step_until(&mut regulator, &mut at_ms, is_slowed);
+    // One that is gone leaves its group to the cgroups, which see that it does nothing.
+    server.end();
+    let is_free = |one: &Decision| !one.groups[0].is_cause && one.groups[0].granted == 1.0;
+    let (lost, _) = step_until(&mut regulator, &mut at_ms, is_free);
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert!(
+        lost[0].contains("batch is not counted by its server"),
+        "{lost:?}"
+    );
+    assert!(lost[0].ends_with("; what it moves is inferred until then"));
+    assert_eq!(quota(root, "batch"), "1600000 100000\n");
+    regulator.end().unwrap();
+    assert_eq!(quota(root, "batch"), "max 100000\n");
+}
+
+#[test]
+fn servers_alone_tell_causes_and_one_that_is_gone_is_not_left_slowed() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    fs::remove_dir_all(root.join("sys/fs/resctrl")).unwrap();
+    for group in GROUPS {
+        fs::remove_file(root.join(format!("sys/fs/cgroup/{group}/memory.numa_stat"))).unwrap();
+    }
+    let (mut heavy, light) = (Server::start(5e9), Server::start(2e8));
+    let servers = [heavy.named("batch"), light.named("tidy")];
+    let find = |servers: &[GroupServer]| {
+        let (found, _) = Attribution::find(&machine, &names(&GROUPS), servers).unwrap();
+        found
+    };
+    assert!(find(&servers[..1]).is_none());
+    let attribution = find(&servers).unwrap();
+    assert_eq!(attribution.sureness(), Sureness::Counted);
+    let mut regulator = regulator(&machine, None).attributed_by(attribution);
+    let mut at_ms = 0.0;
+    let (_, named) = step_until(&mut regulator, &mut at_ms, |one| {
+        one.groups[0].granted < 0.1
+    });
+    assert!(!named.groups[1].is_cause, "{named:?}");
+    heavy.end();
+    let is_free = |one: &Decision| one.groups[0].sureness.is_none() && one.groups[0].granted == 1.0;
+    let (lost, last) = step_until(&mut regulator, &mut at_ms, is_free);
+    assert!(
+        lost[0].ends_with("; it is not slowed until then"),
+        "{lost:?}"
+    );
+    assert!(last.groups[0].slow.is_nan(), "{last:?}");
+    // Nor is the other one named instead.
+    for _ in 0..50 {
+        at_ms += 50.0;
+        let groups = regulator.step(at_ms).unwrap().groups;
+        let is_free = groups.iter().all(|one| !one.is_cause && one.granted == 1.0);
+        assert!(is_free, "{groups:?}");
+    }
 }

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use nearfar_regulate::observe::GroupServer;
 use nearfar_topology::IdList;
 
 use super::FigureArgs;
@@ -22,6 +23,7 @@ Examples:
   nearfar regulate --group batch --threads 16 --dry-run
   nearfar regulate --group batch --knob bandwidth --watch traffic --victim service
   nearfar regulate --group batch --group reports --format json
+  nearfar regulate --group batch --group engine --nearfar engine=127.0.0.1:9187
   nearfar regulate --replay trace.csv --profile cxl-asic
   nearfar regulate restore"
 )]
@@ -58,6 +60,10 @@ pub struct RegulateRunArgs {
         required_unless_present = "replay"
     )]
     pub groups: Vec<String>,
+    /// A group that is a Nearfar server and the address of its metrics, which count what it moves to slow tiers; may be
+    /// given for each of several groups.
+    #[arg(long = "nearfar", value_name = "GROUP=HOST:PORT")]
+    pub servers: Vec<GroupServer>,
     /// What slows it.
     #[arg(long, value_enum, default_value_t = KnobName::Quota)]
     pub knob: KnobName,

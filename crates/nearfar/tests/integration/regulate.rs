@@ -120,8 +120,17 @@ fn of_several_groups_only_causes_are_slowed() {
     of(&two).failed(9, &["nothing tells which group is the cause"]);
     let frequency = ["--knob", "frequency", "--processors", "3"];
     of(&[&two[..], &frequency].concat()).failed(2, &["give one --group"]);
+    let server = |named: &[&str]| of(&[&two[..], named].concat());
+    server(&["--nearfar", "batch=9187"]).failed(2, &["write GROUP=HOST:PORT"]);
+    // What one server counts tells nothing of the other group.
+    let nobody = ["--nearfar", "batch=127.0.0.1:1"];
+    server(&nobody).failed(9, &["nothing tells which group is the cause"]);
+    of(&[&two[..2], &nobody].concat()).failed(2, &["leave out --nearfar"]);
     monitor(folder.path(), "batch");
     monitor(folder.path(), "tidy");
+    server(&["--nearfar", "other=127.0.0.1:1"]).failed(2, &["no such group"]);
+    let told = server(&nobody).succeeded_telling("Nearfar servers of batch at 127.0.0.1:1");
+    assert!(!told.contains("cpu.max"), "{told}");
     // Neither moves anything, so that nothing would be written, whatever the victim has.
     let told = of(&two).succeeded_telling("telling causes by: bytes of each group by resctrl");
     assert!(!told.contains("cpu.max"), "{told}");

@@ -3,10 +3,12 @@
 mod resctrl;
 mod residence;
 mod samples;
+mod servers;
 
 pub use self::resctrl::GroupTraffic;
 pub use self::residence::Residence;
 pub use self::samples::GroupSamples;
+pub use self::servers::ServerCounters;
 use crate::error::RegulateError;
 
 /// What groups did between two looks.
@@ -17,7 +19,7 @@ pub struct GroupsSeen {
     pub slow: Vec<f64>,
     /// What each has in the last levels; no number where that is not told.
     pub occupancy_bytes: Vec<f64>,
-    /// How it is known what each moves; none of a group that nothing tells of any more, and that is not slowed then.
+    /// How it is known what each moves; none of a group that nothing tells of any more: it is released.
     pub sureness: Vec<Option<Sureness>>,
     /// For how much of the time it was counted; the rest is scaled.
     pub counted_percent: f64,
@@ -63,7 +65,7 @@ impl Sureness {
 /// Looks at what groups move.
 pub trait GroupObserver {
     /// What it looks at, and what that leaves out: for people.
-    fn tells(&self) -> &'static str;
+    fn tells(&self) -> String;
 
     /// How it knows.
     fn sureness(&self) -> Sureness;

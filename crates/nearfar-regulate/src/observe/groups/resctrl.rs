@@ -48,8 +48,8 @@ fn has_counter(machine: &MachineFiles, folder: &str, name: &str) -> bool {
 }
 
 impl GroupObserver for GroupTraffic {
-    fn tells(&self) -> &'static str {
-        "bytes of each group by resctrl, all less those of the processors' own nodes: other sockets are slow tiers too"
+    fn tells(&self) -> String {
+        "bytes of each group by resctrl, all less those of the processors' own nodes: other sockets are slow tiers too".to_owned()
     }
 
     fn sureness(&self) -> Sureness {

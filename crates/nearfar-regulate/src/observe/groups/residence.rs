@@ -98,8 +98,8 @@ fn of_nodes(line: &str) -> impl Iterator<Item = (u32, f64)> {
 }
 
 impl GroupObserver for Residence {
-    fn tells(&self) -> &'static str {
-        "processors that each group keeps busy, times the share of its memory on slow tiers: who computes there, not what it moves"
+    fn tells(&self) -> String {
+        "processors that each group keeps busy, times the share of its memory on slow tiers: who computes there, not what it moves".to_owned()
     }
 
     fn sureness(&self) -> Sureness {

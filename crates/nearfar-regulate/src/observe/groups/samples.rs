@@ -118,8 +118,8 @@ fn unavailable(reason: String) -> RegulateError {
 }
 
 impl GroupObserver for GroupSamples {
-    fn tells(&self) -> &'static str {
-        "lines that each group reads from its socket's memory but DRAM or stores past the caches, by perf: modified lines that leave the caches are missing"
+    fn tells(&self) -> String {
+        "lines that each group reads from its socket's memory but DRAM or stores past the caches, by perf: modified lines that leave the caches are missing".to_owned()
     }
 
     fn sureness(&self) -> Sureness {

@@ -93,9 +93,14 @@ fn attribution(
     machine: &MachineFiles,
 ) -> anyhow::Result<Option<Attribution<'static>>> {
     if args.groups.len() < 2 {
+        if !args.servers.is_empty() {
+            let message =
+                "a single group is the cause: leave out --nearfar, or give another --group";
+            return Err(Failed::new(Exit::Usage, message).into());
+        }
         return Ok(None);
     }
-    let (found, missing) = Attribution::find(machine, &args.groups)?;
+    let (found, missing) = Attribution::find(machine, &args.groups, &args.servers)?;
     if found.is_none() {
         let missing = missing.join("; ");
         let message = format!("nothing tells which group is the cause, so give one: {missing}");
