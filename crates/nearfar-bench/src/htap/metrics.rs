@@ -32,6 +32,9 @@ const NOTHING: &str = "nothing";
 /// A rate of a round.
 type Rate = fn(&HtapRound) -> f64;
 
+/// What analysts did in a part of a round.
+type Part = fn(&HtapRound) -> &Analysis;
+
 /// The rates, by metric and by what runs beside.
 const RATES: [(&str, &str, Rate); 4] = [
     ("new_orders", NOTHING, |round| {
@@ -158,7 +161,7 @@ impl SystemOutcome {
     }
 
     fn query_times(&self) -> Vec<Metric> {
-        let parts: [(&str, fn(&HtapRound) -> &Analysis); 2] = [
+        let parts: [(&str, Part); 2] = [
             (NOTHING, |round| &round.queries),
             ("transactions", |round| &round.queries_beside),
         ];
