@@ -153,6 +153,12 @@ wait",
     ),
     tests(
         "one-node",
+        "nearfar measure interference",
+        PROGRAM,
+        &["storage_and_memory_are_measured_beside_each_other"],
+    ),
+    tests(
+        "one-node",
         "limits of control groups",
         MEMORY,
         &["the_limit_of_a_control_group_is_kept_and_kills_nobody"],
@@ -219,6 +225,15 @@ wait",
         &[
             "what_a_thread_allocates_lies_on_its_tier",
             "a_tier_heap_lies_on_its_node",
+        ],
+    ),
+    tests(
+        "far-node",
+        "causes and victims of a regulator",
+        REGULATE,
+        &[
+            "of_two_groups_the_one_that_computes_in_far_memory_is_slowed",
+            "a_victim_is_seen_by_its_pressure_and_by_latency",
         ],
     ),
     tests(

@@ -7,13 +7,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_regulate::control::{Goal, TierAware};
-use nearfar_regulate::error::RegulateError;
 use nearfar_regulate::journal::Journal;
 use nearfar_regulate::knob::Quota;
 use nearfar_regulate::machine::MachineFiles;
-use nearfar_regulate::observe::Observer;
 use nearfar_regulate::regulator::{Candidate, Regulator};
 
+use super::Constant;
 use crate::kills::killed_while_it_changes_a_quota;
 
 const ROOT: &str = "/sys/fs/cgroup";
@@ -62,19 +61,6 @@ impl Drop for Busy {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
-    }
-}
-
-/// A victim that has so much, whatever is done.
-struct Constant(f64);
-
-impl Observer for Constant {
-    fn tells(&self) -> &'static str {
-        "always the same"
-    }
-
-    fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
-        Ok(self.0)
     }
 }
 
