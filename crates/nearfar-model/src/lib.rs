@@ -4,7 +4,8 @@
 //!
 //! * the **probe** ([`Probe`]): the generic parameter through which kernels and trees tell what
 //!   they access. All implementations are here, so that the same access is charged in one way.
-//!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list, [`StreamedRun`] what was streamed.
+//!   [`Native`] compiles to nothing; [`AccessLog`] keeps a list, [`StreamedRun`] what was streamed,
+//!   [`EachAccess`] calls a function.
 //! * **simulation in virtual time** ([`simulation`]): programs and real code on up to 64 virtual
 //!   threads, see the module.
 //! * **emulated tiers** ([`EmulatedTier`]): code runs in wall-clock time over ordinary memory, and a
@@ -34,6 +35,7 @@
 
 mod access_log;
 mod clock;
+mod each_access;
 pub mod emulation;
 mod probe;
 pub mod simulation;
@@ -41,6 +43,7 @@ mod streamed_run;
 
 pub use access_log::{AccessLog, LoggedAccess};
 pub use clock::{Clock, RealClock, Stamp, VirtualClock};
+pub use each_access::EachAccess;
 pub use emulation::{
     BandwidthShare, Core, Direction, EmulatedTier, EmulationParameters, HeapAccess, OVERLAP_SHARE,
     ParameterError, Pattern,

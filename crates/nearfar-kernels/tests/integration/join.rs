@@ -8,7 +8,7 @@ use nearfar_kernels::{
     Matched, NO_ROW, Partitions, ProbeCursor, Probing, Selection, Side, lines_mut,
 };
 use nearfar_model::simulation::Access;
-use nearfar_model::{AccessLog, Native, Probe};
+use nearfar_model::{AccessLog, EachAccess, Native};
 use proptest::prelude::*;
 
 const KINDS: [JoinKind; 4] = [
@@ -355,7 +355,7 @@ fn partitions_hold_every_row_once() {
     }
 }
 
-/// Cancels when it is told of an access, and counts all.
+/// Cancels at one of the accesses that it is told of, and counts all.
 #[derive(Default)]
 struct CancelsAt {
     cancel: Cancel,
@@ -364,42 +364,14 @@ struct CancelsAt {
 }
 
 impl CancelsAt {
-    fn count(&self) {
-        self.told.set(self.told.get() + 1);
-        if self.told.get() == self.at {
-            self.cancel.cancel();
-        }
+    fn probe(&self) -> EachAccess<impl Fn() + '_> {
+        EachAccess(|| {
+            self.told.set(self.told.get() + 1);
+            if self.told.get() == self.at {
+                self.cancel.cancel();
+            }
+        })
     }
-}
-
-impl Probe for CancelsAt {
-    fn read(&self, _addr: usize, _bytes: usize) {
-        self.count();
-    }
-
-    fn write(&self, _addr: usize, _bytes: usize) {
-        self.count();
-    }
-
-    fn write_non_temporal(&self, _addr: usize, _bytes: usize) {
-        self.count();
-    }
-
-    fn stream(&self, _addr: usize, _bytes: usize) {
-        self.count();
-    }
-
-    fn prefetch(&self, _addr: usize, _bytes: usize) {
-        self.count();
-    }
-
-    fn depends(&self) {}
-
-    fn wrong_path_load(&self, _addr: usize, _bytes: usize) {}
-
-    fn branch_mispredict(&self) {}
-
-    fn critical_section(&self, _addr: usize, _lines: usize) {}
 }
 
 /// Accesses that a join may make after it was cancelled: 16,384 rows of the build side with a prefetch, a line or two
@@ -410,18 +382,18 @@ const LATE_MAX: usize = 16_384 * 7;
 fn assert_cancellable(kind: JoinKind, plan: JoinPlan, build: &[i64], probed: &[i64]) {
     let join = HashJoin::new(kind, plan);
     let run = |at| {
-        let probe = CancelsAt {
+        let cancels = CancelsAt {
             at,
             ..CancelsAt::default()
         };
+        let (probe, cancel) = (cancels.probe(), &cancels.cancel);
         let mut late_calls = 0;
-        let joined =
-            join.run_cancellable((build, None), (probed, None), &probe.cancel, &probe, |_| {
-                late_calls += usize::from(probe.cancel.is_cancelled())
-            });
+        let joined = join.run_cancellable((build, None), (probed, None), cancel, &probe, |_| {
+            late_calls += usize::from(cancel.is_cancelled());
+        });
         // What was found in the block that cancelled, if it made the probe pause.
         assert!(late_calls < 2, "{late_calls}");
-        (joined, probe.told.get())
+        (joined, cancels.told.get())
     };
     let (joined, all) = run(0);
     assert_eq!(joined, Ok(()));
@@ -451,20 +423,21 @@ fn joins_that_are_cancelled_end_within_a_step() {
 #[test]
 fn tables_of_callers_are_built_and_probed_until_they_are_cancelled() {
     let keys: Vec<i64> = (0..100_000).collect();
-    let build = |probe: &CancelsAt| {
+    let build = |cancels: &CancelsAt| {
         let lines = vec![Line::default(); Line::count_for(keys.len())];
         let links = vec![0; keys.len()];
-        JoinTable::build_cancellable(lines, links, &keys, None, &probe.cancel, probe)
+        let (cancel, probe) = (&cancels.cancel, cancels.probe());
+        JoinTable::build_cancellable(lines, links, &keys, None, cancel, &probe)
     };
-    let probe = CancelsAt {
+    let early = CancelsAt {
         at: 10_000,
         ..CancelsAt::default()
     };
-    assert_eq!(build(&probe).unwrap_err(), JoinError::Cancelled);
-    assert!(probe.told.get() < 10_000 + LATE_MAX);
+    assert_eq!(build(&early).unwrap_err(), JoinError::Cancelled);
+    assert!(early.told.get() < 10_000 + LATE_MAX);
 
-    let probe = CancelsAt::default();
-    let table = build(&probe).unwrap();
+    let cancels = CancelsAt::default();
+    let (table, probe) = (build(&cancels).unwrap(), cancels.probe());
     let (mut cursor, mut matched) = (ProbeCursor::default(), Matched::default());
     let mut go_on = |matched: &mut Matched| {
         let (kind, probing) = (JoinKind::Semi, Probing::default());
@@ -472,7 +445,7 @@ fn tables_of_callers_are_built_and_probed_until_they_are_cancelled() {
     };
     assert_eq!(go_on(&mut matched), Ok(false));
     let found = matched.clone();
-    probe.cancel.cancel();
+    cancels.cancel.cancel();
     assert_eq!(go_on(&mut matched), Err(JoinError::Cancelled));
     assert_eq!(matched, found);
 }
