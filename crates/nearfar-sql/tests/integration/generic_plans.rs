@@ -14,7 +14,7 @@ const RUNS: usize = 3;
 const JOINED: &str = "SELECT count(*), sum(u.v) FROM t JOIN u ON t.k = u.k WHERE t.g = $1";
 
 /// Queries of two parameters.
-const QUERIES: [&str; 16] = [
+const QUERIES: [&str; 18] = [
     "SELECT t.k, u.v FROM t JOIN u ON t.k = u.k WHERE t.g = $1 AND u.v > $2 ORDER BY t.k",
     "SELECT count(DISTINCT t.k) FROM t, u WHERE t.k = u.k AND t.k BETWEEN $1 AND $2",
     "SELECT g, sum(k) FROM t WHERE k < $1 GROUP BY g HAVING sum(k) > $2 ORDER BY g",
@@ -29,6 +29,11 @@ const QUERIES: [&str; 16] = [
     "SELECT k, row_number() OVER (PARTITION BY g ORDER BY k) + $1 FROM t WHERE k < $2 ORDER BY k",
     "SELECT a.k FROM (SELECT k, g FROM t WHERE g >= $1) a JOIN (SELECT k FROM u WHERE v <= $2) b \
      ON a.k = b.k ORDER BY a.k LIMIT 20",
+    // The join that is written last is the first to be carried out.
+    "SELECT t.s, u.v, few.n FROM t, u, few WHERE t.k = u.k AND few.g = t.g AND few.n = $1 AND u.v <> $2 \
+     ORDER BY t.k LIMIT 12",
+    "SELECT few.n, t.s, count(*) FROM few JOIN u ON u.v = few.n JOIN t ON t.k = u.k AND t.k = $1 \
+     WHERE u.k <> $2 GROUP BY few.n, t.s ORDER BY 1",
     "SELECT count(*) FROM t WHERE s LIKE 'row ' || $1 || '%' AND k > $2",
     "SELECT $1 + $2 AS sum, count(*) FROM t WHERE $1 IS NULL OR k = $1",
     "SELECT k FROM t WHERE k = 3 AND EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND u.v < $1 + $2)",
@@ -39,6 +44,7 @@ async fn session_of(engine: &Arc<Engine>) -> Session {
     let tables = "CREATE TABLE t AS SELECT value AS k, value % 5 AS g, 'row ' || value AS s \
                   FROM generate_series(1, 300); \
                   CREATE TABLE u AS SELECT value AS k, value % 7 AS v FROM generate_series(1, 200); \
+                  CREATE TABLE few AS SELECT value AS n, value % 5 AS g FROM generate_series(1, 8); \
                   CREATE UNIQUE INDEX ON t (k)";
     run(&session, tables).await;
     session

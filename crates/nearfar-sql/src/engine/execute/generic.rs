@@ -144,6 +144,10 @@ impl Session {
             never();
             return Ok(None);
         };
+        // Tables are in another order where joins are.
+        let Some(sources) = self.sources_of(generic, parameters).await? else {
+            return Ok(None);
+        };
         let plan = planned(|| generic.with_values(state, parameters, &sources))?;
         check_patterns(&plan)?;
         self.wait_for_tables(transaction, &plan, false).await?;
