@@ -593,6 +593,19 @@ async fn indexes_and_keys_get_other_names() {
     }
     run(
         &session,
+        "CREATE TEMP TABLE a (x INT); CREATE INDEX of_a ON a (x); CREATE TEMP TABLE b (x INT CONSTRAINT c CHECK (x > 0) PRIMARY KEY)",
+    )
+    .await;
+    error(&session, "ALTER INDEX of_a RENAME TO b").await;
+    error(&session, "ALTER TABLE b RENAME CONSTRAINT b_pkey TO c").await;
+    error(&session, "ALTER TABLE b RENAME CONSTRAINT c TO b_pkey").await;
+    run(
+        &session,
+        "ALTER INDEX of_a RENAME TO t; DROP INDEX t; DROP TABLE a; DROP TABLE b",
+    )
+    .await;
+    run(
+        &session,
         "ALTER INDEX t_v RENAME TO \"By V\"; ALTER TABLE t RENAME CONSTRAINT t_pkey TO of_t",
     )
     .await;

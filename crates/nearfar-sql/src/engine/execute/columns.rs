@@ -506,9 +506,13 @@ impl Session {
         (from, to): (&str, &str),
     ) -> Result<(), EngineError> {
         let rules = table.rules();
-        let mut names = rules.checks.iter().map(|check| check.name.as_str());
-        let mut references = rules.references.iter().map(|it| it.name.as_str());
-        if names.any(|name| name == to) || references.any(|name| name == to) {
+        let snapshot = table.snapshot();
+        let mut keys = snapshot.indexes().iter();
+        let is_key = keys.any(|index| {
+            let definition = index.definition();
+            definition.role.is_constraint() && definition.name == to
+        });
+        if is_key || has_constraint(&rules, to) {
             return Err(SqlError::ConstraintExists {
                 constraint: to.to_owned(),
                 table: table.name().to_owned(),
@@ -654,4 +658,11 @@ fn shown(name: &TableReference) -> String {
     let parts = [name.catalog(), name.schema(), Some(name.table())];
     let parts = parts.into_iter().flatten().map(quoted);
     parts.collect::<Vec<_>>().join(".")
+}
+
+/// Whether a condition or a foreign key has a name.
+pub(super) fn has_constraint(rules: &TableRules, name: &str) -> bool {
+    let mut checks = rules.checks.iter().map(|check| &check.name);
+    let mut references = rules.references.iter().map(|it| &it.name);
+    checks.any(|known| known == name) || references.any(|known| known == name)
 }

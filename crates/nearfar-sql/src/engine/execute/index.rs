@@ -4,6 +4,7 @@ use datafusion::common::TableReference;
 use std::sync::Arc;
 
 use super::alter::table_reference;
+use super::columns::has_constraint;
 use super::done;
 use crate::engine::catalog::{PUBLIC, TEMPORARY, TableMap};
 use crate::engine::session::Session;
@@ -21,8 +22,8 @@ use nearfar_table::table::{
 };
 use nearfar_topology::FAR;
 
-/// An index, and the table that it is of.
-type OwnedIndex = (Arc<Table>, Arc<TableIndex>);
+/// An index, the table that it is of, and the tables among which that is.
+type OwnedIndex = (Arc<TableMap>, Arc<Table>, Arc<TableIndex>);
 
 impl Session {
     /// `CREATE INDEX`. Nobody commits meanwhile.
@@ -52,7 +53,7 @@ impl Session {
         for name in &drop.names {
             let name = table_reference(name)?;
             match self.index_of(&name)? {
-                Some((table, index)) => {
+                Some((_, table, index)) => {
                     if index.definition().role.is_constraint() {
                         return Err(SqlError::IndexOfConstraint {
                             index: index.definition().name.clone(),
@@ -79,81 +80,73 @@ impl Session {
         alter: &AlterIndex,
     ) -> Result<StatementResult, EngineError> {
         let name = table_reference(&alter.name)?;
-        let Some((table, index)) = self.index_of(&name)? else {
+        let Some((map, table, index)) = self.index_of(&name)? else {
             if alter.if_exists {
                 return Ok(done("ALTER INDEX"));
             }
             let index = name.table().to_owned();
             return Err(SqlError::UnknownIndex { index }.into());
         };
-        let definition = match &alter.change {
-            IndexChange::Place(place) => {
-                let before = &index.definition().placement;
-                let placement = placed(before, place, &self.engine().tablespaces())?;
-                IndexDefinition {
-                    placement,
-                    ..index.definition().as_ref().clone()
-                }
-            }
-            IndexChange::Name(to) => self.renamed_index((&name, to), &index)?,
-        };
-        self.replace_index(table, &index, definition).await?;
+        let index = index.definition().name.clone();
+        let tablespaces = self.engine().tablespaces();
+        let change = alter.change.clone();
+        self.replace_index(table, index, move |before| match change {
+            IndexChange::Place(place) => Ok(IndexDefinition {
+                placement: placed(&before.placement, &place, &tablespaces)?,
+                ..before.clone()
+            }),
+            IndexChange::Name(to) => renamed(before, &map, to),
+        })
+        .await?;
         Ok(done("ALTER INDEX"))
     }
 
-    /// The definition of an index that gets a name which is free where it is.
-    fn renamed_index(
-        &self,
-        (name, to): (&TableReference, &str),
-        index: &TableIndex,
-    ) -> Result<IndexDefinition, EngineError> {
-        if is_taken(self.map_of(name)?.as_ref(), to) {
-            let index = to.to_owned();
-            return Err(SqlError::IndexExists { index }.into());
-        }
-        Ok(IndexDefinition {
-            name: to.to_owned(),
-            ..index.definition().as_ref().clone()
-        })
-    }
-
-    /// `ALTER TABLE … RENAME CONSTRAINT` of a key; whether the table has one of this name.
+    /// `ALTER TABLE … RENAME CONSTRAINT` of a key of the table `name`; whether it has one of this name.
     pub(super) async fn rename_key(
         &self,
         table: &Arc<Table>,
-        place: &TableReference,
+        name: &TableReference,
         (from, to): (&str, &str),
     ) -> Result<bool, EngineError> {
         let snapshot = table.snapshot();
-        let mut keys = snapshot.indexes().iter();
-        let key = keys.find(|index| {
+        let is_key = |index: &Arc<TableIndex>| {
             let definition = index.definition();
             definition.name == from && definition.role.is_constraint()
-        });
-        let Some(key) = key else {
-            return Ok(false);
         };
-        let definition = self.renamed_index((place, to), key)?;
-        self.replace_index(Arc::clone(table), key, definition)
-            .await?;
+        if !snapshot.indexes().iter().any(is_key) {
+            return Ok(false);
+        }
+        if has_constraint(&table.rules(), to) {
+            return Err(SqlError::ConstraintExists {
+                constraint: to.to_owned(),
+                table: table.name().to_owned(),
+            }
+            .into());
+        }
+        let (map, key, to) = (self.map_of(name)?, from.to_owned(), to.to_owned());
+        let change = move |before: &IndexDefinition| renamed(before, &map, to);
+        self.replace_index(Arc::clone(table), key, change).await?;
         Ok(true)
     }
 
     /// Has another definition of an index, made of the rows again, take its place.
-    async fn replace_index(
+    async fn replace_index<F>(
         &self,
         table: Arc<Table>,
-        index: &TableIndex,
-        definition: IndexDefinition,
-    ) -> Result<(), EngineError> {
+        index: String,
+        change: F,
+    ) -> Result<(), EngineError>
+    where
+        F: FnOnce(&IndexDefinition) -> Result<IndexDefinition, SqlError> + Send + 'static,
+    {
         let engine = Arc::clone(self.engine());
-        let name = index.definition().name.clone();
         self.change_indexes(table, move |_, snapshot| {
             let mut indexes = snapshot.indexes().to_vec();
             let changed = indexes
                 .iter_mut()
-                .find(|other| other.definition().name == name);
-            let changed = changed.ok_or(SqlError::UnknownIndex { index: name })?;
+                .find(|other| other.definition().name == index);
+            let changed = changed.ok_or(SqlError::UnknownIndex { index })?;
+            let definition = change(changed.definition())?;
             *changed = TableIndex::filled(definition, snapshot, engine.storage())?;
             Ok(indexes)
         })
@@ -262,18 +255,36 @@ impl Session {
         let own = [PUBLIC, TEMPORARY].contains(&schema.as_str());
         let own = own.then(|| self.temporary());
         let maps = own.into_iter().chain(self.permanent().schema(&schema));
-        let mut found = maps.filter_map(|map| find_index(&map, &index));
+        let mut found = maps.filter_map(|map| {
+            let (table, index) = find_index(&map, &index)?;
+            Some((map, table, index))
+        });
         Ok(found.next())
     }
 }
 
-fn find_index(map: &TableMap, name: &str) -> Option<OwnedIndex> {
+fn find_index(map: &TableMap, name: &str) -> Option<(Arc<Table>, Arc<TableIndex>)> {
     map.all().iter().find_map(|(_, provider)| {
         let table = table_of(provider.as_ref())?;
         let snapshot = table.snapshot();
         let mut indexes = snapshot.indexes().iter();
         let index = indexes.find(|index| index.definition().name == name)?;
         Some((Arc::clone(table), Arc::clone(index)))
+    })
+}
+
+/// The definition of an index with another name, which is free among the tables of `map`.
+fn renamed(
+    before: &IndexDefinition,
+    map: &TableMap,
+    to: String,
+) -> Result<IndexDefinition, SqlError> {
+    if is_taken(map, &to) {
+        return Err(SqlError::IndexExists { index: to });
+    }
+    Ok(IndexDefinition {
+        name: to,
+        ..before.clone()
     })
 }
 
