@@ -28,15 +28,17 @@ pub struct Answered {
 pub struct Analysis {
     /// All answers.
     pub answered: Vec<Answered>,
-    /// From the first question to the last answer.
-    pub seconds: f64,
+    /// How many asked concurrently.
+    pub analysts: usize,
 }
 
 impl Analysis {
-    /// Answers per minute.
+    /// Answers per minute in which questions were answered: what is asked beside them, of orders, does not count.
     pub fn queries_per_minute(&self) -> f64 {
-        match self.seconds > 0.0 {
-            true => self.answered.len() as f64 * 60.0 / self.seconds,
+        let took = self.answered.iter().map(|answered| answered.took);
+        let minutes = took.sum::<Duration>().as_secs_f64() / 60.0 / self.analysts as f64;
+        match minutes > 0.0 {
+            true => self.answered.len() as f64 / minutes,
             false => 0.0,
         }
     }
@@ -77,13 +79,15 @@ pub async fn analyse<D: Database>(
             })
         })
         .collect();
-    let mut analysis = Analysis::default();
+    let mut analysis = Analysis {
+        answered: Vec::new(),
+        analysts: analysts.len(),
+    };
     for analyst in analysts {
         let ended = analyst.await;
         let answered = ended.unwrap_or_else(|error| resume_unwind(error.into_panic()))?;
         analysis.answered.extend(answered);
     }
-    analysis.seconds = started.elapsed().as_secs_f64();
     Ok(analysis)
 }
 

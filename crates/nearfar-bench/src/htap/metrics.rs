@@ -3,12 +3,12 @@
 //! | metric | unit | what |
 //! |---|---|---|
 //! | `htap_new_orders_per_minute` | 1/min | new orders that were committed, `beside` `nothing` and `queries` |
-//! | `htap_queries_per_minute` | 1/min | queries that were answered, `beside` `nothing` and `transactions` |
+//! | `htap_queries_per_minute` | 1/min | queries that were answered, of the time that they took, `beside` `nothing` and `transactions` |
 //! | `htap_new_orders_kept`, `htap_queries_kept` | ratio | rate beside the others over the rate alone, in the same round |
 //! | `htap_new_orders_ratio_postgres`, `htap_queries_ratio_postgres` | ratio | Nearfar's over PostgreSQL's in the same round, over the wire, by `beside`: above 1, Nearfar is faster |
 //! | `htap_freshness_p50_s`, `…_max_s` | s | for how long the oldest order had been acknowledged that a query did not see when it began; 0 where it saw all |
 //! | `htap_query_p50_s` | s | time of a `query`, by `beside`, over all rounds |
-//! | `htap_torn_queries` | queries | queries that have read more than one state of the tables |
+//! | `htap_torn_queries` | queries | queries in whose transaction districts and orders were of different states |
 //! | `htap_different_answers` | queries | queries whose answers over the first rows differ between systems |
 //! | `htap_consistency_failures` | conditions | conditions 1 to 12 of TPC-C's clause 3.3.2 that did not hold before and after |
 //!
