@@ -218,8 +218,8 @@ impl RowStream {
     }
 
     /// How the query is carried out.
-    pub(super) fn plan(&self) -> &dyn ExecutionPlan {
-        self.plan.as_ref()
+    pub(super) fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
     }
 
     /// The columns' names and types.

@@ -113,6 +113,11 @@ pub fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         .collect()
 }
 
+/// The rule that guards conditions that can fail, by its name.
+pub const GUARD_CONDITIONS: &str = guarded::GUARD_CONDITIONS.name;
+/// The rule that hides conditions from others, by its name.
+pub const OPAQUE_CONDITIONS: &str = opaque::OPAQUE_CONDITIONS.name;
+
 fn unless(
     rule: Arc<dyn OptimizerRule + Send + Sync>,
     is_wrong: fn(&LogicalPlan) -> bool,

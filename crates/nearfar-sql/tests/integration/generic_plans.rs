@@ -14,7 +14,7 @@ const RUNS: usize = 3;
 const JOINED: &str = "SELECT count(*), sum(u.v) FROM t JOIN u ON t.k = u.k WHERE t.g = $1";
 
 /// Queries of two parameters.
-const QUERIES: [&str; 18] = [
+const QUERIES: [&str; 21] = [
     "SELECT t.k, u.v FROM t JOIN u ON t.k = u.k WHERE t.g = $1 AND u.v > $2 ORDER BY t.k",
     "SELECT count(DISTINCT t.k) FROM t, u WHERE t.k = u.k AND t.k BETWEEN $1 AND $2",
     "SELECT g, sum(k) FROM t WHERE k < $1 GROUP BY g HAVING sum(k) > $2 ORDER BY g",
@@ -29,6 +29,11 @@ const QUERIES: [&str; 18] = [
     "SELECT k, row_number() OVER (PARTITION BY g ORDER BY k) + $1 FROM t WHERE k < $2 ORDER BY k",
     "SELECT a.k FROM (SELECT k, g FROM t WHERE g >= $1) a JOIN (SELECT k FROM u WHERE v <= $2) b \
      ON a.k = b.k ORDER BY a.k LIMIT 20",
+    // Zeros are kept from the division by what stands before it.
+    "SELECT k + $2 FROM z WHERE d <> $1 - $1 AND 10 / d > 1 ORDER BY 1",
+    "SELECT k + $2 FROM z WHERE k <> $1 - $1 AND 10 / k > 1 ORDER BY 1",
+    // What is rounded has another type with other digits.
+    "SELECT g, count(*) FROM t GROUP BY g HAVING round(avg(k), $1::int % 4) > $2 ORDER BY g",
     // The join that is written last is the first to be carried out.
     "SELECT t.s, u.v, few.n FROM t, u, few WHERE t.k = u.k AND few.g = t.g AND few.n = $1 AND u.v <> $2 \
      ORDER BY t.k LIMIT 12",
@@ -45,6 +50,7 @@ async fn session_of(engine: &Arc<Engine>) -> Session {
                   FROM generate_series(1, 300); \
                   CREATE TABLE u AS SELECT value AS k, value % 7 AS v FROM generate_series(1, 200); \
                   CREATE TABLE few AS SELECT value AS n, value % 5 AS g FROM generate_series(1, 8); \
+                  CREATE TABLE z (k INT, d DOUBLE PRECISION); INSERT INTO z VALUES (0, 0), (2, 5), (5, 20); \
                   CREATE UNIQUE INDEX ON t (k)";
     run(&session, tables).await;
     session
@@ -124,6 +130,7 @@ async fn definitions_make_another_plan() {
         "DROP TABLE u",
         "DROP TABLE u",
         "CREATE VIEW u AS SELECT k, g AS v FROM t",
+        "CREATE OR REPLACE VIEW u AS SELECT k, k AS v FROM t WHERE k < 100",
         "DROP VIEW u; CREATE TABLE u AS SELECT 1 AS k, 5 AS v",
         "BEGIN; DROP TABLE t; CREATE TABLE t AS SELECT 1 AS k, 1 AS g, 's' AS s",
         "ROLLBACK",

@@ -21,10 +21,12 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::Optimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::scalar::ScalarValue;
+use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::{Arc, Weak};
 
 use super::compiled::with_types;
 use super::patterns::check_patterns;
+use super::rejoin::Stage;
 use crate::datafusion_names::{PUSH_DOWN_FILTER, SIMPLIFY_EXPRESSIONS};
 use crate::engine::lanes::is_short;
 use crate::engine::metering::planned_bytes;
@@ -33,15 +35,24 @@ use crate::engine::session::Session;
 use crate::engine::stream::RowStream;
 use crate::error::EngineError;
 use crate::memory::Charge;
-use crate::optimize::has_subqueries;
+use crate::optimize::{GUARD_CONDITIONS, OPAQUE_CONDITIONS, has_subqueries};
 use crate::scan::table_of;
 use crate::settings::PlanCacheMode;
 use crate::sql::Statement;
 use nearfar_table::table::Table;
 use nearfar_table::transaction::Transaction;
 
-/// The rules for what follows from the values of parameters.
-const AFTER_VALUES: [&str; 2] = [SIMPLIFY_EXPRESSIONS, PUSH_DOWN_FILTER];
+/// The rules for what follows from the values of parameters. Conditions are guarded, and hidden from other rules, when
+/// those have reached the scans that can be evaluated there.
+const AFTER_VALUES: [&str; 4] = [
+    SIMPLIFY_EXPRESSIONS,
+    PUSH_DOWN_FILTER,
+    GUARD_CONDITIONS,
+    OPAQUE_CONDITIONS,
+];
+
+/// Functions whose type follows from the values of their arguments.
+const TYPED_BY_VALUE: [&str; 2] = ["round", "trunc"];
 
 /// Rows that a table gets or loses without another plan, whatever it had.
 const ROWS_CHANGED: u64 = 1000;
@@ -159,36 +170,68 @@ impl Session {
         if let Some(optimized) = optimized {
             statement.keep_compiled(Kept::Optimized(optimized));
         }
-        self.start_query(transaction, state, &plan, physical)
+        self.start_query(transaction, state, (&plan, Stage::Optimized), physical)
             .map(Some)
     }
 
-    /// Keeps the plan of a query, which was carried out by `physical`, for when it runs again.
-    pub(super) fn keep_plan(
+    /// Keeps the plan of a query, which was carried out by `physical`, for when it runs again. One that can't be kept is
+    /// planned each time.
+    pub(super) async fn keep_plan(
         &self,
-        statement: &Statement,
-        (plan, parameters): (&LogicalPlan, &[ScalarValue]),
-        physical: &dyn ExecutionPlan,
+        state: &SessionState,
+        (statement, parsed): (&Statement, &DfStatement),
+        given: (&LogicalPlan, &[ScalarValue]),
+        physical: Arc<dyn ExecutionPlan>,
     ) {
         let options = self.config_options();
         let is_refused = statement.compiled::<Kept>().is_some_and(
             |kept| matches!(kept.as_ref(), Kept::Never(before) if Arc::ptr_eq(before, &options)),
         );
-        if is_refused || !self.is_worth_it(physical) || !is_reusable(plan).unwrap_or(false) {
+        if is_refused || !self.is_worth_it(physical.as_ref()) {
             return;
         }
-        // Without memory for it, it is planned each time.
-        let charge = self.charge("a generic plan", planned_bytes(statement.text()));
-        let (Ok(charge), Ok((plan, tables))) = (charge, vacated(plan)) else {
-            return;
-        };
-        statement.keep_compiled(Kept::Planned(Basis {
+        let bytes = planned_bytes(statement.text());
+        if let Ok(Some(basis)) = self.basis_of(state, parsed, given, bytes).await {
+            statement.keep_compiled(Kept::Planned(basis));
+        }
+    }
+
+    /// What is kept of a plan, which takes so many bytes. None for one that does not mean the same each time.
+    async fn basis_of(
+        &self,
+        state: &SessionState,
+        parsed: &DfStatement,
+        (plan, parameters): (&LogicalPlan, &[ScalarValue]),
+        bytes: u64,
+    ) -> Result<Option<Basis>, EngineError> {
+        if !is_reusable(plan)? || !self.names_tables_only(state, parsed).await? {
+            return Ok(None);
+        }
+        let charge = Arc::new(self.charge("a generic plan", bytes)?);
+        let (plan, tables) = vacated(plan)?;
+        Ok(Some(Basis {
             plan,
-            options,
+            options: self.config_options(),
             parameters: parameters.iter().map(ScalarValue::data_type).collect(),
             tables,
-            charge: Arc::new(charge),
-        }));
+            charge,
+        }))
+    }
+
+    /// Whether all that a statement names are tables that Nearfar has: a plan does not tell of views that were put into
+    /// it.
+    async fn names_tables_only(
+        &self,
+        state: &SessionState,
+        parsed: &DfStatement,
+    ) -> Result<bool, EngineError> {
+        for name in state.resolve_table_references(parsed)? {
+            let provider = self.provider(&name).await?;
+            if !provider.is_some_and(|provider| table_of(provider.as_ref()).is_some()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether the settings let a query that is carried out so have a generic plan: by default, one whose planning
@@ -240,7 +283,8 @@ impl Basis {
         let Some(plan) = with_types(state, &plan, parameters) else {
             return Ok(None);
         };
-        let Ok(plan) = state.optimizer().optimize(plan, state, |_, _| {}) else {
+        let rules = |name: &str| ![GUARD_CONDITIONS, OPAQUE_CONDITIONS].contains(&name);
+        let Ok(plan) = optimized_by(state, rules, plan) else {
             return Ok(None);
         };
         let (plan, tables) = vacated(&plan)?;
@@ -266,11 +310,19 @@ impl Basis {
         }
         let plan = plan.with_param_values(parameters.to_vec())?;
         // Scans take conditions once their values are known.
-        let rules = state.optimizer().rules.iter();
-        let rules = rules.filter(|rule| AFTER_VALUES.contains(&rule.name()));
-        let optimizer = Optimizer::with_rules(rules.cloned().collect());
-        optimizer.optimize(plan, state, |_, _| {})
+        optimized_by(state, |name| AFTER_VALUES.contains(&name), plan)
     }
+}
+
+/// A plan, optimized by those of the session's rules whose names are wanted, in their order.
+fn optimized_by(
+    state: &SessionState,
+    is_wanted: impl Fn(&str) -> bool,
+    plan: LogicalPlan,
+) -> Result<LogicalPlan> {
+    let rules = state.optimizer().rules.iter();
+    let rules = rules.filter(|rule| is_wanted(rule.name()));
+    Optimizer::with_rules(rules.cloned().collect()).optimize(plan, state, |_, _| {})
 }
 
 /// Whether a plan, as it was before it was optimized, means the same each time that it runs: a query of tables that
@@ -299,8 +351,11 @@ fn is_reusable(plan: &LogicalPlan) -> Result<bool> {
             | LogicalPlan::EmptyRelation(_) => true,
             _ => false,
         };
+        let is_condition = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
         node.apply_expressions(|expr| {
-            is_reusable &= !expr.exists(|expr| Ok(varies(expr)))?;
+            let hinders =
+                |expr: &Expr| Ok(varies(expr) || (is_condition && fails_for_some_rows(expr)));
+            is_reusable &= !expr.exists(hinders)?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(match is_reusable {
@@ -311,11 +366,28 @@ fn is_reusable(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_reusable)
 }
 
-/// Whether an expression gives another value in another statement.
+/// Whether a part of a condition may fail for some rows, from which the conditions before it keep it: these may come to
+/// the scan later.
+fn fails_for_some_rows(expr: &Expr) -> bool {
+    let may_fail = match expr {
+        Expr::BinaryExpr(binary) => binary.op.is_numerical_operators(),
+        Expr::Negative(_) | Expr::Cast(_) | Expr::TryCast(_) | Expr::ScalarFunction(_) => true,
+        _ => false,
+    };
+    may_fail && expr.any_column_refs()
+}
+
+/// Whether an expression gives another value in another statement, or one of another type with other parameters.
 fn varies(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(function) => {
+            let is_open = |argument: &Expr| {
+                let found = argument.exists(|part| Ok(matches!(part, Expr::Placeholder(_))));
+                found.unwrap_or(true)
+            };
             function.func.signature().volatility != Volatility::Immutable
+                || (TYPED_BY_VALUE.contains(&function.func.name())
+                    && function.args.iter().skip(1).any(is_open))
         }
         Expr::ScalarVariable(..) => true,
         _ => false,
@@ -408,7 +480,7 @@ mod tests {
             "SELECT count(*), random() FROM t WHERE k > $1",
             "SELECT count(*) FROM v WHERE k > $1",
             "SELECT count(*) FROM t WHERE k > $1 AND k IN (SELECT k FROM t)",
-            "SELECT count(*) FROM pg_class WHERE relnatts > $1",
+            "SELECT count(*) FROM nearfar.indexes WHERE levels > $1",
         ] {
             assert_eq!(
                 kept_after(&session, other, &[1, 2]).await,

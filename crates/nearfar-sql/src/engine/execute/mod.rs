@@ -64,7 +64,7 @@ use nearfar_table::transaction::{CloseOnDrop, CommitGate, Transaction};
 use noted_store::FullNote;
 use patterns::check_patterns;
 pub(super) use plan::{plan, shown_schema};
-use rejoin::without_hash_joins;
+use rejoin::{Stage, without_hash_joins};
 pub use session::PREPARED_MAX;
 pub(super) use transaction::within;
 use transaction::{FailOnDrop, alone};
@@ -267,8 +267,14 @@ impl Session {
             LogicalPlan::Statement(_) => self.run_by_datafusion(transaction, text, plan).await,
             plan => {
                 let result = self.run_plan(transaction, &state, &plan).await?;
-                if is_reusable && let StatementResult::Rows(rows) = &result {
-                    self.keep_plan(whole, (&raw, parameters), rows.plan());
+                let physical = match &result {
+                    StatementResult::Rows(rows) if is_reusable => Some(Arc::clone(rows.plan())),
+                    _ => None,
+                };
+                if let Some(physical) = physical {
+                    let given = (&raw, parameters);
+                    self.keep_plan(&state, (whole, statement), given, physical)
+                        .await;
                 }
                 Ok(result)
             }
@@ -394,7 +400,7 @@ impl Session {
         plan: &LogicalPlan,
     ) -> Result<RowStream, EngineError> {
         let physical = physical_plan(state, plan).await?;
-        self.start_query(transaction, state, plan, physical)
+        self.start_query(transaction, state, (plan, Stage::Raw), physical)
     }
 
     /// Starts a query that is carried out by `physical`.
@@ -402,7 +408,7 @@ impl Session {
         &self,
         transaction: &Arc<Transaction>,
         state: &SessionState,
-        plan: &LogicalPlan,
+        plan: (&LogicalPlan, Stage),
         physical: Arc<dyn ExecutionPlan>,
     ) -> Result<RowStream, EngineError> {
         let (context, memory) = self.query_context(state, physical.as_ref());
@@ -457,7 +463,7 @@ impl Session {
         let retry = match modify::is_into_own(plan)? {
             true => {
                 let given = (&context.0, &context.1);
-                without_hash_joins(self.engine(), state, plan, &physical, given)
+                without_hash_joins(self.engine(), state, (plan, Stage::Raw), &physical, given)
             }
             // A file may have rows already.
             false => None,

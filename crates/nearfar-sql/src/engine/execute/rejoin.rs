@@ -19,11 +19,20 @@ use crate::memory::QueryMemory;
 use crate::optimize::forget_runs;
 use crate::settings::Settings;
 
+/// What was done to a logical plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing since it was made of a statement.
+    Raw,
+    /// It is optimized, which is done once.
+    Optimized,
+}
+
 /// How to run `logical` without hash joins, where `physical`, its plan, has one.
 pub(super) fn without_hash_joins(
     engine: &Arc<Engine>,
     state: &SessionState,
-    logical: &LogicalPlan,
+    (logical, stage): (&LogicalPlan, Stage),
     physical: &Arc<dyn ExecutionPlan>,
     (context, memory): (&Arc<TaskContext>, &Arc<QueryMemory>),
 ) -> Option<Retry> {
@@ -36,7 +45,11 @@ pub(super) fn without_hash_joins(
     let again = async move {
         forget_runs(physical.as_ref());
         plan_without(&mut state);
-        let plan = state.create_physical_plan(&logical).await?;
+        let planner = state.query_planner();
+        let plan = match stage {
+            Stage::Raw => state.create_physical_plan(&logical).await?,
+            Stage::Optimized => planner.create_physical_plan(&logical, &state).await?,
+        };
         memory.wait_for_operators().await;
         let batches = execute_stream(Arc::clone(&plan), context)?;
         Ok(analyze::with_summary(&engine, &plan, &memory, batches))
