@@ -24,7 +24,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use std::sync::{Arc, Weak};
 
-use super::compiled::with_types;
+use super::compiled::{Compiled, with_types};
 use super::patterns::check_patterns;
 use super::rejoin::Stage;
 use crate::datafusion_names::{PUSH_DOWN_FILTER, SIMPLIFY_EXPRESSIONS};
@@ -187,7 +187,9 @@ impl Session {
         let is_refused = statement.compiled::<Kept>().is_some_and(
             |kept| matches!(kept.as_ref(), Kept::Never(before) if Arc::ptr_eq(before, &options)),
         );
-        if is_refused || !self.is_worth_it(physical.as_ref()) {
+        // One that is compiled may have been planned for other parameters only.
+        let is_compiled = statement.compiled::<Compiled>().is_some();
+        if is_compiled || is_refused || !self.is_worth_it(physical.as_ref()) {
             return;
         }
         let bytes = planned_bytes(statement.text());
