@@ -229,7 +229,7 @@ impl Session {
     ) -> Result<bool, EngineError> {
         for name in state.resolve_table_references(parsed)? {
             let provider = self.provider(&name).await?;
-            if !provider.is_some_and(|provider| table_of(provider.as_ref()).is_some()) {
+            if provider.is_none_or(|provider| table_of(provider.as_ref()).is_none()) {
                 return Ok(false);
             }
         }

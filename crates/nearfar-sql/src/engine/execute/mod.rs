@@ -211,11 +211,9 @@ impl Session {
         let values = parameters.iter().map(|value| value.size() as u64);
         self.keep(&state, planned_bytes(text) + values.sum::<u64>())?;
         let is_reusable = locking.is_none() && self.distribution.is_none();
-        if is_reusable {
-            let running = self.run_generic(transaction, &state, (whole, parameters));
-            if let Some(rows) = running.await? {
-                return Ok(StatementResult::Rows(rows));
-            }
+        let generic = self.run_generic(transaction, &state, (whole, parameters));
+        if is_reusable && let Some(rows) = generic.await? {
+            return Ok(StatementResult::Rows(rows));
         }
         let mut plan = plan(&state, statement).await?;
         let raw = plan.clone();
@@ -223,11 +221,7 @@ impl Session {
             plan = plan.with_param_values(parameters.to_vec())?;
         }
         self.check_access(transaction, &plan)?;
-        if whole.distribution().is_some() && self.engine().distribution().is_none() {
-            let clause = "DISTRIBUTED BY and REPLICATED";
-            let instead = "leave it out, or start the server with --cluster";
-            return Err(SqlError::unsupported(clause, instead).into());
-        }
+        self.check_distribution(whole)?;
         if self.distribution.is_none()
             && let Some(compiled) = Compiled::of(self, &state, &raw, (parameters, locking))
         {
@@ -268,17 +262,25 @@ impl Session {
             plan => {
                 let result = self.run_plan(transaction, &state, &plan).await?;
                 let physical = match &result {
-                    StatementResult::Rows(rows) if is_reusable => Some(Arc::clone(rows.plan())),
-                    _ => None,
+                    StatementResult::Rows(rows) if is_reusable => Arc::clone(rows.plan()),
+                    _ => return Ok(result),
                 };
-                if let Some(physical) = physical {
-                    let given = (&raw, parameters);
-                    self.keep_plan(&state, (whole, statement), given, physical)
-                        .await;
-                }
+                let given = (&raw, parameters);
+                self.keep_plan(&state, (whole, statement), given, physical)
+                    .await;
                 Ok(result)
             }
         }
+    }
+
+    /// Refuses to distribute a table where there is no cluster.
+    fn check_distribution(&self, statement: &Statement) -> Result<(), SqlError> {
+        if statement.distribution().is_none() || self.engine().distribution().is_some() {
+            return Ok(());
+        }
+        let clause = "DISTRIBUTED BY and REPLICATED";
+        let instead = "leave it out, or start the server with --cluster";
+        Err(SqlError::unsupported(clause, instead))
     }
 
     /// Has a planned statement define something, or refuses that within a transaction.
