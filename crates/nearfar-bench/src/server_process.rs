@@ -37,15 +37,19 @@ impl ServerProcess {
     /// # Errors
     /// A server that does not start.
     pub fn start(program: &Path, threads: usize, data: Option<&Path>) -> Result<Self, ServerError> {
-        let mut args = ["serve", "--port", "0", "--no-http", "--threads"]
-            .map(OsString::from)
-            .to_vec();
-        args.push(threads.to_string().into());
+        let mut args = Self::arguments(threads);
         if let Some(data) = data {
             args.extend(["--log-sync", "on", "--data"].map(OsString::from));
             args.push(data.into());
         }
         Self::start_with(program, &args)
+    }
+
+    /// The arguments of a server on a free port with `threads` threads for each kind of query, which tells no health.
+    pub fn arguments(threads: usize) -> Vec<OsString> {
+        let threads = threads.to_string();
+        let args = ["serve", "--port", "0", "--no-http", "--threads", &threads];
+        args.map(OsString::from).to_vec()
     }
 
     /// Starts `program` with `args`, which are those of a server, and waits until it is ready.

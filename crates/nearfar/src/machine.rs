@@ -109,6 +109,21 @@ pub fn one_of_several(options: EngineOptions) -> Result<Arc<Engine>, EngineError
     Ok(engine)
 }
 
+/// What makes engines of this machine that follow each other, with so many threads, each with a data directory or
+/// without.
+pub fn engines(
+    threads: usize,
+) -> anyhow::Result<impl Fn(Option<DataOptions>) -> Result<Arc<Engine>, EngineError>> {
+    let options = EngineOptions {
+        threads,
+        ..EngineOptions::new(Topology::this_machine()?)
+    };
+    Ok(move |data| {
+        let options = options.clone();
+        one_of_several(EngineOptions { data, ..options })
+    })
+}
+
 /// The threads that run queries, one per thread of the engine.
 ///
 /// They are apart from the thread that waits for them and listens for Ctrl-C, because an operator

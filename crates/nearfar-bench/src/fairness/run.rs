@@ -61,7 +61,11 @@ pub fn measure_fairness(
     options: &FairnessOptions,
     mut follow: impl FnMut(Hostile),
 ) -> Result<FairnessOutcome, FairnessError> {
-    let server = start(options)?;
+    let mut args = ServerProcess::arguments(options.threads);
+    if let Some(profile) = &options.profile {
+        args.extend(["--profile", profile].map(OsString::from));
+    }
+    let server = ServerProcess::start_with(&options.program, &args)?;
     let mut client = Client::connect(server.address)?;
     for table in TABLES {
         client.must(table)?;
@@ -89,18 +93,6 @@ pub fn measure_fairness(
         rounds,
         options: options.clone(),
     })
-}
-
-fn start(options: &FairnessOptions) -> Result<ServerProcess, FairnessError> {
-    let mut args = ["serve", "--port", "0", "--no-http", "--threads"]
-        .map(OsString::from)
-        .to_vec();
-    args.push(options.threads.to_string().into());
-    if let Some(profile) = &options.profile {
-        args.push("--profile".into());
-        args.push(profile.into());
-    }
-    Ok(ServerProcess::start_with(&options.program, &args)?)
 }
 
 fn round(

@@ -1,8 +1,6 @@
 //! `nearfar bench htap`.
 
 use nearfar_bench::htap::{HtapOptions, measure_htap};
-use nearfar_sql::engine::EngineOptions;
-use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;
 use crate::args::BenchHtapArgs;
@@ -19,17 +17,10 @@ pub fn run(args: &BenchHtapArgs) -> anyhow::Result<()> {
         analysts: args.analysts.get(),
     };
     let threads = options.tpcc.threads;
-    let engine = EngineOptions {
-        threads,
-        ..EngineOptions::new(Topology::this_machine()?)
-    };
+    let engine = machine::engines(threads)?;
     let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(threads)?;
-        let with = |data| {
-            let engine = engine.clone();
-            machine::one_of_several(EngineOptions { data, ..engine })
-        };
-        let measured = measure_htap(&options, with, |step| live.say(step));
+        let measured = measure_htap(&options, engine, |step| live.say(step));
         Ok(runtime.block_on(measured)?)
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());

@@ -1,8 +1,6 @@
 //! `nearfar bench insert`.
 
 use nearfar_bench::insert::{InsertBenchOptions, measure_inserts};
-use nearfar_sql::engine::EngineOptions;
-use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;
 use super::folder::OwnFolder;
@@ -20,17 +18,11 @@ pub fn run(args: &BenchInsertArgs) -> anyhow::Result<()> {
         turn: args.seconds,
         directory: folder.path().to_owned(),
     };
-    let engine = EngineOptions {
-        threads: args.threads.count(),
-        ..EngineOptions::new(Topology::this_machine()?)
-    };
+    let threads = args.threads.count();
+    let engine = machine::engines(threads)?;
     let outcome = run_shown(move |live| {
-        let runtime = machine::many_threads(engine.threads)?;
-        let with = |data| {
-            let options = engine.clone();
-            machine::one_of_several(EngineOptions { data, ..options })
-        };
-        let measured = measure_inserts(&options, with, |step| live.say(step));
+        let runtime = machine::many_threads(threads)?;
+        let measured = measure_inserts(&options, engine, |step| live.say(step));
         Ok(runtime.block_on(measured)?)
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());

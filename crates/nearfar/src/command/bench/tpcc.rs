@@ -2,8 +2,6 @@
 
 use nearfar_bench::tpcc::{TpccOptions, measure_tpcc};
 use nearfar_measure::results::Metric;
-use nearfar_sql::engine::EngineOptions;
-use nearfar_topology::Topology;
 
 use super::figures_table::FiguresTable;
 use crate::args::BenchTpccArgs;
@@ -21,17 +19,10 @@ pub fn run(args: &BenchTpccArgs) -> anyhow::Result<()> {
         kills: args.kills,
         ..args.terminals.options()?
     };
-    let engine = EngineOptions {
-        threads: options.threads,
-        ..EngineOptions::new(Topology::this_machine()?)
-    };
+    let engine = machine::engines(options.threads)?;
     let outcome = run_shown(move |live| {
         let runtime = machine::many_threads(options.threads)?;
-        let with = |data| {
-            let engine = engine.clone();
-            machine::one_of_several(EngineOptions { data, ..engine })
-        };
-        let measured = measure_tpcc(&options, with, |step| live.say(step));
+        let measured = measure_tpcc(&options, engine, |step| live.say(step));
         Ok(runtime.block_on(measured)?)
     })?;
     let (configuration, metrics) = (outcome.configuration(), outcome.metrics());
