@@ -45,11 +45,8 @@ impl Analysis {
 
     /// Queries that have read more than one state.
     pub fn torn(&self) -> usize {
-        let mut answered = self.answered.iter();
-        answered
-            .by_ref()
-            .filter(|answered| !answered.seen.is_one_state())
-            .count()
+        let torn = |answered: &&Answered| !answered.seen.is_one_state();
+        self.answered.iter().filter(torn).count()
     }
 }
 

@@ -61,11 +61,8 @@ pub struct HtapRound {
 impl HtapRound {
     /// How long the oldest order had been acknowledged that each query beside terminals did not see.
     pub fn ages(&self) -> Vec<Duration> {
-        let tally = &self.transactions_beside;
-        let orders = || {
-            let keys = tally.orders.iter().map(|order| order.key);
-            keys.zip(tally.order_times.iter().copied())
-        };
+        let orders = &self.transactions_beside.orders;
+        let orders = || orders.iter().map(|(at, order)| (order.key, *at));
         let answered = self.queries_beside.answered.iter();
         answered
             .map(|answered| answered.seen.age(answered.began, orders()))

@@ -40,7 +40,9 @@ pub async fn kill_and_start(
     let key = |row: &super::value::Row| Ok((row.int(0)?, row.int(1)?, row.int(2)?));
     let found = rows.iter().map(key).collect::<Result<BTreeSet<_>, _>>();
     let found = found.map_err(|failure| contestant.failed("reading orders", failure))?;
-    let lost = orders.iter().filter(|order| !found.contains(&order.key));
+    let lost = orders
+        .iter()
+        .filter(|(_, order)| !found.contains(&order.key));
     Ok(KillOutcome {
         lost_orders: lost.count(),
         orders: orders.len(),

@@ -176,6 +176,8 @@ fn percentile(values: &[u64], percent: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::super::terminal::Tally;
     use super::super::transactions::Order;
     use super::*;
@@ -189,9 +191,8 @@ mod tests {
             latencies_us: [(Kind::NewOrder, vec![3000, 1000, 2000])].into(),
             rolled_back: 1,
             aborts: [((Kind::Payment, "40001".to_owned()), 1)].into(),
-            orders: vec![order; orders],
+            orders: vec![(Instant::now(), order); orders],
             seconds: 60.0,
-            ..Tally::default()
         };
         DatabaseOutcome {
             system,

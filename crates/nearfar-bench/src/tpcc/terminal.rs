@@ -35,10 +35,8 @@ pub struct Tally {
     pub rolled_back: u64,
     /// Tries that others were in the way of, by transaction and SQLSTATE; each was tried again.
     pub aborts: BTreeMap<(Kind, String), u64>,
-    /// Orders that were acknowledged.
-    pub orders: Vec<Order>,
-    /// When each of them was.
-    pub order_times: Vec<Instant>,
+    /// Orders that were acknowledged, and when.
+    pub orders: Vec<(Instant, Order)>,
     /// From the first transaction to the end of the last.
     pub seconds: f64,
 }
@@ -72,7 +70,6 @@ impl Tally {
         }
         self.rolled_back += other.rolled_back;
         self.orders.extend(other.orders);
-        self.order_times.extend(other.order_times);
         self.seconds = self.seconds.max(other.seconds);
     }
 }
@@ -157,10 +154,7 @@ impl<C: Connection> Terminal<C> {
             connection.roll_back().await?;
         };
         match end {
-            End::Ordered(order) => {
-                tally.orders.push(order);
-                tally.order_times.push(Instant::now());
-            }
+            End::Ordered(order) => tally.orders.push((Instant::now(), order)),
             End::RolledBack => tally.rolled_back += 1,
             End::Committed => {}
         }
