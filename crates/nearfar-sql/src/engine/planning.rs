@@ -6,7 +6,6 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, Projection, Values};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement as DfStatement;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::defaults::LeftOut;
@@ -94,11 +93,18 @@ pub(super) async fn physical_plan(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
-    let state = with_pin(state);
-    physical(foreign::physical_plan(&state, plan)).await
+    let pinned = state.config().get_extension::<Routing>().map(|_| {
+        let mut pinned = state.clone();
+        pinned
+            .config_mut()
+            .set_extension(Arc::new(StatementPin::default()));
+        pinned
+    });
+    let state = pinned.as_ref().unwrap_or(state);
+    interruptible(foreign::physical_plan(state, plan)).await
 }
 
-/// The same for a plan that is optimized and reads no files.
+/// The same for a plan that is optimized, and reads neither files nor other machines.
 ///
 /// # Errors
 /// As [`physical_plan`].
@@ -106,31 +112,16 @@ pub(super) async fn physical_plan_of_optimized(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
-    let state = with_pin(state);
     let planner = state.query_planner();
-    let planning = planner.create_physical_plan(plan, state.as_ref());
-    physical(async { Ok(planning.await?) }).await
+    interruptible(async { Ok(planner.create_physical_plan(plan, state).await?) }).await
 }
 
-async fn physical(
-    planning: impl Future<Output = Result<Arc<dyn ExecutionPlan>, EngineError>>,
-) -> Result<Arc<dyn ExecutionPlan>, EngineError> {
+async fn interruptible<T>(
+    planning: impl Future<Output = Result<T, EngineError>>,
+) -> Result<T, EngineError> {
     let _planning = interrupt::planning();
     interrupt::check()?;
     let plan = polled_with_stack(planning).await?;
     interrupt::check()?;
     Ok(plan)
-}
-
-/// The state in which all scans of a statement that runs on several machines read one state of their tables.
-fn with_pin(state: &SessionState) -> Cow<'_, SessionState> {
-    match state.config().get_extension::<Routing>() {
-        None => Cow::Borrowed(state),
-        Some(_) => {
-            let mut pinned = state.clone();
-            let pin = Arc::new(StatementPin::default());
-            pinned.config_mut().set_extension(pin);
-            Cow::Owned(pinned)
-        }
-    }
 }

@@ -9,8 +9,7 @@ const COLLECT_BUILD_BYTES: usize = 64 << 20;
 /// The same limit in rows, for builds of unknown width.
 const COLLECT_BUILD_ROWS: usize = 2 << 20;
 
-/// Passes of the rules for logical plans at most. A third one finds nothing to do for any query of TPC-H or TPC-DS, and
-/// takes a sixth of the time in which they are planned.
+/// Passes of the rules for logical plans at most. A third one changes the plan of no query of TPC-H or TPC-DS.
 const LOGICAL_PASSES: usize = 2;
 
 /// Settings for queries read by `threads` threads.

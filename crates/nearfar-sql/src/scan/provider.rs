@@ -5,7 +5,6 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::common::Statistics;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
@@ -73,12 +72,6 @@ impl NearfarTable {
     }
 }
 
-/// Whether a condition has a parameter without a value.
-fn has_parameter(filter: &Expr) -> bool {
-    let is_one = |expr: &Expr| Ok(matches!(expr, Expr::Placeholder(_)));
-    filter.exists(is_one).unwrap_or(true)
-}
-
 /// The provider of a Nearfar table that any provider is, if it is one.
 pub fn provider_of(provider: &dyn TableProvider) -> Option<&NearfarTable> {
     (provider as &dyn std::any::Any).downcast_ref()
@@ -107,12 +100,10 @@ impl TableProvider for NearfarTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // A condition may keep those behind it from failing: they stay together until parameters have values.
-        let are_open = filters.iter().any(|filter| has_parameter(filter));
         Ok(filters
             .iter()
             .map(|filter| {
-                if are_open || filter.is_volatile() || has_subquery(filter) {
+                if filter.is_volatile() || has_subquery(filter) {
                     TableProviderFilterPushDown::Unsupported
                 } else {
                     TableProviderFilterPushDown::Exact
