@@ -99,6 +99,21 @@ impl Line {
     }
 }
 
+/// Processors that have the offcore and uncore events of Sapphire Rapids, by their model in CPUID: Sapphire, Emerald and
+/// Granite Rapids.
+const WITH_SAPPHIRE_RAPIDS_EVENTS: [u32; 3] = [143, 207, 173];
+
+/// Whether this processor has the events of Sapphire Rapids.
+///
+/// # Errors
+/// The reason why it has not.
+pub fn check_sapphire_rapids_events() -> Result<(), String> {
+    match intel_model().is_some_and(|model| WITH_SAPPHIRE_RAPIDS_EVENTS.contains(&model)) {
+        true => Ok(()),
+        false => Err("the events of this processor's model are not known".to_owned()),
+    }
+}
+
 /// The model of this processor in CPUID, if it is Intel's.
 #[cfg(target_arch = "x86_64")]
 pub fn intel_model() -> Option<u32> {

@@ -11,7 +11,7 @@ use std::process::Command;
 use nearfar_memory::sys::Ending;
 use nearfar_model::simulation::Explained;
 use nearfar_topology::Known;
-use nearfar_topology::perf::{Count, intel_model, parse};
+use nearfar_topology::perf::{Count, check_sapphire_rapids_events, parse};
 
 use super::process::{Place, Process};
 use crate::access::CpuList;
@@ -25,9 +25,6 @@ const FUNCTIONS: usize = 10;
 
 /// The group of resctrl that watches the processors under test. One that a killed run has left is taken over.
 const RESCTRL_GROUP: &str = "mon_groups/nearfar-interference";
-
-/// Processors of Intel that have the events: Sapphire, Emerald and Granite Rapids, by their model in CPUID.
-const MODELS: [u32; 3] = [143, 207, 173];
 
 /// Counted by one `perf`, so that an event that is not known takes no others with it.
 #[derive(Debug, Clone, Copy)]
@@ -185,9 +182,7 @@ fn start_perf(arguments: &[&str]) -> Result<Process, String> {
 }
 
 fn start_counting(events: &Events, cpus: &str) -> Result<Process, String> {
-    if !intel_model().is_some_and(|model| MODELS.contains(&model)) {
-        return Err("the events of this processor's model are not known".to_owned());
-    }
+    check_sapphire_rapids_events()?;
     let names = events.names.join(",");
     let mut arguments = vec!["stat", "-j", "-e", &names];
     match events.of_processors {

@@ -33,7 +33,7 @@ const SEQUENTIAL_PERCENT: f64 = -80.9;
 const RANDOM_PERCENT: f64 = -54.5;
 
 /// Published largest slowdown of `PageRank`: section IV-B.
-const GRAPH_TIMES: f64 = 20.8;
+pub(super) const GRAPH_TIMES: f64 = 20.8;
 
 /// A graph of scale 16 and caches that are smaller by 256, for one of scale 24. The paper tells neither its size nor its
 /// threads.

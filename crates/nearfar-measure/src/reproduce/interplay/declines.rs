@@ -6,7 +6,9 @@
 
 use nearfar_model::simulation::{Access, Group, Machine, MachineError, TierName};
 
-use super::curves::{BackgroundCurve, BackgroundPoint, CurvesError, GRAPH, PublishedShape, write};
+use super::curves::{
+    BackgroundCurve, BackgroundPoint, CurvesError, GRAPH, GRAPH_TIMES, PublishedShape, write,
+};
 use super::system::System;
 use crate::interference::bandwidths;
 
@@ -17,10 +19,10 @@ const STREAMS: usize = 16;
 /// Threads of the background, on 32 cores: beside many threads, and beside one or two.
 const BESIDE_MANY: [usize; 3] = [4, 8, 16];
 const BESIDE_FEW: [usize; 5] = [4, 8, 16, 24, 28];
-/// Published largest declines of type A beside each operation, and of B, and of C (a trial takes 20.8 times as long).
+/// Published largest declines of type A beside each operation, and of B, and of C.
 const FILES: [(&str, f64); 3] = [("CXL ld", -20.0), ("CXL st", -44.0), ("CXL ntst", -90.0)];
 const STORAGE_PERCENT: f64 = -12.0;
-const NEAR_PERCENT: f64 = (1.0 / 20.8 - 1.0) * 100.0;
+const NEAR_PERCENT: f64 = (1.0 / GRAPH_TIMES - 1.0) * 100.0;
 
 /// Names with their type, as in the paper.
 const FILE_WRITES: &str = "file writes-A";

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use nearfar_topology::perf::{Count, intel_model};
+use nearfar_topology::perf::{Count, check_sapphire_rapids_events};
 
 use super::super::perf::{INTERVAL_MS, Interval, Perf, STALE_MS};
 use super::super::slow_tier::LINE_BYTES;
@@ -10,8 +10,6 @@ use super::{BYTES_PER_S, GroupObserver, GroupsSeen, LEAST_BYTES_PER_S, Residence
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
-/// Processors that have the events: Sapphire, Emerald and Granite Rapids, by their model in CPUID.
-const MODELS: [u32; 3] = [143, 207, 173];
 /// Lines that a core got from this socket's memory of any kind, those of them from DRAM, and lines stored past the
 /// caches, wherever they go.
 const SOCKET: &str = "ocr.reads_to_core.l3_miss_local_socket";
@@ -48,10 +46,7 @@ impl GroupSamples {
         if !machine.is_this_one() {
             return Err(unavailable("perf counts on this machine only".to_owned()));
         }
-        if !intel_model().is_some_and(|model| MODELS.contains(&model)) {
-            let reason = "the events of this processor's model are not known".to_owned();
-            return Err(unavailable(reason));
-        }
+        check_sapphire_rapids_events().map_err(unavailable)?;
         let events = [SOCKET, DRAM, STREAMED].join(",");
         let mut perf = Command::new("perf");
         perf.args(["stat", "-j", "-a", "-I", INTERVAL_MS, "-e", &events]);
