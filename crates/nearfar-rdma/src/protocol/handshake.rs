@@ -71,8 +71,10 @@ impl Terms {
 pub(crate) enum Answer<T> {
     /// It knows the secret, and the terms: this is its place.
     Welcomed(T),
-    /// It was refused.
+    /// It was refused: it does not know the secret, or speaks another version.
     Refused,
+    /// It was refused, since there is no place for it.
+    Full,
     /// Nothing more: the server is stopping.
     Stopping,
 }
@@ -136,7 +138,7 @@ pub(crate) fn answer<T>(
     }
     let Some(place) = place() else {
         channel.send(&Message::Refused(Refusal::Full))?;
-        return Ok(Answer::Refused);
+        return Ok(Answer::Full);
     };
     channel.send(&Message::Welcome {
         code: secret.sign(&said.welcome(&terms.bytes())),
@@ -249,7 +251,7 @@ mod tests {
         let (terms, answered) = introduced(&secret(1), &secret(1), None);
         let error = terms.unwrap_err();
         assert!(matches!(error, IntroductionError::Full), "{error}");
-        assert_eq!(answered.unwrap(), Answer::Refused);
+        assert_eq!(answered.unwrap(), Answer::Full);
     }
 
     #[test]

@@ -27,8 +27,10 @@ const LINKS_MAX: usize = 64;
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Left {
-    /// It has not proven that it knows the secret, or found no place.
+    /// It has not proven that it knows the secret.
     Stranger,
+    /// There was no place for it.
+    Full,
     /// The client said so, or closed its connection.
     Gone,
     /// The server ended it.
@@ -55,6 +57,7 @@ pub(super) fn serve_client(
     let _seat = match answered {
         Ok(Answer::Welcomed(seat)) => seat,
         Ok(Answer::Refused | Answer::Stopping) => return Ok(Left::Stranger),
+        Ok(Answer::Full) => return Ok(Left::Full),
         Err(error) => {
             tracing::debug!(%error, "a stranger is not understood");
             return Ok(Left::Stranger);
