@@ -14,6 +14,7 @@ const QUOTA_US_MIN: f64 = 1_000.0;
 #[derive(Debug, Clone)]
 pub struct Quota {
     file: String,
+    before: String,
     period_us: f64,
     /// Processors' worth of time that the group has when nothing is taken away.
     cpus: f64,
@@ -39,6 +40,7 @@ impl Quota {
         let had = quota.map(|quota| quota / period_us);
         Ok(Self {
             file,
+            before: text,
             period_us,
             cpus: had.unwrap_or(f64::INFINITY).min(f64::from(cpus)),
         })
@@ -65,6 +67,10 @@ impl Knob for Quota {
     }
 
     fn changes(&self, machine: &MachineFiles, granted: f64) -> Result<Vec<Change>, RegulateError> {
+        // How many processors the group keeps busy is somebody's word.
+        if granted >= 1.0 {
+            return Ok(vec![(machine.path(&self.file), self.before.clone())]);
+        }
         let quota_us = (self.period_us * self.cpus * granted).max(QUOTA_US_MIN);
         let text = format!("{quota_us:.0} {:.0}\n", self.period_us);
         Ok(vec![(machine.path(&self.file), text)])

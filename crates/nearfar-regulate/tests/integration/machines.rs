@@ -121,7 +121,7 @@ fn knobs_write_what_the_kernel_reads() {
     let bandwidth = Bandwidth::find(&machine, "batch").unwrap();
     let cases: [(&dyn Knob, f64, &str); 7] = [
         (&quota, 0.0625, "100000 100000\n"),
-        (&quota, 1.0, "1600000 100000\n"),
+        (&quota, 1.0, "max 100000\n"),
         (&quota, 0.0, "1000 100000\n"),
         (&frequency, 0.5, "1950000\n"),
         (&frequency, 0.1, "800000\n"),
