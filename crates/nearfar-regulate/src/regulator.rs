@@ -31,10 +31,35 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    fn write(&mut self, changes: &[Change]) {
-        for change in changes {
+    /// Has it keep so much of its speed; what was written, or would have been.
+    fn grant(
+        &mut self,
+        granted: f64,
+        machine: &MachineFiles,
+        journal: Option<&mut Journal>,
+    ) -> Result<Vec<Change>, RegulateError> {
+        let mut changes = self.knob.changes(machine, granted)?;
+        changes.retain(|change| !self.written.contains(change));
+        if let Some(journal) = journal {
+            for (path, content) in &changes {
+                journal.change(path, content)?;
+            }
+        }
+        self.granted = granted;
+        for change in &changes {
             self.written.retain(|(path, _)| *path != change.0);
             self.written.push(change.clone());
+        }
+        Ok(changes)
+    }
+
+    /// Looks whether it is there. Nothing is left of what was granted to one that is gone: another may come by its
+    /// name.
+    fn look(&mut self, machine: &MachineFiles) {
+        self.is_gone = !self.knob.file(machine).exists();
+        if self.is_gone {
+            self.granted = 1.0;
+            self.written.clear();
         }
     }
 }
@@ -151,14 +176,12 @@ impl<'a> Regulator<'a> {
     }
 
     fn find_gone(&mut self) -> Result<(), RegulateError> {
-        let mut last = None;
         for candidate in &mut self.candidates {
-            let file = candidate.knob.file(&self.machine);
-            candidate.is_gone = !file.exists();
-            last = Some(file);
+            candidate.look(&self.machine);
         }
-        match last {
-            Some(path) if self.candidates.iter().all(|one| one.is_gone) => {
+        match self.candidates.last() {
+            Some(last) if self.candidates.iter().all(|one| one.is_gone) => {
+                let path = last.knob.file(&self.machine);
                 Err(RegulateError::Vanished { path })
             }
             _ => Ok(()),
@@ -198,16 +221,17 @@ impl<'a> Regulator<'a> {
             if granted == candidate.granted || candidate.is_gone {
                 continue;
             }
-            let mut changes = candidate.knob.changes(&self.machine, granted)?;
-            changes.retain(|change| !candidate.written.contains(change));
-            if let Some(journal) = &mut self.journal {
-                for (path, content) in &changes {
-                    journal.change(path, content)?;
+            match candidate.grant(granted, &self.machine, self.journal.as_mut()) {
+                Ok(changes) => all.extend(changes),
+                // It may have ended since the step began.
+                Err(RegulateError::Vanished { path }) => {
+                    candidate.look(&self.machine);
+                    if !candidate.is_gone {
+                        return Err(RegulateError::Vanished { path });
+                    }
                 }
+                Err(error) => return Err(error),
             }
-            candidate.granted = granted;
-            candidate.write(&changes);
-            all.extend(changes);
         }
         Ok(all)
     }

@@ -456,6 +456,54 @@ fn a_candidate_that_ends_leaves_the_others_regulated() {
     assert_eq!(regulator.end().unwrap().vanished.len(), 2);
 }
 
+/// A victim that has little, and at whose first look a group ends.
+struct Ends(Option<std::path::PathBuf>);
+
+impl Observer for Ends {
+    fn tells(&self) -> &'static str {
+        "little"
+    }
+
+    fn victim(&mut self, _now_ms: f64) -> Result<f64, RegulateError> {
+        if let Some(folder) = self.0.take() {
+            fs::remove_dir_all(folder).unwrap();
+        }
+        Ok(0.1)
+    }
+}
+
+#[test]
+fn a_candidate_may_end_during_a_step_and_come_again() {
+    let (folder, machine) = tree();
+    let root = folder.path();
+    let (journal, _) = recover(&root.join("journal")).unwrap();
+    let candidate =
+        |group| Candidate::new(group, Box::new(Quota::find(&machine, group, 4).unwrap()));
+    let mut regulator = Regulator::new(
+        machine.clone(),
+        Box::new(Ends(Some(root.join("sys/fs/cgroup/batch")))),
+        Box::new(TierAware::new(Goal::default())),
+        GROUPS.map(candidate).into(),
+        Some(journal),
+    );
+    let unlimited = "max 100000\n";
+    let first = regulator.step(0.0).unwrap();
+    assert!(
+        first.groups[0].is_gone && first.groups[0].granted == 1.0,
+        "{first:?}"
+    );
+    assert!(first.groups[1].granted < 1.0, "{first:?}");
+    assert_ne!(quota(root, "tidy"), unlimited);
+    // Another of its name is slowed too, though the share has not changed since.
+    put(root, "sys/fs/cgroup/batch/cpu.max", unlimited);
+    for step in 1..100 {
+        regulator.step(f64::from(step) * 50.0).unwrap();
+    }
+    assert_ne!(quota(root, "batch"), unlimited);
+    regulator.end().unwrap();
+    assert_eq!(quota(root, "tidy"), unlimited);
+}
+
 /// A server that answers for its metrics as `nearfar serve` does.
 struct Server {
     address: SocketAddr,
@@ -609,7 +657,7 @@ fn a_server_is_named_as_the_cause_by_what_it_counts() {
         "{lost:?}"
     );
     assert!(lost[0].ends_with("; what it moves is inferred until then"));
-    assert_eq!(quota(root, "batch"), "1600000 100000\n");
+    assert_eq!(quota(root, "batch"), "max 100000\n");
     regulator.end().unwrap();
     assert_eq!(quota(root, "batch"), "max 100000\n");
 }
