@@ -13,7 +13,7 @@ pub(super) const INTERVAL_MS: &str = "100";
 /// Counts that are older say nothing.
 pub(super) const STALE_MS: f64 = 1_000.0;
 /// How long the first counts are waited for.
-const FIRST: Duration = Duration::from_secs(3);
+pub(super) const FIRST: Duration = Duration::from_secs(3);
 
 /// What was counted in one interval.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,6 +65,8 @@ pub(super) struct Perf {
     child: Child,
     lines: Receiver<String>,
     intervals: Intervals,
+    /// The interval that was waited for at the start, until somebody asks.
+    first: Option<Interval>,
     /// What it said that is no count.
     said: String,
 }
@@ -91,22 +93,26 @@ impl Perf {
             child,
             lines,
             intervals: Intervals::default(),
+            first: None,
             said: String::new(),
         };
         perf.wait_for_first()?;
         Ok(perf)
     }
 
+    /// Waits for all counts of an interval, or for those that there are when it ends.
     fn wait_for_first(&mut self) -> Result<(), String> {
         let start = Instant::now();
-        while self.intervals.open.is_empty() {
+        while self.first.is_none() {
             let left = FIRST.saturating_sub(start.elapsed());
             match self.lines.recv_timeout(left) {
-                Ok(line) => drop(self.take(&line)),
-                Err(_) => return Err(self.reason()),
+                Ok(line) => self.first = self.take(&line),
+                Err(_) if self.intervals.open.is_empty() => return Err(self.reason()),
+                Err(_) => break,
             }
         }
-        let mut counts = self.intervals.open.iter();
+        let first = self.first.iter().flat_map(|first| &first.counts);
+        let mut counts = first.chain(&self.intervals.open);
         match counts.find_map(|count| count.value.reason().filter(|why| why.contains("supported")))
         {
             Some(reason) => Err(reason.to_owned()),
@@ -116,7 +122,7 @@ impl Perf {
 
     /// The intervals that have ended since the last call; why there will be no more.
     pub(super) fn ended_intervals(&mut self) -> Result<Vec<Interval>, String> {
-        let mut ended = Vec::new();
+        let mut ended = Vec::from_iter(self.first.take());
         loop {
             match self.lines.try_recv() {
                 Ok(line) => ended.extend(self.take(&line)),
@@ -191,6 +197,11 @@ mod tests {
             "echo '{\"interval\":0.1,\"counter-value\":\"<not supported>\",\"event\":\"e\"}' >&2",
         );
         assert_eq!(none, "perf: not supported");
+        let second = of(
+            "echo '{\"interval\":0.1,\"counter-value\":\"7\",\"event\":\"e\"}' >&2
+             echo '{\"interval\":0.1,\"counter-value\":\"<not supported>\",\"event\":\"f\"}' >&2",
+        );
+        assert_eq!(second, "perf: not supported");
         let missing = Perf::start(Command::new("/nowhere/perf")).unwrap_err();
         assert_eq!(missing, "perf is not installed");
     }
