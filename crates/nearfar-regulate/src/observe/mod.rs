@@ -4,6 +4,7 @@ mod groups;
 mod perf;
 mod pressure;
 mod probe;
+mod rate;
 mod resctrl;
 mod server;
 mod slow_tier;

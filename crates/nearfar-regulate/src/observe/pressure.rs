@@ -1,6 +1,7 @@
 //! Pressure stall information of a group (kernel documentation, PSI).
 
 use super::Observer;
+use super::rate::Rate;
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
@@ -9,7 +10,7 @@ use crate::machine::{MachineFiles, check_group};
 pub struct Pressure {
     machine: MachineFiles,
     file: String,
-    last: Option<(f64, f64)>,
+    waited_us: Rate,
 }
 
 impl Pressure {
@@ -29,7 +30,7 @@ impl Pressure {
         Ok(Self {
             machine: machine.clone(),
             file,
-            last: None,
+            waited_us: Rate::default(),
         })
     }
 }
@@ -50,15 +51,7 @@ impl Observer for Pressure {
                 expected: "a line of some with a total",
             });
         };
-        let before = self.last.replace((now_ms, total_us));
-        Ok(before.map_or(f64::NAN, |(at_ms, before_us)| {
-            // A clock or a counter that jumps back says nothing.
-            let passed_us = (now_ms - at_ms) * 1_000.0;
-            let waited_us = total_us - before_us;
-            if passed_us <= 0.0 || waited_us < 0.0 {
-                return f64::NAN;
-            }
-            (1.0 - waited_us / passed_us).clamp(0.0, 1.0)
-        }))
+        let waited_share = self.waited_us.per_s(now_ms, total_us) * 1e-6;
+        Ok((1.0 - waited_share).clamp(0.0, 1.0))
     }
 }

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use super::Observer;
+use super::rate::Rate;
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 
@@ -11,8 +12,8 @@ use crate::machine::{MachineFiles, check_group};
 pub struct Traffic {
     machine: MachineFiles,
     folder: String,
-    last: Option<(f64, f64)>,
-    most_per_ms: f64,
+    rate: Rate,
+    most_per_s: f64,
 }
 
 impl Traffic {
@@ -24,8 +25,8 @@ impl Traffic {
         Ok(Self {
             machine: machine.clone(),
             folder: monitoring_folder(machine, group)?,
-            last: None,
-            most_per_ms: 0.0,
+            rate: Rate::default(),
+            most_per_s: 0.0,
         })
     }
 }
@@ -82,15 +83,9 @@ impl Observer for Traffic {
 
     fn victim(&mut self, now_ms: f64) -> Result<f64, RegulateError> {
         let bytes = monitored(&self.machine, &self.folder, "mbm_total_bytes")?;
-        let Some((at_ms, before)) = self.last.replace((now_ms, bytes)) else {
-            return Ok(f64::NAN);
-        };
-        // A clock or a counter that jumps back says nothing.
-        if now_ms <= at_ms || bytes < before {
-            return Ok(f64::NAN);
-        }
-        let per_ms = (bytes - before) / (now_ms - at_ms);
-        self.most_per_ms = self.most_per_ms.max(per_ms);
-        Ok(per_ms / self.most_per_ms)
+        let per_s = self.rate.per_s(now_ms, bytes);
+        // No number is not the most.
+        self.most_per_s = self.most_per_s.max(per_s);
+        Ok(per_s / self.most_per_s)
     }
 }

@@ -88,28 +88,6 @@ pub(crate) const BYTES_PER_S: &str = "B/s";
 /// A hundredth of what the slowest devices of CXL take.
 const LEAST_BYTES_PER_S: f64 = 1e8;
 
-/// What became more between two looks, in its unit per second; no number where a clock or a counter jumped
-/// back, or at the first look.
-#[derive(Debug, Clone, Default)]
-struct Rate {
-    last: Option<(f64, f64)>,
-}
-
-impl Rate {
-    fn per_s(&mut self, now_ms: f64, count: f64) -> f64 {
-        if !count.is_finite() {
-            self.last = None;
-            return f64::NAN;
-        }
-        match self.last.replace((now_ms, count)) {
-            Some((at_ms, before)) if now_ms > at_ms && count >= before => {
-                (count - before) / (now_ms - at_ms) * 1e3
-            }
-            _ => f64::NAN,
-        }
-    }
-}
-
 /// What was read, or no number where the group is gone or its counter is not there for now.
 fn or_nothing(read: Result<f64, RegulateError>) -> Result<f64, RegulateError> {
     match read {

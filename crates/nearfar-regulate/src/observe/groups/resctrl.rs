@@ -1,9 +1,8 @@
 //! Groups by resctrl (kernel documentation, resctrl: `mbm_total_bytes`, `mbm_local_bytes`, `llc_occupancy`).
 
+use super::super::rate::Rate;
 use super::super::resctrl::{monitored, monitoring_folder};
-use super::{
-    BYTES_PER_S, GroupObserver, GroupsSeen, LEAST_BYTES_PER_S, Rate, Sureness, or_nothing,
-};
+use super::{BYTES_PER_S, GroupObserver, GroupsSeen, LEAST_BYTES_PER_S, Sureness, or_nothing};
 use crate::error::RegulateError;
 use crate::machine::MachineFiles;
 

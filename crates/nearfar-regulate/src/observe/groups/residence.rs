@@ -1,7 +1,8 @@
 //! Groups by what cgroup v2 counts itself (kernel documentation, cgroup-v2: `memory.numa_stat`, `cpu.stat`).
 
+use super::super::rate::Rate;
 use super::super::slow_tier::SlowTiers;
-use super::{GroupObserver, GroupsSeen, Rate, Sureness, or_nothing};
+use super::{GroupObserver, GroupsSeen, Sureness, or_nothing};
 use crate::error::RegulateError;
 use crate::machine::{MachineFiles, check_group};
 

@@ -1,8 +1,15 @@
 //! Groups that are Nearfar servers, by what these count themselves (`nearfar_traffic_…` of their metrics).
 
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::super::perf::FIRST;
 use super::super::server::{GroupServer, Reading, ServerReader};
 use super::{BYTES_PER_S, GroupObserver, GroupsSeen, LEAST_BYTES_PER_S, Sureness};
 use crate::error::RegulateError;
+
+/// Between two looks at what was read.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// Bytes that servers move to and from tiers that are not near, beside what another observer sees of the other groups,
 /// and of these where a server does not tell.
@@ -10,6 +17,8 @@ pub struct ServerCounters<'a> {
     groups: usize,
     servers: Vec<Server>,
     beside: Option<Box<dyn GroupObserver + 'a>>,
+    /// What people were not told yet.
+    notes: Vec<String>,
 }
 
 struct Server {
@@ -33,7 +42,8 @@ enum State {
 }
 
 impl<'a> ServerCounters<'a> {
-    /// Those of servers of these groups.
+    /// Those of servers of these groups, of which the first rates are waited for, unless they take long: while
+    /// nothing is known of one, others would be named in its place.
     ///
     /// # Errors
     /// [`RegulateError::Server`] for a server of no group, and for a second one of a group.
@@ -61,11 +71,33 @@ impl<'a> ServerCounters<'a> {
                 state: State::Unknown,
             });
         }
-        Ok(Self {
+        let mut counters = Self {
             groups: groups.len(),
             servers: started,
             beside,
-        })
+            notes: Vec::new(),
+        };
+        counters.wait_for_first();
+        Ok(counters)
+    }
+
+    fn wait_for_first(&mut self) {
+        let start = Instant::now();
+        let is_unknown = |server: &Server| server.state == State::Unknown;
+        while self.servers.iter().any(is_unknown) && start.elapsed() < FIRST {
+            thread::sleep(GLANCE);
+            self.read_servers();
+        }
+    }
+
+    /// Takes what servers have told meanwhile.
+    fn read_servers(&mut self) {
+        let beside = self.beside.as_ref().map(|beside| beside.sureness());
+        let told = self
+            .servers
+            .iter_mut()
+            .flat_map(|server| server.see(beside));
+        self.notes.extend(told);
     }
 
     /// Whether something tells of every group.
@@ -185,9 +217,9 @@ impl GroupObserver for ServerCounters<'_> {
 
     fn look(&mut self, now_ms: f64) -> Result<GroupsSeen, RegulateError> {
         let mut seen = self.look_beside(now_ms)?;
-        let beside = self.beside.as_ref().map(|beside| beside.sureness());
-        for server in &mut self.servers {
-            seen.notes.extend(server.see(beside));
+        self.read_servers();
+        seen.notes.append(&mut self.notes);
+        for server in &self.servers {
             let index = server.index;
             match server.state {
                 State::Known(bytes_per_s) => {
