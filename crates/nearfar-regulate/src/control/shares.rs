@@ -381,7 +381,7 @@ mod tests {
             prop_assert!(missed <= 12, "{missed}, {together:?}");
             let cuts = together[100..].windows(2).filter(|two| two[1] < two[0]).count();
             prop_assert!(cuts <= 8, "{cuts}, {together:?}");
-            // What the victim can spare is used by half at least, and who asks for more never has less.
+            // Two fifths of what the victim can spare are used at least, and who asks for more has not much less.
             let moved = run.moved(&demands);
             let spared = run.knee.min(total);
             prop_assert!(moved.iter().sum::<f64>() >= 0.4 * spared, "{moved:?} of {spared}");
