@@ -11,7 +11,7 @@ use nearfar_topology::Profile;
 use crate::map::{Contestant, OpenError, WORD_BYTES};
 use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling};
 use crate::placed::{Policy, ScaleRule};
-use crate::workload::{Bytes, Workload};
+use crate::workload::{Bytes, Distribution, Workload};
 
 /// How a comparison runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -263,6 +263,7 @@ impl BenchOptions {
         if let Some(zipf) = self.zipf.iter().find(|zipf| !(0.0..=4.0).contains(*zipf)) {
             return wrong("zipf", format!("{zipf}: give 0 to 4"));
         }
+        self.check_distributions()?;
         if self.threads.is_empty() {
             return wrong("threads", "give at least one number".to_owned());
         }
@@ -284,6 +285,27 @@ impl BenchOptions {
             Mode::Native => self.check_built(),
             Mode::Emulated | Mode::Virtual => self.check_placed(),
         }
+    }
+
+    /// Refuses what is of distributions that none of the workloads has.
+    fn check_distributions(&self) -> Result<(), OptionError> {
+        let workloads = self.workloads.iter().filter(|_| self.trace.is_none());
+        let workloads = workloads.filter_map(|name| Workload::named(name).ok());
+        let has = |is: fn(Distribution) -> bool| workloads.clone().any(|one| is(one.distribution));
+        let wrong = |field, reason: &str| {
+            let reason = format!("none of the workloads has {reason}: leave it out");
+            Err(OptionError { field, reason })
+        };
+        let has_zipf =
+            has(|one| matches!(one, Distribution::Zipf { .. } | Distribution::Latest { .. }));
+        if !self.zipf.is_empty() && !has_zipf {
+            return wrong("zipf", "such a distribution");
+        }
+        let has_region = has(|one| matches!(one, Distribution::HotRegion(_)));
+        if self.shift.is_some() && !has_region {
+            return wrong("shift", "a hot region");
+        }
+        Ok(())
     }
 
     /// Names the first contestant that this build leaves out.
@@ -424,6 +446,22 @@ mod tests {
             "workload"
         );
         assert_eq!(bad(|options| options.threads.clear()), "threads");
+        let second = Some(Duration::from_secs(1));
+        assert_eq!(
+            BenchOptions {
+                shift: second,
+                ..emulated
+            }
+            .check()
+            .unwrap_err()
+            .field,
+            "shift"
+        );
+        let hot = |options: &mut BenchOptions| {
+            options.workloads = vec!["hotspot-insert".into()];
+            options.zipf = vec![0.5];
+        };
+        assert_eq!(bad(hot), "zipf");
         assert_eq!(bad(|options| options.value_bytes = 7), "value-bytes");
         assert_eq!(bad(|options| options.value_bytes = 1 << 30), "value-bytes");
     }
@@ -468,6 +506,7 @@ mod tests {
         assert_eq!(scaled.check().unwrap_err().field, "error");
         let shifted = BenchOptions {
             shift: Some(Duration::from_secs(2)),
+            workloads: vec!["hotspot-read-only".to_owned()],
             ..unscaled
         };
         let error = shifted.check().unwrap_err().to_string();

@@ -202,6 +202,11 @@ impl Policy {
         all.map(Self::name).collect::<Vec<_>>().join(", ")
     }
 
+    /// Whether a share of the bytes may be near, and not all or none of them.
+    pub(crate) const fn has_share(self) -> bool {
+        matches!(self.near_bytes_max(1), Some(1))
+    }
+
     /// The most bytes that may be near, of so many that its share allows; none for any number.
     pub(crate) const fn near_bytes_max(self, share_bytes: u64) -> Option<u64> {
         match self {

@@ -79,12 +79,12 @@ pub struct BenchIndexArgs {
     /// Numbers of threads, or of virtual cores [default: 1,2, emulated 1, in virtual time 28].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Vec<NonZeroUsize>,
-    /// Native runs of each.
-    #[arg(long, value_name = "N", default_value = "5")]
-    pub runs: NonZeroUsize,
-    /// Operations of each thread in a native run.
-    #[arg(long, value_name = "N", default_value = "2000000")]
-    pub operations: NonZeroUsize,
+    /// Native runs of each [default: 5].
+    #[arg(long, value_name = "N")]
+    pub runs: Option<NonZeroUsize>,
+    /// Operations of each thread in a native run [default: 2000000].
+    #[arg(long, value_name = "N")]
+    pub operations: Option<NonZeroUsize>,
     /// Keys that are looked up together.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
@@ -92,15 +92,15 @@ pub struct BenchIndexArgs {
     /// [default: all-near,interleave,sidle or, with scale none, interleave,sidle,oracle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, emulated or in virtual time.
-    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
-    pub near_share: u8,
-    /// The modelled machine: a built-in profile or a TOML file.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cxl-card")]
-    pub profile: String,
-    /// What is kept in proportion to the modelled machine's caches, in virtual time.
-    #[arg(long, value_enum, default_value_t = ScaleName::Bytes)]
-    pub scale: ScaleName,
+    /// Percent of the tree's bytes that may be near, emulated or in virtual time [default: 20].
+    #[arg(long, value_name = "PERCENT")]
+    pub near_share: Option<u8>,
+    /// The modelled machine: a built-in profile or a TOML file [default: cxl-card].
+    #[arg(long, value_name = "NAME|FILE")]
+    pub profile: Option<String>,
+    /// What is kept in proportion to the modelled machine's caches, in virtual time [default: bytes].
+    #[arg(long, value_enum)]
+    pub scale: Option<ScaleName>,
     /// With scale none, the percentage of error, at 95 % confidence, at which no more windows are simulated [default: 1].
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     pub error: Option<f64>,

@@ -26,6 +26,8 @@ fn arguments_that_cannot_be_read() {
     run(["tpch", "--sf", "0", "--no-report"]).failed(2, &["scale factor 0", "above 0"]);
     run(["tpch", "--queries", "23", "--no-report"]).failed(2, &["no query 23"]);
     run(["sql", "--tpch", "-1"]).failed(2, &["scale factor -1"]);
+    let ran = run(["bench", "index", "--mode", "native", "--scale", "bytes"]);
+    ran.failed(2, &["scale", "leave it out"]);
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use nearfar_index_bench::bench::{BenchOptions, Mode, Plan, execute, plan};
-use nearfar_index_bench::modelled::Sampling;
+use nearfar_index_bench::bench::{
+    BenchOptions, GivenOptions, IndexBenchError, Mode, Plan, execute, plan,
+};
 use nearfar_index_bench::placed::ScaleRule;
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
@@ -72,50 +73,30 @@ fn huge_pages_for_all() -> anyhow::Result<Arc<MemorySystem>> {
 }
 
 fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
-    let defaults = match (args.mode, ScaleRule::from(args.scale)) {
-        (Mode::Virtual, ScaleRule::None) => BenchOptions::unscaled(),
-        _ => BenchOptions::new(args.mode),
-    };
-    let sampling = Sampling {
-        error_share_max: args
-            .error
-            .map_or(defaults.sampling.error_share_max, |percent| percent / 100.0),
-        ..defaults.sampling
-    };
-    Ok(BenchOptions {
-        contestants: or_usual(&args.tree, defaults.contestants),
-        workloads: or_usual(&args.workload, defaults.workloads),
+    let profile = args.profile.as_deref().map(Profile::resolve).transpose()?;
+    let given = GivenOptions {
+        mode: args.mode,
+        contestants: args.tree.clone(),
+        workloads: args.workload.clone(),
         trace: args.trace.clone(),
         zipf: args.zipf.clone(),
-        keys: args.keys.unwrap_or(defaults.keys),
+        keys: args.keys,
         form: args.key_form,
         value_bytes: args.value_bytes,
-        threads: or_usual(&args.threads, defaults.threads),
+        threads: args.threads.clone(),
         runs: args.runs,
         operations: args.operations,
         batch: args.batch,
-        policies: or_usual(&args.policy, defaults.policies),
+        policies: args.policy.clone(),
         near_percent: args.near_share,
-        profile: match args.mode {
-            Mode::Native => None,
-            Mode::Emulated | Mode::Virtual => Some(Profile::resolve(&args.profile)?),
-        },
-        scale: args.scale.into(),
-        sampling,
-        warm_up: milliseconds("warm-up", args.warm_up)?.unwrap_or(defaults.warm_up),
-        measured: milliseconds("measured", args.measured)?.unwrap_or(defaults.measured),
+        profile,
+        scale: args.scale.map(ScaleRule::from),
+        error_percent: args.error,
+        warm_up: milliseconds("warm-up", args.warm_up)?,
+        measured: milliseconds("measured", args.measured)?,
         shift: milliseconds("shift", args.shift)?,
-        ..defaults
-    })
-}
-
-/// What was given, or what is usual.
-fn or_usual<T: Clone>(given: &[T], usual: Vec<T>) -> Vec<T> {
-    if given.is_empty() {
-        usual
-    } else {
-        given.to_vec()
-    }
+    };
+    Ok(given.resolve().map_err(IndexBenchError::from)?)
 }
 
 fn milliseconds(field: &str, ms: Option<f64>) -> Result<Option<Duration>, Failed> {

@@ -1,0 +1,278 @@
+//! Options as they were given, some of which belong to some runs only.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nearfar_topology::Profile;
+
+use super::options::{BenchOptions, KeyForm, Mode, OptionError};
+use crate::map::{Contestant, WORD_BYTES};
+use crate::modelled::Sampling;
+use crate::placed::{Policy, ScaleRule};
+
+/// The profile that is modelled where none is given.
+const USUAL_PROFILE: &str = "cxl-card";
+
+/// Options as a user gives them: what is empty or `None` is what is usual, and what belongs to other runs
+/// than those asked for is refused, as it would be ignored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GivenOptions {
+    /// How.
+    pub mode: Mode,
+    /// Who takes part.
+    pub contestants: Vec<Contestant>,
+    /// What is asked, by name.
+    pub workloads: Vec<String>,
+    /// A block trace to be replayed instead.
+    pub trace: Option<PathBuf>,
+    /// The exponents of Zipfian distributions.
+    pub zipf: Vec<f64>,
+    /// Loaded keys.
+    pub keys: Option<u64>,
+    /// What keys are.
+    pub form: KeyForm,
+    /// Bytes of each value.
+    pub value_bytes: usize,
+    /// Numbers of threads, or of virtual cores.
+    pub threads: Vec<NonZeroUsize>,
+    /// Native runs of each.
+    pub runs: Option<NonZeroUsize>,
+    /// Operations of each thread in a native run.
+    pub operations: Option<NonZeroUsize>,
+    /// Keys looked up together.
+    pub batch: NonZeroUsize,
+    /// Placement policies.
+    pub policies: Vec<Policy>,
+    /// Percent of the tree's bytes that may be near.
+    pub near_percent: Option<u8>,
+    /// The modelled machine.
+    pub profile: Option<Profile>,
+    /// By what the modelled machine is made smaller.
+    pub scale: Option<ScaleRule>,
+    /// [`Sampling::error_share_max`] in percent.
+    pub error_percent: Option<f64>,
+    /// Time before figures are taken.
+    pub warm_up: Option<Duration>,
+    /// Time over which they are taken.
+    pub measured: Option<Duration>,
+    /// How often the hot region moves.
+    pub shift: Option<Duration>,
+}
+
+impl GivenOptions {
+    /// Nothing but a mode.
+    #[must_use]
+    pub const fn new(mode: Mode) -> Self {
+        Self {
+            mode,
+            contestants: Vec::new(),
+            workloads: Vec::new(),
+            trace: None,
+            zipf: Vec::new(),
+            keys: None,
+            form: KeyForm::Integers,
+            value_bytes: WORD_BYTES,
+            threads: Vec::new(),
+            runs: None,
+            operations: None,
+            batch: NonZeroUsize::MIN,
+            policies: Vec::new(),
+            near_percent: None,
+            profile: None,
+            scale: None,
+            error_percent: None,
+            warm_up: None,
+            measured: None,
+            shift: None,
+        }
+    }
+
+    /// All options, with what is usual for the mode where nothing was given.
+    ///
+    /// # Errors
+    /// [`OptionError`] for the first option that the mode would ignore.
+    pub fn resolve(self) -> Result<BenchOptions, OptionError> {
+        self.refuse_ignored()?;
+        let usual = match (self.mode, self.scale) {
+            (Mode::Virtual, Some(ScaleRule::None)) => BenchOptions::unscaled(),
+            _ => BenchOptions::new(self.mode),
+        };
+        let share = self.error_percent.map(|percent| percent / 100.0);
+        Ok(BenchOptions {
+            contestants: or_usual(self.contestants, usual.contestants),
+            workloads: or_usual(self.workloads, usual.workloads),
+            trace: self.trace,
+            zipf: self.zipf,
+            keys: self.keys.unwrap_or(usual.keys),
+            form: self.form,
+            value_bytes: self.value_bytes,
+            threads: or_usual(self.threads, usual.threads),
+            runs: self.runs.unwrap_or(usual.runs),
+            operations: self.operations.unwrap_or(usual.operations),
+            batch: self.batch,
+            policies: or_usual(self.policies, usual.policies),
+            near_percent: self.near_percent.unwrap_or(usual.near_percent),
+            profile: match self.mode {
+                Mode::Native => None,
+                Mode::Emulated | Mode::Virtual => self
+                    .profile
+                    .or_else(|| Profile::builtin(USUAL_PROFILE).ok()),
+            },
+            scale: self.scale.unwrap_or(usual.scale),
+            sampling: Sampling {
+                error_share_max: share.unwrap_or(usual.sampling.error_share_max),
+                ..usual.sampling
+            },
+            warm_up: self.warm_up.unwrap_or(usual.warm_up),
+            measured: self.measured.unwrap_or(usual.measured),
+            shift: self.shift,
+            ..usual
+        })
+    }
+
+    /// Refuses the first option that belongs to other runs.
+    fn refuse_ignored(&self) -> Result<(), OptionError> {
+        let is_native = self.mode == Mode::Native;
+        let is_virtual = self.mode == Mode::Virtual;
+        let is_sampled = is_virtual && self.scale == Some(ScaleRule::None);
+        let compares = (is_native, "maps side by side, which mode native has");
+        let places = (
+            !is_native,
+            "placement policies, which modes emulated and virtual have",
+        );
+        let models = (
+            !is_native,
+            "a modelled machine, which modes emulated and virtual have",
+        );
+        let scales = (is_virtual, "a smaller machine, which mode virtual has");
+        let samples = (
+            is_sampled,
+            "windows, which mode virtual with scale none has",
+        );
+        let given = [
+            ("runs", self.runs.is_some(), compares),
+            ("operations", self.operations.is_some(), compares),
+            ("policy", !self.policies.is_empty(), places),
+            ("near-share", self.near_percent.is_some(), places),
+            ("warm-up", self.warm_up.is_some(), places),
+            ("measured", self.measured.is_some(), places),
+            ("shift", self.shift.is_some(), places),
+            ("profile", self.profile.is_some(), models),
+            ("scale", self.scale.is_some(), scales),
+            ("error", self.error_percent.is_some(), samples),
+        ];
+        let ignored = given
+            .into_iter()
+            .find(|(_, is_given, (belongs, _))| *is_given && !belongs);
+        if let Some((field, _, (_, of))) = ignored {
+            let reason = format!("it is of {of}: leave it out");
+            return Err(OptionError { field, reason });
+        }
+        if self.near_percent.is_some()
+            && !self.policies.is_empty()
+            && !self.policies.iter().any(|policy| policy.has_share())
+        {
+            let reason = "none of the policies keeps to a share: leave it out".to_owned();
+            let field = "near-share";
+            return Err(OptionError { field, reason });
+        }
+        Ok(())
+    }
+}
+
+/// What was given, or what is usual.
+fn or_usual<T>(given: Vec<T>, usual: Vec<T>) -> Vec<T> {
+    if given.is_empty() { usual } else { given }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sets an option that was not given before.
+    type Give = fn(&mut GivenOptions);
+
+    const RUNS: (&str, Give) = ("runs", |given| given.runs = Some(NonZeroUsize::MIN));
+    const OPERATIONS: (&str, Give) = ("operations", |given| {
+        given.operations = Some(NonZeroUsize::MIN)
+    });
+    const POLICY: (&str, Give) = ("policy", |given| given.policies = vec![Policy::Sidle]);
+    const NEAR_SHARE: (&str, Give) = ("near-share", |given| given.near_percent = Some(20));
+    const PROFILE: (&str, Give) = ("profile", |given| given.profile = usual_profile());
+    const SCALE: (&str, Give) = ("scale", |given| given.scale = Some(ScaleRule::Keys));
+    const ERROR: (&str, Give) = ("error", |given| given.error_percent = Some(1.0));
+    const WARM_UP: (&str, Give) = ("warm-up", |given| given.warm_up = SECOND);
+    const MEASURED: (&str, Give) = ("measured", |given| given.measured = SECOND);
+    const SHIFT: (&str, Give) = ("shift", |given| given.shift = SECOND);
+
+    const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+    fn usual_profile() -> Option<Profile> {
+        Profile::builtin(USUAL_PROFILE).ok()
+    }
+
+    #[test]
+    fn what_a_mode_would_ignore_is_refused_by_its_name_even_where_it_is_what_is_usual() {
+        let timed = [NEAR_SHARE, WARM_UP, MEASURED, SHIFT];
+        for (mode, ignored) in [
+            (
+                Mode::Native,
+                [&timed[..], &[POLICY, PROFILE, SCALE, ERROR]].concat(),
+            ),
+            (Mode::Emulated, vec![RUNS, OPERATIONS, SCALE, ERROR]),
+            (Mode::Virtual, vec![RUNS, OPERATIONS, ERROR]),
+        ] {
+            for (name, give) in ignored {
+                let mut given = GivenOptions::new(mode);
+                give(&mut given);
+                let error = given.resolve().expect_err(name);
+                assert_eq!(error.field, name, "{}", mode.name());
+                assert!(error.reason.ends_with("leave it out"), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_belongs_to_a_mode_is_taken_and_the_rest_is_usual() {
+        for (mode, taken) in [
+            (Mode::Native, vec![RUNS, OPERATIONS]),
+            (
+                Mode::Emulated,
+                vec![POLICY, NEAR_SHARE, PROFILE, WARM_UP, MEASURED],
+            ),
+            (
+                Mode::Virtual,
+                vec![POLICY, NEAR_SHARE, PROFILE, SCALE, WARM_UP, MEASURED],
+            ),
+        ] {
+            let mut usual = BenchOptions::new(mode);
+            usual.profile = usual_profile().filter(|_| mode != Mode::Native);
+            assert_eq!(GivenOptions::new(mode).resolve(), Ok(usual));
+            let mut given = GivenOptions::new(mode);
+            for (_, give) in taken {
+                give(&mut given);
+            }
+            given
+                .resolve()
+                .expect("all of them belong")
+                .check()
+                .expect("and are right");
+        }
+        let everything_far = GivenOptions {
+            policies: vec![Policy::AllFar],
+            near_percent: Some(20),
+            ..GivenOptions::new(Mode::Virtual)
+        };
+        let error = everything_far.resolve().expect_err("nothing is shared");
+        assert_eq!(error.field, "near-share");
+        let unscaled = GivenOptions {
+            scale: Some(ScaleRule::None),
+            error_percent: Some(2.0),
+            ..GivenOptions::new(Mode::Virtual)
+        };
+        let options = unscaled.resolve().expect("windows have an error");
+        assert_eq!(options.sampling.error_share_max, 0.02);
+        assert_eq!(options.keys, BenchOptions::unscaled().keys);
+    }
+}
