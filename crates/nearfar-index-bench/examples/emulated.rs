@@ -85,7 +85,7 @@ fn main() -> anyhow::Result<()> {
                 moment.at.as_secs_f64() * 1e3,
                 moment.operations_per_s / 1e6,
                 moment.near_bytes_share,
-                moment.near_accesses_share
+                moment.near_accesses_share.unwrap_or(f64::NAN)
             );
         }
     }
@@ -129,13 +129,14 @@ fn row(run: &PlacedRun) -> String {
         at(50),
         at(99),
         last.map_or(0.0, |moment| moment.near_bytes_share),
-        last.map_or(0.0, |moment| moment.near_accesses_share),
+        last.and_then(|moment| moment.near_accesses_share)
+            .unwrap_or(f64::NAN),
         per_operation(emulated.charged.lines_read),
         per_operation(emulated.charged.latency_ns),
         outcome.traffic[1].map_or(0.0, |traffic| traffic.busy_share),
         outcome.moved_bytes as f64 / 1e6,
         outcome.background_share,
-        emulated.waited_share,
+        outcome.waited_share.unwrap_or(f64::NAN),
         outcome.lost,
     )
 }

@@ -115,7 +115,7 @@ fn main() -> anyhow::Result<()> {
                         moment.at.as_secs_f64() * 1e3,
                         moment.operations_per_s / 1e6,
                         moment.near_bytes_share,
-                        moment.near_accesses_share
+                        moment.near_accesses_share.unwrap_or(f64::NAN)
                     );
                 }
             }
@@ -201,7 +201,8 @@ fn row(outcome: &PlacedOutcome) -> String {
         at(90),
         at(99),
         last.map_or(0.0, |moment| moment.near_bytes_share),
-        last.map_or(0.0, |moment| moment.near_accesses_share),
+        last.and_then(|moment| moment.near_accesses_share)
+            .unwrap_or(f64::NAN),
         traffic[0].busy_share,
         traffic[1].busy_share,
         outcome.moved_bytes as f64 / 1e6,

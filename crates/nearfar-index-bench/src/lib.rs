@@ -6,19 +6,19 @@
 //! * [`native`]: runs on this machine as it is, all contestants in turn.
 //! * [`placed`]: what runs under placement policies have in common.
 //! * [`modelled`]: runs of our trees in virtual time, under placement policies.
-//! * [`emulated`]: runs of our trees on this machine, under the same policies, with modelled far memory.
+//! * [`real_time`]: runs of our trees on this machine, under the same policies, on its own tiers or with modelled far memory.
 //! * [`reproduce`]: published experiments with trees.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod bench;
-pub mod emulated;
 pub mod map;
 pub mod modelled;
 pub mod native;
 mod perform;
 pub mod placed;
 mod random;
+pub mod real_time;
 pub mod reproduce;
 pub mod workload;

@@ -17,7 +17,7 @@ use nearfar_model::simulation::{Machine, SlotShares, TierName};
 
 use crate::map::{Bisected, Contestant, MapError, PlacedMap, TreeMap, WORD_BYTES};
 use crate::modelled::{Counted, InPlace, Measured};
-use crate::placed::{PlacedError, PolicyMemory, Scale, stand_in_system, store_all};
+use crate::placed::{PlacedError, Policy, PolicyMemory, Scale, stand_in_system, store_all};
 use crate::workload::{Integers, KeySpace, Workload};
 
 /// Keys of the published trees (section 5.4).
@@ -46,7 +46,7 @@ enum Tree {
 pub struct BPlusTrees {
     search: Search,
     keys: Rc<Integers>,
-    system: Option<Arc<MemorySystem>>,
+    system: Option<(Arc<MemorySystem>, TierId)>,
     trees: BTreeMap<usize, Tree>,
     fresh: u64,
 }
@@ -81,16 +81,13 @@ impl BPlusTrees {
                 Tree::Bisection(Rc::new(tree))
             }
             Search::Samples => {
-                let system = match self.system.take() {
+                let (system, far) = match self.system.take() {
                     Some(system) => system,
                     None => stand_in_system()?,
                 };
-                let tree = TreeMap::<BPlusTree<u64>>::btree(
-                    &PolicyMemory::near(&system),
-                    node_bytes,
-                    WORD_BYTES,
-                )?;
-                self.system = Some(system);
+                let near = PolicyMemory::new((&system, far), Policy::AllNear, 100);
+                let tree = TreeMap::<BPlusTree<u64>>::btree(&near, node_bytes, WORD_BYTES)?;
+                self.system = Some((system, far));
                 store_all::<Integers, _>(&tree, &self.keys, |_| ()).map_err(failed)?;
                 Tree::Samples(Rc::new(tree))
             }

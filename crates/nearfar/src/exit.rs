@@ -348,7 +348,9 @@ fn of_index_bench(error: &IndexBenchError) -> Option<Exit> {
     match error {
         IndexBenchError::Options(_) => Some(Exit::Usage),
         IndexBenchError::Trace(_) => Some(Exit::Input),
-        IndexBenchError::Machine(_) | IndexBenchError::Emulation(_) => Some(Exit::Unavailable),
+        IndexBenchError::Machine(_)
+        | IndexBenchError::Emulation(_)
+        | IndexBenchError::NoFarMemory(_) => Some(Exit::Unavailable),
         IndexBenchError::Native(NativeError::Open(error))
         | IndexBenchError::Placed {
             source: PlacedError::Open(error),

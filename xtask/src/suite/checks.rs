@@ -73,6 +73,8 @@ const fn tests(
 
 const TOPOLOGY: &str = "nearfar-topology";
 const MEMORY: &str = "nearfar-memory";
+const INDEX: &str = "nearfar-index";
+const INDEX_BENCH: &str = "nearfar-index-bench";
 const REGULATE: &str = "nearfar-regulate";
 const RDMA: &str = "nearfar-rdma";
 const PROGRAM: &str = "nearfar";
@@ -82,6 +84,7 @@ const DISCOVERY: &str = "discovery as configured";
 const PLACEMENT: &str = "placement, page by page";
 const MIGRATION: &str = "online migration";
 const HEAPS: &str = "heaps and the thread-following allocator";
+const TREES: &str = "trees and the migration of their nodes";
 const EXHAUSTION: &str = "budgets against real exhaustion";
 const DAX: &str = "DAX devices and files in memory";
 const REMOTE: &str = "memory of another host over RDMA";
@@ -229,6 +232,21 @@ wait",
     ),
     tests(
         "far-node",
+        TREES,
+        INDEX,
+        &[
+            "every_page_of_a_tree_lies_on_the_node_of_its_tier",
+            "a_placer_moves_hot_leaves_to_the_near_node",
+        ],
+    ),
+    tests(
+        "far-node",
+        "nearfar bench index",
+        INDEX_BENCH,
+        &["trees_are_measured_under_every_policy_of_nodes"],
+    ),
+    tests(
+        "far-node",
         "causes and victims of a regulator",
         REGULATE,
         &[
@@ -309,6 +327,15 @@ wait",
         &["regions_move_between_nodes_while_they_are_read"],
     ),
     tests("cxl-node", HEAPS, MEMORY, &["a_heap_can_lie_in_cxl_memory"]),
+    tests(
+        "cxl-node",
+        TREES,
+        INDEX,
+        &[
+            "every_page_of_a_tree_lies_on_the_node_of_its_tier",
+            "a_placer_moves_hot_leaves_to_the_near_node",
+        ],
+    ),
     tests(
         "cxl-dax",
         DISCOVERY,

@@ -96,6 +96,7 @@ impl GivenOptions {
         self.refuse_ignored()?;
         let usual = match (self.mode, self.scale) {
             (Mode::Virtual, Some(ScaleRule::None)) => BenchOptions::unscaled(),
+            (Mode::Native, _) if !self.policies.is_empty() => BenchOptions::on_own_tiers(),
             _ => BenchOptions::new(self.mode),
         };
         let share = self.error_percent.map(|percent| percent / 100.0);
@@ -133,16 +134,20 @@ impl GivenOptions {
 
     /// Refuses the first option that belongs to other runs.
     fn refuse_ignored(&self) -> Result<(), OptionError> {
-        let is_native = self.mode == Mode::Native;
+        let is_modelled = self.mode != Mode::Native;
+        let is_placed = is_modelled || !self.policies.is_empty();
         let is_virtual = self.mode == Mode::Virtual;
         let is_sampled = is_virtual && self.scale == Some(ScaleRule::None);
-        let compares = (is_native, "maps side by side, which mode native has");
+        let compares = (
+            !is_placed,
+            "maps side by side, which mode native has without policies",
+        );
         let places = (
-            !is_native,
-            "placement policies, which modes emulated and virtual have",
+            is_placed,
+            "placement, which mode native has with policies only",
         );
         let models = (
-            !is_native,
+            is_modelled,
             "a modelled machine, which modes emulated and virtual have",
         );
         let scales = (is_virtual, "a smaller machine, which mode virtual has");
@@ -153,7 +158,6 @@ impl GivenOptions {
         let given = [
             ("runs", self.runs.is_some(), compares),
             ("operations", self.operations.is_some(), compares),
-            ("policy", !self.policies.is_empty(), places),
             ("near-share", self.near_percent.is_some(), places),
             ("warm-up", self.warm_up.is_some(), places),
             ("measured", self.measured.is_some(), places),
@@ -218,7 +222,7 @@ mod tests {
         for (mode, ignored) in [
             (
                 Mode::Native,
-                [&timed[..], &[POLICY, PROFILE, SCALE, ERROR]].concat(),
+                [&timed[..], &[PROFILE, SCALE, ERROR]].concat(),
             ),
             (Mode::Emulated, vec![RUNS, OPERATIONS, SCALE, ERROR]),
             (Mode::Virtual, vec![RUNS, OPERATIONS, ERROR]),
@@ -259,6 +263,20 @@ mod tests {
                 .check()
                 .expect("and are right");
         }
+        for (name, give) in [RUNS, OPERATIONS, PROFILE, SCALE, ERROR] {
+            let mut given = GivenOptions::new(Mode::Native);
+            (POLICY.1)(&mut given);
+            give(&mut given);
+            let error = given.resolve().expect_err(name);
+            assert_eq!(error.field, name, "on own tiers");
+        }
+        let mut own_tiers = GivenOptions::new(Mode::Native);
+        for (_, give) in [POLICY, NEAR_SHARE, WARM_UP, MEASURED] {
+            give(&mut own_tiers);
+        }
+        let options = own_tiers.resolve().expect("natively with a policy");
+        assert!(options.is_placed() && options.profile.is_none());
+        options.check().expect("nothing is modelled");
         let everything_far = GivenOptions {
             policies: vec![Policy::AllFar],
             near_percent: Some(20),

@@ -16,26 +16,25 @@
 //! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
 //! | `far_lines_per_operation` | count | emulated: lines of 64 bytes fetched from far memory |
 //! | `charged_latency_per_operation` | ns | emulated: latency of far memory over that of near memory |
-//! | `waited_share` | ratio | emulated: of the threads' time, in which they waited for a processor |
+//! | `waited_share` | ratio | natively under policies and emulated: of the threads' time, in which they waited for a processor |
 //! | `throughput_error_percent` | % | where windows were simulated only: half of the 95 % confidence interval of the throughput, over it; `windows`, `slices` and `wanted_percent` say of what it is and what was asked for |
 //! | `ratio_to_interleave_error_percent`, `ratio_to_all_near_error_percent` | % | the same of those ratios |
 //! | `followed_share` | ratio | there, of the operations of the modelled cores, that were carried out |
 //! | `hot_set_bytes` | B | in virtual time, the leaves that 90 % of the requests go to, with their part of the nodes above |
 //! | `hot_set_over_last_level` | ratio | their bytes over those of the modelled last-level cache |
 //! | `moved_bytes` | B | what placement moved in the measured time |
-//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; emulated the time from beginning to end of its work |
+//! | `background_cpu_share` | ratio | processor time of placement over that of all cores; natively and emulated the time from beginning to end of its work |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
-//! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form`, `batch` and `value_bytes`; natively
-//! `runs` and `undisturbed_runs`, emulated and in virtual time `policy`, `profile`, `near_share_percent` and
-//! `scale_factor`.
+//! All carry `tree`, `workload`, `distribution`, `threads`, `keys`, `key_form`, `batch` and `value_bytes`; where maps are
+//! compared `runs` and `undisturbed_runs`, under policies `policy` and `near_share_percent`, emulated and in virtual time
+//! `profile` and `scale_factor`. What runs natively is measured, all else modelled.
 
 use nearfar_measure::Kind;
 use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
-use super::options::Mode;
 use super::outcome::{IndexBenchOutcome, PlacedRun, percentile, throughput_mops};
 use crate::modelled::INSTRUCTIONS_PER_NS;
 use crate::native::Compared;
@@ -90,23 +89,16 @@ impl IndexBenchOutcome {
     /// All figures.
     #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
-        match self.options.mode {
-            Mode::Native => {
-                let compared = self.compared.iter();
-                let mut metrics: Vec<Metric> =
-                    compared.flat_map(|one| self.native_metrics(one)).collect();
-                metrics.extend(self.left_out.iter().map(|(contestant, reason)| {
-                    let name = "throughput_mops";
-                    let metric = Metric::unavailable(name, reason, "Mop/s", Kind::Measured);
-                    metric.with("tree", contestant.name())
-                }));
-                metrics
-            }
-            Mode::Emulated | Mode::Virtual => {
-                let placed = self.placed.iter();
-                placed.flat_map(|one| self.placed_metrics(one)).collect()
-            }
-        }
+        let compared = self.compared.iter();
+        let compared = compared.flat_map(|one| self.native_metrics(one));
+        let left_out = self.left_out.iter().map(|(contestant, reason)| {
+            let name = "throughput_mops";
+            let metric = Metric::unavailable(name, reason, "Mop/s", Kind::Measured);
+            metric.with("tree", contestant.name())
+        });
+        let placed = self.placed.iter();
+        let placed = placed.flat_map(|one| self.placed_metrics(one));
+        compared.chain(left_out).chain(placed).collect()
     }
 
     fn native_metrics(&self, one: &Compared) -> Vec<Metric> {
@@ -162,7 +154,7 @@ impl IndexBenchOutcome {
     fn placed_metrics(&self, one: &PlacedRun) -> Vec<Metric> {
         let outcome = &one.outcome;
         let new = |name: &str, value, unit: &str| {
-            self.under_policy(one, Metric::new(name, value, unit, Kind::Modelled))
+            self.under_policy(one, Metric::new(name, value, unit, self.kind()))
         };
         let rate = outcome.operations_per_s / 1e6;
         let mut metrics = vec![new("throughput_mops", rate, "Mop/s")];
@@ -198,7 +190,7 @@ impl IndexBenchOutcome {
         }
         let bytes = outcome.tree_bytes as f64;
         metrics.push(new("bytes_per_key", bytes / self.keys.max(1) as f64, "B"));
-        let latencies = percentiles(&outcome.latencies_ns, Kind::Modelled);
+        let latencies = percentiles(&outcome.latencies_ns, self.kind());
         metrics.extend(latencies.map(|metric| self.under_policy(one, metric)));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
@@ -213,19 +205,25 @@ impl IndexBenchOutcome {
             metrics.extend([
                 new("far_lines_per_operation", lines, "count"),
                 new("charged_latency_per_operation", latency_ns, "ns"),
-                new("waited_share", emulated.waited_share, "ratio"),
             ]);
         }
+        if let Some(waited) = outcome.waited_share {
+            metrics.push(new("waited_share", waited, "ratio"));
+        }
         let memory = self.memory_metrics(outcome).into_iter();
-        let all = memory.chain(series_metrics(outcome));
+        let all = memory.chain(series_metrics(outcome, self.kind()));
         metrics.extend(all.map(|metric| self.under_policy(one, metric)));
         metrics
     }
 
     /// Says of a metric which run under a policy it is of.
     fn under_policy(&self, one: &PlacedRun, metric: Metric) -> Metric {
-        let profile = self.options.profile.as_ref();
-        let profile = profile.map_or("", |profile| &profile.name).to_owned();
+        let metric = match &self.options.profile {
+            Some(profile) => metric
+                .with("profile", profile.name.as_str())
+                .with("scale_factor", one.outcome.scale.factor),
+            None => metric,
+        };
         metric
             .with("tree", one.planned.contestant.name())
             .with("workload", one.planned.workload.name)
@@ -236,9 +234,7 @@ impl IndexBenchOutcome {
             .with("batch", self.options.batch.get())
             .with("value_bytes", self.options.value_bytes)
             .with("policy", one.policy.name())
-            .with("profile", profile)
             .with("near_share_percent", self.options.near_percent)
-            .with("scale_factor", one.outcome.scale.factor)
     }
 
     /// What the memory of both tiers served.
@@ -247,10 +243,11 @@ impl IndexBenchOutcome {
         for (tier, traffic) in ["near", "far"].into_iter().zip(outcome.traffic) {
             let figure = |name: &str, value: Option<f64>, unit: &str| {
                 let metric = match value {
-                    Some(value) => Metric::new(name, value, unit, Kind::Modelled),
+                    Some(value) => Metric::new(name, value, unit, self.kind()),
                     None => {
-                        let reason = "near memory is this machine's own, which is not counted";
-                        Metric::unavailable(name, reason, unit, Kind::Modelled)
+                        let reason =
+                            "it is this machine's own memory, whose traffic is not counted";
+                        Metric::unavailable(name, reason, unit, self.kind())
                     }
                 };
                 metric.with("tier", tier)
@@ -275,24 +272,36 @@ pub(super) fn ratio_error_share(one: &PlacedOutcome, other: &PlacedOutcome) -> O
 }
 
 /// The state at the end, and slice by slice.
-fn series_metrics(outcome: &PlacedOutcome) -> Vec<Metric> {
-    let new = |name: &str, value, unit: &str| Metric::new(name, value, unit, Kind::Modelled);
+fn series_metrics(outcome: &PlacedOutcome, kind: Kind) -> Vec<Metric> {
+    let new =
+        |name: &str, value: Option<f64>, unit: &str| Some(Metric::new(name, value?, unit, kind));
     let mut metrics = Vec::new();
     if let Some(last) = outcome.series.last() {
+        let bytes = Some(last.near_bytes_share);
+        metrics.extend(new("near_bytes_share", bytes, "ratio"));
         let accesses = last.near_accesses_share;
-        metrics.push(new("near_bytes_share", last.near_bytes_share, "ratio"));
-        metrics.push(new("near_accesses_share", accesses, "ratio"));
+        metrics.push(
+            new("near_accesses_share", accesses, "ratio").unwrap_or_else(|| {
+                let reason = "on this machine's own tiers nobody counts accesses";
+                Metric::unavailable("near_accesses_share", reason, "ratio", kind)
+            }),
+        );
     }
     for moment in &outcome.series {
         let at_ms = moment.at.as_secs_f64() * 1e3;
-        let rate = moment.operations_per_s / 1e6;
-        let (bytes, accesses) = (moment.near_bytes_share, moment.near_accesses_share);
+        let rate = Some(moment.operations_per_s / 1e6);
+        let bytes = Some(moment.near_bytes_share);
         let figures = [
             ("throughput_mops_at", rate, "Mop/s"),
             ("near_bytes_share_at", bytes, "ratio"),
-            ("near_accesses_share_at", accesses, "ratio"),
+            (
+                "near_accesses_share_at",
+                moment.near_accesses_share,
+                "ratio",
+            ),
         ];
         let figures = figures.map(|(name, value, unit)| new(name, value, unit));
+        let figures = figures.into_iter().flatten();
         metrics.extend(figures.map(|metric| metric.with("at_ms", at_ms)));
     }
     metrics

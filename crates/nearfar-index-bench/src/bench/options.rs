@@ -16,7 +16,8 @@ use crate::workload::{Bytes, Distribution, Workload};
 /// How a comparison runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// On this machine as it is, side by side with other crates' maps.
+    /// On this machine as it is, side by side with other crates' maps; or, where there are policies, our trees on its
+    /// own near and far memory.
     #[default]
     Native,
     /// Our trees on this machine under placement policies, with far memory that is emulated.
@@ -119,11 +120,11 @@ pub struct BenchOptions {
     pub operations: NonZeroUsize,
     /// Keys looked up together.
     pub batch: NonZeroUsize,
-    /// Placement policies, emulated and in virtual time.
+    /// Placement policies; natively none for a comparison of maps.
     pub policies: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, emulated and in virtual time.
+    /// Percent of the tree's bytes that may be near under a policy.
     pub near_percent: u8,
-    /// The modelled machine.
+    /// The modelled machine; natively none.
     pub profile: Option<Profile>,
     /// By what the modelled machine is made smaller in virtual time.
     pub scale: ScaleRule,
@@ -135,7 +136,7 @@ pub struct BenchOptions {
     pub measured: Duration,
     /// Time between two moments of the series.
     pub slice: Duration,
-    /// How often the hot region moves, by its own width; natively it does not.
+    /// How often the hot region moves, by its own width; where maps are compared, it does not.
     pub shift: Option<Duration>,
     /// Begins the random numbers.
     pub seed: u64,
@@ -158,7 +159,7 @@ impl BenchOptions {
         let milliseconds = Duration::from_millis;
         let (warm_up, measured, slice) = match mode {
             Mode::Emulated => (milliseconds(5000), milliseconds(3000), milliseconds(100)),
-            // Natively, they are not used.
+            // Where maps are compared, they are not used.
             Mode::Native | Mode::Virtual => (
                 milliseconds(20),
                 milliseconds(10),
@@ -190,7 +191,12 @@ impl BenchOptions {
             runs: count(5),
             operations: count(2_000_000),
             batch: count(1),
-            policies: vec![Policy::AllNear, Policy::Interleave, Policy::Sidle],
+            policies: match mode {
+                Mode::Native => Vec::new(),
+                Mode::Emulated | Mode::Virtual => {
+                    vec![Policy::AllNear, Policy::Interleave, Policy::Sidle]
+                }
+            },
             near_percent: 20,
             profile: None,
             scale: ScaleRule::default(),
@@ -201,6 +207,21 @@ impl BenchOptions {
             shift: None,
             seed: 1,
         }
+    }
+
+    /// What is usual where our trees are placed on this machine's own tiers: what is usual where they are emulated.
+    #[must_use]
+    pub fn on_own_tiers() -> Self {
+        Self {
+            mode: Mode::Native,
+            ..Self::new(Mode::Emulated)
+        }
+    }
+
+    /// Whether our trees run under policies, and not all maps side by side.
+    #[must_use]
+    pub fn is_placed(&self) -> bool {
+        self.mode != Mode::Native || !self.policies.is_empty()
     }
 
     /// What is usual in virtual time where nothing is made smaller: as many keys as are about 5 GB of our trees,
@@ -282,8 +303,8 @@ impl BenchOptions {
                 let reason = "mode native makes no machine smaller: leave it out";
                 wrong("scale", reason.to_owned())
             }
-            Mode::Native => self.check_built(),
-            Mode::Emulated | Mode::Virtual => self.check_placed(),
+            _ if self.is_placed() => self.check_placed(),
+            _ => self.check_built(),
         }
     }
 
@@ -324,7 +345,8 @@ impl BenchOptions {
         let wrong = |field, reason: String| Err(OptionError { field, reason });
         if let Some(other) = self.contestants.iter().find(|one| !one.is_ours()) {
             let reason = format!(
-                "{other} is another crate's, which tells no model of its accesses: compare it with mode native"
+                "{other} is another crate's, whose nodes cannot be moved and which tells no model of its accesses: \
+                 compare it natively, without policies"
             );
             return wrong("tree", reason);
         }
@@ -332,10 +354,10 @@ impl BenchOptions {
             return wrong("policy", "give at least one".to_owned());
         }
         let pages = self.policies.iter().find(|policy| policy.moves_pages());
-        if let Some(policy) = pages.filter(|_| self.mode == Mode::Emulated) {
-            let names = Policy::of_nodes();
+        if let Some(policy) = pages.filter(|_| self.mode != Mode::Virtual) {
+            let (mode, names) = (self.mode.name(), Policy::of_nodes());
             let reason = format!(
-                "{policy} moves pages, which only mode virtual has; in mode emulated there are: {names}"
+                "{policy} moves pages, which only mode virtual has; in mode {mode} there are: {names}"
             );
             return wrong("policy", reason);
         }
@@ -343,7 +365,7 @@ impl BenchOptions {
             let given = self.near_percent;
             return wrong("near-share", format!("{given} %: give 1 to 100"));
         }
-        if self.profile.is_none() {
+        if self.profile.is_none() && self.mode != Mode::Native {
             let mode = self.mode.name();
             return wrong("profile", format!("mode {mode} needs a machine: give one"));
         }

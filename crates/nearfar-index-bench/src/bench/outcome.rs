@@ -1,6 +1,6 @@
 //! What a comparison gave.
 
-use nearfar_measure::Summary;
+use nearfar_measure::{Kind, Summary};
 
 use super::options::{BenchOptions, Mode};
 use super::run::PlannedRun;
@@ -8,7 +8,7 @@ use crate::map::Contestant;
 use crate::native::{Compared, Round};
 use crate::placed::{PlacedOutcome, Policy};
 
-/// A run under a placement policy, in virtual time or emulated.
+/// A run under a placement policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedRun {
     /// What was run.
@@ -30,7 +30,7 @@ pub struct IndexBenchOutcome {
     pub left_out: Vec<(Contestant, String)>,
     /// Native runs, contestant by contestant.
     pub compared: Vec<Compared>,
-    /// Runs in virtual time, or emulated.
+    /// Runs under placement policies.
     pub placed: Vec<PlacedRun>,
 }
 
@@ -102,13 +102,18 @@ impl IndexBenchOutcome {
         })
     }
 
-    /// Whether anything ran.
+    /// Measured on this machine, or modelled.
+    pub(super) fn kind(&self) -> Kind {
+        match self.options.mode {
+            Mode::Native => Kind::Measured,
+            Mode::Emulated | Mode::Virtual => Kind::Modelled,
+        }
+    }
+
+    /// Whether nothing ran.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        match self.options.mode {
-            Mode::Native => self.compared.is_empty(),
-            Mode::Emulated | Mode::Virtual => self.placed.is_empty(),
-        }
+        self.compared.is_empty() && self.placed.is_empty()
     }
 }
 

@@ -12,9 +12,9 @@ impl IndexBenchOutcome {
     #[must_use]
     pub fn report(&self) -> Report {
         let mut report = Report::new("Tree indexes");
-        match self.options.mode {
-            Mode::Native => self.native_page(&mut report),
-            Mode::Emulated | Mode::Virtual => self.modelled_page(&mut report),
+        match self.options.is_placed() {
+            false => self.native_page(&mut report),
+            true => self.placed_page(&mut report),
         }
         report
     }
@@ -67,17 +67,22 @@ impl IndexBenchOutcome {
         report.table(table);
     }
 
-    fn modelled_page(&self, report: &mut Report) {
-        report.legend([Kind::Modelled]);
+    fn placed_page(&self, report: &mut Report) {
+        report.legend([self.kind()]);
         let remark = match self.options.mode {
+            Mode::Native => {
+                "On this machine's own near and far memory. A rate is over the time that threads spent on operations, \
+                 with what they waited for a processor."
+            }
             Mode::Emulated => {
                 "On this machine, whose threads are delayed for the far memory that they would \
                  have waited for. Near memory is this machine's own."
             }
-            Mode::Native | Mode::Virtual if self.options.sampled().is_some() => {
-                "In virtual time, trees and caches as large as they are. Most operations are followed without being                  simulated; windows are, and throughput is given with the half of its 95 % confidence interval."
+            Mode::Virtual if self.options.sampled().is_some() => {
+                "In virtual time, trees and caches as large as they are. Most operations are followed without being \
+                 simulated; windows are, and throughput is given with the half of its 95 % confidence interval."
             }
-            Mode::Native | Mode::Virtual => {
+            Mode::Virtual => {
                 "In virtual time, on a machine whose caches are smaller by the factor by which the \
                  tree is. Pages change their device in the model only."
             }
@@ -88,17 +93,24 @@ impl IndexBenchOutcome {
         report.table(self.runs_table());
         let mut throughput = LineChart::new("Throughput over time", "ms", "Mop/s");
         let mut near = LineChart::new("Share of accesses to near memory", "ms", "");
+        let mut bytes = LineChart::new("Share of the tree's bytes in near memory", "ms", "");
         for one in &self.placed {
             let ms = |moment: &crate::placed::Moment| moment.at.as_secs_f64() * 1e3;
             let series = one.outcome.series.iter();
             let rates = series
                 .clone()
                 .map(|one| (ms(one), one.operations_per_s / 1e6));
-            throughput.line(one.label(), Kind::Modelled, rates);
-            let shares = series.map(|one| (ms(one), one.near_accesses_share));
-            near.line(one.label(), Kind::Modelled, shares);
+            throughput.line(one.label(), self.kind(), rates);
+            let shares = series.clone().map(|one| (ms(one), one.near_bytes_share));
+            bytes.line(one.label(), self.kind(), shares);
+            let shares = series.filter_map(|one| Some((ms(one), one.near_accesses_share?)));
+            near.line(one.label(), self.kind(), shares);
         }
-        report.lines(throughput).lines(near);
+        report.lines(throughput);
+        match self.options.mode {
+            Mode::Native => report.lines(bytes),
+            Mode::Emulated | Mode::Virtual => report.lines(near),
+        };
     }
 }
 
@@ -107,14 +119,14 @@ impl IndexBenchOutcome {
     fn runs_table(&self) -> Table {
         let columns = [
             Column::text("Run"),
-            Column::number("Throughput", "Mop/s", 2).kind(Kind::Modelled),
-            Column::number("± 95 %", "Mop/s", 2).kind(Kind::Modelled),
-            Column::number("Over interleave", "", 3).kind(Kind::Modelled),
-            Column::number("Hot set over last level", "", 2).kind(Kind::Modelled),
-            Column::number("p50", "ns", 0).kind(Kind::Modelled),
-            Column::number("p99", "ns", 0).kind(Kind::Modelled),
-            Column::number("Near bytes", "", 3).kind(Kind::Modelled),
-            Column::number("Moved", "MB", 2).kind(Kind::Modelled),
+            Column::number("Throughput", "Mop/s", 2).kind(self.kind()),
+            Column::number("± 95 %", "Mop/s", 2).kind(self.kind()),
+            Column::number("Over interleave", "", 3).kind(self.kind()),
+            Column::number("Hot set over last level", "", 2).kind(self.kind()),
+            Column::number("p50", "ns", 0).kind(self.kind()),
+            Column::number("p99", "ns", 0).kind(self.kind()),
+            Column::number("Near bytes", "", 3).kind(self.kind()),
+            Column::number("Moved", "MB", 2).kind(self.kind()),
         ];
         let mut table = Table::new("Runs", columns);
         for one in &self.placed {
@@ -140,7 +152,7 @@ impl IndexBenchOutcome {
                 Cell::from(rate),
                 optional(error, "all of the measured time was simulated"),
                 optional(ratio, "interleave was not run"),
-                optional(hot_set, "not known of emulated runs and of traces"),
+                optional(hot_set, "known in virtual time, and not of traces"),
                 at(50),
                 at(99),
                 Cell::from(near.map_or(0.0, |moment| moment.near_bytes_share)),

@@ -14,11 +14,11 @@ use nearfar_model::{EmulationParameters, ParameterError};
 
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use super::outcome::{IndexBenchOutcome, PlacedRun};
-use crate::emulated;
 use crate::map::{Contestant, MemorySource, NearMemory, PlatformMemory};
 use crate::modelled::{self, ModelledMachine};
 use crate::native::{self, Event, NativeError, NativeOptions};
 use crate::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
+use crate::real_time::{self, NoFarMemory, OwnTiers};
 use crate::workload::{
     BlockTrace, Bytes, HotRegion, Integers, KeySpace, TraceError, TraceKeys, Urls, Workload,
 };
@@ -42,6 +42,9 @@ pub enum IndexBenchError {
     /// A far tier that cannot be emulated.
     #[error(transparent)]
     Emulation(#[from] ParameterError),
+    /// A run under policies on a machine without far memory.
+    #[error(transparent)]
+    NoFarMemory(#[from] NoFarMemory),
     /// A run under a policy.
     #[error("{contestant} under {policy}")]
     Placed {
@@ -64,7 +67,7 @@ pub struct PlannedRun {
     pub workload: Workload,
     /// Threads, or virtual cores.
     pub threads: usize,
-    /// The policy, emulated and in virtual time.
+    /// The policy; none where maps are compared.
     pub policy: Option<Policy>,
 }
 
@@ -132,11 +135,9 @@ pub fn plan(options: BenchOptions) -> Result<Plan, IndexBenchError> {
     for workload in &workloads {
         for threads in options.threads.iter().map(|threads| threads.get()) {
             for contestant in options.contestants.iter().copied() {
-                let policies = match options.mode {
-                    Mode::Native => vec![None],
-                    Mode::Emulated | Mode::Virtual => {
-                        options.policies.iter().copied().map(Some).collect()
-                    }
+                let policies = match options.is_placed() {
+                    false => vec![None],
+                    true => options.policies.iter().copied().map(Some).collect(),
                 };
                 runs.extend(policies.into_iter().map(|policy| PlannedRun {
                     contestant,
@@ -181,8 +182,9 @@ fn workloads(
     Ok(workloads)
 }
 
-/// Runs all of a plan. Our trees' nodes, and the global allocator's blocks, are on the near tier of
-/// `system`; without one, on the platform's heap, and nobody counts bytes.
+/// Runs all of a plan. Where maps are compared natively, our trees' nodes, and the global allocator's blocks, are on the
+/// near tier of `system`; without one, on the platform's heap, and nobody counts bytes. Natively under policies, nodes are
+/// on its near tier and its far one, which it must have.
 ///
 /// # Errors
 /// [`IndexBenchError`].
@@ -215,24 +217,10 @@ fn execute_on<S: KeySpace>(
         compared: Vec::new(),
         placed: Vec::new(),
     };
-    if plan.options.mode == Mode::Native {
+    if !plan.options.is_placed() {
         let (contestants, left_out) = taking_part(&plan.options)?;
         outcome.left_out = left_out;
         outcome.compared = run_native(plan, contestants, (&keys, system), observe)?;
-    }
-    if let Some(far) = &plan.far {
-        let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
-        outcome.placed = run_placed(plan, observe, |planned, policy, observe| {
-            let contestant = planned.contestant;
-            let tree_bytes = match bytes.entry(contestant) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(unknown) => {
-                    *unknown.insert(emulated::loaded_bytes(contestant, value_bytes, &keys)?)
-                }
-            };
-            let options = placed_options(&plan.options, planned, policy);
-            emulated::run(&options, far, (&keys, tree_bytes), observe)
-        })?;
     } else if let Some(machine) = &plan.machine {
         let keys = Rc::new(keys);
         let modelled = ModelledMachine {
@@ -244,8 +232,48 @@ fn execute_on<S: KeySpace>(
             let options = placed_options(&plan.options, planned, policy);
             modelled::run(&options, &modelled, &keys, observe)
         })?;
+    } else {
+        outcome.placed = run_in_real_time(plan, (&keys, system), observe)?;
     }
     Ok(outcome)
+}
+
+/// Far memory of runs in real time.
+enum FarMemory<'p> {
+    Emulated(&'p EmulationParameters),
+    Own(OwnTiers),
+}
+
+/// Runs all of a plan under its policies on this machine: with emulated far memory, or with its own.
+fn run_in_real_time<S: KeySpace>(
+    plan: &Plan,
+    (keys, system): (&S, Option<&Arc<MemorySystem>>),
+    observe: &mut dyn FnMut(Progress),
+) -> Result<Vec<PlacedRun>, IndexBenchError> {
+    let far = match (&plan.far, system) {
+        (Some(far), _) => FarMemory::Emulated(far),
+        (None, Some(system)) => FarMemory::Own(OwnTiers::new(system)?),
+        (None, None) => {
+            let tiers = vec!["the platform's heap".to_owned()];
+            return Err(NoFarMemory { tiers }.into());
+        }
+    };
+    let (mut bytes, value_bytes) = (HashMap::new(), plan.options.value_bytes);
+    run_placed(plan, observe, |planned, policy, observe| {
+        let contestant = planned.contestant;
+        let tree_bytes = match bytes.entry(contestant) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(unknown) => {
+                *unknown.insert(real_time::loaded_bytes(contestant, value_bytes, keys)?)
+            }
+        };
+        let options = placed_options(&plan.options, planned, policy);
+        let loaded = (keys, tree_bytes);
+        match &far {
+            FarMemory::Emulated(far) => real_time::run_emulated(&options, far, loaded, observe),
+            FarMemory::Own(tiers) => real_time::run_on(tiers, &options, loaded, observe),
+        }
+    })
 }
 
 /// Those who can take part, and those who cannot with the reason.

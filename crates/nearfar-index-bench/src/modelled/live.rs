@@ -132,7 +132,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             at,
             operations_per_s: operations / self.run.options.slice.as_secs_f64(),
             near_bytes_share,
-            near_accesses_share: accesses[0] / (accesses[0] + accesses[1]).max(1.0),
+            near_accesses_share: Some(accesses[0] / (accesses[0] + accesses[1]).max(1.0)),
         }
     }
 
@@ -189,6 +189,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             hot_set: self.run.hot_set(self.leaves, self.last_level_bytes),
             sampled: None,
             emulated: None,
+            waited_share: None,
             took: Duration::ZERO,
         })
     }

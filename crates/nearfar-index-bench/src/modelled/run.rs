@@ -49,12 +49,12 @@ pub fn run<S: KeySpace>(
     let sampling = modelled.sampling.as_ref();
     sampling.map_or(Ok(()), |sampling| sampling.check(options))?;
     modelled.machine.check_threads(options.threads + 1)?;
-    let system = stand_in_system()?;
+    let (system, far) = stand_in_system()?;
     let contestant = options.contestant;
     let kind = (contestant, options.value_bytes);
     let tree_bytes = match sampling {
-        None => tree_bytes(kind, &**keys, &system)?,
-        Some(_) => estimated_tree_bytes(kind, &**keys, &system)?,
+        None => tree_bytes(kind, &**keys)?,
+        Some(_) => estimated_tree_bytes(kind, &**keys)?,
     };
     let near_bytes = options.near_bytes(tree_bytes);
     let run = Run {
@@ -69,12 +69,10 @@ pub fn run<S: KeySpace>(
     };
     let source = PolicyMemory {
         near_bytes: Some(near_bytes),
-        ..PolicyMemory::new(&system, options.policy, options.near_percent)
+        huge_pages: sampling.is_some(),
+        ..PolicyMemory::new((&system, far), options.policy, options.near_percent)
     };
-    let source = match sampling {
-        None => source,
-        Some(_) => source.with_room_for(tree_bytes),
-    };
+    let source = source.with_room_for(tree_bytes);
     S::Key::open_placed(contestant, options.value_bytes, &source, run)?
 }
 

@@ -1,17 +1,14 @@
 //! Trees loaded, and what they then take.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use nearfar_index::placement::{LeafCounter, PlacedTree};
-use nearfar_memory::MemorySystem;
 use nearfar_model::Native;
 
 use super::error::PlacedError;
-use super::memory::PolicyMemory;
 use crate::map::{
-    Contestant, MapError, OrderedMap, PlacedMap, PlacedVisitor, SESSION_OPERATIONS, Session,
-    TestKey,
+    Contestant, MapError, OrderedMap, PlacedMap, PlacedVisitor, PlatformMemory, SESSION_OPERATIONS,
+    Session, TestKey,
 };
 use crate::workload::{KeySpace, Pick};
 
@@ -86,7 +83,6 @@ const ESTIMATED_BY_ONE_IN: u64 = 256;
 pub(crate) fn estimated_tree_bytes<S: KeySpace>(
     (contestant, value_bytes): (Contestant, usize),
     keys: &S,
-    system: &Arc<MemorySystem>,
 ) -> Result<u64, PlacedError> {
     let part = (keys.count() / ESTIMATED_BY_ONE_IN).max(keys.count().min(ESTIMATED_KEYS_MIN));
     let sizing = Sizing {
@@ -94,9 +90,8 @@ pub(crate) fn estimated_tree_bytes<S: KeySpace>(
         contestant,
         count: part,
     };
-    let source = PolicyMemory::near(system);
     let bytes: Result<u64, PlacedError> =
-        S::Key::open_placed(contestant, value_bytes, &source, sizing)?;
+        S::Key::open_placed(contestant, value_bytes, &PlatformMemory, sizing)?;
     Ok((bytes? as f64 * keys.count() as f64 / part as f64) as u64)
 }
 
@@ -107,14 +102,13 @@ const ESTIMATED_KEYS_MIN: u64 = 10_000;
 pub(crate) fn tree_bytes<S: KeySpace>(
     (contestant, value_bytes): (Contestant, usize),
     keys: &S,
-    system: &Arc<MemorySystem>,
 ) -> Result<u64, PlacedError> {
     let sizing = Sizing {
         keys,
         contestant,
         count: keys.count(),
     };
-    S::Key::open_placed(contestant, value_bytes, &PolicyMemory::near(system), sizing)?
+    S::Key::open_placed(contestant, value_bytes, &PlatformMemory, sizing)?
 }
 
 /// Finds the bytes of the loaded tree.

@@ -16,8 +16,9 @@ pub struct Moment {
     pub operations_per_s: f64,
     /// Share of the tree's bytes that are near.
     pub near_bytes_share: f64,
-    /// Share of the accesses that went to near memory, before any cache.
-    pub near_accesses_share: f64,
+    /// Share of the accesses that went to near memory, before any cache; none on this machine's own tiers, where nobody
+    /// counts them.
+    pub near_accesses_share: Option<f64>,
 }
 
 /// What a tier's memory served, behind all caches.
@@ -38,9 +39,6 @@ pub struct EmulatedFigures {
     pub operations: u64,
     /// What they were charged.
     pub charged: Charged,
-    /// Share of the threads' time in which they waited for a processor of this machine. It is taken off
-    /// all rates, but where it is large, others have been in the caches meanwhile.
-    pub waited_share: f64,
 }
 
 /// How sure a run is of whose measured time windows were simulated only.
@@ -71,13 +69,13 @@ impl SampledFigures {
     }
 }
 
-/// What a run gave, in virtual time or emulated.
+/// What a run gave, in virtual time or in real time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOutcome {
     /// Operations per second, over the measured time.
     pub operations_per_s: f64,
     /// Latencies of sampled operations, ascending: in virtual time the sums of their dependent accesses,
-    /// without the core's own time; in emulated runs their time on this machine and what they were charged.
+    /// without the core's own time; in real time their time on this machine and, emulated, what they were charged.
     pub latencies_ns: Vec<f64>,
     /// How much smaller the run was than the published experiment.
     pub scale: Scale,
@@ -107,6 +105,9 @@ pub struct PlacedOutcome {
     pub sampled: Option<SampledFigures>,
     /// What only emulated runs give.
     pub emulated: Option<EmulatedFigures>,
+    /// In real time, the share of the threads' time in which they waited for a processor of this machine. In emulated runs
+    /// it is taken off all rates, but where it is large, others have been in the caches meanwhile.
+    pub waited_share: Option<f64>,
     /// Time that the run took on this machine.
     pub took: Duration,
 }

@@ -189,7 +189,8 @@ fn placement_follows_operations_that_are_not_simulated() {
     let options = long("hotspot-read-only", Policy::Sidle);
     let all = try_run(&options).unwrap();
     let windows = sampled(&options, sampling()).unwrap();
-    let accesses = |outcome: &PlacedOutcome| outcome.series.last().unwrap().near_accesses_share;
+    let accesses =
+        |outcome: &PlacedOutcome| outcome.series.last().unwrap().near_accesses_share.unwrap();
     let interleaved = sampled(&long("hotspot-read-only", Policy::Interleave), sampling()).unwrap();
     assert!(accesses(&windows) > accesses(&interleaved) + 0.2);
     assert!((accesses(&windows) - accesses(&all)).abs() < 0.1);

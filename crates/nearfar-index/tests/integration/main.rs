@@ -5,5 +5,6 @@ mod btree;
 mod masstree;
 mod placement;
 mod specification;
+mod testbed;
 mod trees;
 mod visits;

@@ -26,11 +26,12 @@ pub enum IndexAction {
 }
 
 /// Tree indexes under workloads: natively side by side with other crates' maps, or under placement
-/// policies, on this machine with emulated far memory or in virtual time.
+/// policies, on this machine's own tiers, with emulated far memory or in virtual time.
 ///
 /// Natively, all maps are loaded, and each run goes over all of them in turn with the same requests;
 /// all allocate from huge pages. A ratio is one of our trees' throughput over that of the best other
-/// crate's: above 1, ours is faster. Emulated, our trees run on this machine, whose threads
+/// crate's: above 1, ours is faster. Natively with `--policy`, our trees are placed on this machine's near and far
+/// memory, which it must have. Emulated, our trees run on this machine, whose threads
 /// are delayed for the far memory of a profile. In virtual time, they run on the modelled cores of a
 /// profile, whose caches are made smaller by as much as the tree is or, with `--scale none`, are as large as they are:
 /// then short windows are simulated, and figures have an error (docs/index-benchmarks.md).
@@ -39,6 +40,7 @@ pub enum IndexAction {
 Examples:
   nearfar bench index --workload ycsb-c --format json > index.jsonl
   nearfar bench index --tree art,congee --workload ycsb-a,ycsb-c --zipf 0,0.99 --threads 1
+  nearfar bench index --workload ycsb-c --policy all-near,interleave,sidle --near-share 20
   nearfar bench index --mode emulated --workload ycsb-c --policy all-near,interleave,sidle
   nearfar bench index --mode virtual --profile cxl-card --workload hotspot-read-only \\
       --policy interleave,sidle,oracle --near-share 20 --report index.html
@@ -66,7 +68,7 @@ pub struct BenchIndexArgs {
         allow_negative_numbers = true
     )]
     pub zipf: Vec<f64>,
-    /// Loaded keys [default: 10000000, emulated 5000000, in virtual time 200000 or, with scale none,
+    /// Loaded keys [default: 10000000, emulated or natively with policies 5000000, in virtual time 200000 or, with scale none,
     /// 180000000].
     #[arg(long, value_name = "N")]
     pub keys: Option<u64>,
@@ -76,23 +78,23 @@ pub struct BenchIndexArgs {
     /// Bytes of each value.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub value_bytes: usize,
-    /// Numbers of threads, or of virtual cores [default: 1,2, emulated 1, in virtual time 28].
+    /// Numbers of threads, or of virtual cores [default: 1,2, emulated or natively with policies 1, in virtual time 28].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub threads: Vec<NonZeroUsize>,
-    /// Native runs of each [default: 5].
+    /// Native runs of each [default: 5]. Not with policies.
     #[arg(long, value_name = "N")]
     pub runs: Option<NonZeroUsize>,
-    /// Operations of each thread in a native run [default: 2000000].
+    /// Operations of each thread in a native run [default: 2000000]. Not with policies.
     #[arg(long, value_name = "N")]
     pub operations: Option<NonZeroUsize>,
     /// Keys that are looked up together.
     #[arg(long, value_name = "N", default_value = "1")]
     pub batch: NonZeroUsize,
-    /// Placement policies, emulated or in virtual time, or placements near, far and interleave:N:F
-    /// [default: all-near,interleave,sidle or, with scale none, interleave,sidle,oracle].
+    /// Placement policies, or placements near, far and interleave:N:F [default: natively none, else
+    /// all-near,interleave,sidle or, with scale none, interleave,sidle,oracle].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub policy: Vec<Policy>,
-    /// Percent of the tree's bytes that may be near, emulated or in virtual time [default: 20].
+    /// Percent of the tree's bytes that may be near, under a policy [default: 20].
     #[arg(long, value_name = "PERCENT")]
     pub near_share: Option<u8>,
     /// The modelled machine: a built-in profile or a TOML file [default: cxl-card].
@@ -104,10 +106,10 @@ pub struct BenchIndexArgs {
     /// With scale none, the percentage of error, at 95 % confidence, at which no more windows are simulated [default: 1].
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     pub error: Option<f64>,
-    /// Milliseconds before figures are taken [default: emulated 5000, in virtual time 20 or, with scale none, 20000].
+    /// Milliseconds before figures are taken, under a policy [default: 5000, in virtual time 20 or, with scale none, 20000].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub warm_up: Option<f64>,
-    /// Milliseconds over which figures are taken [default: emulated 3000, in virtual time 10 or, with scale none,
+    /// Milliseconds over which figures are taken, under a policy [default: 3000, in virtual time 10 or, with scale none,
     /// 2000].
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub measured: Option<f64>,

@@ -1,6 +1,5 @@
 //! One run of one tree under one policy.
 
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,14 +7,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nearfar_index::placement::{PlacedTree, Placer, Workers};
-use nearfar_memory::TierId;
+use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::emulation::{EmulatedProbe, EmulatedThread};
-use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters};
+use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters, Native};
+use nearfar_topology::FAR;
 
-use super::worker::{Board, Done, EndOnDrop, Left, Worker};
+use super::charges::{Charges, Uncharged};
+use super::watched::{Moved, Watched, far_addresses, moment, moved, near_bytes_share, rate, sum};
+use super::worker::{Board, EndOnDrop, Left, Worker};
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
-    EmulatedFigures, Moment, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
+    Charged, EmulatedFigures, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
     Scale, TierTraffic, counter_bytes, leaves, oracle, stand_in_system, store_all, tree_bytes,
 };
 use crate::workload::{Distribution, KeySpace};
@@ -23,7 +25,46 @@ use crate::workload::{Distribution, KeySpace};
 /// How long a run that should have ended waits for an operation before it looks again.
 const SHORTEST_REST: Duration = Duration::from_micros(100);
 
-/// Bytes of one of our trees with all keys and values of so many bytes, for [`run`].
+/// Two tiers of this machine, of which one is near.
+#[derive(Debug, Clone)]
+pub struct OwnTiers {
+    system: Arc<MemorySystem>,
+    far: TierId,
+}
+
+/// A machine whose memory is all near.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this machine has no far memory to place on (there are: {}): leave the policies out, or run them with mode \
+     emulated or virtual",
+    tiers.join(", ")
+)]
+pub struct NoFarMemory {
+    /// The tiers that there are.
+    pub tiers: Vec<String>,
+}
+
+impl OwnTiers {
+    /// The nearest tier and the far one.
+    ///
+    /// # Errors
+    /// [`NoFarMemory`].
+    pub fn new(system: &Arc<MemorySystem>) -> Result<Self, NoFarMemory> {
+        let far = system.tier(FAR).map_err(|_| NoFarMemory {
+            tiers: system.tiers().map(|(_, tier)| tier.name.clone()).collect(),
+        })?;
+        let system = Arc::clone(system);
+        Ok(Self { system, far })
+    }
+
+    /// Near memory of this machine on both sides, of which one stands for a far tier.
+    fn stand_in() -> Result<Self, PlacedError> {
+        let (system, far) = stand_in_system()?;
+        Ok(Self { system, far })
+    }
+}
+
+/// Bytes of one of our trees with all keys and values of so many bytes, for [`run_emulated`] and [`run_on`].
 ///
 /// # Errors
 /// [`PlacedError`]: it takes no such keys, or there is no memory.
@@ -32,15 +73,16 @@ pub fn loaded_bytes<S: KeySpace>(
     value_bytes: usize,
     keys: &S,
 ) -> Result<u64, PlacedError> {
-    tree_bytes((contestant, value_bytes), keys, &stand_in_system()?)
+    tree_bytes((contestant, value_bytes), keys)
 }
 
-/// Runs one tree, which has `tree_bytes` when it is loaded, under one policy: any but those of pages,
-/// which only the model in virtual time has. `observe` is told the share of the run's time that is over.
+/// Runs one tree, which has `tree_bytes` when it is loaded, under one policy, with the far memory of a profile. Any
+/// policy will do but those of pages, which only the model in virtual time has. `observe` is told the share of the
+/// run's time that is over.
 ///
 /// # Errors
 /// [`PlacedError`].
-pub fn run<S: KeySpace>(
+pub fn run_emulated<S: KeySpace>(
     options: &PlacedOptions,
     far: &EmulationParameters,
     (keys, tree_bytes): (&S, u64),
@@ -49,16 +91,44 @@ pub fn run<S: KeySpace>(
     check(options)?;
     let share = BandwidthShare::Threads(u32::try_from(options.threads).unwrap_or(u32::MAX));
     let tier = EmulatedTier::with_parameters(far.clone(), share)?;
+    let tiers = OwnTiers::stand_in()?;
+    run(options, (&tiers, Some(tier)), (keys, tree_bytes), observe)
+}
+
+/// As [`run_emulated`], on two tiers of this machine as they are.
+///
+/// # Errors
+/// [`PlacedError`].
+pub fn run_on<S: KeySpace>(
+    tiers: &OwnTiers,
+    options: &PlacedOptions,
+    (keys, tree_bytes): (&S, u64),
+    observe: &mut dyn FnMut(f64),
+) -> Result<PlacedOutcome, PlacedError> {
+    check(options)?;
+    run(options, (tiers, None), (keys, tree_bytes), observe)
+}
+
+fn run<S: KeySpace>(
+    options: &PlacedOptions,
+    (tiers, emulated): (&OwnTiers, Option<Arc<EmulatedTier>>),
+    (keys, tree_bytes): (&S, u64),
+    observe: &mut dyn FnMut(f64),
+) -> Result<PlacedOutcome, PlacedError> {
     let near_bytes = options.near_bytes(tree_bytes);
     let source = PolicyMemory {
         near_bytes: Some(near_bytes),
         huge_pages: true,
-        ..PolicyMemory::new(&stand_in_system()?, options.policy, options.near_percent)
+        ..PolicyMemory::new(
+            (&tiers.system, tiers.far),
+            options.policy,
+            options.near_percent,
+        )
     };
     let run = Run {
         options,
         keys,
-        tier,
+        emulated,
         tree_bytes,
         near_bytes,
         observe,
@@ -73,7 +143,7 @@ fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
     }
     if options.policy.moves_pages() {
         let reason = format!(
-            "{} moves pages, which only virtual time has; in emulated runs there are: {}",
+            "{} moves pages, which only virtual time has; in real time there are: {}",
             options.policy,
             Policy::of_nodes(),
         );
@@ -86,7 +156,8 @@ fn check(options: &PlacedOptions) -> Result<(), PlacedError> {
 struct Run<'r, S> {
     options: &'r PlacedOptions,
     keys: &'r S,
-    tier: Arc<EmulatedTier>,
+    /// The far tier, where it is emulated.
+    emulated: Option<Arc<EmulatedTier>>,
     tree_bytes: u64,
     near_bytes: u64,
     observe: &'r mut dyn FnMut(f64),
@@ -95,27 +166,55 @@ struct Run<'r, S> {
 impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
     type Output = Result<PlacedOutcome, PlacedError>;
 
-    fn visit<M: PlacedMap<S::Key>>(mut self, map: M) -> Self::Output {
+    fn visit<M: PlacedMap<S::Key>>(self, map: M) -> Self::Output {
+        let Some(tier) = self.emulated.clone() else {
+            return self.go(&map, || (Native, Uncharged));
+        };
+        self.go(&map, || {
+            let tree = &**map.tree();
+            let thread = EmulatedThread::new(&tier, cache_bytes(&tier, tree));
+            (EmulatedProbe::new(far_addresses(tree)), thread)
+        })
+    }
+}
+
+/// What a thread has of the cache for far lines: of its share, as much as far memory has of the
+/// tree.
+fn cache_bytes<T: PlacedTree>(tier: &EmulatedTier, tree: &T) -> u64 {
+    let parameters = tier.parameters();
+    let of_a_core = parameters.cache_bytes.unwrap_or(0) / u64::from(parameters.cores);
+    let far_share = 1.0 - near_bytes_share(tree);
+    (of_a_core as f64 * far_share) as u64
+}
+
+impl<S: KeySpace> Run<'_, S> {
+    /// Loads the tree, and has threads answer requests, each of which `charges` gives a probe and what charges it.
+    fn go<M: PlacedMap<S::Key>, C: Charges>(
+        mut self,
+        map: &M,
+        charges: impl Fn() -> (C::Probe, C),
+    ) -> Result<PlacedOutcome, PlacedError> {
         let began = Instant::now();
-        let workers = self.load(&map)?;
+        let workers = self.load(map)?;
         let tree = &**map.tree();
         let board = Board::new(self.options.threads);
-        let cache_bytes = self.cache_bytes(tree);
-        let far = far_addresses(tree);
-        let threads = (0..self.options.threads).map(|thread| Worker {
-            map: &map,
-            keys: self.keys,
-            board: &board,
-            tally: &board.tallies[thread],
-            requests: self.options.requests(self.keys, thread),
-            batch: self.options.batch,
-            probe: EmulatedProbe::new(far.clone()),
-            emulated: EmulatedThread::new(&self.tier, cache_bytes),
-            left: Left::default(),
+        let threads = (0..self.options.threads).map(|thread| {
+            let (probe, charges) = charges();
+            Worker {
+                map,
+                keys: self.keys,
+                board: &board,
+                tally: &board.tallies[thread],
+                requests: self.options.requests(self.keys, thread),
+                batch: self.options.batch,
+                probe,
+                charges,
+                left: Left::default(),
+            }
         });
         let threads: Vec<_> = threads.collect();
         let (watched, left) = thread::scope(|scope| {
-            let spawn = |worker: Worker<'_, M, S>| worker.run();
+            let spawn = |worker: Worker<'_, M, S, C>| worker.run();
             let handles: Vec<_> = threads
                 .into_iter()
                 .map(|worker| scope.spawn(move || spawn(worker)))
@@ -130,9 +229,7 @@ impl<S: KeySpace> PlacedVisitor<S::Key> for Run<'_, S> {
         let left = left.map_err(|error| PlacedError::Map { contestant, error })?;
         Ok(self.outcome((watched, left), tree, began))
     }
-}
 
-impl<S: KeySpace> Run<'_, S> {
     /// Loads the tree. Gives the threads that place it during the run, where a policy has some.
     fn load<M: PlacedMap<S::Key>>(
         &self,
@@ -159,15 +256,6 @@ impl<S: KeySpace> Run<'_, S> {
         store_all::<S, M>(map, self.keys, |_| ()).map_err(failed)?;
         map.tree().memory().quiesce();
         Ok(workers)
-    }
-
-    /// What a thread has of the cache for far lines: of its share, as much as far memory has of the
-    /// tree.
-    fn cache_bytes<T: PlacedTree>(&self, tree: &T) -> u64 {
-        let parameters = self.tier.parameters();
-        let of_a_core = parameters.cache_bytes.unwrap_or(0) / u64::from(parameters.cores);
-        let far_share = 1.0 - near_bytes_share(tree);
-        (of_a_core as f64 * far_share) as u64
     }
 
     /// Watches the threads until the run is over.
@@ -213,11 +301,14 @@ impl<S: KeySpace> Run<'_, S> {
             }
             let (done_before, moved_before) = (done, moved);
             (done, moved) = (board.read(), self::moved(workers));
-            self.tier.transfer_behind(
-                moved.promoted_bytes - moved_before.promoted_bytes,
-                moved.demoted_bytes - moved_before.demoted_bytes,
-            );
-            watched.series.push(moment(now, &done_before, &done, tree));
+            if let Some(tier) = &self.emulated {
+                tier.transfer_behind(
+                    moved.promoted_bytes - moved_before.promoted_bytes,
+                    moved.demoted_bytes - moved_before.demoted_bytes,
+                );
+            }
+            let at = (now, self.emulated.is_some());
+            watched.series.push(moment(at, &done_before, &done, tree));
             (self.observe)(now.as_secs_f64().min(end.as_secs_f64()) / end.as_secs_f64());
         }
         watched.end = (began.elapsed(), board.read(), self::moved(workers));
@@ -240,25 +331,11 @@ impl<S: KeySpace> Run<'_, S> {
             latencies_ns.extend(&one.latencies_ns);
         }
         latencies_ns.sort_unstable_by(f64::total_cmp);
-        let lines = |lines: u64, bandwidth: f64| (lines * CACHE_LINE_BYTES) as f64 / bandwidth;
-        let busy_s = lines(
-            sum.charged.lines_read,
-            self.tier.read_bandwidth_bytes_per_s(),
-        )
-        .max(lines(
-            sum.charged.lines_written,
-            self.tier.write_bandwidth_bytes_per_s(),
-        ));
-        let far = TierTraffic {
-            lines_read: sum.charged.lines_read,
-            lines_written: sum.charged.lines_written,
-            busy_share: busy_s / measured.as_secs_f64(),
-        };
         let background_s = (moved.busy - moved_before.busy).as_secs_f64();
         let all_s = measured.as_secs_f64() * self.options.threads as f64 + background_s;
         let policy = self.options.policy;
         PlacedOutcome {
-            operations_per_s: rate(done_before, done),
+            operations_per_s: rate(done_before, done, self.emulated.is_some()),
             latencies_ns,
             scale: Scale { factor: 1.0 },
             tree_bytes: self.tree_bytes,
@@ -268,133 +345,30 @@ impl<S: KeySpace> Run<'_, S> {
             counter_bytes_share: counter_bytes(leaves(tree)) as f64 / self.tree_bytes.max(1) as f64,
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),
-            traffic: [None, Some(far)],
+            traffic: [None, self.far_traffic(sum.charged, measured)],
             counted: self.options.measured,
             hot_set: None,
             sampled: None,
-            emulated: Some(EmulatedFigures {
+            emulated: self.emulated.is_some().then_some(EmulatedFigures {
                 operations: sum.operations,
                 charged: sum.charged,
-                waited_share: sum.waited_ns as f64 / (sum.busy_ns + sum.waited_ns).max(1) as f64,
             }),
+            waited_share: Some(sum.waited_ns as f64 / (sum.busy_ns + sum.waited_ns).max(1) as f64),
             took: began.elapsed(),
         }
     }
-}
 
-/// What placement has done so far.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moved {
-    promoted_bytes: u64,
-    demoted_bytes: u64,
-    /// Processor time of its threads.
-    busy: Duration,
-}
-
-impl Moved {
-    const fn bytes(&self) -> u64 {
-        self.promoted_bytes + self.demoted_bytes
+    /// What far memory served in so much time, where it is emulated.
+    fn far_traffic(&self, charged: Charged, time: Duration) -> Option<TierTraffic> {
+        let tier = self.emulated.as_ref()?;
+        let seconds =
+            |lines: u64, bytes_per_s: f64| (lines * CACHE_LINE_BYTES) as f64 / bytes_per_s;
+        let read_s = seconds(charged.lines_read, tier.read_bandwidth_bytes_per_s());
+        let write_s = seconds(charged.lines_written, tier.write_bandwidth_bytes_per_s());
+        Some(TierTraffic {
+            lines_read: charged.lines_read,
+            lines_written: charged.lines_written,
+            busy_share: read_s.max(write_s) / time.as_secs_f64(),
+        })
     }
-}
-
-fn moved<T: PlacedTree>(workers: Option<&Workers<Arc<T>>>) -> Moved {
-    let mut moved = Moved::default();
-    let Some(workers) = workers else {
-        return moved;
-    };
-    let statistics = workers.placer().statistics();
-    for tier in &statistics.tiers {
-        moved.promoted_bytes += tier.moves.promoted_bytes;
-        moved.demoted_bytes += tier.moves.demoted_bytes;
-    }
-    moved.busy = statistics.busy.iter().map(|(_, busy)| *busy).sum();
-    moved
-}
-
-/// A moment, what each thread had done by then, and what placement had.
-type Mark = (Duration, Vec<Done>, Moved);
-
-/// What was seen of a run.
-#[derive(Debug, Default)]
-struct Watched {
-    series: Vec<Moment>,
-    /// When figures began to be taken.
-    start: Option<Mark>,
-    end: Mark,
-}
-
-impl Watched {
-    /// Whether no operation was counted yet since figures are taken.
-    fn is_empty(&self, board: &Board) -> bool {
-        let done = |(_, before, _): &Mark| sum(before, &board.read()).operations;
-        self.start.as_ref().map_or(0, done) == 0
-    }
-}
-
-impl Board {
-    fn read(&self) -> Vec<Done> {
-        self.tallies.iter().map(|tally| tally.read()).collect()
-    }
-}
-
-/// Operations per second of all threads together, each in the time that it spent on them.
-fn rate(before: &[Done], after: &[Done]) -> f64 {
-    let before = before
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(Done::default()));
-    let rates = before.zip(after).map(|(before, after)| {
-        let busy_s = (after.busy_ns - before.busy_ns) as f64 / 1e9;
-        let operations = (after.operations - before.operations) as f64;
-        if busy_s > 0.0 {
-            operations / busy_s
-        } else {
-            0.0
-        }
-    });
-    rates.sum()
-}
-
-/// What all threads have done between two moments.
-fn sum(before: &[Done], after: &[Done]) -> Done {
-    let before = before
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(Done::default()));
-    let mut sum = Done::default();
-    for (before, after) in before.zip(after) {
-        let charged = after.charged.since(before.charged);
-        sum.operations += after.operations - before.operations;
-        sum.busy_ns += after.busy_ns - before.busy_ns;
-        sum.waited_ns += after.waited_ns - before.waited_ns;
-        sum.charged.latency_ns += charged.latency_ns;
-        sum.charged.lines_read += charged.lines_read;
-        sum.charged.lines_written += charged.lines_written;
-        sum.charged.near_accesses += charged.near_accesses;
-        sum.charged.far_accesses += charged.far_accesses;
-    }
-    sum
-}
-
-fn moment<T: PlacedTree>(at: Duration, before: &[Done], after: &[Done], tree: &T) -> Moment {
-    let charged = sum(before, after).charged;
-    let accesses = charged.near_accesses + charged.far_accesses;
-    Moment {
-        at,
-        operations_per_s: rate(before, after),
-        near_bytes_share: near_bytes_share(tree),
-        near_accesses_share: charged.near_accesses as f64 / accesses.max(1) as f64,
-    }
-}
-
-/// The share of a tree's bytes that are near.
-fn near_bytes_share<T: PlacedTree>(tree: &T) -> f64 {
-    let memory = tree.memory();
-    memory.ledger(TierId::NEAR).used_bytes() as f64 / memory.used_bytes().max(1) as f64
-}
-
-/// The addresses of the nodes on far memory.
-fn far_addresses<T: PlacedTree>(tree: &T) -> Range<usize> {
-    let memory = tree.memory();
-    memory.addresses(memory.farthest()).unwrap_or(0..0)
 }

@@ -1,11 +1,15 @@
-//! Trees with emulated far memory, small.
+//! Trees in real time, small: with emulated far memory, and on tiers of this machine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_index_bench::emulated::{loaded_bytes, run};
+use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, execute, plan};
 use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
+use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
+use nearfar_measure::Kind;
+use nearfar_memory::{Budgets, MemorySystem, TierId, TierKind, TierSpec};
 use nearfar_model::EmulationParameters;
 use nearfar_topology::Profile;
 
@@ -40,7 +44,7 @@ fn far() -> EmulationParameters {
 fn outcome(options: &PlacedOptions, far: &EmulationParameters) -> PlacedOutcome {
     let keys = Integers::new(KEYS);
     let bytes = loaded_bytes(options.contestant, options.value_bytes, &keys).unwrap();
-    let outcome = run(options, far, (&keys, bytes), &mut |_| ()).unwrap();
+    let outcome = run_emulated(options, far, (&keys, bytes), &mut |_| ()).unwrap();
     assert_eq!(outcome.lost, 0, "{}", options.policy);
     outcome
 }
@@ -156,7 +160,7 @@ fn options_that_mean_nothing_are_named() {
     let refused = |change: fn(&mut PlacedOptions)| {
         let mut options = options(Contestant::Art, Policy::Sidle);
         change(&mut options);
-        run(
+        run_emulated(
             &options,
             &far(),
             (&Integers::new(KEYS), 1 << 20),
@@ -179,11 +183,97 @@ fn options_that_mean_nothing_are_named() {
         latency_ns: f64::NAN,
         ..far()
     };
-    let error = run(&small, &nowhere, (&keys, 1 << 20), &mut |_| ()).unwrap_err();
+    let error = run_emulated(&small, &nowhere, (&keys, 1 << 20), &mut |_| ()).unwrap_err();
     assert!(matches!(error, PlacedError::Emulation(_)), "{error}");
-    let error = run(&small, &far(), (&keys, 0), &mut |_| ()).unwrap_err();
+    let error = run_emulated(&small, &far(), (&keys, 0), &mut |_| ()).unwrap_err();
     assert!(
         matches!(error, PlacedError::Placement(_)),
         "no near budget: {error}"
     );
+}
+
+/// Two tiers of this machine's first node, with room for small trees.
+fn two_tiers() -> Arc<MemorySystem> {
+    let tier = |name, kind| TierSpec::new(name, kind, [0], 256 << 20);
+    let near = tier("near", TierKind::LocalDram);
+    let far = tier("cxl", TierKind::CpulessNode);
+    MemorySystem::from_specs(vec![near, far], &Budgets::new()).unwrap()
+}
+
+#[test]
+fn on_own_tiers_every_policy_of_nodes_keeps_its_share_and_nothing_is_charged() {
+    let system = two_tiers();
+    let tiers = OwnTiers::new(&system).unwrap();
+    let keys = Integers::new(KEYS);
+    let bytes = loaded_bytes(Contestant::Masstree, 8, &keys).unwrap();
+    for policy in Policy::ALL.into_iter().filter(|one| !one.moves_pages()) {
+        let mut options = options(Contestant::Masstree, policy);
+        options.workload = Workload::named("hotspot-update-heavy").unwrap();
+        options.shift = Some((Duration::from_millis(20), 0.05));
+        let outcome = run_on(&tiers, &options, (&keys, bytes), &mut |_| ()).unwrap();
+        let last = outcome.series.last().unwrap();
+        match policy {
+            Policy::AllNear => assert_eq!(last.near_bytes_share, 1.0),
+            Policy::AllFar => assert_eq!(last.near_bytes_share, 0.0),
+            _ => assert!(last.near_bytes_share <= 0.27, "{policy}: {last:?}"),
+        }
+        assert!(
+            outcome.operations_per_s > 0.0 && outcome.lost == 0,
+            "{policy}"
+        );
+        assert_eq!((outcome.emulated, last.near_accesses_share), (None, None));
+        assert!(outcome.waited_share.is_some());
+    }
+    for tier in [0, 1].map(|tier| TierId::from_index(tier).unwrap()) {
+        let usage = system.usage(tier);
+        assert_eq!(usage.heap_live_bytes, 0, "trees are gone: {usage:?}");
+        assert!(
+            usage.peak_bytes > bytes / 2,
+            "both tiers were used: {usage:?}"
+        );
+    }
+}
+
+#[test]
+fn figures_of_own_tiers_are_measured_and_a_machine_without_far_memory_is_refused() {
+    let options = BenchOptions {
+        contestants: vec![Contestant::Art],
+        keys: 5_000,
+        policies: vec![Policy::Interleave, Policy::Sidle],
+        warm_up: Duration::from_millis(100),
+        measured: Duration::from_millis(100),
+        ..BenchOptions::on_own_tiers()
+    };
+    let plan = plan(options).unwrap();
+    let outcome = execute(&plan, Some(&two_tiers()), &mut |_| ()).unwrap();
+    let metrics = outcome.metrics();
+    assert!(metrics.iter().all(|one| one.kind == Kind::Measured));
+    let named = |name: &str| {
+        let named = metrics.iter().filter(|one| one.metric == name);
+        named.collect::<Vec<_>>()
+    };
+    assert_eq!(named("ratio_to_interleave").len(), 1);
+    assert_eq!(named("near_bytes_share").len(), 2);
+    assert!(
+        named("near_accesses_share")
+            .iter()
+            .all(|one| one.value.get().is_none())
+    );
+    assert!(
+        named("throughput_mops")
+            .iter()
+            .all(|one| !one.dimensions.contains_key("profile"))
+    );
+    assert!(
+        outcome
+            .report()
+            .to_html()
+            .contains("own near and far memory")
+    );
+
+    let near = TierSpec::new("near", TierKind::LocalDram, [0], 256 << 20);
+    let one_tier = MemorySystem::from_specs(vec![near], &Budgets::new()).unwrap();
+    let error = execute(&plan, Some(&one_tier), &mut |_| ()).unwrap_err();
+    assert!(matches!(error, IndexBenchError::NoFarMemory(_)), "{error}");
+    assert!(error.to_string().contains("no far memory"), "{error}");
 }

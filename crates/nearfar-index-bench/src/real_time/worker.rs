@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use nearfar_measure::probe::Waiting;
-use nearfar_model::emulation::{Charged, EmulatedProbe, EmulatedThread};
+use nearfar_model::emulation::Charged;
 
+use super::charges::Charges;
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Request, Requests, Trace};
@@ -32,8 +33,7 @@ pub(super) struct Board {
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     operations: AtomicU64,
-    /// Time spent on them, without what a thread waited for a processor: the modelled machine has a
-    /// core for each.
+    /// Time spent on them, without what a thread waited for a processor.
     busy_ns: AtomicU64,
     /// Time waited for a processor.
     waited_ns: AtomicU64,
@@ -122,24 +122,24 @@ impl Tally {
 #[derive(Debug, Default)]
 pub(super) struct Left {
     pub(super) found: Found,
-    /// Of single operations: their time on this machine, and the latency that they were charged.
+    /// Of single operations: their time on this machine, and the latency that they were charged, if any.
     pub(super) latencies_ns: Vec<f64>,
 }
 
 /// A thread that answers requests.
-pub(super) struct Worker<'r, M, S> {
+pub(super) struct Worker<'r, M, S, C: Charges> {
     pub(super) map: &'r M,
     pub(super) keys: &'r S,
     pub(super) board: &'r Board,
     pub(super) tally: &'r Tally,
     pub(super) requests: Requests,
     pub(super) batch: usize,
-    pub(super) probe: EmulatedProbe,
-    pub(super) emulated: EmulatedThread,
+    pub(super) probe: C::Probe,
+    pub(super) charges: C,
     pub(super) left: Left,
 }
 
-impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
+impl<S: KeySpace, M: OrderedMap<S::Key>, C: Charges> Worker<'_, M, S, C> {
     /// Answers requests until the run is over.
     pub(super) fn run(mut self) -> Result<Left, MapError> {
         let _ends = EndOnDrop(&self.board.is_over);
@@ -150,7 +150,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             trace.clear();
             self.requests.draw(self.keys, DRAWN, &mut trace);
-            let before = (self.emulated.charged(), self.emulated.charging());
+            let before = (self.charges.charged(), self.charges.charging());
             let waiting = Waiting::start();
             let began = Instant::now();
             for requests in trace.requests.chunks(SESSION_OPERATIONS) {
@@ -158,12 +158,12 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
             }
             let elapsed = began.elapsed();
             let waited = waiting.elapsed().unwrap_or_default().min(elapsed);
-            let charging = self.emulated.charging() - before.1;
+            let charging = self.charges.charging() - before.1;
             self.tally.add(Done {
                 operations: trace.requests.len() as u64,
                 busy_ns: busy_ns(elapsed, waited, charging),
                 waited_ns: waited.as_nanos() as u64,
-                charged: self.emulated.charged().since(before.0),
+                charged: self.charges.charged().since(before.0),
             });
         }
         Ok(self.left)
@@ -171,14 +171,14 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
 
     fn answer(&mut self, requests: &[Request], arena: &[u8]) -> Result<(), MapError> {
         let mut session = self.map.session(&self.probe);
-        let (found, emulated) = (&mut self.left.found, &mut self.emulated);
+        let (found, charges) = (&mut self.left.found, &mut self.charges);
         let is_read = |request: &Request| request.action == Action::Read;
         if self.batch > 1 && requests.iter().all(is_read) {
             let mut room = Batch::new(self.batch);
             for requests in requests.chunks(self.batch) {
                 read_batch::<S, _>(&mut session, requests, arena, &mut room, found);
-                self.probe.end_operation();
-                emulated.settle(&self.probe);
+                C::end_operation(&self.probe);
+                charges.settle(&self.probe);
             }
             return Ok(());
         }
@@ -186,21 +186,21 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<'_, M, S> {
         if let Some((first, others)) = requests.split_first()
             && self.board.is_measured.load(Ordering::Relaxed)
         {
-            let (began, before) = (Instant::now(), emulated.charged().latency_ns);
+            let (began, before) = (Instant::now(), charges.charged().latency_ns);
             perform::<S, _>(&mut session, first, arena, found)?;
-            self.probe.end_operation();
+            C::end_operation(&self.probe);
             let took_ns = began.elapsed().as_nanos() as u64;
-            emulated.settle(&self.probe);
-            let waited_ns = emulated.charged().latency_ns - before;
+            charges.settle(&self.probe);
+            let waited_ns = charges.charged().latency_ns - before;
             self.left.latencies_ns.push((took_ns + waited_ns) as f64);
             rest = others;
         }
         for requests in rest.chunks(SETTLED_OPERATIONS) {
             for request in requests {
                 perform::<S, _>(&mut session, request, arena, found)?;
-                self.probe.end_operation();
+                C::end_operation(&self.probe);
             }
-            emulated.settle(&self.probe);
+            charges.settle(&self.probe);
         }
         Ok(())
     }
