@@ -15,7 +15,7 @@ use clap::Parser;
 use nearfar_index_bench::bench::{BenchOptions, Mode};
 use nearfar_index_bench::map::Contestant;
 use nearfar_index_bench::modelled::{ModelledMachine, Sampling, run};
-use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy, ScaleRule};
+use nearfar_index_bench::placed::{PlacedOptions, PlacedOutcome, Policy, ScaleRule, Tuning};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -173,6 +173,7 @@ impl Arguments {
             slice: self.slice_ms.map_or(usual.slice, milliseconds),
             shift: self.shift_ms.map(|ms| (milliseconds(ms), 0.05)),
             value_bytes: self.value_bytes,
+            tuning: Tuning::default(),
             seed: self.seed,
         })
     }

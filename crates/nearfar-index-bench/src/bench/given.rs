@@ -9,7 +9,7 @@ use nearfar_topology::Profile;
 use super::options::{BenchOptions, KeyForm, Mode, OptionError};
 use crate::map::{Contestant, WORD_BYTES};
 use crate::modelled::Sampling;
-use crate::placed::{Policy, ScaleRule};
+use crate::placed::{Policy, ScaleRule, Tuning};
 
 /// The profile that is modelled where none is given.
 const USUAL_PROFILE: &str = "cxl-card";
@@ -58,6 +58,8 @@ pub struct GivenOptions {
     pub measured: Option<Duration>,
     /// How often the hot region moves.
     pub shift: Option<Duration>,
+    /// What of the framework is other than policies have it.
+    pub tuning: Tuning,
 }
 
 impl GivenOptions {
@@ -85,6 +87,12 @@ impl GivenOptions {
             warm_up: None,
             measured: None,
             shift: None,
+            tuning: Tuning {
+                watermarks: None,
+                trigger: None,
+                cooler: None,
+                maintainer: None,
+            },
         }
     }
 
@@ -128,6 +136,7 @@ impl GivenOptions {
             warm_up: self.warm_up.unwrap_or(usual.warm_up),
             measured: self.measured.unwrap_or(usual.measured),
             shift: self.shift,
+            tuning: self.tuning,
             ..usual
         })
     }
@@ -162,6 +171,10 @@ impl GivenOptions {
             ("warm-up", self.warm_up.is_some(), places),
             ("measured", self.measured.is_some(), places),
             ("shift", self.shift.is_some(), places),
+            ("watermarks", self.tuning.watermarks.is_some(), places),
+            ("trigger-ms", self.tuning.trigger.is_some(), places),
+            ("cooler-ms", self.tuning.cooler.is_some(), places),
+            ("maintainer-ms", self.tuning.maintainer.is_some(), places),
             ("profile", self.profile.is_some(), models),
             ("scale", self.scale.is_some(), scales),
             ("error", self.error_percent.is_some(), samples),
@@ -173,15 +186,33 @@ impl GivenOptions {
             let reason = format!("it is of {of}: leave it out");
             return Err(OptionError { field, reason });
         }
-        if self.near_percent.is_some()
-            && !self.policies.is_empty()
-            && !self.policies.iter().any(|policy| policy.has_share())
-        {
-            let reason = "none of the policies keeps to a share: leave it out".to_owned();
-            let field = "near-share";
-            return Err(OptionError { field, reason });
+        self.refuse_idle()
+    }
+
+    /// Refuses what none of the policies has: a share, watermarks, or workers.
+    fn refuse_idle(&self) -> Result<(), OptionError> {
+        let mut needed = vec![(
+            "near-share",
+            self.near_percent.is_some(),
+            Policy::has_share as fn(Policy) -> bool,
+            "keeps to a share",
+        )];
+        let watermarks = self.tuning.watermarks.is_some();
+        needed.push(("watermarks", watermarks, Policy::has_watermarks, "has some"));
+        for (name, every) in self.tuning.intervals() {
+            needed.push((name, every.is_some(), Policy::has_workers, "has workers"));
         }
-        Ok(())
+        let is_of_none = |has: fn(Policy) -> bool| {
+            !self.policies.is_empty() && !self.policies.iter().any(|policy| has(*policy))
+        };
+        let idle = needed
+            .into_iter()
+            .find(|(_, is_given, has, _)| *is_given && is_of_none(*has));
+        let Some((field, _, _, what)) = idle else {
+            return Ok(());
+        };
+        let reason = format!("none of the policies {what}: leave it out");
+        Err(OptionError { field, reason })
     }
 }
 
@@ -193,6 +224,7 @@ fn or_usual<T>(given: Vec<T>, usual: Vec<T>) -> Vec<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::placed::watermarks;
 
     /// Sets an option that was not given before.
     type Give = fn(&mut GivenOptions);
@@ -208,6 +240,10 @@ mod tests {
     const ERROR: (&str, Give) = ("error", |given| given.error_percent = Some(1.0));
     const WARM_UP: (&str, Give) = ("warm-up", |given| given.warm_up = SECOND);
     const MEASURED: (&str, Give) = ("measured", |given| given.measured = SECOND);
+    const WATERMARKS: (&str, Give) = ("watermarks", |given| {
+        given.tuning.watermarks = watermarks("50:60").ok()
+    });
+    const TRIGGER: (&str, Give) = ("trigger-ms", |given| given.tuning.trigger = SECOND);
     const SHIFT: (&str, Give) = ("shift", |given| given.shift = SECOND);
 
     const SECOND: Option<Duration> = Some(Duration::from_secs(1));
@@ -218,7 +254,7 @@ mod tests {
 
     #[test]
     fn what_a_mode_would_ignore_is_refused_by_its_name_even_where_it_is_what_is_usual() {
-        let timed = [NEAR_SHARE, WARM_UP, MEASURED, SHIFT];
+        let timed = [NEAR_SHARE, WARM_UP, MEASURED, SHIFT, WATERMARKS, TRIGGER];
         for (mode, ignored) in [
             (
                 Mode::Native,
@@ -284,6 +320,16 @@ mod tests {
         };
         let error = everything_far.resolve().expect_err("nothing is shared");
         assert_eq!(error.field, "near-share");
+        for policy in [Policy::Interleave, Policy::Oracle] {
+            for (name, give) in [WATERMARKS, TRIGGER] {
+                let mut given = GivenOptions::new(Mode::Virtual);
+                given.policies = vec![policy];
+                give(&mut given);
+                assert_eq!(given.clone().resolve().expect_err(name).field, name);
+                given.policies.push(Policy::Fitted);
+                given.resolve().expect("one of them has workers");
+            }
+        }
         let unscaled = GivenOptions {
             scale: Some(ScaleRule::None),
             error_percent: Some(2.0),

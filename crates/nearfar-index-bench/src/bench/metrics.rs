@@ -81,6 +81,10 @@ impl IndexBenchOutcome {
             "measured_s": options.measured.as_secs_f64(),
             "slice_s": options.slice.as_secs_f64(),
             "shift_s": options.shift.map(|every| every.as_secs_f64()),
+            "watermarks": options.tuning.watermarks.map(|both| json!([both.low, both.high])),
+            "trigger_s": options.tuning.trigger.map(|every| every.as_secs_f64()),
+            "cooler_s": options.tuning.cooler.map(|every| every.as_secs_f64()),
+            "maintainer_s": options.tuning.maintainer.map(|every| every.as_secs_f64()),
             "instructions_per_ns": INSTRUCTIONS_PER_NS,
             "seed": options.seed,
         })

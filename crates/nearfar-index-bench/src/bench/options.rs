@@ -10,7 +10,7 @@ use nearfar_topology::Profile;
 
 use crate::map::{Contestant, OpenError, WORD_BYTES};
 use crate::modelled::{PAGES_REFUSED, SHIFT_REFUSED, Sampling};
-use crate::placed::{Policy, ScaleRule};
+use crate::placed::{Policy, ScaleRule, Tuning};
 use crate::workload::{Bytes, Distribution, Workload};
 
 /// How a comparison runs.
@@ -138,6 +138,8 @@ pub struct BenchOptions {
     pub slice: Duration,
     /// How often the hot region moves, by its own width; where maps are compared, it does not.
     pub shift: Option<Duration>,
+    /// What of the framework is other than policies have it.
+    pub tuning: Tuning,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -205,6 +207,7 @@ impl BenchOptions {
             measured,
             slice,
             shift: None,
+            tuning: Tuning::default(),
             seed: 1,
         }
     }
@@ -377,6 +380,9 @@ impl BenchOptions {
             let mode = self.mode.name();
             let reason = format!("mode {mode} makes no machine smaller: leave it out");
             return wrong("scale", reason);
+        }
+        if let Some((field, reason)) = self.tuning.wrong() {
+            return wrong(field, reason);
         }
         if self.sampled().is_some() {
             self.check_sampled()?;

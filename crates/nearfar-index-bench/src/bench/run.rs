@@ -381,6 +381,7 @@ fn placed_options(options: &BenchOptions, planned: &PlannedRun, policy: Policy) 
         slice: options.slice,
         shift: shift(options),
         value_bytes: options.value_bytes,
+        tuning: options.tuning,
         seed: options.seed,
     }
 }

@@ -227,7 +227,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
     ) -> Result<(Migrator<M::Tree>, Duration), PlacedError> {
         let contestant = self.options.contestant;
         let failed = |error| PlacedError::Map { contestant, error };
-        let Some(mut framework) = self.options.policy.framework() else {
+        let Some(mut framework) = self.options.framework() else {
             match self.sampling {
                 None => store_all::<S, M>(map, self.keys, |_| ()),
                 Some(_) => self.load_followed(map, |_| ()),

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use nearfar_index::placement::PlacementOptions;
+
 use super::error::PlacedError;
 use super::policy::Policy;
+use super::tuning::Tuning;
 use crate::map::Contestant;
 use crate::workload::{KeySpace, Requests, Workload};
 
@@ -36,6 +39,8 @@ pub struct PlacedOptions {
     pub shift: Option<(Duration, f64)>,
     /// Bytes of each value, from 8 on.
     pub value_bytes: usize,
+    /// What of the framework is other than the policy has it.
+    pub tuning: Tuning,
     /// Begins the random numbers.
     pub seed: u64,
 }
@@ -63,7 +68,16 @@ impl PlacedOptions {
             let reason = "give a time of at least a slice, and a share below 1";
             return wrong("shift", reason);
         }
-        Ok(())
+        match self.tuning.wrong() {
+            Some((field, reason)) => Err(PlacedError::Options { field, reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// What the framework is to do, if it takes part.
+    pub(crate) fn framework(&self) -> Option<PlacementOptions> {
+        let framework = self.policy.framework()?;
+        Some(self.tuning.apply(framework))
     }
 
     /// Bytes that may be near, of a tree that has so many.

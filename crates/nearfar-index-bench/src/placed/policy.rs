@@ -250,6 +250,18 @@ impl Policy {
         }
     }
 
+    /// Whether the framework's workers run.
+    pub(crate) fn has_workers(self) -> bool {
+        // What the oracle places stays where it is.
+        self.framework().is_some() && self != Self::Oracle
+    }
+
+    /// Whether near memory is kept between watermarks.
+    pub(crate) fn has_watermarks(self) -> bool {
+        self.framework()
+            .is_some_and(|framework| framework.mechanisms.has_watermarks)
+    }
+
     /// What the framework is to do, if it takes part.
     pub(crate) fn framework(self) -> Option<PlacementOptions> {
         let with = |mechanisms| PlacementOptions {

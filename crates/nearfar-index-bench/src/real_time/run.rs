@@ -237,7 +237,7 @@ impl<S: KeySpace> Run<'_, S> {
     ) -> Result<Option<Workers<Arc<M::Tree>>>, PlacedError> {
         let contestant = self.options.contestant;
         let failed = |error| PlacedError::Map { contestant, error };
-        let placer = match self.options.policy.framework() {
+        let placer = match self.options.framework() {
             Some(framework) => Some(Placer::new(Arc::clone(map.tree()), framework)?),
             None => None,
         };

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::modelled::{ModelledMachine, Sampling, run};
-use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule};
+use nearfar_index_bench::placed::{
+    PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule, Tuning, watermarks,
+};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
 use nearfar_topology::Profile;
@@ -26,6 +28,7 @@ fn options(contestant: Contestant, policy: Policy) -> PlacedOptions {
         slice: Duration::from_micros(100),
         shift: None,
         value_bytes: 8,
+        tuning: Tuning::default(),
         seed: 1,
     }
 }
@@ -68,6 +71,32 @@ fn every_policy_keeps_its_share() {
         let is_huge = matches!(policy, Policy::Pages { is_huge: true, .. });
         assert!(share <= 0.27 || is_huge, "{policy}: {share}");
     }
+}
+
+#[test]
+fn watermarks_and_intervals_are_those_that_are_given() {
+    let usual = options(Contestant::Art, Policy::Sidle);
+    let tuned = |tuning| {
+        outcome(&PlacedOptions {
+            tuning,
+            ..usual.clone()
+        })
+    };
+    let low = tuned(Tuning {
+        watermarks: watermarks("30:40").ok(),
+        ..Tuning::default()
+    });
+    let near = |outcome: &PlacedOutcome| outcome.series.last().unwrap().near_bytes_share;
+    assert!(near(&low) <= 0.25 * 0.45, "{}", near(&low));
+    assert!(near(&outcome(&usual)) > near(&low));
+    let hour = Some(Duration::from_secs(3600));
+    let asleep = tuned(Tuning {
+        trigger: hour,
+        cooler: hour,
+        maintainer: hour,
+        ..Tuning::default()
+    });
+    assert_eq!((asleep.moved_bytes, asleep.background_share), (0, 0.0));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nearfar_index_bench::bench::{BenchOptions, IndexBenchError, execute, plan};
 use nearfar_index_bench::map::{Contestant, Rival};
-use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy};
+use nearfar_index_bench::placed::{PlacedError, PlacedOptions, PlacedOutcome, Policy, Tuning};
 use nearfar_index_bench::real_time::{OwnTiers, loaded_bytes, run_emulated, run_on};
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_measure::Kind;
@@ -28,6 +28,7 @@ fn options(contestant: Contestant, policy: Policy) -> PlacedOptions {
         slice: Duration::from_millis(20),
         shift: None,
         value_bytes: 8,
+        tuning: Tuning::default(),
         seed: 1,
     }
 }

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use nearfar_index_bench::bench::{KeyForm, Mode};
 use nearfar_index_bench::map::Contestant;
-use nearfar_index_bench::placed::Policy;
-use nearfar_index_bench::placed::ScaleRule;
+use nearfar_index_bench::placed::{Policy, ScaleRule, Watermarks, watermarks};
 
 use super::FigureArgs;
 
@@ -116,6 +115,19 @@ pub struct BenchIndexArgs {
     /// Milliseconds after which the hot region moves by its own width, again and again.
     #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     pub shift: Option<f64>,
+    /// Percentages of near memory between which the framework keeps its use [default: 85:95].
+    #[arg(long, value_name = "LOW:HIGH", value_parser = watermarks)]
+    pub watermarks: Option<Watermarks>,
+    /// Milliseconds between two looks of the migration trigger [default: 500]. In virtual time, these and the others are
+    /// of the machine before it is scaled.
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub trigger_ms: Option<f64>,
+    /// Milliseconds between two turns of the cooler [default: 2000, with fitted 1000].
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub cooler_ms: Option<f64>,
+    /// Milliseconds between two turns of the watermark maintainer [default: 100].
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
+    pub maintainer_ms: Option<f64>,
     /// Print what would be run, and run nothing.
     #[arg(long)]
     pub dry_run: bool,

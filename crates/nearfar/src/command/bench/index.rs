@@ -8,7 +8,7 @@ use anyhow::Context;
 use nearfar_index_bench::bench::{
     BenchOptions, GivenOptions, IndexBenchError, Mode, Plan, execute, plan,
 };
-use nearfar_index_bench::placed::ScaleRule;
+use nearfar_index_bench::placed::{ScaleRule, Tuning};
 use nearfar_measure::results::Metric;
 use nearfar_memory::{Budgets, GlobalHeaps, MemorySystem, NearHeap, NearfarAllocator};
 use nearfar_topology::{Profile, Topology};
@@ -95,6 +95,12 @@ fn options(args: &BenchIndexArgs) -> anyhow::Result<BenchOptions> {
         warm_up: milliseconds("warm-up", args.warm_up)?,
         measured: milliseconds("measured", args.measured)?,
         shift: milliseconds("shift", args.shift)?,
+        tuning: Tuning {
+            watermarks: args.watermarks,
+            trigger: milliseconds("trigger-ms", args.trigger_ms)?,
+            cooler: milliseconds("cooler-ms", args.cooler_ms)?,
+            maintainer: milliseconds("maintainer-ms", args.maintainer_ms)?,
+        },
     };
     Ok(given.resolve().map_err(IndexBenchError::from)?)
 }
