@@ -24,6 +24,7 @@
 //! | `hot_set_over_last_level` | ratio | their bytes over those of the modelled last-level cache |
 //! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores; natively and emulated the time from beginning to end of its work |
+//! | `worker_cpu_share` | ratio | the same of each `worker` of the framework: `trigger`, `promoter`, `demoter`, `cooler`, `maintainer` |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
@@ -200,6 +201,11 @@ impl IndexBenchOutcome {
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
         let background = outcome.background_share;
         metrics.push(new("background_cpu_share", background, "ratio"));
+        let workers = outcome.worker_shares.into_iter().flatten();
+        metrics.extend(workers.map(|(worker, share)| {
+            let metric = new("worker_cpu_share", share, "ratio");
+            metric.with("worker", worker.to_string())
+        }));
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
         if let Some(emulated) = outcome.emulated {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_index::placement::PlacedTree;
+use nearfar_index::placement::{PlacedTree, Worker};
 use nearfar_memory::TierId;
 use nearfar_model::simulation::{Simulation, TierName};
 
@@ -14,7 +14,7 @@ use super::migrator::Migrator;
 use super::run::Run;
 use super::space::Space;
 use super::untimed::Untimed;
-use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic, counter_bytes};
+use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic, WorkerShares, counter_bytes};
 use crate::workload::{Distribution, KeySpace};
 
 /// Slices of the warm-up that are simulated: those that tell how fast operations are, and those in which
@@ -45,6 +45,9 @@ pub(super) type Counts = (u64, [u64; 2]);
 /// Lines read from each device, and lines written.
 pub(super) type DeviceLines = (Vec<u64>, Vec<u64>);
 
+/// Nanoseconds of each of the framework's workers, in the order of [`Worker::ALL`].
+pub(super) type WorkerNs = [f64; Worker::ALL.len()];
+
 /// The counts when the measured time began.
 #[derive(Default)]
 pub(super) struct Start {
@@ -54,6 +57,8 @@ pub(super) struct Start {
     pub(super) moved_bytes: u64,
     /// Time in which placement had nothing to do.
     pub(super) idle: Duration,
+    /// Time of placement for each of its workers.
+    pub(super) worker_ns: Option<WorkerNs>,
     /// Sampled operations of each core.
     pub(super) sampled: Vec<usize>,
 }
@@ -171,6 +176,8 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         let idle = self.traffic.idle() - start.idle;
         let busy_s = measured.saturating_sub(idle).as_secs_f64();
         let all_s = measured.as_secs_f64() * self.run.options.threads as f64;
+        let background_share = busy_s / (all_s + busy_s);
+        let worker_ns = self.migrator.busy_ns(&self.traffic);
         let lost = self.board.found.borrow().lost;
         Ok(PlacedOutcome {
             operations_per_s: operations as f64 / measured.as_secs_f64(),
@@ -179,7 +186,9 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
             moved_bytes: self.migrator.moved_bytes(start.moved_bytes),
-            background_share: busy_s / (all_s + busy_s),
+            background_share,
+            worker_shares: worker_ns
+                .map(|after| worker_shares(background_share, start.worker_ns, after)),
             counter_bytes_share: counter_bytes(self.leaves) as f64
                 / self.run.tree_bytes.max(1) as f64,
             series,
@@ -193,6 +202,14 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             took: Duration::ZERO,
         })
     }
+}
+
+/// Each worker's part of the share that placement took, as their times grew.
+fn worker_shares(share: f64, before: Option<WorkerNs>, after: WorkerNs) -> WorkerShares {
+    let before = before.unwrap_or_default();
+    let grown: WorkerNs = std::array::from_fn(|worker| after[worker] - before[worker]);
+    let all = grown.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    Worker::ALL.map(|worker| (worker, share * grown[worker as usize] / all))
 }
 
 impl<S, O> Run<'_, S, O> {

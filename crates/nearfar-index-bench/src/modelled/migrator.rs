@@ -6,11 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_index::placement::{PlacedTree, Placer};
+use nearfar_index::placement::{PlacedTree, Placer, Worker};
 use nearfar_memory::TierId;
 use nearfar_model::simulation::Recorder;
 
 use super::cores::Traffic;
+use super::live::WorkerNs;
 use super::pages::PagePolicy;
 use super::space::{PageTable, Space};
 use crate::map::{OrderedMap, Session};
@@ -31,16 +32,29 @@ pub(super) enum Migrator<T: PlacedTree> {
 /// at as many leaves as the framework does, and what it moves keeps the core busy.
 pub(super) struct Framework<T: PlacedTree> {
     placer: Placer<Arc<T>>,
-    leaves_per_look: u64,
     /// Lines of inner nodes that a walk over the leaves reads per leaf.
     inner_lines_per_leaf: f64,
     is_looking: bool,
-    scanned: u64,
+    /// Leaves that each worker has looked at so far.
+    scanned: ByWorker,
     moved: [u64; 2],
+    /// Leaves that each worker looked at in the last step, which the virtual core looks at before the next one.
+    looked: ByWorker,
+    /// Bytes that each worker moved in the last step.
+    moves: ByWorker,
+    /// Time of the virtual core for each worker, but for the phase that it is in.
+    busy_ns: WorkerNs,
+    /// When that phase began, and the time by then in which there was nothing to do; none where operations are followed.
+    phase: Option<(Duration, Duration)>,
+    /// When it was looked last what is due.
+    looked_at: Duration,
     /// Where operations are followed: when the virtual core is done with what it is at.
     busy_until: Duration,
     pace: Pace,
 }
+
+/// A number for each worker, in the order of [`Worker::ALL`].
+type ByWorker = [u64; Worker::ALL.len()];
 
 /// How fast the virtual core is that places, as windows have shown it.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +100,16 @@ impl<T: PlacedTree> Migrator<T> {
     /// The framework.
     pub(super) fn framework(placer: Placer<Arc<T>>) -> Self {
         let statistics = placer.statistics();
+        let mut looked = ByWorker::default();
+        looked[Worker::Trigger as usize] = statistics.leaves_scanned / statistics.passes.max(1);
         let mut migrator = Self::Framework(Box::new(Framework {
             inner_lines_per_leaf: 0.0,
-            leaves_per_look: statistics.leaves_scanned / statistics.passes.max(1),
-            scanned: statistics.leaves_scanned,
+            scanned: statistics.leaves_scanned_by.map(|(_, leaves)| leaves),
+            looked,
+            moves: ByWorker::default(),
+            busy_ns: Default::default(),
+            phase: None,
+            looked_at: Duration::ZERO,
             placer,
             is_looking: false,
             moved: moved_bytes(&statistics),
@@ -210,6 +230,17 @@ impl<T: PlacedTree> Migrator<T> {
         }
     }
 
+    /// Time of the virtual core so far for each of the framework's workers.
+    pub(super) fn busy_ns(&self, traffic: &Traffic) -> Option<WorkerNs> {
+        let Self::Framework(framework) = self else {
+            return None;
+        };
+        let under_way = framework.charged(framework.phase_ns(traffic));
+        Some(std::array::from_fn(|worker| {
+            framework.busy_ns[worker] + under_way[worker]
+        }))
+    }
+
     /// The share of the pages that are near, where pages are moved.
     pub(super) fn near_pages_share(&self) -> Option<f64> {
         match self {
@@ -232,16 +263,18 @@ impl<T: PlacedTree> Framework<T> {
     fn settle(&mut self, now: Duration) {
         self.placer.step(now);
         let statistics = self.placer.statistics();
-        self.scanned = statistics.leaves_scanned;
+        self.scanned = statistics.leaves_scanned_by.map(|(_, leaves)| leaves);
         self.moved = moved_bytes(&statistics);
     }
 
     fn look(&mut self, now: Duration, traffic: &Traffic) {
+        self.looked_at = now;
         if !traffic.is_idle() {
             return;
         }
         if !self.is_looking {
             if self.placer.next_wakeup() <= now {
+                self.end_phase(traffic);
                 self.is_looking = true;
                 let [near, far] = self.used_bytes();
                 let lines = self.lines_to_look_at();
@@ -251,6 +284,7 @@ impl<T: PlacedTree> Framework<T> {
             }
             return;
         }
+        self.end_phase(traffic);
         self.is_looking = false;
         let all = self.used_bytes().into_iter().max().unwrap_or(0);
         let [promoted, demoted] = self.step(now);
@@ -284,6 +318,7 @@ impl<T: PlacedTree> Framework<T> {
                 self.lines_to_look_at() as f64 * self.pace.ns_per_look
             };
             self.is_looking = !self.is_looking;
+            self.charge(ns);
             self.busy_until = due + Duration::from_secs_f64(ns / 1e9);
         }
     }
@@ -330,20 +365,62 @@ impl<T: PlacedTree> Framework<T> {
         far as f64 / (near + far).max(1) as f64
     }
 
-    /// Leaves are where bytes are, and so are inner nodes.
+    /// Leaves are where bytes are, and so are inner nodes. A wake-up that looks at no leaves costs none.
     fn lines_to_look_at(&self) -> u64 {
-        (self.leaves_per_look as f64 * (1.0 + self.inner_lines_per_leaf)) as u64
+        let leaves: u64 = self.looked.iter().sum();
+        (leaves as f64 * (1.0 + self.inner_lines_per_leaf)) as u64
     }
 
     /// Lets the framework do what is due; bytes promoted and demoted.
     fn step(&mut self, now: Duration) -> [u64; 2] {
         self.placer.step(now);
         let statistics = self.placer.statistics();
-        // A wake-up that looks at no leaves costs none.
-        self.leaves_per_look = statistics.leaves_scanned - self.scanned;
-        self.scanned = statistics.leaves_scanned;
+        let scanned = statistics.leaves_scanned_by.map(|(_, leaves)| leaves);
+        let before = std::mem::replace(&mut self.scanned, scanned);
+        self.looked = std::array::from_fn(|worker| scanned[worker] - before[worker]);
         let before = std::mem::replace(&mut self.moved, moved_bytes(&statistics));
-        [self.moved[0] - before[0], self.moved[1] - before[1]]
+        let [promoted, demoted] = [self.moved[0] - before[0], self.moved[1] - before[1]];
+        self.moves = ByWorker::default();
+        self.moves[Worker::Promoter as usize] = promoted;
+        self.moves[Worker::Demoter as usize] = demoted;
+        [promoted, demoted]
+    }
+
+    /// Charges the workers for the phase that ends.
+    fn end_phase(&mut self, traffic: &Traffic) {
+        self.charge(self.phase_ns(traffic));
+        self.phase = Some((self.looked_at, traffic.idle()));
+    }
+
+    /// Time that the virtual core has worked in the present phase.
+    fn phase_ns(&self, traffic: &Traffic) -> f64 {
+        let Some((began, idle_before)) = self.phase else {
+            return 0.0;
+        };
+        let idle = traffic.idle().saturating_sub(idle_before);
+        self.looked_at
+            .saturating_sub(began)
+            .saturating_sub(idle)
+            .as_nanos() as f64
+    }
+
+    /// Charges workers for so much time of the present phase: looks by leaves, moves by bytes.
+    fn charge(&mut self, ns: f64) {
+        let charged = self.charged(ns);
+        for (busy_ns, ns) in self.busy_ns.iter_mut().zip(charged) {
+            *busy_ns += ns;
+        }
+    }
+
+    /// What each worker's part is of so much time of the present phase.
+    fn charged(&self, ns: f64) -> WorkerNs {
+        let parts = if self.is_looking {
+            self.looked
+        } else {
+            self.moves
+        };
+        let all = parts.iter().sum::<u64>().max(1) as f64;
+        parts.map(|part| ns * part as f64 / all)
     }
 }
 

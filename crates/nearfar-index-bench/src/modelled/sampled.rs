@@ -156,6 +156,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             lines: self.simulation.memory_lines(),
             moved_bytes: self.migrator.moved_bytes(0),
             idle: self.traffic.idle(),
+            worker_ns: self.migrator.busy_ns(&self.traffic),
             sampled: sampled.collect(),
         }
     }

@@ -22,10 +22,12 @@ pub(crate) use loading::{
     counter_bytes, estimated_tree_bytes, leaves, store_all, store_all_sorted, tree_bytes,
 };
 pub(crate) use memory::{PolicyMemory, stand_in_system};
-pub use nearfar_index::placement::Watermarks;
+pub use nearfar_index::placement::{Watermarks, Worker};
 pub use nearfar_model::emulation::Charged;
 pub use options::PlacedOptions;
-pub use outcome::{EmulatedFigures, Moment, PlacedOutcome, SampledFigures, TierTraffic};
+pub use outcome::{
+    EmulatedFigures, Moment, PlacedOutcome, SampledFigures, TierTraffic, WorkerShares,
+};
 pub use policy::{PageRule, Policy, PolicyError};
 pub use scale::{Scale, ScaleRule};
 pub use tuning::{Tuning, watermarks};

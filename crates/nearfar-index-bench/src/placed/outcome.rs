@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nearfar_index::placement::Worker;
 use nearfar_model::emulation::Charged;
 
 use super::hot_set::HotSet;
@@ -69,6 +70,9 @@ impl SampledFigures {
     }
 }
 
+/// Shares of the processor time of all cores.
+pub type WorkerShares = [(Worker, f64); Worker::ALL.len()];
+
 /// What a run gave, in virtual time or in real time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacedOutcome {
@@ -88,6 +92,8 @@ pub struct PlacedOutcome {
     /// Share of the processor time of all cores that placement took in the measured time, but for
     /// pages.
     pub background_share: f64,
+    /// The same by worker, where the framework's workers run: their sum is [`Self::background_share`].
+    pub worker_shares: Option<WorkerShares>,
     /// Bytes of leaves that count uses, over the bytes of the loaded tree.
     pub counter_bytes_share: f64,
     /// Slice by slice, with what of the warm-up is simulated.

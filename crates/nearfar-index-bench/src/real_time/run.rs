@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nearfar_index::placement::{PlacedTree, Placer, Workers};
+use nearfar_index::placement::{PlacedTree, Placer, Worker as PlacementWorker, Workers};
 use nearfar_memory::{MemorySystem, TierId};
 use nearfar_model::emulation::{EmulatedProbe, EmulatedThread};
 use nearfar_model::{BandwidthShare, CACHE_LINE_BYTES, EmulatedTier, EmulationParameters, Native};
@@ -331,7 +331,14 @@ impl<S: KeySpace> Run<'_, S> {
             latencies_ns.extend(&one.latencies_ns);
         }
         latencies_ns.sort_unstable_by(f64::total_cmp);
-        let background_s = (moved.busy - moved_before.busy).as_secs_f64();
+        let busy_s = PlacementWorker::ALL.map(|worker| {
+            let index = worker as usize;
+            (
+                worker,
+                (moved.busy[index] - moved_before.busy[index]).as_secs_f64(),
+            )
+        });
+        let background_s: f64 = busy_s.iter().map(|(_, seconds)| seconds).sum();
         let all_s = measured.as_secs_f64() * self.options.threads as f64 + background_s;
         let policy = self.options.policy;
         PlacedOutcome {
@@ -342,6 +349,9 @@ impl<S: KeySpace> Run<'_, S> {
             near_bytes_max: policy.near_bytes_max(self.near_bytes),
             moved_bytes: moved.bytes() - moved_before.bytes(),
             background_share: background_s / all_s,
+            worker_shares: policy
+                .has_workers()
+                .then(|| busy_s.map(|(worker, seconds)| (worker, seconds / all_s))),
             counter_bytes_share: counter_bytes(leaves(tree)) as f64 / self.tree_bytes.max(1) as f64,
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nearfar_index::placement::{PlacedTree, Workers};
+use nearfar_index::placement::{PlacedTree, Worker as PlacementWorker, Workers};
 use nearfar_memory::TierId;
 
 use super::worker::{Board, Done};
@@ -15,8 +15,8 @@ use crate::placed::Moment;
 pub(super) struct Moved {
     pub(super) promoted_bytes: u64,
     pub(super) demoted_bytes: u64,
-    /// Time that its threads were at work.
-    pub(super) busy: Duration,
+    /// Time that each of its threads was at work, in the order of [`PlacementWorker::ALL`].
+    pub(super) busy: [Duration; PlacementWorker::ALL.len()],
 }
 
 impl Moved {
@@ -35,7 +35,7 @@ pub(super) fn moved<T: PlacedTree>(workers: Option<&Workers<Arc<T>>>) -> Moved {
         moved.promoted_bytes += tier.moves.promoted_bytes;
         moved.demoted_bytes += tier.moves.demoted_bytes;
     }
-    moved.busy = statistics.busy.iter().map(|(_, busy)| *busy).sum();
+    moved.busy = statistics.busy.map(|(_, busy)| busy);
     moved
 }
 

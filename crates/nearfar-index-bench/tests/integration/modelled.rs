@@ -7,7 +7,7 @@ use std::time::Duration;
 use nearfar_index_bench::map::{Contestant, Rival};
 use nearfar_index_bench::modelled::{ModelledMachine, Sampling, run};
 use nearfar_index_bench::placed::{
-    PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule, Tuning, watermarks,
+    PlacedError, PlacedOptions, PlacedOutcome, Policy, ScaleRule, Tuning, Worker, watermarks,
 };
 use nearfar_index_bench::workload::{Integers, Workload};
 use nearfar_model::simulation::Machine;
@@ -88,7 +88,26 @@ fn watermarks_and_intervals_are_those_that_are_given() {
     });
     let near = |outcome: &PlacedOutcome| outcome.series.last().unwrap().near_bytes_share;
     assert!(near(&low) <= 0.25 * 0.45, "{}", near(&low));
-    assert!(near(&outcome(&usual)) > near(&low));
+    let busy = outcome(&usual);
+    assert!(near(&busy) > near(&low));
+    let workers = busy.worker_shares.expect("five workers");
+    let sum: f64 = workers.iter().map(|(_, share)| share).sum();
+    assert!(
+        (sum - busy.background_share).abs() < 1e-9 && sum > 0.0,
+        "{workers:?}"
+    );
+    let trigger = workers
+        .iter()
+        .find(|(worker, _)| *worker == Worker::Trigger);
+    assert!(
+        trigger.is_some_and(|(_, share)| *share > sum / 2.0),
+        "{workers:?}"
+    );
+    assert!(
+        outcome(&options(Contestant::Art, Policy::Interleave))
+            .worker_shares
+            .is_none()
+    );
     let hour = Some(Duration::from_secs(3600));
     let asleep = tuned(Tuning {
         trigger: hour,
@@ -96,7 +115,8 @@ fn watermarks_and_intervals_are_those_that_are_given() {
         maintainer: hour,
         ..Tuning::default()
     });
-    assert_eq!((asleep.moved_bytes, asleep.background_share), (0, 0.0));
+    assert_eq!(asleep.moved_bytes, 0);
+    assert!(asleep.background_share < busy.background_share / 2.0);
 }
 
 #[test]

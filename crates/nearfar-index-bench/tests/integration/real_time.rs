@@ -224,6 +224,15 @@ fn on_own_tiers_every_policy_of_nodes_keeps_its_share_and_nothing_is_charged() {
         );
         assert_eq!((outcome.emulated, last.near_accesses_share), (None, None));
         assert!(outcome.waited_share.is_some());
+        let moves = !matches!(
+            policy,
+            Policy::AllNear
+                | Policy::AllFar
+                | Policy::Interleave
+                | Policy::InnerNear
+                | Policy::Oracle
+        );
+        assert_eq!(outcome.worker_shares.is_some(), moves, "{policy}");
     }
     for tier in [0, 1].map(|tier| TierId::from_index(tier).unwrap()) {
         let usage = system.usage(tier);

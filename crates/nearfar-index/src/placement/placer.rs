@@ -170,7 +170,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             self.cool();
         }
         if due.trigger {
-            self.look(cools && is_one_look);
+            self.look(Worker::Trigger, cools && is_one_look);
         }
         self.demote(now);
         self.promote(now);
@@ -182,7 +182,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     pub(super) fn work(&self, worker: Worker, now: Duration) -> Option<Duration> {
         match worker {
             Worker::Trigger => {
-                self.look(false);
+                self.look(Worker::Trigger, false);
             }
             Worker::Promoter => self.promote(now),
             Worker::Demoter => self.demote(now),
@@ -221,7 +221,9 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
             histogram: control.all_leaves(),
             refusals: tally.refusals,
             passes: control.passes,
-            leaves_scanned: tally.leaves_scanned,
+            leaves_scanned: tally.leaves_scanned.iter().sum(),
+            leaves_scanned_by: Worker::ALL
+                .map(|worker| (worker, tally.leaves_scanned[worker.index()])),
             strains: tally.strains,
             abundances: tally.abundances,
             queued_promotions: self.promotions().len(),

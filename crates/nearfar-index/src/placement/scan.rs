@@ -6,7 +6,7 @@ use nearfar_memory::TierId;
 
 use super::placer::{NodeOf, Placer, tiers_below};
 use super::queue::{Demotion, Promotion};
-use super::{Histogram, LeafView, Parameters, PlacedTree, Selection};
+use super::{Histogram, LeafView, Parameters, PlacedTree, Selection, Worker};
 
 /// Candidates that are handed over together.
 const HANDED_OVER_AT_ONCE: usize = 256;
@@ -160,10 +160,10 @@ fn judge(tiers: &[Parameters], fitted: bool, (tier, level): (TierId, u32), rank:
 }
 
 impl<H: Deref<Target: PlacedTree>> Placer<H> {
-    /// Looks at leaves, as many as a wake-up may: queues those to be moved, counts all, and halves
+    /// Looks at leaves for a worker, as many as a wake-up may: queues those to be moved, counts all, and halves
     /// their uses if `cools` says so, which only a look at all leaves may. Returns whether the pass
     /// over all leaves is complete.
-    pub(super) fn look(&self, cools: bool) -> bool {
+    pub(super) fn look(&self, worker: Worker, cools: bool) -> bool {
         let mut scan = self.scan();
         if scan.next.is_none() {
             self.begin_pass(&mut scan);
@@ -187,13 +187,13 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         self.hand_over(&mut found);
         self.look_above(found.above, &tiers);
         self.look_at_ways(found.below, &tiers, &mut scan);
-        self.tally().leaves_scanned += looked;
+        self.tally().leaves_scanned[worker.index()] += looked;
         match is_complete {
             None => {
                 scan.is_whole = true;
                 scan.next = None;
                 drop(scan);
-                return self.look(cools);
+                return self.look(worker, cools);
             }
             Some(false) => return false,
             Some(true) => {}
@@ -220,7 +220,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
         });
         scan.next_to_cool = next;
         scan.is_whole |= is_complete.is_none();
-        self.tally().leaves_scanned += looked;
+        self.tally().leaves_scanned[Worker::Cooler.index()] += looked;
         drop(scan);
         if is_complete == Some(true) {
             self.cool_thresholds();

@@ -76,6 +76,9 @@ pub struct PlacementStatistics {
     pub passes: u64,
     /// Leaves looked at.
     pub leaves_scanned: u64,
+    /// The worker for which each of them was: where the trigger and the cooler are due together, one look is for both,
+    /// and is the trigger's.
+    pub leaves_scanned_by: [(Worker, u64); Worker::ALL.len()],
     /// Times that a tier came under strain.
     pub strains: u64,
     /// Times that a tier had room to spare.
@@ -95,7 +98,7 @@ pub struct PlacementStatistics {
 pub(super) struct Tally {
     pub(super) moves: Vec<TierMoves>,
     pub(super) refusals: Refusals,
-    pub(super) leaves_scanned: u64,
+    pub(super) leaves_scanned: [u64; Worker::ALL.len()],
     pub(super) strains: u64,
     pub(super) abundances: u64,
     pub(super) usage: VecDeque<UsageSample>,

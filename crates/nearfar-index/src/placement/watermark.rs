@@ -7,7 +7,7 @@ use nearfar_memory::TierId;
 
 use super::placer::Placer;
 use super::statistics::UsageSample;
-use super::{Parameters, PlacedTree};
+use super::{Parameters, PlacedTree, Worker};
 
 /// A tier under strain.
 #[derive(Debug, Clone, Copy)]
@@ -161,7 +161,7 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
     fn demote_under_strain(&self, tier: TierId) {
         let low = self.options.watermarks_of(tier).low;
         loop {
-            let is_complete = self.look(false);
+            let is_complete = self.look(Worker::Maintainer, false);
             self.demote_from(tier, low, None);
             if is_complete || self.live_share(tier) <= low {
                 return;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use nearfar_index::placement::{PlacedTree, PlacementError, PlacementOptions, Placer, Watermarks};
+use nearfar_index::placement::{
+    PlacedTree, PlacementError, PlacementOptions, Placer, Watermarks, Worker,
+};
 use nearfar_memory::TierId;
 
 use super::support::{MIB, Watched, run};
@@ -178,6 +180,14 @@ fn strain_that_cannot_be_relieved_ends_all_the_same() {
     );
     // Leaves are not looked at again and again where nothing has changed.
     let looked = placer.statistics().leaves_scanned;
+    for (worker, of_worker) in placer.statistics().leaves_scanned_by {
+        let expected = if worker == Worker::Maintainer {
+            looked
+        } else {
+            0
+        };
+        assert_eq!(of_worker, expected, "{worker}");
+    }
     for turn in 2..5 {
         placer.step(turn * TICK);
     }
