@@ -116,9 +116,10 @@ impl Arguments {
 /// The figures of a run.
 fn row(run: &PlacedRun) -> String {
     let outcome = &run.outcome;
+    let latencies_ns = outcome.latencies.all();
     let at = |percent: usize| {
-        let index = outcome.latencies_ns.len() * percent / 100;
-        outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
+        let index = latencies_ns.len() * percent / 100;
+        latencies_ns.get(index).copied().unwrap_or(f64::NAN)
     };
     let emulated = outcome.emulated.unwrap_or_default();
     let per_operation = |sum: u64| sum as f64 / emulated.operations.max(1) as f64;

@@ -157,15 +157,16 @@ fn table(compared: &[Compared]) {
             continue;
         };
         let waited = one.rounds.iter().filter_map(|round| round.waited_share);
-        let mut latencies: Vec<u32> = Vec::new();
-        one.rounds
-            .iter()
-            .for_each(|round| latencies.extend(&round.latencies_ns));
-        latencies.sort_unstable();
-        let at = |percent: usize| latencies.get(latencies.len() * percent / 100);
+        let all = one.rounds.iter().flat_map(|round| round.latencies.all());
+        let mut latencies: Vec<f64> = all.collect();
+        latencies.sort_unstable_by(f64::total_cmp);
+        let at = |percent: usize| {
+            let index = latencies.len() * percent / 100;
+            latencies.get(index).copied().unwrap_or(f64::NAN)
+        };
         let lost: u64 = one.rounds.iter().map(|round| round.lost).sum();
         println!(
-            "{} {} {} {:.2} {:.2}-{:.2} {:.3} {:?} {:?} {:?} {lost}",
+            "{} {} {} {:.2} {:.2}-{:.2} {:.3} {:.0} {:.0} {:.0} {lost}",
             one.workload.name,
             one.threads,
             one.contestant,
@@ -173,9 +174,9 @@ fn table(compared: &[Compared]) {
             rate.min,
             rate.max,
             waited.fold(0.0, f64::max),
-            at(50).unwrap_or(&0),
-            at(90).unwrap_or(&0),
-            at(99).unwrap_or(&0),
+            at(50),
+            at(90),
+            at(99),
         );
     }
 }

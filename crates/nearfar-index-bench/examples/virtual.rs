@@ -181,9 +181,10 @@ impl Arguments {
 
 /// The figures of a run.
 fn row(outcome: &PlacedOutcome) -> String {
+    let latencies_ns = outcome.latencies.all();
     let at = |percent: usize| {
-        let index = outcome.latencies_ns.len() * percent / 100;
-        outcome.latencies_ns.get(index).copied().unwrap_or(f64::NAN)
+        let index = latencies_ns.len() * percent / 100;
+        latencies_ns.get(index).copied().unwrap_or(f64::NAN)
     };
     let traffic = outcome.traffic.map(Option::unwrap_or_default);
     let [near, far] = traffic.map(|traffic| {

@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 pub mod bench;
+mod latencies;
 pub mod map;
 pub mod modelled;
 pub mod native;
@@ -22,3 +23,5 @@ mod random;
 pub mod real_time;
 pub mod reproduce;
 pub mod workload;
+
+pub use latencies::Latencies;

@@ -6,13 +6,14 @@
 //! | `ratio_to_best_rival` | ratio | throughput of one of our trees over that of the best other crate's, run by run; `rival` says which |
 //! | `bytes_per_key` | B | memory of the loaded map, as it asked for it, over its keys |
 //! | `load_mops` | Mop/s | keys stored in the empty map |
-//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; emulated with the far latency that they were charged, in virtual time the sum of their dependent accesses |
+//! | `latency_p50_ns`, `latency_p90_ns`, `latency_p99_ns` | ns | single operations, one in many timed; emulated with the far latency that they were charged, in virtual time the sum of their dependent accesses; without `operation` of all, and where a workload has several of each `operation`: `read`, `update`, `insert`, `scan`, `read-modify-write` |
 //! | `lost_keys` | count | keys that were asked for, are in the map, and were not found |
 //! | `ratio_to_interleave` | ratio | throughput under a policy over that under weighted interleave |
 //! | `ratio_to_all_near` | ratio | the same over everything near |
 //! | `near_bytes_share` | ratio | of the tree's bytes, at the end of a run |
 //! | `near_accesses_share` | ratio | of accesses before any cache, at the end of a run |
 //! | `memory_bandwidth` | GB/s | what the memory of each `tier` served, behind all caches |
+//! | `memory_read_bandwidth`, `memory_write_bandwidth` | GB/s | the part of it that was read, and that was written |
 //! | `memory_busy_share` | ratio | of the measured time, in which the `tier` transferred |
 //! | `far_lines_per_operation` | count | emulated: lines of 64 bytes fetched from far memory |
 //! | `charged_latency_per_operation` | ns | emulated: latency of far memory over that of near memory |
@@ -25,6 +26,7 @@
 //! | `moved_bytes` | B | what placement moved in the measured time |
 //! | `background_cpu_share` | ratio | processor time of placement over that of all cores; natively and emulated the time from beginning to end of its work |
 //! | `worker_cpu_share` | ratio | the same of each `worker` of the framework: `trigger`, `promoter`, `demoter`, `cooler`, `maintainer` |
+//! | `metadata_bytes` | B | what placement keeps beside the tree at the end of a run: its state, histograms, queues, samples of the used shares and the frontend's words |
 //! | `counter_bytes_share` | ratio | bytes that count uses over those of the tree |
 //! | `throughput_mops_at`, `near_bytes_share_at`, `near_accesses_share_at` | | the same slice by slice, at the time `at_ms` |
 //!
@@ -37,6 +39,7 @@ use nearfar_measure::results::Metric;
 use serde_json::{Value, json};
 
 use super::outcome::{IndexBenchOutcome, PlacedRun, percentile, throughput_mops};
+use crate::latencies::Latencies;
 use crate::modelled::INSTRUCTIONS_PER_NS;
 use crate::native::Compared;
 use crate::placed::{PlacedOutcome, Policy, SampledFigures};
@@ -140,12 +143,16 @@ impl IndexBenchOutcome {
         }));
         let load = one.loading.keys_per_s / 1e6;
         metrics.push(tag(Metric::new("load_mops", load, "Mop/s", Kind::Measured)));
-        let mut latencies: Vec<f64> = Vec::new();
-        for round in &one.rounds {
-            latencies.extend(round.latencies_ns.iter().map(|ns| f64::from(*ns)));
-        }
-        latencies.sort_unstable_by(f64::total_cmp);
-        metrics.extend(percentiles(&latencies, Kind::Measured).map(tag));
+        let mut latencies = Latencies::default();
+        one.rounds
+            .iter()
+            .for_each(|round| latencies.append(&round.latencies));
+        latencies.sort();
+        metrics.extend(
+            latency_metrics(&latencies, Kind::Measured)
+                .into_iter()
+                .map(tag),
+        );
         let lost: u64 = one.rounds.iter().map(|round| round.lost).sum();
         metrics.push(tag(Metric::new(
             "lost_keys",
@@ -195,7 +202,7 @@ impl IndexBenchOutcome {
         }
         let bytes = outcome.tree_bytes as f64;
         metrics.push(new("bytes_per_key", bytes / self.keys.max(1) as f64, "B"));
-        let latencies = percentiles(&outcome.latencies_ns, self.kind());
+        let latencies = latency_metrics(&outcome.latencies, self.kind()).into_iter();
         metrics.extend(latencies.map(|metric| self.under_policy(one, metric)));
         metrics.push(new("lost_keys", outcome.lost as f64, "count"));
         metrics.push(new("moved_bytes", outcome.moved_bytes as f64, "B"));
@@ -206,6 +213,9 @@ impl IndexBenchOutcome {
             let metric = new("worker_cpu_share", share, "ratio");
             metric.with("worker", worker.to_string())
         }));
+        if let Some(bytes) = outcome.metadata_bytes {
+            metrics.push(new("metadata_bytes", bytes as f64, "B"));
+        }
         let counters = outcome.counter_bytes_share;
         metrics.push(new("counter_bytes_share", counters, "ratio"));
         if let Some(emulated) = outcome.emulated {
@@ -262,11 +272,15 @@ impl IndexBenchOutcome {
                 };
                 metric.with("tier", tier)
             };
-            let gb_per_s = traffic.map(|traffic| {
-                let lines = (traffic.lines_read + traffic.lines_written) as f64;
-                lines * 64.0 / (outcome.counted.as_secs_f64() * 1e9)
-            });
-            metrics.push(figure("memory_bandwidth", gb_per_s, "GB/s"));
+            let gb_per_s = |lines: u64| lines as f64 * 64.0 / (outcome.counted.as_secs_f64() * 1e9);
+            let read = traffic.map(|traffic| gb_per_s(traffic.lines_read));
+            let written = traffic.map(|traffic| gb_per_s(traffic.lines_written));
+            let both = traffic.map(|traffic| gb_per_s(traffic.lines_read + traffic.lines_written));
+            metrics.extend([
+                figure("memory_bandwidth", both, "GB/s"),
+                figure("memory_read_bandwidth", read, "GB/s"),
+                figure("memory_write_bandwidth", written, "GB/s"),
+            ]);
             let busy = traffic.map(|traffic| traffic.busy_share);
             metrics.push(figure("memory_busy_share", busy, "ratio"));
         }
@@ -313,6 +327,18 @@ fn series_metrics(outcome: &PlacedOutcome, kind: Kind) -> Vec<Metric> {
         let figures = figures.map(|(name, value, unit)| new(name, value, unit));
         let figures = figures.into_iter().flatten();
         metrics.extend(figures.map(|metric| metric.with("at_ms", at_ms)));
+    }
+    metrics
+}
+
+/// Percentiles of all operations together and, where there are several kinds, of each.
+fn latency_metrics(latencies: &Latencies, kind: Kind) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = percentiles(&latencies.all(), kind).collect();
+    if latencies.kinds().count() > 1 {
+        for asked in latencies.kinds() {
+            let percentiles = percentiles(latencies.of(asked), kind);
+            metrics.extend(percentiles.map(|metric| metric.with("operation", asked.name())));
+        }
     }
     metrics
 }

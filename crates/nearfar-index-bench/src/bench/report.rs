@@ -130,7 +130,8 @@ impl IndexBenchOutcome {
         ];
         let mut table = Table::new("Runs", columns);
         for one in &self.placed {
-            let at = |percent| match percentile(&one.outcome.latencies_ns, percent) {
+            let latencies_ns = one.outcome.latencies.all();
+            let at = |percent| match percentile(&latencies_ns, percent) {
                 Some(value) => Cell::Number(value),
                 None => Cell::Unavailable("no operation was sampled".to_owned()),
             };

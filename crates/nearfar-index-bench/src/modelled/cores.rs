@@ -11,12 +11,15 @@ use super::costs::{ComputeCosts, INSTRUCTIONS_PER_NS, Work};
 use super::space::{Space, window};
 use crate::map::{MapError, OrderedMap};
 use crate::perform::{Batch, Found, perform, read_batch};
-use crate::workload::{Action, KeySpace, Request, Requests, Trace};
+use crate::workload::{Action, ActionKind, KeySpace, Request, Requests, Trace};
 
 /// Requests that are drawn together.
 pub(super) const DRAWN: usize = 128;
 /// One in so many operations has its latency sampled.
 const SAMPLE_EVERY: u64 = 32;
+
+/// Sampled operations of a core: what they asked for, and how many accesses were sampled.
+pub(super) type Samples = Rc<RefCell<Vec<(ActionKind, u32)>>>;
 
 /// What the run and its cores share.
 #[derive(Debug, Default)]
@@ -88,8 +91,8 @@ pub(super) struct Worker<M, S> {
     pub(super) feed: Rc<RefCell<Feed>>,
     pub(super) batch: usize,
     pub(super) begun: u64,
-    /// Sampled accesses of each sampled operation.
-    pub(super) samples: Rc<RefCell<Vec<u32>>>,
+    /// What each sampled operation asked for, and its sampled accesses.
+    pub(super) samples: Samples,
 }
 
 impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
@@ -108,6 +111,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         } else {
             Work::One(rest[0].action)
         };
+        let kind = rest[0].action.kind();
         self.recorder.begin(self.costs.of(work), is_sampled);
         let mut session = self.map.session(&self.recorder);
         let found = &mut *self.board.found.borrow_mut();
@@ -123,7 +127,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Worker<M, S> {
         drop(session);
         let sampled = self.recorder.end();
         if sampled > 0 {
-            self.samples.borrow_mut().push(sampled);
+            self.samples.borrow_mut().push((kind, sampled));
         }
         feed.at += done;
         self.begun += 1;

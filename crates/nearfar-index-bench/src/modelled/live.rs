@@ -1,6 +1,5 @@
 //! One run under way.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +8,12 @@ use nearfar_index::placement::{PlacedTree, Worker};
 use nearfar_memory::TierId;
 use nearfar_model::simulation::{Simulation, TierName};
 
-use super::cores::{Board, Traffic};
+use super::cores::{Board, Samples, Traffic};
 use super::migrator::Migrator;
 use super::run::Run;
 use super::space::Space;
 use super::untimed::Untimed;
+use crate::latencies::Latencies;
 use crate::placed::{Moment, PlacedError, PlacedOutcome, TierTraffic, WorkerShares, counter_bytes};
 use crate::workload::{Distribution, KeySpace};
 
@@ -37,7 +37,7 @@ pub(super) struct LiveRun<'c, 'r, S, O, T: PlacedTree> {
     /// Lines that all caches hold together.
     pub(super) cache_lines: u64,
     pub(super) last_level_bytes: u64,
-    pub(super) samples: Vec<Rc<RefCell<Vec<u32>>>>,
+    pub(super) samples: Vec<Samples>,
 }
 
 /// Counts of operations, and of accesses by tier.
@@ -158,20 +158,20 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             *lines -= before;
         }
         let traffic = self.run.traffic(&(reads, writes), measured);
-        let mut latencies_ns = Vec::new();
+        let mut latencies = Latencies::default();
         for (core, counts) in self.samples.iter().enumerate() {
             let mut all = self.simulation.samples_ns(core);
-            for (index, count) in counts.borrow().iter().enumerate() {
+            for (index, (kind, count)) in counts.borrow().iter().enumerate() {
                 if all.len() < *count as usize {
                     break;
                 }
                 let sum: f64 = all.by_ref().take(*count as usize).sum();
                 if start.sampled.get(core).is_some_and(|first| index >= *first) {
-                    latencies_ns.push(sum);
+                    latencies.add(*kind, sum);
                 }
             }
         }
-        latencies_ns.sort_unstable_by(f64::total_cmp);
+        latencies.sort();
         self.board.is_over.set(true);
         let idle = self.traffic.idle() - start.idle;
         let busy_s = measured.saturating_sub(idle).as_secs_f64();
@@ -181,7 +181,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
         let lost = self.board.found.borrow().lost;
         Ok(PlacedOutcome {
             operations_per_s: operations as f64 / measured.as_secs_f64(),
-            latencies_ns,
+            latencies,
             scale: self.run.scale,
             tree_bytes: self.run.tree_bytes,
             near_bytes_max: self.run.near_bytes_max(),
@@ -189,6 +189,7 @@ impl<S: KeySpace, O: FnMut(f64), T: PlacedTree> LiveRun<'_, '_, S, O, T> {
             background_share,
             worker_shares: worker_ns
                 .map(|after| worker_shares(background_share, start.worker_ns, after)),
+            metadata_bytes: self.migrator.metadata_bytes(),
             counter_bytes_share: counter_bytes(self.leaves) as f64
                 / self.run.tree_bytes.max(1) as f64,
             series,

@@ -241,6 +241,14 @@ impl<T: PlacedTree> Migrator<T> {
         }))
     }
 
+    /// Bytes that the framework keeps beside the tree.
+    pub(super) fn metadata_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Framework(framework) => Some(framework.placer.statistics().metadata_bytes),
+            Self::Nobody | Self::Pages(_) => None,
+        }
+    }
+
     /// The share of the pages that are near, where pages are moved.
     pub(super) fn near_pages_share(&self) -> Option<f64> {
         match self {

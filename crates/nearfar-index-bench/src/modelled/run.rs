@@ -10,7 +10,7 @@ use nearfar_memory::TierId;
 use nearfar_model::CACHE_LINE_BYTES;
 use nearfar_model::simulation::{Caches, Machine, Program, Recorder, Simulation};
 
-use super::cores::{Board, Feed, Mover, Traffic, Worker};
+use super::cores::{Board, Feed, Mover, Samples, Traffic, Worker};
 use super::costs::{ComputeCosts, Counted};
 use super::live::LiveRun;
 use super::migrator::Migrator;
@@ -164,7 +164,7 @@ struct Cores {
     board: Rc<Board>,
     programs: Vec<Box<dyn Program>>,
     feeds: Vec<Rc<RefCell<Feed>>>,
-    samples: Vec<Rc<RefCell<Vec<u32>>>>,
+    samples: Vec<Samples>,
 }
 
 impl<S: KeySpace, O> Run<'_, S, O> {
@@ -189,7 +189,7 @@ impl<S: KeySpace, O> Run<'_, S, O> {
         let costs = ComputeCosts::new(Counted::of(self.options.contestant)?, self.machine);
         for thread in 0..self.options.threads {
             let feed = Rc::new(RefCell::new(Feed::new(self.requests(thread))));
-            let samples = Rc::default();
+            let samples = Samples::default();
             cores.programs.push(Box::new(Worker {
                 map: Rc::clone(map),
                 keys: Rc::clone(self.keys),

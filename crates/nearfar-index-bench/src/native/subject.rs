@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nearfar_measure::probe::Waiting;
 use nearfar_model::Native;
 
+use crate::latencies::Latencies;
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS, Session, Visitor};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Pick, Request, Trace};
@@ -32,8 +33,8 @@ pub struct Round {
     pub operations_per_s: f64,
     /// The largest share of its time that a thread waited for a processor; `None` if unknown.
     pub waited_share: Option<f64>,
-    /// Times of single operations, ascending: one of many was timed by itself.
-    pub latencies_ns: Vec<u32>,
+    /// Times of single operations: one of many was timed by itself.
+    pub latencies: Latencies,
     /// Keys that were asked for, are in the map, and were not found.
     pub lost: u64,
 }
@@ -101,15 +102,15 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Subject<S> for Tested<M, S> {
         let seconds = span(parts.iter().map(|part| (part.0, part.1))).as_secs_f64();
         let waited = parts.iter().map(|part| part.2);
         let most = waited.reduce(|a, b| Some(a?.max(b?))).flatten();
-        let mut latencies_ns: Vec<u32> = Vec::new();
+        let mut latencies = Latencies::default();
         parts
             .iter()
-            .for_each(|part| latencies_ns.extend(&part.3.latencies_ns));
-        latencies_ns.sort_unstable();
+            .for_each(|part| latencies.append(&part.3.latencies));
+        latencies.sort();
         Ok(Round {
             operations_per_s: operations as f64 / seconds,
             waited_share: most,
-            latencies_ns,
+            latencies,
             lost: parts.iter().map(|part| part.3.found.lost).sum(),
         })
     }
@@ -122,7 +123,7 @@ impl<S: KeySpace, M: OrderedMap<S::Key>> Subject<S> for Tested<M, S> {
 /// What a thread of a run found.
 #[derive(Debug, Default)]
 struct Part {
-    latencies_ns: Vec<u32>,
+    latencies: Latencies,
     found: Found,
 }
 
@@ -176,9 +177,8 @@ fn run_one_by_one<S: KeySpace, M: Session<S::Key>>(
         };
         let began = Instant::now();
         perform::<S, M>(session, timed, arena, &mut part.found)?;
-        let took_ns = began.elapsed().as_nanos();
-        part.latencies_ns
-            .push(took_ns.min(u128::from(u32::MAX)) as u32);
+        let took_ns = began.elapsed().as_nanos() as f64;
+        part.latencies.add(timed.action.kind(), took_ns);
         for request in others {
             perform::<S, M>(session, request, arena, &mut part.found)?;
         }

@@ -7,6 +7,7 @@ use nearfar_model::emulation::Charged;
 
 use super::hot_set::HotSet;
 use super::scale::Scale;
+use crate::latencies::Latencies;
 
 /// The state over one slice.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,9 +79,9 @@ pub type WorkerShares = [(Worker, f64); Worker::ALL.len()];
 pub struct PlacedOutcome {
     /// Operations per second, over the measured time.
     pub operations_per_s: f64,
-    /// Latencies of sampled operations, ascending: in virtual time the sums of their dependent accesses,
+    /// Latencies of sampled operations: in virtual time the sums of their dependent accesses,
     /// without the core's own time; in real time their time on this machine and, emulated, what they were charged.
-    pub latencies_ns: Vec<f64>,
+    pub latencies: Latencies,
     /// How much smaller the run was than the published experiment.
     pub scale: Scale,
     /// Bytes of the loaded tree.
@@ -94,6 +95,8 @@ pub struct PlacedOutcome {
     pub background_share: f64,
     /// The same by worker, where the framework's workers run: their sum is [`Self::background_share`].
     pub worker_shares: Option<WorkerShares>,
+    /// Bytes that placement keeps beside the tree and the counters in its leaves, where the framework takes part.
+    pub metadata_bytes: Option<u64>,
     /// Bytes of leaves that count uses, over the bytes of the loaded tree.
     pub counter_bytes_share: f64,
     /// Slice by slice, with what of the warm-up is simulated.

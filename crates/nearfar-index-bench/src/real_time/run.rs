@@ -15,6 +15,7 @@ use nearfar_topology::FAR;
 use super::charges::{Charges, Uncharged};
 use super::watched::{Moved, Watched, far_addresses, moment, moved, near_bytes_share, rate, sum};
 use super::worker::{Board, EndOnDrop, Left, Worker};
+use crate::latencies::Latencies;
 use crate::map::{Contestant, OpenError, PlacedMap, PlacedVisitor, TestKey};
 use crate::placed::{
     Charged, EmulatedFigures, PlacedError, PlacedOptions, PlacedOutcome, Policy, PolicyMemory,
@@ -326,11 +327,9 @@ impl<S: KeySpace> Run<'_, S> {
         let (start, done_before, moved_before) = watched.start.as_ref().unwrap_or(&none);
         let measured = end.saturating_sub(*start);
         let sum = sum(done_before, done);
-        let mut latencies_ns: Vec<f64> = Vec::new();
-        for one in &left {
-            latencies_ns.extend(&one.latencies_ns);
-        }
-        latencies_ns.sort_unstable_by(f64::total_cmp);
+        let mut latencies = Latencies::default();
+        left.iter().for_each(|one| latencies.append(&one.latencies));
+        latencies.sort();
         let busy_s = PlacementWorker::ALL.map(|worker| {
             let index = worker as usize;
             (
@@ -343,7 +342,7 @@ impl<S: KeySpace> Run<'_, S> {
         let policy = self.options.policy;
         PlacedOutcome {
             operations_per_s: rate(done_before, done, self.emulated.is_some()),
-            latencies_ns,
+            latencies,
             scale: Scale { factor: 1.0 },
             tree_bytes: self.tree_bytes,
             near_bytes_max: policy.near_bytes_max(self.near_bytes),
@@ -352,6 +351,7 @@ impl<S: KeySpace> Run<'_, S> {
             worker_shares: policy
                 .has_workers()
                 .then(|| busy_s.map(|(worker, seconds)| (worker, seconds / all_s))),
+            metadata_bytes: moved.metadata_bytes,
             counter_bytes_share: counter_bytes(leaves(tree)) as f64 / self.tree_bytes.max(1) as f64,
             series: watched.series,
             lost: left.iter().map(|one| one.found.lost).sum(),

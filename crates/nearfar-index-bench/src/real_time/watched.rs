@@ -15,6 +15,8 @@ use crate::placed::Moment;
 pub(super) struct Moved {
     pub(super) promoted_bytes: u64,
     pub(super) demoted_bytes: u64,
+    /// Bytes that it keeps beside the tree; none where its workers do not run.
+    pub(super) metadata_bytes: Option<u64>,
     /// Time that each of its threads was at work, in the order of [`PlacementWorker::ALL`].
     pub(super) busy: [Duration; PlacementWorker::ALL.len()],
 }
@@ -35,6 +37,7 @@ pub(super) fn moved<T: PlacedTree>(workers: Option<&Workers<Arc<T>>>) -> Moved {
         moved.promoted_bytes += tier.moves.promoted_bytes;
         moved.demoted_bytes += tier.moves.demoted_bytes;
     }
+    moved.metadata_bytes = Some(statistics.metadata_bytes);
     moved.busy = statistics.busy.map(|(_, busy)| busy);
     moved
 }

@@ -7,6 +7,7 @@ use nearfar_measure::probe::Waiting;
 use nearfar_model::emulation::Charged;
 
 use super::charges::Charges;
+use crate::latencies::Latencies;
 use crate::map::{MapError, OrderedMap, SESSION_OPERATIONS};
 use crate::perform::{Batch, Found, perform, read_batch};
 use crate::workload::{Action, KeySpace, Request, Requests, Trace};
@@ -123,7 +124,7 @@ impl Tally {
 pub(super) struct Left {
     pub(super) found: Found,
     /// Of single operations: their time on this machine, and the latency that they were charged, if any.
-    pub(super) latencies_ns: Vec<f64>,
+    pub(super) latencies: Latencies,
 }
 
 /// A thread that answers requests.
@@ -192,7 +193,8 @@ impl<S: KeySpace, M: OrderedMap<S::Key>, C: Charges> Worker<'_, M, S, C> {
             let took_ns = began.elapsed().as_nanos() as u64;
             charges.settle(&self.probe);
             let waited_ns = charges.charged().latency_ns - before;
-            self.left.latencies_ns.push((took_ns + waited_ns) as f64);
+            let latency_ns = (took_ns + waited_ns) as f64;
+            self.left.latencies.add(first.action.kind(), latency_ns);
             rest = others;
         }
         for requests in rest.chunks(SETTLED_OPERATIONS) {

@@ -10,5 +10,5 @@ mod zipf;
 pub use block_trace::{BlockTrace, TraceError, TraceKeys, generate_block_trace};
 pub use distribution::{Distribution, HotRegion};
 pub use keys::{Bytes, Integers, KeySpace, Pick, Urls};
-pub use requests::{Action, Request, Requests, Trace};
+pub use requests::{Action, ActionKind, Request, Requests, Trace};
 pub use spec::{Mix, UnknownWorkload, Workload};

@@ -20,6 +20,58 @@ pub enum Action {
     ReadModifyWrite,
 }
 
+/// What a request does, without its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionKind {
+    /// A lookup.
+    Read,
+    /// A value that is overwritten.
+    Update,
+    /// A new key.
+    Insert,
+    /// Keys in order.
+    Scan,
+    /// A lookup, and the value overwritten.
+    ReadModifyWrite,
+}
+
+impl ActionKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Update,
+        Self::Insert,
+        Self::Scan,
+        Self::ReadModifyWrite,
+    ];
+
+    /// The word in results.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Scan => "scan",
+            Self::ReadModifyWrite => "read-modify-write",
+        }
+    }
+}
+
+impl Action {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(self) -> ActionKind {
+        match self {
+            Self::Read => ActionKind::Read,
+            Self::Update => ActionKind::Update,
+            Self::Insert => ActionKind::Insert,
+            Self::Scan(_) => ActionKind::Scan,
+            Self::ReadModifyWrite => ActionKind::ReadModifyWrite,
+        }
+    }
+}
+
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {

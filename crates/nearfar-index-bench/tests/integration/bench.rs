@@ -57,7 +57,14 @@ fn native_results_have_a_ratio_to_the_best_rival() {
     assert_eq!(named("throughput_mops"), 3 * 2 * 2);
     assert_eq!(named("ratio_to_best_rival"), 2 * 2, "ours is one of them");
     assert_eq!(named("bytes_per_key"), 3 * 2 * 2);
-    assert_eq!(named("latency_p99_ns"), 3 * 2 * 2);
+    let latencies = |operation: Option<&str>| {
+        let all = metrics.iter().filter(|one| one.metric == "latency_p99_ns");
+        all.filter(|one| one.dimensions.get("operation").and_then(|one| one.as_str()) == operation)
+            .count()
+    };
+    assert_eq!(latencies(None), 3 * 2 * 2, "of all operations together");
+    assert_eq!(latencies(Some("update")), 3 * 2, "of one workload");
+    assert_eq!(latencies(Some("read")), 3 * 2 * 2);
     let lost = metrics.iter().filter(|one| one.metric == "lost_keys");
     assert!(lost.into_iter().all(|one| one.value.get() == Some(0.0)));
 }
@@ -107,6 +114,33 @@ fn virtual_results_have_a_series_and_a_ratio_to_the_baseline() {
     assert_eq!(named("ratio_to_interleave"), 1);
     assert_eq!(named("throughput_mops_at"), 2 * 4);
     assert_eq!(named("near_bytes_share_at"), 2 * 4);
+    assert_eq!(named("metadata_bytes"), 1, "of the framework");
+    let of_workers = metrics
+        .iter()
+        .filter(|one| one.metric == "worker_cpu_share");
+    assert_eq!(of_workers.count(), 5);
+    let served = |name: &str, tier: &str| {
+        let is = |one: &&nearfar_measure::results::Metric| {
+            one.metric == name && one.dimensions["tier"] == tier
+        };
+        metrics
+            .iter()
+            .find(is)
+            .and_then(|one| one.value.get())
+            .unwrap()
+    };
+    for tier in ["near", "far"] {
+        let [all, read, written] = [
+            "memory_bandwidth",
+            "memory_read_bandwidth",
+            "memory_write_bandwidth",
+        ]
+        .map(|name| served(name, tier));
+        assert!(
+            (read + written - all).abs() < 1e-9 && read > 0.0,
+            "{tier}: {read} {written}"
+        );
+    }
 }
 
 #[test]

@@ -16,8 +16,8 @@ use super::schedule::{Allowance, Schedule};
 use super::statistics::Tally;
 use super::watermark::Strain;
 use super::{
-    Histogram, Parameters, PlacedTree, PlacementError, PlacementOptions, PlacementStatistics,
-    Ranking, TierStatistics, Worker,
+    Frontend, Histogram, Parameters, PlacedTree, PlacementError, PlacementOptions,
+    PlacementStatistics, Ranking, TierStatistics, Worker,
 };
 
 /// The name of a node of the tree behind a handle.
@@ -232,8 +232,21 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
                 .map(|tier| self.demotions(tier).len())
                 .sum(),
             usage: tally.usage.iter().cloned().collect(),
+            metadata_bytes: (size_of::<Self>()
+                + size_of::<Frontend>()
+                + control.heap_bytes()
+                + tally.heap_bytes()
+                + self.queued_heap_bytes()) as u64,
             busy: Worker::ALL.map(|worker| (worker, tally.busy[worker.index()])),
         }
+    }
+
+    /// Bytes of the room of all queues.
+    fn queued_heap_bytes(&self) -> usize {
+        let demotions = self
+            .near_tiers()
+            .map(|tier| self.demotions(tier).heap_bytes());
+        self.promotions().heap_bytes() + demotions.sum::<usize>()
     }
 
     /// The tiers that nodes can be promoted to.
@@ -318,6 +331,14 @@ impl<H: Deref<Target: PlacedTree>> Placer<H> {
 }
 
 impl Control {
+    /// Bytes of what is kept here for each tier.
+    fn heap_bytes(&self) -> usize {
+        let histograms = self.histograms.capacity() + self.ways.capacity();
+        self.tiers.capacity() * size_of::<TierControl>()
+            + histograms * size_of::<Histogram>()
+            + self.inner_bytes.capacity() * size_of::<u64>()
+    }
+
     /// The distribution over all tiers.
     pub(super) fn all_leaves(&self) -> Histogram {
         let mut all = Histogram::default();

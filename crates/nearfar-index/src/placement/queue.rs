@@ -83,6 +83,13 @@ impl<N> PromotionQueue<N> {
     pub(super) fn len(&self) -> usize {
         self.length
     }
+
+    /// Bytes of the room that it has.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let room: usize = self.bins.iter().map(VecDeque::capacity).sum();
+        room * size_of::<Promotion<N>>()
+            + self.bins.capacity() * size_of::<VecDeque<Promotion<N>>>()
+    }
 }
 
 /// A node that is to go farther.
@@ -152,6 +159,13 @@ impl<N> DemotionQueue<N> {
 
     pub(super) fn len(&self) -> usize {
         self.length
+    }
+
+    /// Bytes of the room that it has.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let room: usize = self.levels.values().map(VecDeque::capacity).sum();
+        let levels = self.levels.len() * size_of::<(u32, VecDeque<Demotion<N>>)>();
+        room * size_of::<Demotion<N>>() + levels + self.parents.capacity() * size_of::<usize>()
     }
 }
 

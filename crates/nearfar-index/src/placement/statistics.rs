@@ -89,6 +89,10 @@ pub struct PlacementStatistics {
     pub queued_demotions: usize,
     /// The used shares over time, the last ten minutes at the paper's interval.
     pub usage: Vec<UsageSample>,
+    /// Bytes that placement keeps beside the tree: its state, histograms, queues as long as they have been, the used shares
+    /// over time and the frontend's words. The counters in leaves are the tree's, and what names of nodes keep
+    /// elsewhere is not known.
+    pub metadata_bytes: u64,
     /// Time spent by each worker that runs as a thread.
     pub busy: [(Worker, Duration); Worker::ALL.len()],
 }
@@ -124,6 +128,17 @@ impl Tally {
             moves.demoted_nodes += 1;
             moves.demoted_bytes += bytes;
         }
+    }
+
+    /// Bytes of what is kept here outside of the tally itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let moves = self.moves.capacity() * size_of::<TierMoves>();
+        let samples = self.usage.capacity() * size_of::<UsageSample>();
+        let shares = self
+            .usage
+            .iter()
+            .map(|sample| size_of_val(&*sample.used_shares));
+        moves + samples + shares.sum::<usize>()
     }
 
     pub(super) fn sample(&mut self, sample: UsageSample) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nearfar_index::placement::{
-    Mechanisms, PlacedTree, PlacementOptions, Placer, Thresholds, Tracking,
+    Histogram, Mechanisms, PlacedTree, PlacementOptions, Placer, Thresholds, Tracking,
 };
 use nearfar_memory::TierId;
 
@@ -51,6 +51,25 @@ fn without_migration_nothing_moves() {
     assert_eq!(statistics.tiers[0].moves, Default::default());
     assert!(statistics.passes > 0, "leaves are still counted");
     tree.check();
+}
+
+#[test]
+fn metadata_are_histograms_and_what_was_queued() {
+    let (_, still) = outcome(without(|mechanisms| mechanisms.migrates = false));
+    let (_, moving) = outcome(PlacementOptions::default());
+    // Leaves and ways, on two tiers each.
+    let histograms_bytes = 4 * size_of::<Histogram>() as u64;
+    assert!(
+        still.metadata_bytes > histograms_bytes,
+        "{}",
+        still.metadata_bytes
+    );
+    assert!(
+        moving.metadata_bytes > still.metadata_bytes,
+        "{} {}",
+        moving.metadata_bytes,
+        still.metadata_bytes
+    );
 }
 
 #[test]

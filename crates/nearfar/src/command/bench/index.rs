@@ -145,12 +145,16 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
         ("distribution", Align::Left),
         ("threads", Align::Right),
         ("policy or rival", Align::Left),
+        ("of", Align::Left),
         ("median", Align::Right),
         ("over the runs", Align::Right),
     ]);
     let timeless = |metric: &&Metric| !metric.dimensions.contains_key("at_ms");
     for metric in metrics.iter().filter(timeless) {
         let either = dimension(metric, "policy") + &dimension(metric, "rival");
+        // A metric has one of these at most.
+        let of = ["operation", "tier", "worker"].map(|name| dimension(metric, name));
+        let of = of.concat();
         grid.row([
             metric.metric.clone(),
             dimension(metric, "tree"),
@@ -158,6 +162,7 @@ fn table(metrics: &[Metric], out: &mut dyn Write) -> io::Result<()> {
             dimension(metric, "distribution"),
             dimension(metric, "threads"),
             either,
+            of,
             metric
                 .value
                 .get()
